@@ -1,0 +1,1 @@
+"""One file a benchmark: each reads a dataset into Questions or PreferencePairs."""

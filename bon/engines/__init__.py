@@ -1,0 +1,1 @@
+"""How a model is run. Each engine imports its heavy library only when it is built."""

@@ -1,0 +1,142 @@
+"""What an engine is asked and what it gives back.
+
+An engine is one loaded model (or one endpoint). Its methods are coroutines for one request
+each; the engine itself batches whatever is in flight. It never retries and never hides a
+failure: it raises, and the worker records the item as an error.
+"""
+
+from abc import ABC
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from bon.errors import Unsupported
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePart:
+    """An encoded image (PNG, JPEG, ...) named by the SHA-256 of its bytes."""
+
+    sha256: str
+    data: bytes = field(repr=False)
+
+
+Part = str | ImagePart
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn; parts in the order in which the model sees them."""
+
+    role: Literal["system", "user", "assistant"]
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are drawn; always set explicitly, never inherited from the model.
+
+    `temperature` 0 is greedy; `top_k` 0 and `top_p` 1 switch those cuts off.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_tokens: int = 1024
+    stop: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateRequest:
+    """Sample `len(seeds)` completions, the i-th drawn with `seeds[i]` alone.
+
+    `logprobs` > 0 asks for that many alternatives at every generated position. `choices`
+    (the verdicts the reader knows, such as ("1", "2")) and `expected` (the right one) are
+    for the model-free echo engine; every other engine ignores `expected`.
+    """
+
+    messages: tuple[Message, ...]
+    sampling: Sampling
+    seeds: tuple[int, ...]
+    logprobs: int = 0
+    choices: tuple[str, ...] = ()
+    expected: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """One generated token, its natural log-probability before temperature, and alternatives."""
+
+    token: str
+    logprob: float
+    top: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One completion. `logprob` is the sum over its tokens (end-of-turn token included)."""
+
+    text: str
+    num_tokens: int
+    logprob: float | None = None
+    tokens: tuple[TokenLogprob, ...] = ()
+    finish: Literal["stop", "length", "error"] = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The completions of one request, in the order of its seeds."""
+
+    samples: tuple[Sample, ...]
+    num_prompt_tokens: int
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRequest:
+    """A whole conversation whose last message is the assistant's response to be scored."""
+
+    messages: tuple[Message, ...]
+    expected: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Likelihood:
+    """Summed natural log-probability of the response's tokens and how many they are."""
+
+    logprob: float
+    num_tokens: int
+    num_prompt_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """A raw scalar reward (no activation applied) and the length of what was read."""
+
+    score: float
+    num_prompt_tokens: int = 0
+
+
+class Engine(ABC):
+    """One loaded model. Subclasses implement what they can; the rest raises Unsupported."""
+
+    name: ClassVar[str]
+
+    async def generate(self, request: GenerateRequest) -> Generation:
+        """Sample completions."""
+        raise Unsupported(f"engine {self.name!r} cannot generate")
+
+    async def likelihood(self, request: ScoreRequest) -> Likelihood:
+        """Log-probability of the last assistant message."""
+        raise Unsupported(f"engine {self.name!r} gives no likelihood of a given text")
+
+    async def reward(self, request: ScoreRequest) -> Reward:
+        """Scalar reward of the last assistant message."""
+        raise Unsupported(f"engine {self.name!r} has no reward head")
+
+    def info(self) -> dict[str, Any]:
+        """Versions, device and flags: what a reader needs to repeat the run."""
+        return {"engine": self.name}
+
+    async def close(self) -> None:
+        """Free the model."""
+        return None

@@ -1,0 +1,1 @@
+"""How a policy is asked and how its answer is read."""

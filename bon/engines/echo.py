@@ -1,0 +1,181 @@
+"""The engine without a model: deterministic, fast, and as good or bad as it is told to be.
+
+It stands in for a real model in tests and in measurements of the chain itself. Everything it
+says follows from a hash of the messages and the seed, so a run with it is reproducible to the
+byte, whatever the batching, the order or the number of workers.
+"""
+
+import asyncio
+from hashlib import blake2b
+from math import exp, log, log1p
+from typing import Any, ClassVar
+
+from bon.engines.base import (
+    Engine,
+    GenerateRequest,
+    Generation,
+    ImagePart,
+    Likelihood,
+    Message,
+    Reward,
+    Sample,
+    ScoreRequest,
+    TokenLogprob,
+)
+from bon.errors import BonError
+
+_LETTERS = ("A", "B", "C", "D")
+_UNPARSED = "I cannot say."
+_WORD = 2**32
+
+
+class EchoError(RuntimeError):
+    """What a model that fails on an item would raise; made to order by the failure rates."""
+
+
+class EchoEngine(Engine):
+    """Answers from a hash.
+
+    `accuracy`: probability that a reply is the expected one (or that a reward has the expected
+    sign). `unparsed_rate`: share of replies without a verdict. `failure_rate`: share of requests
+    that raise, the same ones every time; `flaky_rate`: share that raise at their first attempt
+    in this process only. `latency`: seconds that every request takes. `reply` holds `{choice}`.
+    """
+
+    name: ClassVar[str] = "echo"
+
+    def __init__(
+        self,
+        latency: float = 0.0,
+        failure_rate: float = 0.0,
+        flaky_rate: float = 0.0,
+        unparsed_rate: float = 0.0,
+        accuracy: float = 0.7,
+        reply: str = "Answer: {choice}",
+    ) -> None:
+        rates = {
+            "failure_rate": failure_rate,
+            "flaky_rate": flaky_rate,
+            "unparsed_rate": unparsed_rate,
+            "accuracy": accuracy,
+        }
+        for key, rate in rates.items():
+            if not 0.0 <= rate <= 1.0:
+                raise BonError(f"echo: {key} is {rate}", "a number from 0 to 1")
+        if latency < 0:
+            raise BonError(f"echo: latency is {latency}", "seconds, 0 or more")
+        if "{choice}" not in reply:
+            raise BonError(f"echo: reply {reply!r} has no {{choice}}", "reply: 'Answer: {choice}'")
+        self._settings: dict[str, Any] = {"latency": latency, **rates, "reply": reply}
+        self._latency = latency
+        self._failure = failure_rate * _WORD
+        self._flaky = flaky_rate * _WORD
+        self._unparsed = unparsed_rate * _WORD
+        self._accuracy = accuracy * _WORD
+        self._head, _, self._tail = reply.partition("{choice}")
+        self._failed_once: set[bytes] = set()
+
+    async def generate(self, request: GenerateRequest) -> Generation:
+        """One reply a seed."""
+        digest, length = await self._receive(request.messages)
+        choices = request.choices or _LETTERS
+        others = tuple(choice for choice in choices if choice != request.expected) or choices
+        samples = tuple(
+            self._sample(digest, seed, choices, others, request) for seed in request.seeds
+        )
+        return Generation(samples, length)
+
+    async def likelihood(self, request: ScoreRequest) -> Likelihood:
+        """Higher for expected responses, always negative."""
+        digest, length = await self._receive(request.messages)
+        words = sum(len(part.split()) for part in request.messages[-1].parts if type(part) is str)
+        score = self._score(digest, request.expected)
+        mean = score - log1p(exp(score)) - 0.05  # log sigmoid, kept off zero
+        return Likelihood(mean * max(words, 1), max(words, 1), length)
+
+    async def reward(self, request: ScoreRequest) -> Reward:
+        """Positive for expected responses with probability `accuracy`."""
+        digest, length = await self._receive(request.messages)
+        return Reward(self._score(digest, request.expected), length)
+
+    def info(self) -> dict[str, Any]:
+        """The settings; there is nothing else."""
+        return {"engine": self.name, **self._settings}
+
+    async def _receive(self, messages: tuple[Message, ...]) -> tuple[bytes, int]:
+        """The hash of what is asked and its length in words, after latency and failures."""
+        digest, length = _read(messages)
+        if self._latency:
+            await asyncio.sleep(self._latency)
+        if self._failure and _draw(digest, 0) < self._failure:
+            raise EchoError("echo was told to fail on this item")
+        if self._flaky and _draw(digest, 4) < self._flaky and digest not in self._failed_once:
+            self._failed_once.add(digest)
+            raise EchoError("echo was told to fail on the first attempt at this item")
+        return digest, length
+
+    def _sample(
+        self,
+        digest: bytes,
+        seed: int,
+        choices: tuple[str, ...],
+        others: tuple[str, ...],
+        request: GenerateRequest,
+    ) -> Sample:
+        drawn = blake2b(digest + seed.to_bytes(8, "big", signed=True), digest_size=20).digest()
+        if _draw(drawn, 0) < self._unparsed:
+            return Sample(_UNPARSED, 3, -1.5, (TokenLogprob(_UNPARSED, -1.5),))
+        if request.expected is None:
+            choice = choices[_draw(drawn, 4) % len(choices)]
+        elif _draw(drawn, 4) < self._accuracy:
+            choice = request.expected
+        else:
+            choice = others[_draw(drawn, 8) % len(others)]
+        share = 0.5 + 0.49 * _draw(drawn, 12) / _WORD  # probability of the choice made
+        text = f"{self._head}{choice}{self._tail}"
+        tokens: tuple[TokenLogprob, ...] = ()
+        if request.logprobs:
+            tokens = self._tokens(choice, share, choices, request.logprobs)
+        return Sample(text, len(text.split()), log(share), tokens)
+
+    def _tokens(
+        self, choice: str, share: float, choices: tuple[str, ...], count: int
+    ) -> tuple[TokenLogprob, ...]:
+        """The reply as certain text around one uncertain token."""
+        rest = [other for other in choices if other != choice]
+        top = {choice: log(share)}
+        top |= {other: log((1.0 - share) / len(rest)) for other in rest}
+        top = dict(list(top.items())[:count])
+        tokens = [TokenLogprob(choice, log(share), top)]
+        if self._head:
+            tokens.insert(0, TokenLogprob(self._head, 0.0, {self._head: 0.0}))
+        if self._tail:
+            tokens.append(TokenLogprob(self._tail, 0.0, {self._tail: 0.0}))
+        return tuple(tokens)
+
+    def _score(self, digest: bytes, expected: bool | None) -> float:
+        """Exponential magnitude; the sign as expected with probability `accuracy`."""
+        size = -log((_draw(digest, 8) + 1) / (_WORD + 1))
+        if expected is None:
+            return size if _draw(digest, 12) % 2 else -size
+        return size if (_draw(digest, 12) < self._accuracy) == expected else -size
+
+
+def _read(messages: tuple[Message, ...]) -> tuple[bytes, int]:
+    """A hash of roles, texts and image hashes with their boundaries, and the length in words."""
+    state = blake2b(digest_size=20)
+    length = 0
+    for message in messages:
+        state.update(b"\x00" + message.role.encode())
+        for part in message.parts:
+            if isinstance(part, ImagePart):
+                state.update(b"\x01" + part.sha256.encode())
+                length += 64
+            else:
+                state.update(b"\x02" + part.encode("utf-8", "surrogatepass"))
+                length += part.count(" ") + 1
+    return state.digest(), length
+
+
+def _draw(digest: bytes, offset: int) -> int:
+    return int.from_bytes(digest[offset : offset + 4], "big")

@@ -10,5 +10,5 @@ class BonError(Exception):
         self.fix = fix
 
 
-class Unsupported(BonError):
+class Unsupported(BonError):  # noqa: N818 - a capability, not a fault
     """An engine was asked for something that it cannot do."""

@@ -1,0 +1,99 @@
+"""Questions become messages: prompts, option letters, where the images go."""
+
+import pytest
+
+from bon.engines.base import ImagePart
+from bon.errors import BonError
+from bon.policies.render import policy_messages, question_block, render_prompt
+from bon.prompts import ROOT, Prompt, load_prompt
+from bon.records import ImageRef, Question
+
+SHIPPED = sorted(path.stem for path in (ROOT / "policies" / "prompts").glob("*.jinja"))
+
+REFS = tuple(ImageRef(sha256=str(i), path=f"/{i}.png") for i in (1, 2, 3))
+
+
+def question(text: str, options: tuple[str, ...] = ("x", "y"), images: int = 0) -> Question:
+    return Question(
+        key="k", id="q", dataset="d", text=text, options=options, answer="A", images=REFS[:images]
+    )
+
+
+def load(ref: ImageRef) -> ImagePart:
+    return ImagePart(sha256=ref.sha256, data=b"png")
+
+
+def shipped(name: str) -> Prompt:
+    return load_prompt(name, room="policies", base=ROOT)
+
+
+def inline(text: str) -> Prompt:
+    return Prompt("inline", text)
+
+
+def shape(parts: tuple[object, ...]) -> list[object]:
+    return [int(part.sha256) if isinstance(part, ImagePart) else part for part in parts]
+
+
+def test_bare_is_question_and_options_alone() -> None:
+    (message,) = policy_messages(question("Why?"), shipped("bare"), load)
+    assert message.role == "user"
+    assert message.parts == ("Why?\nA. x\nB. y",)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_prompts_render(name: str) -> None:
+    text = render_prompt(question("Why?"), shipped(name))
+    assert ("Why?\nA. x\nB. y" in text) == (not name.endswith("-vision"))
+    assert ("Answer: X" in text) == name.startswith("cot")
+
+
+def test_twelve_options_and_none_left_over() -> None:
+    text = question_block(question("Q", options=tuple("abcdefghijkl")))
+    assert text.splitlines()[-1] == "L. l"
+    assert question_block(question("", options=("only",))) == "A. only"
+
+
+def test_text_of_a_question_is_never_a_template() -> None:
+    text = render_prompt(
+        question("{{ 7 * 7 }} {% if %}", options=("{{ options }}",)), inline("{{question}}")
+    )
+    assert text == "{{ 7 * 7 }} {% if %}"
+
+
+def test_images_first_keeps_the_tokens_as_text() -> None:
+    (message,) = policy_messages(
+        question("See <image 2>.", images=2), shipped("bare"), load, "first"
+    )
+    assert shape(message.parts) == [1, 2, "See <image 2>.\nA. x\nB. y"]
+
+
+def test_interleaved_follows_the_tokens_whatever_their_order() -> None:
+    asked = question("<image 2> then <image 1>, <image 1>", ("<image 3>", "y"), images=3)
+    (message,) = policy_messages(
+        asked, inline("{{ question }}\n{{ options }}"), load, "interleaved"
+    )
+    assert shape(message.parts) == [2, " then ", 1, ", ", 1, "\nA. ", 3, "\nB. y"]
+
+
+def test_interleaved_loses_neither_unnamed_images_nor_unknown_tokens() -> None:
+    asked = question("See <image 9> and <image 2>", images=3)
+    (message,) = policy_messages(asked, inline("{{ question }}"), load, "interleaved")
+    assert shape(message.parts) == [1, 3, "See <image 9> and ", 2]
+
+
+@pytest.mark.parametrize("placement", ["first", "interleaved"])
+def test_a_dropped_image_leaves_its_token(placement: str) -> None:
+    (message,) = policy_messages(
+        question("See <image 1>!", images=1),
+        inline("{{ question }}"),
+        lambda _: None,
+        placement,  # type: ignore[arg-type]
+    )
+    assert message.parts == ("See <image 1>!",)
+
+
+@pytest.mark.parametrize("text", ["{{ qestion }}", "{% for %}", "{{ question.__class__.mro() }}"])
+def test_a_bad_template_is_one_clear_line(text: str) -> None:
+    with pytest.raises(BonError, match="prompt 'inline': "):
+        render_prompt(question("Why?"), inline(text))

@@ -12,13 +12,14 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, cast
 
 from bon.errors import BonError
+from bon.images import ImageStore
 from bon.records import Candidate, ImageRef, Judgement, PreferencePair, Question
 
 SCHEMA_VERSION = 1
@@ -33,6 +34,8 @@ CREATE TABLE IF NOT EXISTS questions (
 CREATE TABLE IF NOT EXISTS pairs (
   seq INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, benchmark TEXT NOT NULL,
   active INTEGER NOT NULL, leaked INTEGER NOT NULL DEFAULT 0, data TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS questions_active ON questions (active);
+CREATE INDEX IF NOT EXISTS pairs_active ON pairs (active);
 CREATE TABLE IF NOT EXISTS bad_rows (
   dataset TEXT NOT NULL, id TEXT NOT NULL, reason TEXT NOT NULL, UNIQUE (dataset, id, reason));
 CREATE TABLE IF NOT EXISTS candidates (
@@ -71,6 +74,7 @@ class Store:
         self.directory = directory
         self.readonly = readonly
         self.path = directory / "run.sqlite"
+        self.images = ImageStore(directory / "images")
         self._lock: IO[str] | None = None
         self._pending_rows = 0
         self._last_commit = time.monotonic()
@@ -189,18 +193,18 @@ class Store:
     def questions(self, *, page: int = 256) -> Iterator[Question]:
         """The active questions in order, read a page at a time."""
         for data in self._pages("questions", page):
-            yield load_question(data)
+            yield self._question(data)
 
     def pairs(self, *, page: int = 256) -> Iterator[tuple[str, PreferencePair]]:
         """The active (benchmark, pair)s in order, read a page at a time."""
         for data in self._pages("pairs", page, column="benchmark || char(31) || data"):
             benchmark, _, text = data.partition("\x1f")
-            yield benchmark, load_pair(text)
+            yield benchmark, self._pair(text)
 
     def question(self, key: str) -> Question | None:
         """One question by key."""
         row = self._one("SELECT data FROM questions WHERE key = ?", (key,))
-        return None if row is None else load_question(row[0])
+        return None if row is None else self._question(row[0])
 
     def candidates(self, spec: str, question: str) -> list[Candidate]:
         """All candidates of a question under a policy's spec, by index."""
@@ -325,31 +329,32 @@ class Store:
                 after = active
                 yield data
 
+    def _question(self, data: str) -> Question:
+        raw = json.loads(data)
+        return Question(
+            **{**raw, "options": tuple(raw["options"]), "images": self._refs(raw["images"])}
+        )
+
+    def _pair(self, data: str) -> PreferencePair:
+        raw = json.loads(data)
+        first, second = raw["responses"]
+        images = self._refs(raw["images"])
+        return PreferencePair(**{**raw, "responses": (first, second), "images": images})
+
+    def _refs(self, hashes: list[str]) -> tuple[ImageRef, ...]:
+        return tuple(ImageRef(sha256, str(self.images.path(sha256))) for sha256 in hashes)
+
     def _one(self, sql: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
         with self.guard():
             row = self.db.execute(sql, parameters).fetchone()
         return cast("tuple[Any, ...] | None", row)
 
 
-def load_question(data: str) -> Question:
-    """A question from its stored JSON."""
-    raw = json.loads(data)
-    return Question(**{**raw, "options": tuple(raw["options"]), "images": _images(raw)})
-
-
-def load_pair(data: str) -> PreferencePair:
-    """A preference pair from its stored JSON."""
-    raw = json.loads(data)
-    first, second = raw["responses"]
-    return PreferencePair(**{**raw, "responses": (first, second), "images": _images(raw)})
-
-
-def _images(raw: Mapping[str, Any]) -> tuple[ImageRef, ...]:
-    return tuple(ImageRef(**image) for image in raw["images"])
-
-
 def _dump(row: Question | PreferencePair) -> str:
-    return json.dumps(asdict(row), ensure_ascii=False)
+    """JSON of a record; of its images only the hash, so that a run directory can be moved."""
+    raw = asdict(row)
+    raw["images"] = [image.sha256 for image in row.images]
+    return json.dumps(raw, ensure_ascii=False)
 
 
 def _names(columns: Sequence[str]) -> str:

@@ -1,0 +1,67 @@
+"""What every rewarder is given and what it answers, whatever its kind."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from bon.config import RewarderCard
+from bon.engines.base import Engine, ImagePart, Message
+from bon.prompts import Prompt
+from bon.records import JudgementOutcome
+
+Arity = Literal["one", "two", "many"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A downstream question or a preference pair: to a rewarder they are the same thing.
+
+    `prompt` is the text shown for it (question and options, or the pair's prompt);
+    `responses` maps text key to text, identical texts being one response. `correct` is known
+    to the driver and is passed on for the model-free echo engine only.
+    """
+
+    kind: Literal["question", "pair"]
+    key: str
+    prompt: str
+    images: tuple[ImagePart, ...]
+    responses: dict[str, str]
+    correct: dict[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One vote: what came back, before it is filed as a judgement."""
+
+    outcome: JudgementOutcome
+    score: float | None = None
+    text: str = ""
+    num_tokens: int = 0
+    num_prompt_tokens: int = 0
+    cost: float = 0.0
+
+
+class Rewarder(ABC):
+    """One loaded rewarder. A user's own is a subclass named `module:Class` in a card.
+
+    `arity` says what one judgement compares: one response (a score), two (a verdict), or
+    many (a choice). `judge` returns one verdict per seed; what it raises is filed as `error`.
+    """
+
+    arity: ClassVar[Arity]
+
+    def __init__(self, card: RewarderCard, prompt: Prompt, engine: Engine) -> None:
+        self.card = card
+        self.prompt = prompt
+        self.engine = engine
+
+    @abstractmethod
+    async def judge(
+        self, item: Item, shown: tuple[str, ...], seeds: tuple[int, ...]
+    ) -> list[Verdict]:
+        """One verdict per seed on the responses `shown` (text keys, in the order shown)."""
+
+    def user_message(self, item: Item, **values: Any) -> Message:
+        """One user turn: all images first, then the prompt."""
+        text = self.prompt.render(prompt=item.prompt, **values) if self.prompt.text else item.prompt
+        return Message("user", (*item.images, text))

@@ -1,0 +1,210 @@
+"""One rewarder on one item: which judgements are missing, ask for them, file what came back.
+
+The same code runs on a downstream question and on a preference pair, so a rewarder is asked
+the same way on both axes.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bon.config import RewarderCard
+from bon.errors import BonError
+from bon.keys import content_key, item_seed
+from bon.records import Judgement
+from bon.rewarders.base import Item, Rewarder, Verdict
+from bon.rewarders.designs import Design, Pair, bracket, next_pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """How often and in which comparisons a rewarder is asked."""
+
+    spec: str
+    votes: int
+    design: Design
+    seed: int
+    retries: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request: these responses in this order, once for each vote."""
+
+    shown: tuple[str, ...]
+    votes: tuple[int, ...]
+
+
+async def judge_item(
+    rewarder: Rewarder, item: Item, protocol: Protocol, known: Sequence[Judgement]
+) -> list[Judgement]:
+    """The judgements of `item` that are not among `known`, in the order they were made."""
+    made: list[Judgement] = []
+    while calls := missing_calls(
+        rewarder.card, rewarder.arity, item.responses, item.key, protocol, [*known, *made]
+    ):
+        batches = await asyncio.gather(*(_ask(rewarder, item, protocol, call) for call in calls))
+        made += [judgement for batch in batches for judgement in batch]
+    return made
+
+
+def missing_calls(
+    card: RewarderCard,
+    arity: str,
+    responses: Iterable[str],
+    item: str,
+    protocol: Protocol,
+    known: Sequence[Judgement],
+) -> list[Call]:
+    """What is still to be asked, given what is known; empty when the item is done."""
+    keys = sorted(responses)
+    wanted: list[tuple[str, ...]]
+    if arity == "one":
+        wanted = [(key,) for key in keys]
+    elif arity == "many":
+        wanted = _windows(keys, item, card.window, known)
+    else:
+        wanted = [
+            shown
+            for pair in _open_pairs(keys, item, protocol, card, known)
+            for shown in orders(pair, item, card.orders)
+        ]
+    done: dict[tuple[str, ...], set[int]] = {}
+    for row in known:
+        done.setdefault(shown_of(row), set()).add(row.vote)
+    calls = []
+    for shown in wanted:
+        votes = tuple(v for v in range(protocol.votes) if v not in done.get(shown, ()))
+        if votes:
+            calls.append(Call(shown, votes))
+    return calls
+
+
+def shown_of(row: Judgement) -> tuple[str, ...]:
+    """The responses of a judgement in the order they were shown."""
+    return row.shown or ((row.first,) if row.second is None else (row.first, row.second))
+
+
+def orders(pair: Pair, item: str, policy: str) -> list[Pair]:
+    """Both orders of a pair, or the one that the item's seed picks."""
+    first, second = sorted(pair)
+    if policy == "both":
+        return [(first, second), (second, first)]
+    flipped = item_seed("order", item, first, second) % 2 == 1
+    return [(second, first) if flipped else (first, second)]
+
+
+def preference(known: Iterable[Judgement]) -> dict[Pair, float | None]:
+    """Share of readable verdicts for the first of each sorted pair; a tie is half."""
+    points: dict[Pair, list[float]] = {}
+    for row in known:
+        if row.second is None:
+            continue
+        first, second = sorted((row.first, row.second))
+        scores = points.setdefault((first, second), [])
+        if row.outcome in ("first", "second", "tie"):
+            share = {"first": 1.0, "second": 0.0, "tie": 0.5}[row.outcome]
+            scores.append(share if row.first == first else 1 - share)
+    return {pair: sum(s) / len(s) if s else None for pair, s in points.items()}
+
+
+def _open_pairs(
+    keys: list[str], item: str, protocol: Protocol, card: RewarderCard, known: Sequence[Judgement]
+) -> list[Pair]:
+    """Pairs of the next round, and pairs that still lack an order or a vote."""
+    votes: dict[Pair, int] = {}
+    for row in known:
+        if row.second is not None:
+            first, second = sorted((row.first, row.second))
+            votes[first, second] = votes.get((first, second), 0) + 1
+    needed = protocol.votes * (2 if card.orders == "both" else 1)
+    partial = [pair for pair, count in votes.items() if count < needed]
+    if partial:
+        return partial
+    return next_pairs(protocol.design, keys, item, preference(known))
+
+
+def _windows(
+    keys: list[str], item: str, size: int, known: Sequence[Judgement]
+) -> list[tuple[str, ...]]:
+    """Windows of the bracket, then of the windows' winners, until one is left."""
+    chosen: dict[tuple[str, ...], str | None] = {}
+    for row in known:
+        if row.outcome == "chosen" and row.score is not None:
+            chosen.setdefault(row.shown, row.shown[int(row.score)])
+        else:
+            chosen.setdefault(row.shown, None)
+    order = bracket(keys, item)
+    while len(order) > 1:
+        windows = [tuple(order[at : at + size]) for at in range(0, len(order), size)]
+        windows = [window for window in windows if len(window) > 1]
+        missing = [window for window in windows if window not in chosen]
+        if missing:
+            return missing
+        alone = order[sum(map(len, windows)) :]
+        # A window whose choice could not be read sends its first response on: filed, not hidden.
+        order = [chosen[window] or window[0] for window in windows] + alone
+    return []
+
+
+async def _ask(rewarder: Rewarder, item: Item, protocol: Protocol, call: Call) -> list[Judgement]:
+    seeds = tuple(
+        item_seed(protocol.seed, protocol.spec, item.key, call.shown, vote) for vote in call.votes
+    )
+    started = time.perf_counter()
+    error = ""
+    for _ in range(protocol.retries + 1):
+        try:
+            verdicts = await rewarder.judge(item, call.shown, seeds)
+            break
+        except BonError:
+            raise
+        except Exception as failure:
+            error = f"{type(failure).__name__}: {' '.join(str(failure).split())}"[:500]
+    else:
+        verdicts = [Verdict("error")] * len(seeds)
+    seconds = (time.perf_counter() - started) / len(seeds)
+    return [
+        _file(rewarder, item, protocol, call, vote, verdict, seconds, error)
+        for vote, verdict in zip(call.votes, verdicts, strict=True)
+    ]
+
+
+def _file(
+    rewarder: Rewarder,
+    item: Item,
+    protocol: Protocol,
+    call: Call,
+    vote: int,
+    verdict: Verdict,
+    seconds: float,
+    error: str,
+) -> Judgement:
+    listwise = rewarder.arity == "many"
+    sampled = rewarder.card.sampling.temperature > 0
+    first = (
+        call.shown[int(verdict.score)] if listwise and verdict.score is not None else call.shown[0]
+    )
+    return Judgement(
+        key=content_key(
+            protocol.spec, item.key, call.shown, vote, protocol.seed if sampled else None
+        ),
+        rewarder=rewarder.card.name,
+        spec=protocol.spec,
+        item_kind=item.kind,
+        item=item.key,
+        first=first,
+        second=call.shown[1] if rewarder.arity == "two" else None,
+        vote=vote,
+        outcome=verdict.outcome,
+        score=verdict.score,
+        text=verdict.text,
+        shown=call.shown if listwise else (),
+        prompt_hash=rewarder.prompt.sha256[:16],
+        num_tokens=verdict.num_tokens,
+        num_prompt_tokens=verdict.num_prompt_tokens,
+        seconds=seconds,
+        cost=verdict.cost,
+        error=error if verdict.outcome == "error" else "",
+    )

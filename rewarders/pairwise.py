@@ -1,0 +1,41 @@
+"""A generative judge that reads two responses and says which is better."""
+
+from bon.engines.base import GenerateRequest
+from bon.rewarders.base import Item, Rewarder, Verdict
+from bon.rewarders.replies import read_verdict
+
+
+class PairwiseJudge(Rewarder):
+    """Template names: `prompt`, `first`, `second`. Parsed with the card's `verdict` rule."""
+
+    arity = "two"
+
+    async def judge(
+        self, item: Item, shown: tuple[str, ...], seeds: tuple[int, ...]
+    ) -> list[Verdict]:
+        """One generation per seed, all in one request."""
+        assert self.card.verdict is not None
+        rule = self.card.verdict
+        first, second = shown
+        message = self.user_message(
+            item, first=item.responses[first], second=item.responses[second]
+        )
+        choices = (rule.first[0], rule.second[0])
+        right = (item.correct.get(first, False), item.correct.get(second, False))
+        expected = {(True, False): choices[0], (False, True): choices[1]}.get(right)
+        generation = await self.engine.generate(
+            GenerateRequest(
+                (message,), self.card.sampling.build(), seeds, choices=choices, expected=expected
+            )
+        )
+        share = 1 / len(seeds)
+        return [
+            Verdict(
+                read_verdict(sample.text, rule),
+                text=sample.text,
+                num_tokens=sample.num_tokens,
+                num_prompt_tokens=generation.num_prompt_tokens,
+                cost=generation.cost * share,
+            )
+            for sample in generation.samples
+        ]

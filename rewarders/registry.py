@@ -1,0 +1,38 @@
+"""Kind -> class, imported on first use; a user's own class by `module:Class`."""
+
+from importlib import import_module
+
+from bon.config import RewarderCard
+from bon.errors import BonError
+from bon.rewarders.base import Rewarder
+
+KINDS = {
+    "pairwise": "bon.rewarders.pairwise:PairwiseJudge",
+    "pointwise": "bon.rewarders.pointwise:PointwiseCritic",
+    "scalar": "bon.rewarders.scalar:ScalarHead",
+    "likelihood": "bon.rewarders.scalar:Likelihood",
+    "listwise": "bon.rewarders.listwise:ListwiseJudge",
+}
+ARITY = {"pairwise": "two", "listwise": "many"}
+_NEEDS = {"pairwise": "verdict", "pointwise": "score", "listwise": "score", "python": "python"}
+
+
+def rewarder_class(card: RewarderCard) -> type[Rewarder]:
+    """The class that runs a card, or a BonError that says what the card lacks."""
+    needed = _NEEDS.get(card.kind)
+    if needed and not getattr(card, needed):
+        raise BonError(f"card {card.name!r}: kind {card.kind} needs `{needed}:`")
+    target = card.python if card.kind == "python" else KINDS.get(card.kind)
+    if target is None:
+        raise BonError(f"card {card.name!r}: kind {card.kind} is not a model of its own")
+    module, separator, name = target.partition(":")
+    try:
+        found = getattr(import_module(module), name) if separator else None
+    except (ImportError, AttributeError) as error:
+        raise BonError(f"card {card.name!r}: cannot import {target!r} ({error})") from None
+    if not (isinstance(found, type) and issubclass(found, Rewarder)):
+        raise BonError(
+            f"card {card.name!r}: {target!r} is no rewarder",
+            "name a subclass of bon.rewarders.base.Rewarder as module:Class",
+        )
+    return found

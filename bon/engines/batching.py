@@ -1,0 +1,149 @@
+"""One background thread that turns single requests, in flight together, into batches."""
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+LINGER = 0.002
+"""How long the queue must stay quiet before a batch starts: requests come in bursts."""
+
+
+@dataclass(slots=True)
+class Job:
+    """One request on its way: `prepared` is what the thread made of it, `key` its batch mates."""
+
+    kind: str
+    request: Any
+    future: "asyncio.Future[Any]"
+    loop: asyncio.AbstractEventLoop
+    key: Any = None
+    length: int = 0
+    rows: int = 1
+    prepared: Any = None
+
+    def finish(self, result: Any) -> None:
+        """Hand the result, or the exception, to whoever awaits it."""
+        self.loop.call_soon_threadsafe(_settle, self.future, result)
+
+
+class Work(Protocol):
+    """What the thread calls. `prepare` fills in key, length, rows and prepared."""
+
+    def prepare(self, job: Job) -> None: ...  # noqa: D102
+    def run(self, jobs: list[Job]) -> list[Any]: ...  # noqa: D102
+    def fits(self, rows: int, length: int) -> bool: ...  # noqa: D102
+
+
+@dataclass
+class Batcher:
+    """Collects jobs, sorts them by length, and runs those that share a key together."""
+
+    work: Work
+    on_start: Callable[[], None] = lambda: None
+    _queue: "queue.SimpleQueue[Job | None]" = field(default_factory=queue.SimpleQueue)
+    _thread: threading.Thread | None = None
+    _closed: bool = False
+
+    async def submit(self, kind: str, request: Any) -> Any:
+        """The result of one request, once its batch is done."""
+        if self._closed:
+            raise RuntimeError("the engine is closed")
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
+            self._thread.start()
+        loop = asyncio.get_running_loop()
+        job = Job(kind, request, loop.create_future(), loop)
+        self._queue.put(job)
+        return await job.future
+
+    def close(self) -> None:
+        """Let the running batch end; whatever waits is refused."""
+        self._closed = True
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _serve(self) -> None:
+        self.on_start()
+        waiting: list[Job] = []
+        while self._collect(waiting):
+            batch = self._choose(waiting)
+            for job in batch:
+                waiting.remove(job)
+            self._run(batch)
+        for job in waiting:
+            job.finish(RuntimeError("the engine was closed"))
+
+    def _collect(self, waiting: list[Job]) -> bool:
+        """Move everything queued into `waiting`; False when it is time to stop."""
+        arrived: list[Job | None] = []
+        if not waiting:
+            arrived.append(self._queue.get())
+        while True:
+            size = len(arrived)
+            while not self._queue.empty():
+                arrived.append(self._queue.get())
+            if len(arrived) == size or waiting:
+                break
+            time.sleep(LINGER)
+        for job in arrived:
+            if job is None:
+                waiting.extend(late for late in arrived if late is not None and late.prepared)
+                return False
+            if job.future.cancelled():
+                continue
+            try:
+                self.work.prepare(job)
+            except Exception as error:
+                job.finish(error)
+            else:
+                waiting.append(job)
+        return True
+
+    def _choose(self, waiting: list[Job]) -> list[Job]:
+        """The batch that holds the oldest job, of jobs close to it in length."""
+        waiting[:] = [job for job in waiting if not job.future.cancelled()]
+        if not waiting:
+            return []
+        oldest = waiting[0]
+        alike = sorted((job for job in waiting if job.key == oldest.key), key=lambda j: j.length)
+        batch: list[Job] = []
+        rows = 0
+        for job in alike:
+            if batch and not self.work.fits(rows + job.rows, job.length):
+                if oldest in batch:
+                    break
+                batch, rows = [], 0
+            batch.append(job)
+            rows += job.rows
+        return batch
+
+    def _run(self, batch: list[Job]) -> None:
+        if not batch:
+            return
+        try:
+            results = self.work.run(batch)
+        except Exception as error:
+            # One bad item must not take its batch mates with it.
+            if len(batch) == 1:
+                batch[0].finish(error)
+                return
+            for job in batch:
+                self._run([job])
+            return
+        for job, result in zip(batch, results, strict=True):
+            job.finish(result)
+
+
+def _settle(future: "asyncio.Future[Any]", result: Any) -> None:
+    if future.done():
+        return
+    if isinstance(result, BaseException):
+        future.set_exception(result)
+    else:
+        future.set_result(result)

@@ -1,0 +1,417 @@
+"""Any Hugging Face image-text-to-text model, on the CPU or on GPUs.
+
+Requests in flight are gathered by one background thread into batches of similar length. Every
+sample is drawn with its own seed, so results do not depend on what shared the batch, up to the
+last bits of floating-point sums (padding changes their order).
+"""
+
+import asyncio
+import gc
+import os
+import threading
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import torch
+import transformers
+from transformers import AutoModelForImageTextToText
+
+from bon.engines.base import (
+    Engine,
+    GenerateRequest,
+    Generation,
+    Likelihood,
+    Reward,
+    Sample,
+    ScoreRequest,
+    TokenLogprob,
+)
+from bon.engines.batching import Batcher, Job
+from bon.engines.decoding import Decoded, Plan, decode
+from bon.engines.heads import Head, load_head
+from bon.engines.processors import load_processor
+from bon.engines.rendering import Renderer, ScoreAt
+from bon.errors import BonError, Unsupported
+from bon.images import downscale, open_image
+
+_DEVICE_LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+"""Several small engines may share a process: their models take turns on a device."""
+
+
+class TransformersEngine(Engine):
+    """One loaded checkpoint.
+
+    `model`: a folder or a hub id (with `revision`). `dtype`: float32, bfloat16, float16, or auto
+    (float32 on the CPU, the checkpoint's own on a GPU). `device`: auto, cpu, cuda, cuda:1;
+    `device_map`: spread a large model over GPUs (needs accelerate). `max_batch`: sequences that
+    are decoded together; `max_batch_tokens`: bound on their tokens, prompt and answer. `threads`:
+    CPU threads. `max_pixels`: images above it are shrunk. `head`: reads a reward head from the
+    checkpoint (see bon.engines.heads) and makes this a scalar reward model; `score_at`: the token
+    that its score is read at. `model_args`, `processor_args`: passed on to from_pretrained.
+    `trust_remote_code` runs Python code of the checkpoint: only for sources that you trust.
+    """
+
+    name: ClassVar[str] = "transformers"
+
+    def __init__(
+        self,
+        model: str,
+        revision: str | None = None,
+        dtype: str = "auto",
+        device: str = "auto",
+        device_map: str | None = None,
+        attn_implementation: str | None = None,
+        max_batch: int = 256,
+        max_batch_tokens: int | None = None,
+        threads: int | None = None,
+        max_pixels: int | None = None,
+        head: str | dict[str, Any] | None = None,
+        score_at: ScoreAt = "end",
+        trust_remote_code: bool = False,
+        model_args: dict[str, Any] | None = None,
+        processor_args: dict[str, Any] | None = None,
+    ) -> None:
+        self._settings = {
+            key: value for key, value in locals().items() if key not in ("self", "__class__")
+        }
+        self.device = torch.device(_device(device))
+        self._threads = threads
+        self._max_pixels = max_pixels
+        self._score_at: ScoreAt = score_at
+        self._max_batch = max(1, max_batch)
+        if max_batch_tokens is None and self.device.type == "cuda":
+            max_batch_tokens = 131_072
+        self._max_tokens = max_batch_tokens
+        self._set_threads()
+        folder = str(Path(model).expanduser())
+        shared = {"revision": revision, "trust_remote_code": trust_remote_code}
+        with _loading(model):
+            self.processor = load_processor(folder, **shared, **(processor_args or {}))
+            self.model = AutoModelForImageTextToText.from_pretrained(
+                folder,
+                dtype=_dtype(dtype, self.device),
+                attn_implementation=attn_implementation,
+                device_map=device_map,
+                **shared,
+                **(model_args or {}),
+            ).eval()
+            if device_map is None:
+                self.model.to(self.device)
+            self.head: Head | None = (
+                load_head(folder, head, revision, self.device) if head else None
+            )
+        self.tokenizer = getattr(self.processor, "tokenizer", self.processor)
+        self.tokenizer.padding_side = "left"
+        if self.tokenizer.pad_token_id is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+        self._renderer = Renderer(self.processor, model)
+        self._end_ids = _end_ids(self.model, self.tokenizer)
+        self._words: dict[int, str] = {}
+        self._shrink = _limit_pixels(self.processor, max_pixels)
+        self._batcher = Batcher(self, on_start=self._set_threads)
+
+    async def generate(self, request: GenerateRequest) -> Generation:
+        """Sample completions, the i-th with `seeds[i]` alone."""
+        result: Generation = await self._batcher.submit("generate", request)
+        return result
+
+    async def likelihood(self, request: ScoreRequest) -> Likelihood:
+        """Log-probability of the last assistant message, its end-of-turn token included."""
+        result: Likelihood = await self._batcher.submit("likelihood", request)
+        return result
+
+    async def reward(self, request: ScoreRequest) -> Reward:
+        """The head's number at the end of the conversation."""
+        if self.head is None:
+            raise Unsupported(
+                f"model {self._settings['model']!r} was loaded without a reward head",
+                "set head: auto in its engine args",
+            )
+        result: Reward = await self._batcher.submit("reward", request)
+        return result
+
+    def info(self) -> dict[str, Any]:
+        """Settings, versions, and what was really loaded."""
+        image_processor = getattr(self.processor, "image_processor", None)
+        return {
+            "engine": self.name,
+            **self._settings,
+            "device": str(self.device),
+            "device_name": _device_name(self.device),
+            "dtype": str(self.model.dtype).removeprefix("torch."),
+            "attn_implementation": getattr(self.model.config, "_attn_implementation", None),
+            "architecture": type(self.model).__name__,
+            "commit": getattr(self.model.config, "_commit_hash", None),
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "image_processor": type(image_processor).__name__ if image_processor else None,
+            "head": self.head.names if self.head is not None else None,
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "batch_stable": "seeds belong to samples; equal up to floating-point sums",
+        }
+
+    async def close(self) -> None:
+        """Stop the thread and free the model."""
+        await asyncio.to_thread(self._batcher.close)
+        self.model = self.processor = self.head = None
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    # What the batching thread calls -------------------------------------------------------
+
+    def prepare(self, job: Job) -> None:
+        """Render the text and open the images of one request."""
+        request, response = job.request, ""
+        if job.kind == "generate":
+            rendered = self._renderer.prompt(request.messages)
+            job.key = ("generate", request.sampling)
+            job.rows = len(request.seeds)
+        elif job.kind == "likelihood":
+            rendered, response = self._renderer.response(request.messages)
+            job.key = ("likelihood",)
+        else:
+            rendered = self._renderer.conversation(request.messages, self._score_at)
+            job.key = ("reward",)
+        images = [open_image(part.data) for part in rendered.images]
+        if self._shrink and self._max_pixels:
+            images = [downscale(image, self._max_pixels) for image in images]
+        # An estimate is enough: it sorts, and bounds memory. 784 pixels a token is Qwen's rate.
+        pixels = sum(image.width * image.height for image in images)
+        job.length = (len(rendered.text) + len(response)) // 3 + pixels // 784
+        if job.kind == "generate":
+            job.length += request.sampling.max_tokens
+        job.prepared = (rendered.text, images, response)
+
+    def fits(self, rows: int, length: int) -> bool:
+        """Whether a batch of so many sequences, none longer than `length`, may be run."""
+        tokens = self._max_tokens
+        return rows <= self._max_batch and (tokens is None or rows * length <= tokens)
+
+    def run(self, jobs: list[Job]) -> list[Any]:
+        """One batch; halved for good when the device runs out of memory."""
+        try:
+            with _DEVICE_LOCKS[str(self.device)], torch.inference_mode():
+                if jobs[0].kind == "generate":
+                    return list(self._generate(jobs))
+                if jobs[0].kind == "likelihood":
+                    return list(self._likelihood(jobs))
+                return list(self._reward(jobs))
+        except torch.OutOfMemoryError:
+            rows = min(self._max_batch, sum(job.rows for job in jobs))
+        gc.collect()
+        torch.cuda.empty_cache()
+        if rows == 1:
+            raise MemoryError(
+                f"{self.device} ran out of memory on a single sequence of "
+                f"{jobs[0].length} tokens: set max_pixels, a smaller dtype or device_map: auto"
+            )
+        self._max_batch = rows // 2
+        if len(jobs) == 1:
+            return self.run(jobs)
+        half = len(jobs) // 2
+        return self.run(jobs[:half]) + self.run(jobs[half:])
+
+    def _generate(self, jobs: list[Job]) -> list[Generation]:
+        top = max(job.request.logprobs for job in jobs)
+        pairs = [(i, seed) for i, job in enumerate(jobs) for seed in job.request.seeds]
+        samples: list[list[Sample]] = [[] for _ in jobs]
+        lengths = [0] * len(jobs)
+        sampling = jobs[0].request.sampling
+        for start in range(0, len(pairs), self._max_batch):
+            chunk = pairs[start : start + self._max_batch]
+            used = sorted({i for i, _ in chunk})
+            inputs = self._inputs([jobs[i] for i in used])
+            for i, length in zip(used, inputs["attention_mask"].sum(-1).tolist(), strict=True):
+                lengths[i] = length
+            plan = Plan(
+                [used.index(i) for i, _ in chunk],
+                [seed for _, seed in chunk],
+                sampling,
+                top,
+                self._end_ids,
+                lambda ids: self._stop_at(self._text(ids), sampling.stop) is not None,
+            )
+            rows = decode(self.model, inputs, plan, self.tokenizer.pad_token_id)
+            for (i, _), row in zip(chunk, rows, strict=True):
+                samples[i].append(self._sample(row, jobs[i].request))
+        return [Generation(tuple(s), n) for s, n in zip(samples, lengths, strict=True)]
+
+    def _likelihood(self, jobs: list[Job]) -> list[Likelihood]:
+        """Prompts padded on the left, responses on the right, one pass over both."""
+        inputs = self._inputs(jobs)
+        responses = [
+            self.tokenizer(job.prepared[2], add_special_tokens=False)["input_ids"] for job in jobs
+        ]
+        width = max(len(ids) for ids in responses)
+        pad = self.tokenizer.pad_token_id
+        target = torch.tensor([ids + [pad] * (width - len(ids)) for ids in responses])
+        real = torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in responses])
+        target, real = target.to(self.device), real.to(self.device)
+        prompt_lengths = inputs["attention_mask"].sum(-1).tolist()
+        inputs["input_ids"] = torch.cat([inputs["input_ids"], target], -1)
+        inputs["attention_mask"] = torch.cat([inputs["attention_mask"], real], -1)
+        for key in ("mm_token_type_ids", "token_type_ids"):
+            if key in inputs:
+                inputs[key] = torch.cat([inputs[key], torch.zeros_like(target)], -1)
+        if self.model._supports_logits_to_keep():
+            inputs["logits_to_keep"] = width + 1
+        logits = self.model(**inputs, use_cache=False).logits[:, -width - 1 : -1]
+        sums = []
+        for row, ids in enumerate(target):  # row by row: the vocabulary is wide
+            values = logits[row].float().log_softmax(-1).gather(-1, ids[:, None])[:, 0]
+            sums.append(float((values * real[row]).sum()))
+        return [
+            Likelihood(total, len(ids), length)
+            for total, ids, length in zip(sums, responses, prompt_lengths, strict=True)
+        ]
+
+    def _reward(self, jobs: list[Job]) -> list[Reward]:
+        assert self.head is not None
+        inputs = self._inputs(jobs)
+        backbone = getattr(self.model, self.model.base_model_prefix)
+        hidden = backbone(**inputs, use_cache=False).last_hidden_state[:, -1]
+        scores = self.head(hidden.to(self.device)).tolist()
+        lengths = inputs["attention_mask"].sum(-1).tolist()
+        return [Reward(score, length) for score, length in zip(scores, lengths, strict=True)]
+
+    def _inputs(self, jobs: list[Job]) -> dict[str, Any]:
+        """The batch as tensors, padded on the left so that all prompts end together."""
+        images = [job.prepared[1] for job in jobs]
+        batch = self.processor(
+            text=[job.prepared[0] for job in jobs],
+            images=[each for each in images if each] or None,
+            padding=True,
+            padding_side="left",
+            return_tensors="pt",
+            add_special_tokens=False,
+        )
+        return dict(batch.to(self.device, self.model.dtype))
+
+    def _sample(self, row: Decoded, request: GenerateRequest) -> Sample:
+        ended = bool(row.ids) and row.ids[-1] in self._end_ids
+        ids = row.ids[:-1] if ended else row.ids
+        text = self._text(ids)
+        stop = self._stop_at(text, request.sampling.stop)
+        tokens: tuple[TokenLogprob, ...] = ()
+        if request.logprobs:
+            tokens = tuple(self._token(row, i, request.logprobs) for i in range(len(ids)))
+        return Sample(
+            text if stop is None else text[:stop],
+            len(row.ids),
+            sum(row.logprobs),
+            tokens,
+            row.finish,
+        )
+
+    def _token(self, row: Decoded, index: int, count: int) -> TokenLogprob:
+        top: dict[str, float] = {}
+        for token, value in zip(
+            row.top_ids[index][:count], row.top_logprobs[index][:count], strict=True
+        ):
+            top.setdefault(self._word(token), value)  # of tokens that read the same, the likeliest
+        return TokenLogprob(self._word(row.ids[index]), row.logprobs[index], top)
+
+    def _word(self, token: int) -> str:
+        if token not in self._words:
+            self._words[token] = self.tokenizer.decode([token])
+        return self._words[token]
+
+    def _text(self, ids: list[int]) -> str:
+        return str(
+            self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        )
+
+    @staticmethod
+    def _stop_at(text: str, stop: tuple[str, ...]) -> int | None:
+        found = [place for place in (text.find(word) for word in stop) if place >= 0]
+        return min(found, default=None)
+
+    def _set_threads(self) -> None:
+        # Ray sets OMP_NUM_THREADS to 1 in actors, so the count is set on purpose, per thread.
+        if self._threads:
+            torch.set_num_threads(self._threads)
+
+
+class _loading:  # noqa: N801
+    """Turns whatever from_pretrained raises into one line that says what to do."""
+
+    def __init__(self, model: str) -> None:
+        self.model = model
+
+    def __enter__(self) -> None:
+        looks_like_path = self.model.startswith((".", "/", "~")) or self.model.count("/") > 1
+        if looks_like_path and not Path(self.model).expanduser().is_dir():
+            raise BonError(f"model folder {self.model!r} does not exist", "correct the path")
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> Literal[False]:
+        if error is None or not isinstance(error, Exception) or isinstance(error, BonError):
+            return False
+        raise BonError(f"model {self.model!r} failed to load: {_line(error)}", _fix(error))
+
+
+def _line(error: BaseException) -> str:
+    """The first line that says something; these messages run to pages."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:300]
+
+
+def _fix(error: BaseException) -> str:
+    text = str(error)
+    if isinstance(error, torch.OutOfMemoryError):
+        return "set dtype: bfloat16, device_map: auto over more GPUs, or take a smaller model"
+    if "trust_remote_code" in text:
+        return "set trust_remote_code: true if you trust the code of this checkpoint"
+    if "accelerate" in text.lower():
+        return "pip install accelerate"
+    if isinstance(error, ImportError):
+        return "install the package that is named"
+    if "gated" in text or "401" in text or "403" in text:
+        return "accept its licence on the hub, then: hf auth login"
+    if "Unrecognized configuration class" in text or "model type" in text:
+        return "this engine runs image-text-to-text models; a newer transformers may know this one"
+    return "check the folder or id, the revision, and that the hub can be reached"
+
+
+def _device(device: str) -> str:
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise BonError(f"device {device!r}: this machine has no usable GPU", "device: auto or cpu")
+    return device
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    return f"{torch.get_num_threads()} of {os.cpu_count()} CPU threads"
+
+
+def _dtype(dtype: str, device: torch.device) -> Any:
+    if dtype == "auto":
+        return torch.float32 if device.type == "cpu" else "auto"
+    known = {"float32", "bfloat16", "float16"}
+    if dtype not in known:
+        raise BonError(f"unknown dtype {dtype!r}", "one of auto, " + ", ".join(sorted(known)))
+    return getattr(torch, dtype)
+
+
+def _end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Every token that ends a turn, by the model's generation settings and its tokenizer."""
+    configured = model.generation_config.eos_token_id
+    ids = configured if isinstance(configured, list) else [configured]
+    return frozenset(i for i in [*ids, tokenizer.eos_token_id] if i is not None)
+
+
+def _limit_pixels(processor: Any, max_pixels: int | None) -> bool:
+    """Tell the image processor its limit; True where it knows none and we shrink ourselves."""
+    if max_pixels is None:
+        return False
+    image_processor: Any = getattr(processor, "image_processor", None)
+    # Only in this family does longest_edge mean a number of pixels.
+    if "Qwen2VL" in type(image_processor).__name__:
+        smallest = min(image_processor.size["shortest_edge"], max_pixels)
+        image_processor.size = {"shortest_edge": smallest, "longest_edge": max_pixels}
+        return False
+    return True

@@ -50,14 +50,14 @@ class Loaded(Generic[CardT]):
         return str(local.resolve()) if self.card.model and local.is_dir() else self.card.model
 
 
-def load_policy(ref: CardRef, base: Path) -> Loaded[PolicyCard]:
+def load_policy(ref: CardRef, base: Path, seed: int = 0) -> Loaded[PolicyCard]:
     """The policy card that an experiment names, with its overrides."""
-    return _load(PolicyCard, "policies", ref, base)
+    return _load(PolicyCard, "policies", ref, base, seed)
 
 
-def load_rewarder(ref: CardRef, base: Path) -> Loaded[RewarderCard]:
+def load_rewarder(ref: CardRef, base: Path, seed: int = 0) -> Loaded[RewarderCard]:
     """The rewarder card that an experiment names, with its overrides."""
-    return _load(RewarderCard, "rewarders", ref, base)
+    return _load(RewarderCard, "rewarders", ref, base, seed)
 
 
 def shipped(room: Room) -> dict[str, Path]:
@@ -80,7 +80,7 @@ def find(room: Room, name: str, base: Path) -> Path:
     return known[name]
 
 
-def _load(model: type[CardT], room: Room, ref: CardRef, base: Path) -> Loaded[CardT]:
+def _load(model: type[CardT], room: Room, ref: CardRef, base: Path, seed: int) -> Loaded[CardT]:
     overrides: Mapping[str, Any] = {}
     if isinstance(ref, str):
         path = find(room, ref, base)
@@ -95,10 +95,10 @@ def _load(model: type[CardT], room: Room, ref: CardRef, base: Path) -> Loaded[Ca
     prompt_base = base if "prompt" in overrides else path.parent
     ref_prompt = getattr(card, "prompt", "")
     prompt = load_prompt(ref_prompt, room=room, base=prompt_base) if ref_prompt else Prompt("", "")
-    return Loaded(card, path.parent, prompt, _spec(card, path.parent, prompt))
+    return Loaded(card, path.parent, prompt, _spec(card, path.parent, prompt, seed))
 
 
-def _spec(card: Card, base: Path, prompt: Prompt) -> str:
+def _spec(card: Card, base: Path, prompt: Prompt, seed: int) -> str:
     shown = card.model_dump(
         mode="json",
         include={
@@ -107,7 +107,9 @@ def _spec(card: Card, base: Path, prompt: Prompt) -> str:
         },
     )  # fmt: skip
     args = {key: value for key, value in card.engine_args.items() if key not in _SPEED_ONLY}
-    return content_key(shown, args, prompt.sha256, _fingerprint(base, card.model))
+    # What is decoded greedily does not depend on the experiment's seed.
+    drawn = seed if shown["sampling"]["temperature"] > 0 else None
+    return content_key(shown, args, prompt.sha256, _fingerprint(base, card.model), drawn)
 
 
 def _fingerprint(base: Path, model: str) -> str:

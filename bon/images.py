@@ -8,14 +8,12 @@ import hashlib
 import io
 import os
 import tempfile
-from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageFilter, ImageOps, UnidentifiedImageError
 
-from bon.engines.base import ImagePart
 from bon.records import ImageRef
 
 MAX_PIXELS = 80_000_000
@@ -131,31 +129,6 @@ def encode(image: Image.Image) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, format="PNG")
     return buffer.getvalue()
-
-
-def image_loader(
-    image_filter: str = "none", max_pixels: int | None = None, keep: int = 32
-) -> Callable[[ImageRef], ImagePart | None]:
-    """Make the function that turns an image of a record into the part a model is sent.
-
-    Larger images are shrunk to `max_pixels`; None comes back for a dropped image. The last
-    `keep` parts stay in memory, since all requests about one question share its images.
-    """
-    parse_filter(image_filter)
-
-    @lru_cache(maxsize=keep)
-    def load(ref: ImageRef) -> ImagePart | None:
-        if image_filter == "drop":
-            return None
-        image = open_image(ref)
-        if max_pixels is not None:
-            image = downscale(image, max_pixels)
-        seen = apply_filter(image, image_filter)
-        assert seen is not None
-        data = encode(seen)
-        return ImagePart(sha256=hashlib.sha256(data).hexdigest(), data=data)
-
-    return load
 
 
 @cache

@@ -26,7 +26,6 @@ class PolicySpec:
     """A policy to run and how: `retries` again after an item fails."""
 
     loaded: Loaded[PolicyCard]
-    seed: int
     retries: int
     remote_code: bool = False
 
@@ -110,7 +109,7 @@ class Host:
         card = spec.loaded.card
         rows = await asyncio.gather(
             *(
-                sample(engine, card, spec.loaded.spec, spec.seed, spec.retries, ask)
+                sample(engine, card, spec.loaded.spec, spec.retries, ask)
                 for ask in payloads
                 if isinstance(ask, Ask)
             )

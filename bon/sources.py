@@ -20,30 +20,27 @@ from bon.policies.render import policy_messages, question_block
 from bon.records import Candidate, ImageRef, PreferencePair, Question
 from bon.rewarders import judge
 from bon.rewarders.base import Item
-from bon.rewarders.registry import ARITY
+from bon.rewarders.registry import rewarder_class
 from bon.store import Store
 
 Stage = Literal["generate", "benchmark", "judge"]
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A payload for a model and what it counts for on the progress bar."""
-
-    payload: Payload
-    units: int
-
-
 class Source(Protocol):
-    """Work for one model. `take` returns fewer than asked when no more is ready just now."""
+    """Work for one model. `take` returns fewer than asked when no more is ready just now.
+
+    `total` and `done` count items; `open` counts those taken and not yet back; `finished`
+    says that no more will be handed out.
+    """
 
     model: str
     stage: Stage
     finished: bool
     total: int
     done: int
+    open: int
 
-    def take(self, count: int) -> list[Task]: ...  # noqa: D102
+    def take(self, count: int) -> list[Payload]: ...  # noqa: D102
 
 
 class GenerateSource:
@@ -51,19 +48,19 @@ class GenerateSource:
 
     stage: Stage = "generate"
 
-    def __init__(self, store: Store, policy: Loaded[PolicyCard], seed: int) -> None:
+    def __init__(self, store: Store, policy: Loaded[PolicyCard]) -> None:
         self.model = policy.card.name
         self.finished = False
         self.done = 0
+        self.open = 0
         self.total = store.count("questions", "active > 0")
         self._store = store
         self._policy = policy
-        self._seed = seed if policy.card.sampling.temperature > 0 else None
         self._questions = store.questions()
 
-    def take(self, count: int) -> list[Task]:
+    def take(self, count: int) -> list[Payload]:
         """Up to `count` questions, rendered, with the indices that are missing."""
-        tasks: list[Task] = []
+        tasks: list[Payload] = []
         while len(tasks) < count:
             question = next(self._questions, None)
             if question is None:
@@ -71,7 +68,7 @@ class GenerateSource:
                 break
             missing = self._missing(question)
             if missing:
-                tasks.append(Task(self._ask(question, missing), 1))
+                tasks.append(self._ask(question, missing))
             else:
                 self.done += 1
         return tasks
@@ -80,9 +77,7 @@ class GenerateSource:
         spec, n = self._policy.spec, self._policy.card.n
         there = {row.key for row in self._store.candidates(spec, question.key)}
         return tuple(
-            index
-            for index in range(n)
-            if candidate_key(spec, question.key, self._seed, index) not in there
+            index for index in range(n) if candidate_key(spec, question.key, index) not in there
         )
 
     def _ask(self, question: Question, missing: tuple[int, ...]) -> Ask:
@@ -106,6 +101,7 @@ class PairSource:
         self.model = rewarder.card.name
         self.finished = False
         self.done = 0
+        self.open = 0
         self.total = store.count("pairs", "active > 0")
         self._store = store
         self._rewarder = rewarder
@@ -113,9 +109,9 @@ class PairSource:
         self._votes = votes
         self._pairs = store.pairs()
 
-    def take(self, count: int) -> list[Task]:
+    def take(self, count: int) -> list[Payload]:
         """Up to `count` pairs with what is known of them."""
-        tasks: list[Task] = []
+        tasks: list[Payload] = []
         while len(tasks) < count:
             entry = next(self._pairs, None)
             if entry is None:
@@ -128,7 +124,7 @@ class PairSource:
             if task is None:
                 self.done += 1
             else:
-                tasks.append(Task(task, 1))
+                tasks.append(task)
         return tasks
 
 
@@ -149,15 +145,15 @@ class QuestionSource:
         protocol: judge.Protocol,
         *,
         judge_unanimous: bool,
-        seed: int,
         generated: Callable[[], bool],
     ) -> None:
         self.model = rewarder.card.name
         self.finished = False
         self.done = 0
+        self.open = 0
         self.total = store.count("questions", "active > 0")
         self._store = store
-        self._pool = Pool(store, policy, seed)
+        self._pool = Pool(store, policy)
         self._rewarder = rewarder
         self._protocol = protocol
         self._judge_unanimous = judge_unanimous
@@ -165,9 +161,9 @@ class QuestionSource:
         self._questions = store.questions()
         self._waiting: Question | None = None
 
-    def take(self, count: int) -> list[Task]:
+    def take(self, count: int) -> list[Payload]:
         """Up to `count` questions with their distinct responses and what is known of them."""
-        tasks: list[Task] = []
+        tasks: list[Payload] = []
         while len(tasks) < count:
             # Asked before the rows are read: what is not there then will never come.
             last_call = self._generated()
@@ -184,7 +180,7 @@ class QuestionSource:
             if task is None:
                 self.done += 1
             else:
-                tasks.append(Task(task, 1))
+                tasks.append(task)
         return tasks
 
     def _task(self, question: Question, pool: list[Candidate]) -> JudgeTask | None:
@@ -197,20 +193,17 @@ class QuestionSource:
 
 
 class Pool:
-    """The candidates of a policy on a question that count today: its spec, seed and n."""
+    """The candidates of a policy on a question that count today: its spec and n."""
 
-    def __init__(self, store: Store, policy: Loaded[PolicyCard], seed: int) -> None:
+    def __init__(self, store: Store, policy: Loaded[PolicyCard]) -> None:
         self.n = policy.card.n
         self._store = store
         self._spec = policy.spec
-        self._seed = seed if policy.card.sampling.temperature > 0 else None
 
     def candidates(self, question: Question) -> list[Candidate]:
         """At most n rows, by index."""
         rows = {row.key: row for row in self._store.candidates(self._spec, question.key)}
-        keys = (
-            candidate_key(self._spec, question.key, self._seed, index) for index in range(self.n)
-        )
+        keys = (candidate_key(self._spec, question.key, index) for index in range(self.n))
         return [rows[key] for key in keys if key in rows]
 
 
@@ -234,7 +227,7 @@ def open_task(
     ]
     card = rewarder.card
     wanted = replace(protocol, votes=votes)
-    arity = ARITY.get(card.kind, "one")
+    arity = rewarder_class(card).arity
     if not judge.missing_calls(card, arity, item.responses, item.key, wanted, known):
         return None
     return JudgeTask(item, tuple(known), votes)

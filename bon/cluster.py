@@ -1,0 +1,308 @@
+"""Ray: actors that hold models, and the dispatch of work over them.
+
+Models of one placement group share its actors. A group starts when the cluster has room for
+it and is stopped when its work is done, so eight models run in turn on one GPU and all at once
+on eight. An actor holds a bounded number of batches; when it dies Ray restarts it and its
+batches are dispatched again, split to single items once they have cost two lives.
+"""
+
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+
+from bon.config import ClusterConfig, Placement
+from bon.errors import BonError
+from bon.models import Host, ModelSpec, Payload, Reply
+from bon.sources import Source
+
+MAX_DEATHS = 3
+Handle = Callable[[Source, Reply], None]
+"""Called for every batch that comes back."""
+
+
+@dataclass
+class _Batch:
+    source: Source
+    tasks: list[Payload]
+    actor: int = 0
+    deaths: int = 0
+    started: float = 0.0
+
+
+@dataclass
+class _Group:
+    """Actors of one placement and the sources they serve, in order of priority."""
+
+    name: str
+    placement: Placement
+    specs: dict[str, ModelSpec]
+    sources: list[Source]
+    actors: list[Any] = field(default_factory=list)
+    again: deque[_Batch] = field(default_factory=deque)
+    flying: dict[Any, _Batch] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        return not self.again and not self.flying and all(s.finished for s in self.sources)
+
+
+@contextmanager
+def connected(config: ClusterConfig) -> Iterator[None]:
+    """A local Ray of our own, or the cluster at `address`; disconnected afterwards."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    owned = not ray.is_initialized()
+    if owned:
+        try:
+            ray.init(
+                address=config.address or "local",
+                include_dashboard=None if config.address else False,
+                configure_logging=True,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+            )
+        except (RayError, ConnectionError, RuntimeError, ValueError) as error:
+            where = config.address or "on this machine"
+            raise BonError(
+                f"cannot reach Ray {where}: {' '.join(str(error).split())[:200]}",
+                "check --ray-address, or leave it out to run on this machine",
+            ) from None
+    try:
+        yield
+    finally:
+        if owned:
+            ray.shutdown()
+
+
+class Dispatcher:
+    """Feeds sources to actors until every source is finished."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        specs: dict[str, ModelSpec],
+        sources: Iterable[Source],
+        handle: Handle,
+    ) -> None:
+        self._config = config
+        self._handle = handle
+        self._groups = _group(specs, list(sources))
+        self._free = _resources()
+        self._stopped: set[str] = set()
+        self.info: dict[str, dict[str, Any]] = {}
+        for group in self._groups:
+            self._check_fits(group)
+
+    def run(self) -> None:
+        """Block until all is done; KeyboardInterrupt leaves at once, with what is committed."""
+        waiting = deque(self._groups)
+        running: list[_Group] = []
+        try:
+            while waiting or running:
+                self._start_groups(waiting, running)
+                for group in running:
+                    self._feed(group)
+                self._collect(running)
+                for group in [g for g in running if g.finished]:
+                    running.remove(group)
+                    self._stop_group(group)
+        finally:
+            for group in running:
+                self._stop_group(group, quiet=True)
+
+    def stop_model(self, model: str) -> None:
+        """Give a model no more work; what is in flight is still collected."""
+        self._stopped.add(model)
+        for group in self._groups:
+            for source in group.sources:
+                if source.model == model:
+                    source.finished = True
+            for batch in [b for b in group.again if b.source.model == model]:
+                group.again.remove(batch)
+                batch.source.open -= len(batch.tasks)
+
+    # -- groups --------------------------------------------------------------------------
+
+    def _start_groups(self, waiting: deque[_Group], running: list[_Group]) -> None:
+        for group in list(waiting):
+            if all(source.finished for source in group.sources):
+                waiting.remove(group)
+                continue
+            if not (running and not self._fits(group)):
+                waiting.remove(group)
+                running.append(group)
+                self._start_group(group)
+
+    def _start_group(self, group: _Group) -> None:
+        place = group.placement
+        options: dict[str, Any] = {
+            "num_cpus": place.cpus,
+            "num_gpus": place.gpus,
+            "max_restarts": -1,
+            "max_task_retries": 0,
+            "max_concurrency": 1000,
+        }
+        if place.runtime_env:
+            options["runtime_env"] = place.runtime_env
+        actor_class = ray.remote(Host)
+        for _ in range(place.actors):
+            if group.actors and not self._take(place):
+                break
+            if not group.actors:
+                self._take(place)
+            group.actors.append(actor_class.options(**options).remote(group.specs))
+
+    def _stop_group(self, group: _Group, *, quiet: bool = False) -> None:
+        if not quiet:
+            for model in group.specs:
+                self.info[model] = self._model_info(group, model)
+        for actor in group.actors:
+            ray.kill(actor)
+            self._give(group.placement)
+        group.actors.clear()
+
+    def _model_info(self, group: _Group, model: str) -> dict[str, Any]:
+        for actor in group.actors:
+            try:
+                found: dict[str, Any] = ray.get(actor.info.remote(model), timeout=20)
+            except (RayError, GetTimeoutError):
+                continue
+            if found:
+                return found
+        return {}
+
+    # -- batches -------------------------------------------------------------------------
+
+    def _feed(self, group: _Group) -> None:
+        load = [0] * len(group.actors)
+        for batch in group.flying.values():
+            load[batch.actor] += 1
+        for place in sorted(range(len(load)), key=load.__getitem__):
+            while load[place] < self._config.in_flight:
+                ready = group.again.popleft() if group.again else self._next(group)
+                if ready is None:
+                    return
+                self._send(group, ready, place)
+                load[place] += 1
+
+    def _next(self, group: _Group) -> _Batch | None:
+        for source in group.sources:
+            if not source.finished:
+                tasks = source.take(self._config.batch)
+                if tasks:
+                    source.open += len(tasks)
+                    return _Batch(source, tasks)
+        return None
+
+    def _send(self, group: _Group, batch: _Batch, place: int) -> None:
+        batch.actor = place
+        batch.started = time.monotonic()
+        reply = group.actors[place].run.remote(batch.source.model, batch.tasks)
+        group.flying[reply] = batch
+
+    def _collect(self, running: list[_Group]) -> None:
+        flying = {ref: group for group in running for ref in group.flying}
+        if not flying:
+            time.sleep(0.01)
+            return
+        ready, _ = ray.wait(list(flying), num_returns=len(flying), timeout=0.05)
+        if not ready:
+            ready, _ = ray.wait(list(flying), num_returns=1, timeout=1.0)
+        for ref in ready:
+            self._take_in(flying[ref], ref)
+        self._check_time(running)
+
+    def _take_in(self, group: _Group, ref: Any) -> None:
+        batch = group.flying.pop(ref)
+        try:
+            reply: Reply = ray.get(ref)
+        except RayTaskError as error:
+            cause = " ".join(str(error.cause).split())[:300]
+            reply = Reply(failure=f"{type(error.cause).__name__}: {cause}")
+        except RayActorError as error:
+            self._died(group, batch, error)
+            return
+        self._report(batch, reply)
+
+    def _report(self, batch: _Batch, reply: Reply) -> None:
+        batch.source.open -= len(batch.tasks)
+        batch.source.done += len(batch.tasks)
+        self._handle(batch.source, reply)
+
+    def _died(self, group: _Group, batch: _Batch, error: RayActorError) -> None:
+        if batch.source.model in self._stopped:
+            batch.source.open -= len(batch.tasks)
+            return
+        batch.deaths += 1
+        if batch.deaths >= MAX_DEATHS and len(batch.tasks) == 1:
+            cause = " ".join(str(error).split())[:200]
+            model = batch.source.model
+            self._report(
+                batch, Reply(failure=f"{model} killed its worker {MAX_DEATHS} times: {cause}")
+            )
+        elif batch.deaths >= 2 and len(batch.tasks) > 1:
+            group.again.extend(_Batch(batch.source, [task]) for task in batch.tasks)
+        else:
+            group.again.append(batch)
+
+    def _check_time(self, running: list[_Group]) -> None:
+        now = time.monotonic()
+        for group in running:
+            for batch in list(group.flying.values()):
+                if now - batch.started > self._config.timeout_seconds:
+                    # The actor restarts; its batches come back as died and go out again.
+                    ray.kill(group.actors[batch.actor], no_restart=False)
+                    batch.started = now
+
+    # -- resources -----------------------------------------------------------------------
+
+    def _check_fits(self, group: _Group) -> None:
+        place = group.placement
+        models = ", ".join(sorted(group.specs))
+        for name, wanted, key in (("GPU", place.gpus, "gpus"), ("CPU", place.cpus, "cpus")):
+            have = self._free[name]
+            if wanted > have:
+                raise BonError(
+                    f"{models}: wants {wanted:g} {name} an actor and Ray has {have:g}",
+                    f"set placement.{key}, or use a larger cluster with --ray-address",
+                )
+
+    def _fits(self, group: _Group) -> bool:
+        place = group.placement
+        return place.cpus <= self._free["CPU"] and place.gpus <= self._free["GPU"]
+
+    def _take(self, place: Placement) -> bool:
+        if place.cpus > self._free["CPU"] or place.gpus > self._free["GPU"]:
+            return False
+        self._give(place, -1)
+        return True
+
+    def _give(self, place: Placement, sign: int = 1) -> None:
+        self._free["CPU"] += sign * place.cpus
+        self._free["GPU"] += sign * place.gpus
+
+
+def _resources() -> dict[str, float]:
+    found = ray.cluster_resources()
+    return {"CPU": float(found.get("CPU", 0)), "GPU": float(found.get("GPU", 0))}
+
+
+def _group(specs: dict[str, ModelSpec], sources: list[Source]) -> list[_Group]:
+    groups: dict[str, _Group] = {}
+    for source in sources:
+        place = specs[source.model].loaded.card.placement
+        name = place.group or f"model:{source.model}"
+        group = groups.setdefault(name, _Group(name, place, {}, []))
+        group.specs[source.model] = specs[source.model]
+        group.sources.append(source)
+        if place.actors > group.placement.actors:
+            group.placement = place
+    return list(groups.values())

@@ -1,0 +1,117 @@
+"""Progress a person can read: bars in a terminal, plain lines elsewhere, nothing with --quiet."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import ProgressColumn, Task as Bar
+from rich.text import Text
+
+from bon.sources import Source
+
+LABELS = {"generate": "sampling", "benchmark": "reward benchmark", "judge": "judging candidates"}
+PLAIN_EVERY_SECONDS = 10.0
+
+
+class Reporter(Protocol):
+    """Told now and then how far the sources are."""
+
+    def update(self) -> None: ...  # noqa: D102
+
+
+class _Rate(ProgressColumn):
+    def render(self, task: Bar) -> Text:
+        """Items a second."""
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:.1f}/s", style="progress.data.speed")
+
+
+@contextmanager
+def reporting(sources: Iterable[Source], *, quiet: bool = False) -> Iterator[Reporter]:
+    """A reporter for these sources, in the form that suits where the output goes."""
+    stages = _by_stage(sources)
+    if quiet:
+        yield _Silent()
+    elif sys.stderr.isatty():
+        with _bars() as progress:
+            yield _Bars(progress, stages)
+    else:
+        reporter = _Lines(stages)
+        yield reporter
+        reporter.update(last=True)
+
+
+def say(text: str, *, quiet: bool = False) -> None:
+    """One line for a person, on stderr."""
+    if not quiet:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(text, markup=False)
+
+
+class _Silent:
+    def update(self) -> None:
+        return None
+
+
+class _Bars:
+    def __init__(self, progress: Progress, stages: dict[str, list[Source]]) -> None:
+        self._progress = progress
+        self._stages = stages
+        self._tasks = {
+            stage: progress.add_task(LABELS[stage], total=_total(found))
+            for stage, found in stages.items()
+        }
+
+    def update(self) -> None:
+        for stage, task in self._tasks.items():
+            self._progress.update(task, completed=_done(self._stages[stage]))
+
+
+class _Lines:
+    def __init__(self, stages: dict[str, list[Source]]) -> None:
+        self._stages = stages
+        self._started = self._shown = time.monotonic()
+        self._before = {stage: _done(found) for stage, found in stages.items()}
+
+    def update(self, *, last: bool = False) -> None:
+        now = time.monotonic()
+        if not last and now - self._shown < PLAIN_EVERY_SECONDS:
+            return
+        self._shown = now
+        parts = []
+        for stage, found in self._stages.items():
+            done, total = _done(found), _total(found)
+            rate = (done - self._before[stage]) / max(1e-9, now - self._started)
+            left = f", {(total - done) / rate:.0f} s left" if rate > 0 and done < total else ""
+            parts.append(f"{LABELS[stage]} {done}/{total} ({rate:.1f}/s{left})")
+        if parts:
+            say("; ".join(parts))
+
+
+def _bars() -> Progress:
+    return Progress(
+        TextColumn("{task.description:<20}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _Rate(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+
+
+def _by_stage(sources: Iterable[Source]) -> dict[str, list[Source]]:
+    stages: dict[str, list[Source]] = {}
+    for source in sources:
+        stages.setdefault(source.stage, []).append(source)
+    return stages
+
+
+def _total(sources: list[Source]) -> int:
+    return sum(source.total for source in sources)
+
+
+def _done(sources: list[Source]) -> int:
+    return sum(source.done for source in sources)

@@ -1,0 +1,140 @@
+"""From a run's store to the tables that analysis reads: only what counts for today's settings."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from bon.analysis.tables import COLUMNS, Tables
+from bon.setup import Setup
+from bon.store import Store
+
+
+def run_tables(setup: Setup, store: Store) -> Tables:
+    """The tables of a run.
+
+    Rows of earlier settings stay in the store and are left out here: other specs, questions
+    no longer asked, candidates beyond n, votes beyond the number wanted.
+    """
+    questions = _questions(store)
+    candidates = _candidates(setup, store, questions)
+    pairs = _pairs(store)
+    return Tables(
+        questions=questions,
+        candidates=candidates,
+        pairs=pairs,
+        judgements=_judgements(setup, store, candidates, pairs),
+        rewarders=_rewarders(setup),
+        meta=_meta(setup, store),
+    ).check()
+
+
+def _questions(store: Store) -> pd.DataFrame:
+    leaked = dict(store.query("SELECT key, leaked FROM questions WHERE active > 0"))
+    rows = [
+        (q.key, q.id, q.dataset, q.subject, q.difficulty, len(q.options), q.answer, q.key in leaked)
+        for q in store.questions()
+    ]
+    frame = _frame("questions", rows)
+    frame["leaked"] = [bool(leaked[key]) for key in frame["question"]]
+    return frame
+
+
+def _pairs(store: Store) -> pd.DataFrame:
+    from bon.policies.ask import text_key
+
+    leaked = dict(store.query("SELECT key, leaked FROM pairs WHERE active > 0"))
+    rows = []
+    for benchmark, pair in store.pairs():
+        one, two = pair.responses
+        rows.append(
+            (
+                pair.key,
+                pair.id,
+                benchmark,
+                pair.group,
+                pair.tag,
+                pair.preferred,
+                text_key(one),
+                text_key(two),
+                len(one),
+                len(two),
+                bool(leaked[pair.key]),
+            )  # fmt: skip
+        )
+    return _frame("pairs", rows)
+
+
+def _candidates(setup: Setup, store: Store, questions: pd.DataFrame) -> pd.DataFrame:
+    right = dict(zip(questions["question"], questions["answer"], strict=True))
+    rows = []
+    for policy in setup.policies:
+        for row in store.query(
+            'SELECT question, "index", text_key, answer, outcome, LENGTH(text), num_tokens, logprob '
+            'FROM candidates WHERE spec = ? AND "index" < ? ORDER BY question, "index"',
+            (policy.spec, policy.card.n),
+        ):
+            question, index, text_key, answer, outcome, length, num_tokens, logprob = row
+            if question in right:
+                correct = outcome == "parsed" and answer == right[question]
+                rows.append(
+                    (
+                        question,
+                        policy.card.name,
+                        index,
+                        text_key,
+                        answer,
+                        outcome,
+                        correct,
+                        length,
+                        num_tokens,
+                        logprob,
+                    )  # fmt: skip
+                )
+    return _frame("candidates", rows)
+
+
+def _judgements(
+    setup: Setup, store: Store, candidates: pd.DataFrame, pairs: pd.DataFrame
+) -> pd.DataFrame:
+    asked = set(zip(candidates["question"], candidates["text_key"], strict=True))
+    benchmark = dict(zip(pairs["pair"], pairs["benchmark"], strict=True))
+    rows: list[tuple[Any, ...]] = []
+    for rewarder in setup.rewarders:
+        votes = setup.pair_votes(rewarder)
+        for row in store.query(
+            "SELECT item_kind, item, first, second, vote, outcome, score, num_tokens, seconds, cost "
+            "FROM judgements WHERE spec = ? ORDER BY item, first, second, vote",
+            (rewarder.spec,),
+        ):
+            kind, item, first, second, vote = row[:5]
+            if kind == "pair":
+                counts = item in benchmark and vote < votes[benchmark[item]]
+            else:
+                counts = vote < rewarder.card.votes and all(
+                    (item, key) in asked for key in (first, second) if key is not None
+                )
+            if counts:
+                rows.append((rewarder.card.name, *row))
+    return _frame("judgements", rows)
+
+
+def _rewarders(setup: Setup) -> pd.DataFrame:
+    rows = [
+        (loaded.card.name, loaded.card.kind, loaded.card.family, loaded.card.size)
+        for loaded in setup.rewarders
+    ]
+    return _frame("rewarders", rows)
+
+
+def _meta(setup: Setup, store: Store) -> dict[str, Any]:
+    return {
+        "name": setup.experiment.name,
+        "seed": setup.experiment.seed,
+        "created": store.meta("started", ""),
+        "versions": store.meta("versions", {}),
+    }
+
+
+def _frame(table: str, rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
+    return pd.DataFrame.from_records(list(rows), columns=list(COLUMNS[table]))

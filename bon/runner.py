@@ -99,9 +99,8 @@ def compute(setup: Setup, store: Store, *, quiet: bool = False) -> None:
     sources = make_sources(setup, store)
     tally = Tally(setup, store)
     started = time.monotonic()
-    with reporting(sources, quiet=quiet) as progress:
-        with connected(setup.experiment.cluster):
-            tally.dispatch(sources, progress)
+    with connected(setup.experiment.cluster), reporting(sources, quiet=quiet) as progress:
+        tally.dispatch(sources, progress)
     seconds = store.meta("compute_seconds", 0.0) + time.monotonic() - started
     store.set_meta(compute_seconds=seconds, finished=_now(), engines=tally.engines(store))
     for model, reason in tally.failed.items():

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from bon.analysis.tables import COLUMNS, Tables
+from bon.policies.ask import text_key
 from bon.setup import Setup
 from bon.store import Store
 
@@ -31,37 +32,22 @@ def run_tables(setup: Setup, store: Store) -> Tables:
 
 def _questions(store: Store) -> pd.DataFrame:
     leaked = dict(store.query("SELECT key, leaked FROM questions WHERE active > 0"))
-    rows = [
-        (q.key, q.id, q.dataset, q.subject, q.difficulty, len(q.options), q.answer, q.key in leaked)
-        for q in store.questions()
-    ]
-    frame = _frame("questions", rows)
-    frame["leaked"] = [bool(leaked[key]) for key in frame["question"]]
-    return frame
+    rows = []
+    for question in store.questions():
+        label = (question.key, question.id, question.dataset, question.subject)
+        shape = (question.difficulty, len(question.options), question.answer)
+        rows.append((*label, *shape, bool(leaked[question.key])))
+    return _frame("questions", rows)
 
 
 def _pairs(store: Store) -> pd.DataFrame:
-    from bon.policies.ask import text_key
-
     leaked = dict(store.query("SELECT key, leaked FROM pairs WHERE active > 0"))
     rows = []
     for benchmark, pair in store.pairs():
         one, two = pair.responses
-        rows.append(
-            (
-                pair.key,
-                pair.id,
-                benchmark,
-                pair.group,
-                pair.tag,
-                pair.preferred,
-                text_key(one),
-                text_key(two),
-                len(one),
-                len(two),
-                bool(leaked[pair.key]),
-            )  # fmt: skip
-        )
+        label = (pair.key, pair.id, benchmark, pair.group, pair.tag, pair.preferred)
+        texts = (text_key(one), text_key(two), len(one), len(two))
+        rows.append((*label, *texts, bool(leaked[pair.key])))
     return _frame("pairs", rows)
 
 
@@ -70,27 +56,15 @@ def _candidates(setup: Setup, store: Store, questions: pd.DataFrame) -> pd.DataF
     rows = []
     for policy in setup.policies:
         for row in store.query(
-            'SELECT question, "index", text_key, answer, outcome, LENGTH(text), num_tokens, logprob '
-            'FROM candidates WHERE spec = ? AND "index" < ? ORDER BY question, "index"',
+            'SELECT question, "index", text_key, answer, outcome, LENGTH(text), num_tokens, '
+            'logprob FROM candidates WHERE spec = ? AND "index" < ? ORDER BY question, "index"',
             (policy.spec, policy.card.n),
         ):
-            question, index, text_key, answer, outcome, length, num_tokens, logprob = row
+            question, index, text, answer, outcome, *numbers = row
             if question in right:
                 correct = outcome == "parsed" and answer == right[question]
-                rows.append(
-                    (
-                        question,
-                        policy.card.name,
-                        index,
-                        text_key,
-                        answer,
-                        outcome,
-                        correct,
-                        length,
-                        num_tokens,
-                        logprob,
-                    )  # fmt: skip
-                )
+                label = (question, policy.card.name, index, text)
+                rows.append((*label, answer, outcome, correct, *numbers))
     return _frame("candidates", rows)
 
 
@@ -103,8 +77,8 @@ def _judgements(
     for rewarder in setup.rewarders:
         votes = setup.pair_votes(rewarder)
         for row in store.query(
-            "SELECT item_kind, item, first, second, vote, outcome, score, num_tokens, seconds, cost "
-            "FROM judgements WHERE spec = ? ORDER BY item, first, second, vote",
+            "SELECT item_kind, item, first, second, vote, outcome, score, num_tokens, seconds, "
+            "cost FROM judgements WHERE spec = ? ORDER BY item, first, second, vote",
             (rewarder.spec,),
         ):
             kind, item, first, second, vote = row[:5]

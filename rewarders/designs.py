@@ -4,12 +4,11 @@
 only the rule they are named after, at n = N.
 """
 
-import random
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Literal
 
-from bon.keys import item_seed
+from bon.selection import bracket, coin
 
 Pair = tuple[str, str]
 Design = Literal["all_pairs", "knockout", "swiss", "pivot"]
@@ -18,13 +17,6 @@ Preference = Mapping[Pair, float | None]
 
 None where the pair was judged and no verdict could be read; absent where it was not judged.
 """
-
-
-def bracket(responses: Sequence[str], item: str) -> list[str]:
-    """The responses in the seeded order in which tournaments of this item meet them."""
-    order = sorted(responses)
-    random.Random(item_seed("bracket", item)).shuffle(order)
-    return order
 
 
 def next_pairs(
@@ -54,8 +46,7 @@ def winner(first: str, second: str, item: str, preference: Preference) -> str:
     """Who goes on; a tie or a pair without a usable verdict is settled by a seeded coin."""
     share = prefers(first, second, preference)
     if share is None or share == 0.5:
-        coin = random.Random(item_seed("coin", item, *sorted((first, second)))).random() < 0.5
-        return min(first, second) if coin else max(first, second)
+        return coin(first, second, item)
     return first if share > 0.5 else second
 
 

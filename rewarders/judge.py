@@ -14,7 +14,8 @@ from bon.errors import BonError
 from bon.keys import content_key, item_seed
 from bon.records import Judgement
 from bon.rewarders.base import Item, Rewarder, Verdict
-from bon.rewarders.designs import Design, Pair, bracket, next_pairs
+from bon.rewarders.designs import Design, Pair, next_pairs
+from bon.selection import bracket
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,6 @@ class Protocol:
     spec: str
     votes: int
     design: Design
-    seed: int
     retries: int = 2
 
 
@@ -149,9 +149,7 @@ def _windows(
 
 
 async def _ask(rewarder: Rewarder, item: Item, protocol: Protocol, call: Call) -> list[Judgement]:
-    seeds = tuple(
-        item_seed(protocol.seed, protocol.spec, item.key, call.shown, vote) for vote in call.votes
-    )
+    seeds = tuple(item_seed(protocol.spec, item.key, call.shown, vote) for vote in call.votes)
     started = time.perf_counter()
     error = ""
     for _ in range(protocol.retries + 1):
@@ -182,14 +180,11 @@ def _file(
     error: str,
 ) -> Judgement:
     listwise = rewarder.arity == "many"
-    sampled = rewarder.card.sampling.temperature > 0
     first = (
         call.shown[int(verdict.score)] if listwise and verdict.score is not None else call.shown[0]
     )
     return Judgement(
-        key=content_key(
-            protocol.spec, item.key, call.shown, vote, protocol.seed if sampled else None
-        ),
+        key=content_key(protocol.spec, item.key, call.shown, vote),
         rewarder=rewarder.card.name,
         spec=protocol.spec,
         item_kind=item.kind,

@@ -13,7 +13,6 @@ KINDS = {
     "likelihood": "bon.rewarders.scalar:Likelihood",
     "listwise": "bon.rewarders.listwise:ListwiseJudge",
 }
-ARITY = {"pairwise": "two", "listwise": "many"}
 _NEEDS = {"pairwise": "verdict", "pointwise": "score", "listwise": "score", "python": "python"}
 
 

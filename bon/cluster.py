@@ -198,7 +198,6 @@ class Dispatcher:
             if not source.finished:
                 tasks = source.take(self._config.batch)
                 if tasks:
-                    source.open += len(tasks)
                     return _Batch(source, tasks)
         return None
 

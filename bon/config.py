@@ -4,7 +4,9 @@ An unknown key is an error that names the nearest known one. Cards and experimen
 and validated before anything is loaded or computed.
 """
 
+import copy
 import difflib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -242,10 +244,28 @@ class Experiment(Strict):
     allow_remote_code: bool = False
 
 
+class _Loader(yaml.SafeLoader):
+    """Safe YAML whose only booleans are true and false: Yes and No are words of verdicts."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    letter: [entry for entry in entries if entry[0] != "tag:yaml.org,2002:bool"]
+    for letter, entries in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"^(true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
+
+
+def load_yaml(text: str) -> Any:
+    """The value of a YAML text."""
+    return yaml.load(text, _Loader)
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file, or a BonError that names the line."""
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = load_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise BonError(f"no file {path}", "check the path") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -274,7 +294,7 @@ def validate(model: type[ModelT], data: Mapping[str, Any], where: str) -> ModelT
 
 def apply_overrides(data: dict[str, Any], assignments: list[str]) -> dict[str, Any]:
     """A copy of `data` with each dotted `key=value` set; values are read as YAML."""
-    out: Any = yaml.safe_load(yaml.safe_dump(data))
+    out: Any = copy.deepcopy(data)
     for assignment in assignments:
         dotted, separator, text = assignment.partition("=")
         if not separator:
@@ -283,7 +303,7 @@ def apply_overrides(data: dict[str, Any], assignments: list[str]) -> dict[str, A
         node = out
         for part in parents:
             node = _child(node, part, dotted)
-        value = yaml.safe_load(text)
+        value = load_yaml(text)
         if isinstance(node, list):
             node[_index(node, last, dotted)] = value
         else:
@@ -302,8 +322,6 @@ def merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _checked_pattern(value: str) -> str:
-    import re
-
     try:
         groups = re.compile(value).groups
     except re.error as error:

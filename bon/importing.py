@@ -1,13 +1,14 @@
 """A run made of answers that exist already: several files are several candidates a question."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from bon.benchmarks.answers import read_answers
+from bon.benchmarks.answers import Text, read_answers
 from bon.errors import BonError
 from bon.keys import content_key
 from bon.policies.ask import candidate_key, read, text_key
 from bon.progress import say
-from bon.records import Candidate
+from bon.records import Candidate, Question
 from bon.runner import begin
 from bon.setup import Setup, prepare
 from bon.store import Store
@@ -28,41 +29,43 @@ def import_answers(
     """
     if reader not in ("official", "strict"):
         raise BonError(f"no reader {reader!r}", "use official or strict")
-    answers = read_answers(files)
-    setup = _setup(files, policy, reader)
-    spec = setup.policies[0].spec
     with Store(directory) as store:
+        answers = read_answers(files, store.images)
+        setup = _setup(answers.sources, policy, reader)
         begin(setup, store)
-        store.set_meta(files=[path.name for path in files])
-        num_questions = store.set_questions(answers.questions)
-        store.add_bad_rows((files[0].name, row.id, row.reason) for row in answers.bad_rows)
-        for question, texts in zip(answers.questions, answers.texts, strict=True):
-            rows = []
-            for index, text in enumerate(texts):
-                if text is None:
-                    continue
-                answer, outcome = read(text, question.options, reader)
-                rows.append(
-                    Candidate(
-                        key=candidate_key(spec, question.key, index),
-                        question=question.key,
-                        policy=policy,
-                        spec=spec,
-                        index=index,
-                        text=text,
-                        text_key=text_key(text),
-                        answer=answer,
-                        outcome=outcome,
-                        seed=0,
-                        finish="imported",
-                    )
-                )
-            store.add_candidates(rows)
-    say(f"{num_questions} questions x {len(files)} candidates", quiet=quiet)
+        store.set_meta(files=list(answers.sources))
+        num_questions = store.set_questions(row.question for row in answers.questions)
+        store.add_bad_rows((policy, row.id, row.reason) for row in answers.bad)
+        spec = setup.policies[0].spec
+        for row in answers.questions:
+            store.add_candidates(
+                _candidate(policy, spec, reader, row.question, text) for text in row.texts
+            )
+    unread = f", {len(answers.bad)} rows that cannot be read" if answers.bad else ""
+    say(f"{num_questions} questions x {len(answers.sources)} candidates{unread}", quiet=quiet)
 
 
-def _setup(files: list[Path], policy: str, reader: str) -> Setup:
-    identity = content_key("import", [path.name for path in files])
+def _candidate(policy: str, spec: str, reader: str, question: Question, text: Text) -> Candidate:
+    said = text.text or ""
+    answer, outcome = read(said, question.options, reader)
+    return Candidate(
+        key=candidate_key(spec, question.key, text.index),
+        question=question.key,
+        policy=policy,
+        spec=spec,
+        index=text.index,
+        text=said,
+        text_key=text_key(said),
+        answer=answer,
+        outcome="error" if text.text is None else outcome,
+        seed=0,
+        finish="imported",
+        error="the file holds no response" if text.text is None else "",
+    )
+
+
+def _setup(sources: Sequence[str], policy: str, reader: str) -> Setup:
+    identity = content_key("import", list(sources))
     raw = {
         "name": "import",
         "questions": {"benchmark": "multiple_choice", "name": "imported"},
@@ -73,7 +76,7 @@ def _setup(files: list[Path], policy: str, reader: str) -> Setup:
                 "engine": "none",
                 "reader": reader,
                 "prompt": "",
-                "n": len(files),
+                "n": len(sources),
             }
         ],
     }

@@ -13,14 +13,15 @@ from typing import Any
 import yaml
 
 import bon
-from bon.benchmarks import BadRow, find_leaks, load_pairs, load_questions
+from bon.benchmarks import BadRow, load_pairs, load_questions, provenance
+from bon.benchmarks.leaks import find_leaks
 from bon.cluster import Dispatcher, connected
 from bon.config import DatasetSpec
 from bon.errors import BonError
 from bon.models import Reply
 from bon.policies.ask import read
 from bon.progress import Reporter, reporting, say
-from bon.records import PreferencePair, Question
+from bon.records import Candidate, Judgement, PreferencePair, Question
 from bon.report import report_run
 from bon.setup import Setup
 from bon.sources import GenerateSource, PairSource, QuestionSource, Source
@@ -88,9 +89,15 @@ def load_data(setup: Setup, store: Store, *, quiet: bool = False) -> None:
         reason = f" (the first: {bad[0][2]})" if bad else ""
         raise BonError(f"no usable question in {experiment.questions.benchmark}{reason}")
     leaks = find_leaks(store.questions(), (pair for _, pair in store.pairs()))
-    store.mark_leaked(leaks.questions, leaks.pairs)
+    leaked_questions = {leak.question for leak in leaks}
+    store.mark_leaked(leaked_questions, {leak.pair for leak in leaks})
+    specs = [experiment.questions, *experiment.pairs]
+    store.set_meta(
+        leaks=[[leak.question, leak.pair, leak.rule] for leak in leaks],
+        datasets=[provenance(_resolved(spec, base)) for spec in specs],
+    )
     unread = f", {len(bad)} rows that cannot be read" if bad else ""
-    leaked = f", {len(leaks.questions)} questions in both" if leaks.questions else ""
+    leaked = f", {len(leaked_questions)} questions in both" if leaks else ""
     say(f"{num_questions} questions, {num_pairs} preference pairs{leaked}{unread}", quiet=quiet)
 
 
@@ -99,8 +106,9 @@ def compute(setup: Setup, store: Store, *, quiet: bool = False) -> None:
     sources = make_sources(setup, store)
     tally = Tally(setup, store)
     started = time.monotonic()
-    with connected(setup.experiment.cluster), reporting(sources, quiet=quiet) as progress:
-        tally.dispatch(sources, progress)
+    if any([source.has_work() for source in sources]):  # all of them: each counts what is done
+        with connected(setup.experiment.cluster), reporting(sources, quiet=quiet) as progress:
+            tally.dispatch(sources, progress)
     seconds = store.meta("compute_seconds", 0.0) + time.monotonic() - started
     store.set_meta(compute_seconds=seconds, finished=_now(), engines=tally.engines(store))
     for model, reason in tally.failed.items():
@@ -157,7 +165,7 @@ class Tally:
         """Commit a reply's rows; a model that cannot go on is stopped and the others go on."""
         self._store.add_candidates(reply.candidates)
         self._store.add_judgements(reply.judgements)
-        rows = (*reply.candidates, *reply.judgements)
+        rows: list[Candidate | Judgement] = [*reply.candidates, *reply.judgements]
         model = source.model
         self._rows[model] += len(rows)
         self._errors[model] += sum(row.outcome == "error" for row in rows)

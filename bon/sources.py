@@ -6,10 +6,11 @@ questions; and since it asks the store what is known, resuming and extending are
 as running.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import ClassVar, Literal
 
 from bon.cards import Loaded
 from bon.config import PolicyCard, RewarderCard
@@ -26,70 +27,80 @@ from bon.store import Store
 Stage = Literal["generate", "benchmark", "judge"]
 
 
-class Source(Protocol):
-    """Work for one model. `take` returns fewer than asked when no more is ready just now.
+class Source(ABC):
+    """Work for one model, handed out in the order of its items.
 
     `total` and `done` count items; `open` counts those taken and not yet back; `finished`
     says that no more will be handed out.
     """
 
-    model: str
-    stage: Stage
-    finished: bool
-    total: int
-    done: int
-    open: int
+    stage: ClassVar[Stage]
 
-    def take(self, count: int) -> list[Payload]: ...  # noqa: D102
-
-
-class GenerateSource:
-    """Questions that lack candidates of a policy."""
-
-    stage: Stage = "generate"
-
-    def __init__(self, store: Store, policy: Loaded[PolicyCard]) -> None:
-        self.model = policy.card.name
-        self.finished = False
+    def __init__(self, model: str, total: int) -> None:
+        self.model = model
+        self.total = total
         self.done = 0
         self.open = 0
-        self.total = store.count("questions", "active > 0")
+        self.finished = False
+        self._ahead: list[Payload] = []
+
+    def take(self, count: int) -> list[Payload]:
+        """Up to `count` payloads; fewer when no more is ready just now."""
+        taken, self._ahead = self._ahead[:count], self._ahead[count:]
+        while len(taken) < count and not self.finished:
+            step = self._step()
+            if step is None:
+                break
+            taken += step
+            self.done += not step
+        self.open += len(taken)
+        return taken
+
+    def has_work(self) -> bool:
+        """Whether anything is missing that could be asked for now."""
+        if not self._ahead:
+            self._ahead = self.take(1)
+            self.open -= len(self._ahead)
+        return bool(self._ahead)
+
+    @abstractmethod
+    def _step(self) -> list[Payload] | None:
+        """The next item's payload, [] if it lacks nothing, None to wait or (finished) to end."""
+
+
+class GenerateSource(Source):
+    """Questions that lack candidates of a policy."""
+
+    stage = "generate"
+
+    def __init__(self, store: Store, policy: Loaded[PolicyCard]) -> None:
+        super().__init__(policy.card.name, store.count("questions", "active > 0"))
         self._store = store
         self._policy = policy
         self._questions = store.questions()
 
-    def take(self, count: int) -> list[Payload]:
-        """Up to `count` questions, rendered, with the indices that are missing."""
-        tasks: list[Payload] = []
-        while len(tasks) < count:
-            question = next(self._questions, None)
-            if question is None:
-                self.finished = True
-                break
-            missing = self._missing(question)
-            if missing:
-                tasks.append(self._ask(question, missing))
-            else:
-                self.done += 1
-        return tasks
-
-    def _missing(self, question: Question) -> tuple[int, ...]:
-        spec, n = self._policy.spec, self._policy.card.n
+    def _step(self) -> list[Payload] | None:
+        question = next(self._questions, None)
+        if question is None:
+            self.finished = True
+            return None
+        card, spec = self._policy.card, self._policy.spec
         there = {row.key for row in self._store.candidates(spec, question.key)}
-        return tuple(
-            index for index in range(n) if candidate_key(spec, question.key, index) not in there
+        missing = tuple(
+            index
+            for index in range(card.n)
+            if candidate_key(spec, question.key, index) not in there
         )
-
-    def _ask(self, question: Question, missing: tuple[int, ...]) -> Ask:
-        card = self._policy.card
+        if not missing:
+            return []
         messages = policy_messages(question, self._policy.prompt, read_image, card.images)
-        return Ask(question.key, messages, question.options, question.answer, missing)
+        return [Ask(question.key, messages, question.options, question.answer, missing)]
 
 
-class PairSource:
-    """Preference pairs of one benchmark that a rewarder has not judged in full."""
+class PairSource(Source):
+    """Preference pairs that a rewarder has not judged in full."""
 
-    stage: Stage = "benchmark"
+    stage = "benchmark"
 
     def __init__(
         self,
@@ -98,44 +109,31 @@ class PairSource:
         protocol: judge.Protocol,
         votes: dict[str, int],
     ) -> None:
-        self.model = rewarder.card.name
-        self.finished = False
-        self.done = 0
-        self.open = 0
-        self.total = store.count("pairs", "active > 0")
+        super().__init__(rewarder.card.name, store.count("pairs", "active > 0"))
         self._store = store
         self._rewarder = rewarder
         self._protocol = protocol
         self._votes = votes
         self._pairs = store.pairs()
 
-    def take(self, count: int) -> list[Payload]:
-        """Up to `count` pairs with what is known of them."""
-        tasks: list[Payload] = []
-        while len(tasks) < count:
-            entry = next(self._pairs, None)
-            if entry is None:
-                self.finished = True
-                break
-            benchmark, pair = entry
-            task = open_task(
-                self._store, self._rewarder, self._protocol, pair_item(pair), self._votes[benchmark]
-            )
-            if task is None:
-                self.done += 1
-            else:
-                tasks.append(task)
-        return tasks
+    def _step(self) -> list[Payload] | None:
+        entry = next(self._pairs, None)
+        if entry is None:
+            self.finished = True
+            return None
+        benchmark, pair = entry
+        votes = self._votes[benchmark]
+        return open_task(self._store, self._rewarder, self._protocol, pair_item(pair), votes)
 
 
-class QuestionSource:
+class QuestionSource(Source):
     """Questions whose candidates are all there and not judged in full by a rewarder.
 
     It follows the generation in question order and waits at the first question that still
     lacks candidates, until `generated()` says that no more will come.
     """
 
-    stage: Stage = "judge"
+    stage = "judge"
 
     def __init__(
         self,
@@ -147,11 +145,7 @@ class QuestionSource:
         judge_unanimous: bool,
         generated: Callable[[], bool],
     ) -> None:
-        self.model = rewarder.card.name
-        self.finished = False
-        self.done = 0
-        self.open = 0
-        self.total = store.count("questions", "active > 0")
+        super().__init__(rewarder.card.name, store.count("questions", "active > 0"))
         self._store = store
         self._pool = Pool(store, policy)
         self._rewarder = rewarder
@@ -161,34 +155,23 @@ class QuestionSource:
         self._questions = store.questions()
         self._waiting: Question | None = None
 
-    def take(self, count: int) -> list[Payload]:
-        """Up to `count` questions with their distinct responses and what is known of them."""
-        tasks: list[Payload] = []
-        while len(tasks) < count:
-            # Asked before the rows are read: what is not there then will never come.
-            last_call = self._generated()
-            question = self._waiting or next(self._questions, None)
-            self._waiting = None
-            if question is None:
-                self.finished = True
-                break
-            pool = self._pool.candidates(question)
-            if len(pool) < self._pool.n and not last_call:
-                self._waiting = question
-                break
-            task = self._task(question, pool)
-            if task is None:
-                self.done += 1
-            else:
-                tasks.append(task)
-        return tasks
-
-    def _task(self, question: Question, pool: list[Candidate]) -> JudgeTask | None:
+    def _step(self) -> list[Payload] | None:
+        # Asked before the rows are read: what is not there then will never come.
+        last_call = self._generated()
+        question = self._waiting or next(self._questions, None)
+        self._waiting = None
+        if question is None:
+            self.finished = True
+            return None
+        pool = self._pool.candidates(question)
+        if len(pool) < self._pool.n and not last_call:
+            self._waiting = question
+            return None
         usable = [row for row in pool if row.outcome != "error"]
         if not usable or (unanimous(usable) and not self._judge_unanimous):
-            return None
-        item = question_item(question, usable)
+            return []
         votes = self._rewarder.card.votes
+        item = question_item(question, usable)
         return open_task(self._store, self._rewarder, self._protocol, item, votes)
 
 
@@ -218,8 +201,8 @@ def open_task(
     protocol: judge.Protocol,
     item: Item,
     votes: int,
-) -> JudgeTask | None:
-    """The task that completes an item, or None where nothing is missing."""
+) -> list[Payload]:
+    """The task that completes an item, or none where nothing is missing."""
     known = [
         row
         for row in store.judgements(rewarder.spec, item.key)
@@ -229,8 +212,8 @@ def open_task(
     wanted = replace(protocol, votes=votes)
     arity = rewarder_class(card).arity
     if not judge.missing_calls(card, arity, item.responses, item.key, wanted, known):
-        return None
-    return JudgeTask(item, tuple(known), votes)
+        return []
+    return [JudgeTask(item, tuple(known), votes)]
 
 
 def question_item(question: Question, candidates: list[Candidate]) -> Item:

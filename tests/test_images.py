@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,6 @@ from bon.images import (
     apply_filter,
     downscale,
     encode,
-    image_loader,
     open_image,
     parse_filter,
 )
@@ -197,17 +195,3 @@ def test_encoding_depends_on_the_pixels_alone() -> None:
     plain = Image.new("RGB", (8, 6), RED)
     tagged = saved(plain, "PNG", icc_profile=b"profile", dpi=(300, 300))
     assert encode(open_image(tagged)) == encode(plain)
-
-
-def test_loader(tmp_path: Path) -> None:
-    ref = ImageStore(tmp_path).put(red_png())
-    part = image_loader(max_pixels=12)(ref)
-    assert part is not None
-    assert open_image(part.data).size == (4, 3)
-    load = image_loader()
-    assert load(ref) is load(ref)
-    assert image_loader("drop")(ref) is None
-    assert image_loader("gray")(ref) != load(ref)
-    with pytest.raises(ValueError, match="unknown image filter"):
-        image_loader("sepia")
-    assert pickle.loads(pickle.dumps(ref)) == ref

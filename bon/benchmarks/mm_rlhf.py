@@ -1,0 +1,47 @@
+"""MM-RLHF-RewardBench: 170 pairs about 46 prompts.
+
+Its Acc is over pairs and its Acc+ over prompts all of whose pairs are right, so each pair
+carries its prompt as `meta["cluster"]`. The group is the folder of its image. Pairs about a
+video are left out and counted: no engine here takes one.
+"""
+
+from bon.benchmarks.base import Adapter, Context, Form, Row, RowError
+from bon.records import PreferencePair
+
+GROUPS = ("mcq", "long", "short", "safety", "video")
+
+
+def group_of(media: str) -> str:
+    """The group that a media path names."""
+    lowered = media.lower()
+    return next((group for group in GROUPS if group in lowered), "other")
+
+
+def convert(context: Context, row: Row) -> PreferencePair:
+    """One row as a preference pair."""
+    if row.text("video"):
+        raise RowError("it is about a video")
+    path = row.get("image")
+    return context.pair(
+        row,
+        prompt=row.need("prompt").replace("<image>\n", "").replace("<image>", ""),
+        chosen=row.need("chosen"),
+        rejected=row.need("rejected"),
+        group=row.text("group") or group_of(path if isinstance(path, str) else ""),
+        cluster=row.id,
+    )
+
+
+ADAPTER = Adapter(
+    kind="pairs",
+    title="MM-RLHF-RewardBench",
+    licence="not stated",
+    hub="yifanzhang114/MM-RLHF-RewardBench",
+    forms=(
+        Form(
+            need={"prompt": "prompt", "chosen": "chosen", "rejected": "rejected"},
+            may={"id": "id", "image": "image", "video": "video", "group": "group"},
+        ),
+    ),
+    convert=convert,
+)

@@ -1,0 +1,77 @@
+"""MMMU-Pro: standard with ten or four options, and vision, where the picture is the question.
+
+Options are a Python list written as a string. `<image i>` may stand in the question or in an
+option and always means image_i, whatever the order in which the tokens appear.
+"""
+
+import re
+
+from bon.benchmarks.base import (
+    IMAGE_COLUMNS,
+    Adapter,
+    Context,
+    Form,
+    Row,
+    RowError,
+    parse_letter,
+    parse_options,
+)
+from bon.errors import BonError
+from bon.policies.reader import option_letters
+from bon.records import Question
+
+CONFIGS = {
+    "standard10": "standard (10 options)",
+    "standard4": "standard (4 options)",
+    "vision": "vision",
+}
+
+
+def config(name: str | None) -> str:
+    """The published name of a config; the one with ten options unless another is named."""
+    name = CONFIGS.get(name or "standard10", name or "")
+    if name not in CONFIGS.values():
+        raise BonError(f"MMMU-Pro has no config {name!r}", f"use one of {', '.join(CONFIGS)}")
+    return name
+
+
+def convert(context: Context, row: Row) -> Question:
+    """One row as a question."""
+    options = parse_options(row.get("options"))
+    text = row.text("question")
+    images = context.read_images(row)
+    if context.spec.columns.get("image") != "":
+        named = [int(token) for token in re.findall(r"<image (\d+)>", text + " ".join(options))]
+        if max(named, default=0) > len(images):
+            raise RowError(f"it names <image {max(named)}> but has {len(images)} images")
+    if not text.strip() and not images:
+        raise RowError("it has neither a question nor an image")
+    letter = parse_letter(row.get("answer"))
+    # One published row has its options nested in a list of one; its answer is not among them,
+    # so no candidate can be right. It stays, because the published scores count it.
+    beyond = letter not in option_letters(options)
+    return context.question(
+        row, text=text, options=options, answer=letter, images=images, answer_not_in_options=beyond
+    )
+
+
+ADAPTER = Adapter(
+    kind="questions",
+    title="MMMU-Pro",
+    licence="Apache-2.0",
+    hub="MMMU/MMMU_Pro",
+    config=config,
+    forms=(
+        Form(
+            need={"options": "options", "answer": "answer"},
+            may={
+                "id": "id",
+                "question": "question",
+                "image": IMAGE_COLUMNS,
+                "subject": "subject",
+                "difficulty": "topic_difficulty",
+            },
+        ),
+    ),
+    convert=convert,
+)

@@ -1,0 +1,72 @@
+"""Multimodal RewardBench: six domains, 4,711 pairs in the open release; overall is micro.
+
+Read from data/all_data.json, which the benchmark's own script builds next to its images, or
+from a copy on the hub. `tag` is the published split of safety (bias, toxicity) and of
+reasoning (math, coding).
+"""
+
+from bon.benchmarks.base import Adapter, Context, Form, Row, RowError
+from bon.records import PreferencePair
+
+DOMAINS = {
+    "correct": "correctness",
+    "prefer": "preference",
+    "knowledge": "knowledge",
+    "reasoning": "reasoning",
+    "safety": "safety",
+    "vqa": "vqa",
+}
+
+
+def group_of(category: str) -> str:
+    """The domain of a category as the data writes it; an unknown one stays as it is."""
+    lowered = category.lower()
+    return next((name for part, name in DOMAINS.items() if part in lowered), lowered)
+
+
+def tag_of(group: str, label: str) -> str:
+    """The published split of two of the domains, by the start of the id."""
+    if group == "safety":
+        return "bias" if label.lower().startswith("pairs") else "toxicity"
+    if group == "reasoning":
+        return "math" if label.lower().startswith("math") else "coding"
+    return ""
+
+
+def convert(context: Context, row: Row) -> PreferencePair:
+    """One row as a preference pair."""
+    better = row.text("better")
+    if better not in ("Output1", "Output2"):
+        raise RowError(f"column 'Better' is {better!r}, neither Output1 nor Output2")
+    outputs = row.need("first"), row.need("second")
+    chosen, rejected = outputs if better == "Output1" else outputs[::-1]
+    group = group_of(row.text("category"))
+    return context.pair(
+        row,
+        prompt=row.need("prompt"),
+        chosen=chosen,
+        rejected=rejected,
+        group=group,
+        tag=tag_of(group, row.id),
+    )
+
+
+ADAPTER = Adapter(
+    kind="pairs",
+    title="Multimodal RewardBench",
+    licence="CC BY-NC 4.0",
+    hub="syhuggingface/multimodal_rewardbench",
+    forms=(
+        Form(
+            need={
+                "prompt": "Text",
+                "first": "Output1",
+                "second": "Output2",
+                "better": "Better",
+                "category": "Category",
+            },
+            may={"id": "ID", "image": "Image"},
+        ),
+    ),
+    convert=convert,
+)

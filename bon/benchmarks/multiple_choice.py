@@ -1,0 +1,72 @@
+"""Any multiple-choice set with named columns, as JSONL or parquet.
+
+`options` is a list, a list written as a string, or several columns ("A,B,C,D"). `answer` is
+an option letter, a position counted from 0 (a number), or the text of one option.
+"""
+
+from typing import Any
+
+from bon.benchmarks.base import (
+    IMAGE_COLUMNS,
+    Adapter,
+    Context,
+    Form,
+    Row,
+    RowError,
+    parse_options,
+)
+from bon.policies.reader import option_letters
+from bon.records import Question
+
+
+def convert(context: Context, row: Row) -> Question:
+    """One row as a question."""
+    options = read_options(row)
+    return context.question(
+        row,
+        text=row.need("question"),
+        options=options,
+        answer=read_letter(row.get("answer"), options),
+        images=context.read_images(row),
+    )
+
+
+def read_options(row: Row) -> tuple[str, ...]:
+    """The options of a row; of several columns, those that say something."""
+    columns = [column.strip() for column in row.columns["options"].split(",")]
+    if len(columns) == 1:
+        return parse_options(row.get("options"))
+    values = [row.values.get(column) for column in columns]
+    return parse_options([value for value in values if value not in (None, "")])
+
+
+def read_letter(answer: Any, options: tuple[str, ...]) -> str:
+    """The letter of the right option."""
+    letters = option_letters(options)
+    if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(letters):
+        return letters[answer]
+    if isinstance(answer, str):
+        if len(answer.strip()) == 1 and answer.strip() in letters:
+            return answer.strip()
+        if options.count(answer) == 1:
+            return letters[options.index(answer)]
+    raise RowError(f"its answer {answer!r} is not one of its {len(options)} options")
+
+
+ADAPTER = Adapter(
+    kind="questions",
+    title="Any multiple-choice set",
+    licence="as the data",
+    forms=(
+        Form(
+            need={"question": "question", "options": "options", "answer": "answer"},
+            may={
+                "id": "id",
+                "image": IMAGE_COLUMNS,
+                "subject": "subject",
+                "difficulty": "difficulty",
+            },
+        ),
+    ),
+    convert=convert,
+)

@@ -1,0 +1,54 @@
+"""Any preference set with named columns, as JSONL or parquet.
+
+Either `chosen` and `rejected`, or two `responses` with `preferred`, the place of the better
+one (0 or 1). A response may also be a conversation, whose last message counts.
+"""
+
+from typing import Any
+
+from bon.benchmarks.base import IMAGE_COLUMNS, Adapter, Context, Form, Row, RowError
+from bon.records import PreferencePair
+
+
+def convert(context: Context, row: Row) -> PreferencePair:
+    """One row as a preference pair."""
+    if "preferred" in row.columns:
+        responses, preferred = row.get("responses"), str(row.get("preferred"))
+        if not isinstance(responses, list) or len(responses) != 2:
+            raise RowError("it does not have two responses")
+        if preferred not in ("0", "1"):
+            raise RowError(f"its preferred response is {row.get('preferred')!r}, not 0 or 1")
+        chosen, rejected = responses[int(preferred)], responses[1 - int(preferred)]
+    else:
+        chosen, rejected = row.get("chosen"), row.get("rejected")
+    return context.pair(
+        row,
+        prompt=last_message(row.get("prompt"), "prompt"),
+        chosen=last_message(chosen, "better response"),
+        rejected=last_message(rejected, "worse response"),
+        cluster=row.text("cluster"),
+    )
+
+
+def last_message(value: Any, what: str) -> str:
+    """A text, or the text of the last message of a conversation."""
+    if isinstance(value, list) and value and isinstance(value[-1], dict):
+        value = value[-1].get("content")
+    if isinstance(value, list):  # Content parts: the texts among them.
+        value = "".join(str(part.get("text") or "") for part in value if isinstance(part, dict))
+    if not isinstance(value, str) or not value.strip():
+        raise RowError(f"its {what} has no text")
+    return value
+
+
+MAY = {"id": "id", "image": IMAGE_COLUMNS, "group": "group", "tag": "tag", "cluster": "cluster"}
+ADAPTER = Adapter(
+    kind="pairs",
+    title="Any preference set",
+    licence="as the data",
+    forms=(
+        Form({"prompt": "prompt", "chosen": "chosen", "rejected": "rejected"}, MAY),
+        Form({"prompt": "prompt", "responses": "responses", "preferred": "preferred"}, MAY),
+    ),
+    convert=convert,
+)

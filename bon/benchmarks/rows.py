@@ -1,0 +1,118 @@
+"""Rows of a dataset, a few at a time: parquet, JSONL, JSON, or the Hugging Face hub.
+
+Memory does not depend on the size of the dataset, except for a `.json` file, which is one
+value. Images stay undecoded bytes.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bon.benchmarks.base import BadRow
+from bon.errors import BonError
+
+BATCH = 16
+"""Rows read at once; one MMMU-Pro row can hold ten megabytes of images."""
+
+RawRow = tuple[Path, dict[str, Any] | BadRow]
+"""The folder that relative paths start from, and the row."""
+
+
+def local_files(path: Path, config: str | None, split: str | None) -> list[Path]:
+    """The data files of a dataset on disk, in order.
+
+    In a folder: those of the subfolder named like `config`, where there is one, and those
+    whose name starts with `split`, where any does; parquet before JSONL before JSON.
+    """
+    if path.is_file():
+        return [path]
+    if not path.exists():
+        raise BonError(f"no file or folder {path}", "check `path`")
+    folder = path / config if config and (path / config).is_dir() else path
+    for ending in ("*.parquet", "*.jsonl", "*.json"):
+        files = sorted(file for file in folder.rglob(ending) if not file.name.startswith("."))
+        if files:
+            folders = sorted({str(file.parent.relative_to(path)) for file in files})
+            if len(folders) > 1:
+                fix = f"set `config` (or `path`) to one of {', '.join(folders)}"
+                raise BonError(f"{path} holds data in several folders", fix)
+            return [file for file in files if split and file.name.startswith(split)] or files
+    raise BonError(f"no .parquet, .jsonl or .json file in {folder}", "check `path` and `config`")
+
+
+def local_rows(files: list[Path]) -> Iterator[RawRow]:
+    """Rows of these files, one file after the other."""
+    readers = {".parquet": _parquet, ".jsonl": _jsonl, ".json": _json}
+    for file in files:
+        reader = readers.get(file.suffix)
+        if reader is None:
+            raise BonError(f"{file} is neither .parquet, .jsonl nor .json", "convert it")
+        for row in reader(file):
+            yield file.parent, row
+
+
+def hub_rows(
+    hub: str, config: str | None, split: str | None, revision: str | None, stream: bool
+) -> Iterator[RawRow]:
+    """Rows of a dataset on the hub; `stream` downloads only what is read and keeps no copy."""
+    try:
+        import datasets
+    except ImportError:
+        raise BonError(
+            f"reading {hub} from the hub needs the package datasets", "pip install 'bon[hub]'"
+        ) from None
+    try:
+        loaded = datasets.load_dataset(
+            hub, config, split=split or "test", revision=revision, streaming=stream
+        )
+        # As arrow, images come as their bytes; as rows they would be decoded one by one.
+        for table in loaded.with_format("arrow").iter(batch_size=BATCH):
+            for row in table.to_pylist():
+                yield Path.cwd(), row
+    except Exception as error:  # The hub's own errors, and those of half a dozen libraries.
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise BonError(
+            f"cannot read {hub} (config {config}, split {split}, revision {revision}) "
+            f"from the hub: {lines[0]}",
+            "check these names and the network, set HF_TOKEN for a gated dataset, or download "
+            "it and give its folder as `path`",
+        ) from None
+
+
+def _parquet(file: Path) -> Iterator[dict[str, Any] | BadRow]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(file, memory_map=True) as reader:
+            for batch in reader.iter_batches(batch_size=BATCH):
+                yield from batch.to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise BonError(
+            f"{file} is not a whole parquet file: {error}", "download it again"
+        ) from None
+
+
+def _jsonl(file: Path) -> Iterator[dict[str, Any] | BadRow]:
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                yield BadRow(f"line-{number}", f"is not JSON: {error}")
+                continue
+            yield row if isinstance(row, dict) else BadRow(f"line-{number}", "is not an object")
+
+
+def _json(file: Path) -> Iterator[dict[str, Any] | BadRow]:
+    try:
+        rows = json.loads(file.read_bytes())
+    except ValueError as error:
+        raise BonError(f"{file} is not JSON: {error}", "check the file") from None
+    if not isinstance(rows, list):
+        raise BonError(f"{file} does not hold a list of rows", "give one list, or use .jsonl")
+    for number, row in enumerate(rows, start=1):
+        yield row if isinstance(row, dict) else BadRow(f"row-{number}", "is not an object")

@@ -1,0 +1,230 @@
+"""Reward benchmarks: forms, groups, keys, bad rows."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bon.benchmarks import BENCHMARKS, BadRow, adapter, load_pairs
+from bon.benchmarks.vl_rewardbench import group_of
+from bon.config import DatasetSpec
+from bon.errors import BonError
+from bon.images import ImageStore
+from bon.records import PreferencePair
+
+from .conftest import Write, png, struct
+
+
+def load(
+    benchmark: str, path: Path, store: ImageStore, **settings: Any
+) -> list[PreferencePair | BadRow]:
+    spec = DatasetSpec(benchmark=benchmark, path=str(path), **settings)
+    return list(load_pairs(spec, store))
+
+
+def good(rows: list[PreferencePair | BadRow]) -> list[PreferencePair]:
+    assert not [row for row in rows if isinstance(row, BadRow)]
+    return [row for row in rows if isinstance(row, PreferencePair)]
+
+
+def best(pair: PreferencePair) -> str:
+    return pair.responses[pair.preferred]
+
+
+def vlrb_row(label: str = "RLHF-V-1", **changes: Any) -> dict[str, Any]:
+    row = {
+        "id": label,
+        "query": "<image>\nWhat is it?",
+        "response": ["a cat", "a dog"],
+        "human_ranking": [1, 0],
+        "image": struct(png()),
+        "query_source": "RLHF-V",
+    }
+    return row | changes
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_benchmark_says_what_it_is(name: str) -> None:
+    found = adapter(name)
+    assert found.kind in ("questions", "pairs")
+    assert found.title
+    assert found.licence
+
+
+def test_both_forms_of_vl_rewardbench_are_the_same_pair(write: Write, store: ImageStore) -> None:
+    published = write("data/test-00000-of-00001.parquet", [vlrb_row()]).parents[1] / "data"
+    (a,) = good(load("vl_rewardbench", published, store))
+    text = {
+        "id": "RLHF-V-1",
+        "prompt": "What is it?",
+        "chosen": "a dog",
+        "rejected": "a cat",
+        "image": "a.png",
+    }
+    path = write("text/x.jsonl", [text])
+    (path.parent / "a.png").write_bytes(png())
+    (b,) = good(load("vl_rewardbench", path, store))
+    assert (a.key, a.responses, a.preferred) == (b.key, b.responses, b.preferred)
+    assert best(a) == "a dog"
+    assert a.prompt == "What is it?"
+    assert a.group == "hallucination"
+    assert (a.tag, b.tag) == ("RLHF-V", "")
+
+
+def test_neither_place_is_the_better_one(write: Write, store: ImageStore) -> None:
+    rows = [
+        {"prompt": f"p{i}", "chosen": f"right {i}", "rejected": f"wrong {i}"} for i in range(400)
+    ]
+    pairs = good(load("preference", write("x.jsonl", rows), store))
+    assert 160 < sum(pair.preferred for pair in pairs) < 240
+    assert all(best(pair).startswith("right") for pair in pairs)
+
+
+@pytest.mark.parametrize(
+    ("label", "group"),
+    [
+        ("hallucination_pair-1003", "hallucination"),
+        ("RLAIF-V-3", "hallucination"),
+        ("RLHF-V-12", "hallucination"),
+        ("mathverse_1063-2", "reasoning"),
+        ("mmmu_pro_test_Math_1", "reasoning"),
+        ("wildvision-battle-6481", "general"),
+        ("LRVInstruction-000000007746", "general"),
+        ("jailbreak-typo-1", "general"),
+    ],
+)
+def test_groups_of_vl_rewardbench(label: str, group: str) -> None:
+    assert group_of(label) == group
+
+
+def test_an_explicit_group_wins(write: Write, store: ImageStore) -> None:
+    (pair,) = good(load("vl_rewardbench", write("x.parquet", [vlrb_row(group="mine")]), store))
+    assert pair.group == "mine"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"response": ["a cat"]}, "two responses"),
+        ({"response": ["a cat", "a cat"]}, "the same text"),
+        ({"response": ["a cat", ""]}, "two responses"),
+        ({"human_ranking": [0, 0]}, "neither [0, 1] nor [1, 0]"),
+        ({"human_ranking": None}, "neither [0, 1] nor [1, 0]"),
+        ({"query": None}, "no text in column 'query'"),
+        ({"image": struct(b"GIF89a")}, "image sha256"),
+    ],
+)
+def test_bad_rows_of_vl_rewardbench(
+    changes: dict[str, Any], reason: str, write: Write, store: ImageStore
+) -> None:
+    path = write("x.parquet", [vlrb_row(), vlrb_row("bad", **changes)])
+    _, bad = load("vl_rewardbench", path, store)
+    assert isinstance(bad, BadRow)
+    assert reason in bad.reason
+
+
+def test_multimodal_rewardbench(write: Write, store: ImageStore) -> None:
+    def row(label: str, category: str, better: str = "Output2") -> dict[str, Any]:
+        return {
+            "ID": label,
+            "Text": f"about {label}",
+            "Image": "images/a.png",
+            "Output1": "one",
+            "Output2": "two",
+            "Better": better,
+            "Category": category,
+        }
+
+    path = write(
+        "data/all_data.json",
+        [
+            row("nocaps_1", "open_generation/correctness_task", "Output1"),
+            row("visitbench_1", "open_generation/preference_task"),
+            row("pairs_1", "safety"),
+            row("hateful_1", "safety"),
+            row("mathvista_1", "reasoning"),
+            row("EMMA_1", "reasoning"),
+            row("mmmu_1", "knowledge"),
+            row("seed_1", "vqa"),
+            row("odd", "vqa", "neither"),
+        ],
+    )
+    (path.parent / "images").mkdir()
+    (path.parent / "images" / "a.png").write_bytes(png())
+    *pairs, bad = load("multimodal_rewardbench", path, store)
+    assert isinstance(bad, BadRow)
+    assert "neither Output1 nor Output2" in bad.reason
+    assert [(pair.group, pair.tag) for pair in good(pairs)] == [
+        ("correctness", ""),
+        ("preference", ""),
+        ("safety", "bias"),
+        ("safety", "toxicity"),
+        ("reasoning", "math"),
+        ("reasoning", "coding"),
+        ("knowledge", ""),
+        ("vqa", ""),
+    ]
+    assert [best(pair) for pair in good(pairs)] == ["one"] + ["two"] * 7
+
+
+def test_mm_rlhf_keeps_its_clusters_and_leaves_videos_out(write: Write, store: ImageStore) -> None:
+    base = {"prompt": "p", "chosen": "c", "rejected": "r"}
+    path = write(
+        "x.jsonl",
+        [
+            base | {"id": "7", "image": "mcq/a.png"},
+            base | {"id": "7", "image": "mcq/a.png", "rejected": "r2"},
+            base | {"id": "8", "video": "video/a.mp4"},
+        ],
+    )
+    (path.parent / "mcq").mkdir()
+    (path.parent / "mcq" / "a.png").write_bytes(png())
+    *pairs, video = load("mm_rlhf", path, store)
+    assert [(pair.group, pair.meta) for pair in good(pairs)] == [("mcq", {"cluster": "7"})] * 2
+    assert video == BadRow("8", "it is about a video")
+
+
+def test_any_preference_set(write: Write, store: ImageStore) -> None:
+    rows = [
+        {"ask": "p", "both": ["bad", "good"], "win": 1, "kind": "k"},
+        {"ask": "p", "both": ["bad", "good"], "win": 2, "kind": "k"},
+        {"ask": "p", "both": ["bad"], "win": 0, "kind": "k"},
+    ]
+    columns = {"prompt": "ask", "responses": "both", "preferred": "win", "group": "kind"}
+    first, *bad = load("preference", write("x.jsonl", rows), store, columns=columns)
+    (pair,) = good([first])
+    assert (best(pair), pair.group, pair.id) == ("good", "k", "row-0")
+    assert [row.reason for row in bad if isinstance(row, BadRow)] == [
+        "its preferred response is 2, not 0 or 1",
+        "it does not have two responses",
+    ]
+
+
+def test_conversations_give_their_last_message(write: Write, store: ImageStore) -> None:
+    def turn(role: str, content: Any) -> dict[str, Any]:
+        return {"role": role, "content": content}
+
+    row = {
+        "prompt": [turn("user", [{"type": "image"}, {"type": "text", "text": "What?"}])],
+        "chosen": [turn("user", "What?"), turn("assistant", "yes")],
+        "rejected": [turn("assistant", "no")],
+    }
+    (pair,) = good(load("preference", write("x.jsonl", [row]), store))
+    assert (pair.prompt, best(pair), set(pair.responses)) == ("What?", "yes", {"yes", "no"})
+    broken = load("preference", write("y.jsonl", [row, row | {"chosen": []}]), store)[1]
+    assert broken == BadRow("row-1", "its better response has no text")
+
+
+def test_the_real_text_only_benchmark(real: Path, store: ImageStore) -> None:
+    path = real / "vl_rewardbench" / "pairs.jsonl"
+    pairs = good(load("vl_rewardbench", path, store, columns={"image": ""}))
+    assert len(pairs) == len({pair.key for pair in pairs}) == 1250
+    assert len({pair.id for pair in pairs}) == 1225
+    groups = Counter(pair.group for pair in pairs)
+    assert groups == {"hallucination": 749, "reasoning": 318, "general": 183}
+    longer = sum(len(best(p)) > len(p.responses[1 - p.preferred]) for p in pairs)
+    assert longer / 1250 == pytest.approx(0.426, abs=5e-4)
+    # Its images are not there: that is said, not passed over.
+    with pytest.raises(BonError, match=r"image_0\.jpg is missing"):
+        load("vl_rewardbench", path, store)

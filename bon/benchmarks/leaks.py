@@ -29,23 +29,24 @@ class Leak:
 
 
 def find_leaks(questions: Iterable[Question], pairs: Iterable[PreferencePair]) -> list[Leak]:
-    """Every question that a pair is about, in the order of the pairs, once for each rule."""
+    """Every question that a pair is about, once for each rule that says so.
+
+    The questions are only walked through: memory grows with the pairs.
+    """
     known: dict[tuple[Rule, str], list[str]] = {}
-    for question in questions:
-        for sign in _question_signs(question):
-            known.setdefault(sign, []).append(question.key)
-    leaks: list[Leak] = []
     for pair in pairs:
-        found = [
-            Leak(question=key, pair=pair.key, rule=sign[0])
-            for sign in _pair_signs(pair)
-            for key in known.get(sign, ())
-        ]
-        # Different questions can have the same text; where the id says which one it is, the
-        # other rules only confirm it.
-        by_id = {leak.question for leak in found if leak.rule == "id"}
-        leaks += [leak for leak in found if not by_id or leak.question in by_id]
-    return leaks
+        for sign in _pair_signs(pair):
+            known.setdefault(sign, []).append(pair.key)
+    leaks = [
+        Leak(question=question.key, pair=key, rule=sign[0])
+        for question in questions
+        for sign in _question_signs(question)
+        for key in known.get(sign, ())
+    ]
+    # Different questions can have the same text; where the id says which one a pair is about,
+    # the other rules only confirm it.
+    by_id = {leak.pair: leak.question for leak in leaks if leak.rule == "id"}
+    return [leak for leak in leaks if by_id.get(leak.pair, leak.question) == leak.question]
 
 
 def _question_signs(question: Question) -> list[tuple[Rule, str]]:

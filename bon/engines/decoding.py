@@ -82,7 +82,7 @@ def draw(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling) -> tor
         logits = logits.masked_fill(logits < least, float("-inf"))
     weights = logits.softmax(-1)
     if sampling.top_p < 1:
-        ranked, order = weights.sort(-1, descending=True, stable=True)
+        ranked, order = weights.sort(dim=-1, descending=True, stable=True)
         # A token stays when those before it have not yet reached top_p; the first always does.
         beyond = ranked.cumsum(-1, dtype=torch.float64) - ranked >= sampling.top_p
         beyond[:, 0] = False

@@ -10,13 +10,17 @@ import gc
 import os
 import threading
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 import transformers
-from transformers import AutoModelForImageTextToText
+from transformers import AutoModelForImageTextToText, GenerationConfig
+from transformers.utils import logging as transformers_logging
 
+from bon.engines import cpu_attention
 from bon.engines.base import (
     Engine,
     GenerateRequest,
@@ -88,16 +92,21 @@ class TransformersEngine(Engine):
         shared = {"revision": revision, "trust_remote_code": trust_remote_code}
         with _loading(model):
             self.processor = load_processor(folder, **shared, **(processor_args or {}))
-            self.model = AutoModelForImageTextToText.from_pretrained(
+            self.model, report = AutoModelForImageTextToText.from_pretrained(
                 folder,
                 dtype=_dtype(dtype, self.device),
                 attn_implementation=attn_implementation,
                 device_map=device_map,
+                output_loading_info=True,
                 **shared,
                 **(model_args or {}),
-            ).eval()
+            )
+            _check_complete(model, report, head is not None)
+            self.model.eval()
             if device_map is None:
                 self.model.to(self.device)
+            if self.device.type == "cpu" and attn_implementation is None:
+                cpu_attention.use(self.model)
             self.head: Head | None = (
                 load_head(folder, head, revision, self.device) if head else None
             )
@@ -107,6 +116,8 @@ class TransformersEngine(Engine):
             self.tokenizer.pad_token = self.tokenizer.eos_token
         self._renderer = Renderer(self.processor, model)
         self._end_ids = _end_ids(self.model, self.tokenizer)
+        # Sampling is always what the request says, never a checkpoint's own defaults.
+        self.model.generation_config = GenerationConfig()
         self._words: dict[int, str] = {}
         self._shrink = _limit_pixels(self.processor, max_pixels)
         self._batcher = Batcher(self, on_start=self._set_threads)
@@ -334,21 +345,38 @@ class TransformersEngine(Engine):
             torch.set_num_threads(self._threads)
 
 
-class _loading:  # noqa: N801
-    """Turns whatever from_pretrained raises into one line that says what to do."""
+@contextmanager
+def _loading(model: str) -> Iterator[None]:
+    """Quiet loading; whatever from_pretrained raises becomes one line that says what to do."""
+    looks_like_path = model.startswith((".", "/", "~")) or model.count("/") > 1
+    if looks_like_path and not Path(model).expanduser().is_dir():
+        raise BonError(f"model folder {model!r} does not exist", "correct the path")
+    verbosity = transformers_logging.get_verbosity()
+    bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    except BonError:
+        raise
+    except Exception as error:
+        raise BonError(f"model {model!r} failed to load: {_line(error)}", _fix(error)) from error
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
 
-    def __init__(self, model: str) -> None:
-        self.model = model
 
-    def __enter__(self) -> None:
-        looks_like_path = self.model.startswith((".", "/", "~")) or self.model.count("/") > 1
-        if looks_like_path and not Path(self.model).expanduser().is_dir():
-            raise BonError(f"model folder {self.model!r} does not exist", "correct the path")
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> Literal[False]:
-        if error is None or not isinstance(error, Exception) or isinstance(error, BonError):
-            return False
-        raise BonError(f"model {self.model!r} failed to load: {_line(error)}", _fix(error))
+def _check_complete(model: str, report: dict[str, Any], has_head: bool) -> None:
+    """Weights that the checkpoint lacks would be random ones: refuse to run such a model."""
+    missing = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
+    if has_head:  # a reward model may have been saved without the layer that predicts tokens
+        missing = [name for name in missing if not name.startswith("lm_head")]
+    if missing:
+        raise BonError(
+            f"model {model!r} lacks {len(missing)} of its weights, such as {missing[0]}",
+            "the checkpoint is incomplete or made for another architecture",
+        )
 
 
 def _line(error: BaseException) -> str:

@@ -1,0 +1,357 @@
+import asyncio
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from tiny_checkpoint import add_tensors, image  # noqa: E402
+
+from bon.engines import build  # noqa: E402
+from bon.engines.base import (  # noqa: E402
+    GenerateRequest,
+    Generation,
+    ImagePart,
+    Message,
+    Sampling,
+    ScoreRequest,
+)
+from bon.engines.transformers import TransformersEngine  # noqa: E402
+from bon.errors import BonError, Unsupported  # noqa: E402
+from bon.images import open_image  # noqa: E402
+
+pytestmark = pytest.mark.model
+
+GREEDY = Sampling(temperature=0, max_tokens=12)
+
+
+@pytest.fixture(scope="module")
+def engine(checkpoint: Path) -> Iterator[TransformersEngine]:
+    built = build("transformers", {"model": str(checkpoint), "head": "auto", "threads": 2})
+    assert isinstance(built, TransformersEngine)
+    yield built
+    asyncio.run(built.close())
+
+
+def ask(index: int, seeds: tuple[int, ...] = (1,), **changes: Any) -> GenerateRequest:
+    """Prompts of different lengths, with none, one or two images."""
+    images = [image(index + k) for k in range(index % 3)]
+    text = f"Question {index}: what is in the picture? " + "A. red circle " * (index % 4)
+    messages = (
+        Message("system", ("Answer briefly.",)),
+        Message("user", (*images[:1], text, *images[1:])),
+    )
+    return replace(GenerateRequest(messages, Sampling(max_tokens=12), seeds), **changes)
+
+
+def run(engine: TransformersEngine, requests: list[GenerateRequest]) -> list[Generation]:
+    async def all_at_once() -> list[Generation]:
+        return await asyncio.gather(*(engine.generate(request) for request in requests))
+
+    return asyncio.run(all_at_once())
+
+
+def inputs_of(engine: TransformersEngine, request: GenerateRequest, answer: str = "") -> Any:
+    conversation = [
+        {
+            "role": message.role,
+            "content": [
+                {"type": "text", "text": part} if isinstance(part, str) else {"type": "image"}
+                for part in message.parts
+            ],
+        }
+        for message in request.messages
+    ]
+    text = engine.processor.apply_chat_template(
+        conversation, tokenize=False, add_generation_prompt=True
+    )
+    images = [
+        open_image(part.data)
+        for message in request.messages
+        for part in message.parts
+        if isinstance(part, ImagePart)
+    ]
+    return engine.processor(text=[text + answer], images=images or None, return_tensors="pt")
+
+
+def test_greedy_equals_plain_generate(engine: TransformersEngine) -> None:
+    requests = [ask(i, sampling=GREEDY) for i in range(9)]
+    for request, generation in zip(requests, run(engine, requests), strict=True):
+        inputs = inputs_of(engine, request)
+        output = engine.model.generate(
+            **inputs, max_new_tokens=12, do_sample=False, repetition_penalty=1.0
+        )
+        new = output[0, inputs["input_ids"].shape[1] :]
+        expected = engine.tokenizer.decode(new, skip_special_tokens=True)
+        assert generation.samples[0].text == expected
+        assert generation.num_prompt_tokens == inputs["input_ids"].shape[1]
+
+
+def test_a_sample_depends_on_its_seed_and_on_nothing_else(engine: TransformersEngine) -> None:
+    requests = [ask(i, (3, 1, 4, 15)) for i in range(12)]
+    together = run(engine, requests)
+    assert len({s.text for g in together for s in g.samples}) > 40
+    for i in (0, 1, 2, 7):
+        alone = run(engine, [ask(i, (15,))])[0].samples[0]
+        assert alone.text == together[i].samples[3].text
+        assert alone.logprob == pytest.approx(together[i].samples[3].logprob, abs=1e-3)
+
+
+def test_logprobs_are_raw_whatever_the_temperature(engine: TransformersEngine) -> None:
+    hot = Sampling(temperature=3.0, top_k=3, max_tokens=6)
+    request = ask(1, (1, 2, 3), sampling=hot, logprobs=5)
+    for sample in run(engine, [request])[0].samples:
+        assert len(sample.tokens) in (sample.num_tokens, sample.num_tokens - 1)
+        first = sample.tokens[0]
+        with torch.inference_mode():
+            logits = engine.model(**inputs_of(engine, request)).logits[0, -1]
+        values, ids = logits.log_softmax(-1).topk(5)
+        assert next(iter(first.top.values())) == pytest.approx(float(values[0]), abs=1e-3)
+        assert engine.tokenizer.decode([int(ids[0])]) in first.top
+        assert first.logprob >= float(values[2]) - 1e-3  # top_k 3
+        if sample.finish == "length":
+            assert sample.logprob == pytest.approx(sum(t.logprob for t in sample.tokens))
+
+
+def test_stop_strings_end_the_text(engine: TransformersEngine) -> None:
+    free = run(engine, [ask(1, (5,))])[0].samples[0]
+    stop = free.text[3:5]
+    cut = run(engine, [ask(1, (5,), sampling=Sampling(max_tokens=12, stop=(stop,)))])[0].samples[0]
+    assert cut.text == free.text[: free.text.index(stop)]
+    assert cut.finish == "stop"
+    assert cut.num_tokens < free.num_tokens
+
+
+def test_more_samples_than_a_batch_holds(checkpoint: Path, engine: TransformersEngine) -> None:
+    small = TransformersEngine(str(checkpoint), max_batch=4)
+    requests = [ask(i, tuple(range(7))) for i in range(3)]
+    assert [[s.text for s in g.samples] for g in run(small, requests)] == [
+        [s.text for s in g.samples] for g in run(engine, requests)
+    ]
+    asyncio.run(small.close())
+
+
+def test_likelihood_is_that_of_the_response(engine: TransformersEngine) -> None:
+    answers = ["A.", "The answer is B. red circle", "Yes"]
+    requests = [
+        ScoreRequest((*ask(i).messages, Message("assistant", (answer,))))
+        for i, answer in enumerate(answers)
+    ]
+
+    async def all_at_once() -> list[Any]:
+        return await asyncio.gather(*(engine.likelihood(request) for request in requests))
+
+    for i, result in enumerate(asyncio.run(all_at_once())):
+        inputs = inputs_of(engine, ask(i), answers[i] + "<|im_end|>")
+        start = inputs_of(engine, ask(i))["input_ids"].shape[1]
+        ids = inputs["input_ids"][0]
+        with torch.inference_mode():
+            logprobs = engine.model(**inputs).logits[0, start - 1 : -1].log_softmax(-1)
+        expected = logprobs.gather(-1, ids[start:, None]).sum()
+        assert result.logprob == pytest.approx(float(expected), abs=1e-3)
+        assert result.num_tokens == len(ids) - start
+        assert result.num_prompt_tokens == start
+
+
+def test_reward_is_the_head_on_the_last_token(engine: TransformersEngine, checkpoint: Path) -> None:
+    from safetensors.torch import load_file
+
+    weight = load_file(checkpoint / "model.safetensors")["language_model.score.weight"]
+    answers = ["A.", "The answer is B. red circle", "No"]
+
+    async def score(engine: TransformersEngine) -> list[float]:
+        requests = [
+            ScoreRequest((*ask(i).messages, Message("assistant", (answer,))))
+            for i, answer in enumerate(answers)
+        ]
+        rewards = await asyncio.gather(*(engine.reward(request) for request in requests))
+        return [reward.score for reward in rewards]
+
+    def by_hand(ending: str) -> list[float]:
+        scores = []
+        for i, answer in enumerate(answers):
+            with torch.inference_mode():
+                output = engine.model.model(**inputs_of(engine, ask(i), answer + ending))
+                scores.append(float(output.last_hidden_state[0, -1] @ weight[0]))
+        return scores
+
+    assert asyncio.run(score(engine)) == pytest.approx(by_hand("<|im_end|>\n"), abs=1e-4)
+    turn = TransformersEngine(str(checkpoint), head="auto", score_at="turn_end")
+    assert asyncio.run(score(turn)) == pytest.approx(by_hand("<|im_end|>"), abs=1e-4)
+    asyncio.run(turn.close())
+
+
+def test_published_head_formats(checkpoint: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    from bon.engines.heads import load_head
+
+    hidden = torch.randn(4, 128)
+    folder = tmp_path / "skywork"
+    shutil.copytree(checkpoint, folder)
+    head = {"v_head.summary.weight": torch.randn(1, 128), "v_head.summary.bias": torch.randn(1)}
+    save_file(head, folder / "value_head.safetensors")
+    loaded = load_head(str(folder), "v_head.summary", None, "cpu")
+    expected = hidden @ head["v_head.summary.weight"][0] + head["v_head.summary.bias"]
+    torch.testing.assert_close(loaded(hidden), expected)
+    # Two heads, one asked for by its file alone.
+    named = load_head(
+        str(folder), {"layers": ["v_head.summary"], "file": "value_head.safetensors"}, None, "cpu"
+    )
+    torch.testing.assert_close(named(hidden), expected)
+
+    mlp = {"rm.0.weight": torch.randn(16, 128), "rm.0.bias": torch.randn(16),
+           "rm.2.weight": torch.randn(1, 16)}  # fmt: skip
+    add_tensors(folder, mlp)
+    for activation, function in (("silu", torch.nn.functional.silu), ("tanh", torch.tanh)):
+        setting = {"layers": ["rm.0", "rm.2"], "activation": activation}
+        inner = function(hidden @ mlp["rm.0.weight"].T + mlp["rm.0.bias"])
+        torch.testing.assert_close(
+            load_head(str(folder), setting, None, "cpu")(hidden), inner @ mlp["rm.2.weight"][0]
+        )
+
+    for setting, message in (
+        ("rm.1", "no matrix 'rm.1.weight'"),
+        ({"layers": ["rm.2", "rm.0"]}, "do not follow each other"),
+        ({"layers": ["rm.0"]}, "gives 16 numbers"),
+        ({"layers": ["rm.0", "rm.2"], "activation": "swish"}, "unknown activation"),
+        ({"names": []}, "is not understood"),
+        ({"layers": ["x"], "file": "absent.safetensors"}, "has no file"),
+    ):
+        with pytest.raises(BonError, match=message):
+            load_head(str(folder), setting, None, "cpu")
+    weights = folder / "model.safetensors"
+    plain = {k: v for k, v in load_file(weights).items() if "score" not in k}
+    save_file(plain, weights, {"format": "pt"})
+    (folder / "value_head.safetensors").unlink()
+    with pytest.raises(BonError, match="no reward head under a usual name"):
+        load_head(str(folder), "auto", None, "cpu")
+
+
+def test_a_bad_item_fails_alone(engine: TransformersEngine, monkeypatch: Any) -> None:
+    broken = Message("user", (ImagePart("00" * 32, b"not an image"), "what?"))
+    requests = [ask(0), ask(1, messages=(broken,)), ask(2)]
+    monkeypatch.setattr(engine, "_generate", _failing_on(engine, "Question 2"))
+
+    async def all_at_once() -> list[Any]:
+        tasks = (engine.generate(request) for request in requests)
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    good, undecodable, failing = asyncio.run(all_at_once())
+    assert isinstance(good, Generation)
+    assert "image" in str(undecodable)
+    assert str(failing) == "told to fail"
+
+
+def _failing_on(engine: TransformersEngine, word: str) -> Any:
+    original = engine._generate
+
+    def generate(jobs: list[Any]) -> Any:
+        if any(word in job.prepared[0] for job in jobs):
+            raise RuntimeError("told to fail")
+        return original(jobs)
+
+    return generate
+
+
+def test_out_of_memory_halves_the_batch(checkpoint: Path, engine: TransformersEngine) -> None:
+    small = TransformersEngine(str(checkpoint))
+    original = small._generate
+    small._generate = lambda jobs: (  # type: ignore[method-assign]
+        _raise(torch.OutOfMemoryError("too much"))
+        if min(sum(job.rows for job in jobs), small._max_batch) > 3
+        else original(jobs)
+    )
+    requests = [ask(i, tuple(range(5))) for i in range(4)]
+    assert [[s.text for s in g.samples] for g in run(small, requests)] == [
+        [s.text for s in g.samples] for g in run(engine, requests)
+    ]
+    assert small._max_batch <= 3
+    small._generate = lambda jobs: _raise(torch.OutOfMemoryError("x"))  # type: ignore[method-assign]
+    with pytest.raises(MemoryError, match="on a single sequence"):
+        run(small, [ask(0)])
+    asyncio.run(small.close())
+
+
+def _raise(error: Exception) -> Any:
+    raise error
+
+
+def test_kinds_and_settings_in_flight_together(engine: TransformersEngine) -> None:
+    score = ScoreRequest((*ask(0).messages, Message("assistant", ("A.",))))
+
+    async def mixed() -> list[Any]:
+        return await asyncio.gather(
+            engine.generate(ask(0)),
+            engine.reward(score),
+            engine.generate(ask(1, sampling=GREEDY)),
+            engine.likelihood(score),
+        )
+
+    assert [type(result).__name__ for result in asyncio.run(mixed())] == [
+        "Generation", "Reward", "Generation", "Likelihood",
+    ]  # fmt: skip
+
+
+def test_pixel_limit(checkpoint: Path) -> None:
+    limited = TransformersEngine(str(checkpoint), max_pixels=60 * 60)
+    message = Message("user", (image(1, (300, 300)), "what?"))
+    tokens = run(limited, [ask(0, messages=(message,))])[0].num_prompt_tokens
+    plain = run(limited, [ask(0, messages=(Message("user", ("what?",)),))])[0].num_prompt_tokens
+    assert tokens - plain == 4 + 2  # 2 x 2 merged patches and the marks around them
+    asyncio.run(limited.close())
+
+
+def test_info_says_what_was_loaded(engine: TransformersEngine) -> None:
+    info = json.loads(json.dumps(engine.info()))
+    assert info["architecture"] == "Qwen2_5_VLForConditionalGeneration"
+    assert info["head"] == ["language_model.score"]
+    assert info["dtype"] == "float32"
+    assert info["transformers"]
+
+
+def test_closed_engine_refuses(checkpoint: Path) -> None:
+    closed = TransformersEngine(str(checkpoint))
+    run(closed, [ask(0)])
+    asyncio.run(closed.close())
+    with pytest.raises(RuntimeError, match="closed"):
+        run(closed, [ask(0)])
+
+
+def test_loading_errors_carry_the_fix(checkpoint: Path, tmp_path: Path) -> None:
+    def fails(match: str, **args: Any) -> None:
+        with pytest.raises(BonError, match=match):
+            build("transformers", args)
+
+    fails("folder '.*absent' does not exist", model=str(tmp_path / "absent"))
+    fails("failed to load", model=str(tmp_path))
+    fails("unknown dtype 'float8'", model=str(checkpoint), dtype="float8")
+    fails("no matrix 'nothing.weight'", model=str(checkpoint), head="nothing")
+    if not torch.cuda.is_available():
+        fails("no usable GPU", model=str(checkpoint), device="cuda")
+    broken = tmp_path / "broken"
+    shutil.copytree(checkpoint, broken)
+    (broken / "model.safetensors").write_bytes(b"123")
+    fails("failed to load: .* -> ", model=str(broken))
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(checkpoint / "model.safetensors")
+    del weights["model.norm.weight"]
+    save_file(weights, broken / "model.safetensors", {"format": "pt"})
+    fails("lacks 1 of its weights, such as model.language_model.norm", model=str(broken))
+    mute = tmp_path / "mute"
+    shutil.copytree(checkpoint, mute)
+    (mute / "chat_template.jinja").unlink()
+    fails("has no chat template", model=str(mute))
+
+
+def test_reward_needs_a_head(checkpoint: Path) -> None:
+    headless = TransformersEngine(str(checkpoint))
+    with pytest.raises(Unsupported, match="set head: auto"):
+        asyncio.run(headless.reward(ScoreRequest((Message("assistant", ("A.",)),))))

@@ -54,7 +54,9 @@ class Options(Record):
     level: float = Field(0.95, gt=0.5, lt=1)
     ties: Literal["half", "wrong", "drop"] = "half"
     unparsed: Literal["wrong", "drop", "chance"] = "wrong"
-    ensembles: tuple[tuple[str, ...], ...] = Field((), description="rewarders that choose together")
+    ensembles: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="name of an ensemble: its members"
+    )
 
 
 # ------------------------------------------------------------------ what was run
@@ -330,7 +332,8 @@ class Coefficient(Record):
     """A correlation coefficient. `estimate` carries the interval to read.
 
     `bootstrap` resamples rewarders and questions together, `fisher` is the parametric
-    interval beside it; `read` says which of them `estimate` holds and why.
+    interval beside it; `read` says which of them `estimate` holds and why. `p_parametric` is
+    the p of Student's t, which papers print; `p_value` is the permutation's.
     """
 
     estimate: Estimate
@@ -338,6 +341,7 @@ class Coefficient(Record):
     fisher: Estimate | None
     p_value: float | None
     p_method: Literal["exact permutation", "sampled permutation", "none"]
+    p_parametric: float | None = None
     p_adjusted: float | None = None
     read: str = ""
 

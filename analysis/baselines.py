@@ -1,0 +1,65 @@
+"""Choices that need no rewarder: what every reward model has to beat.
+
+`random` is pass@1 at every n. `first` is the candidate of lowest index, whatever n. `longest`
+has the most characters. `logprob` has the highest mean log-probability a token, `logprob_sum`
+the highest sum (which favours short answers). `majority` gives the most frequent answer.
+`oracle` is right whenever any of the n candidates is. On preference pairs only `random` (½) and
+`longest` choose.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bon.analysis import accuracy
+from bon.analysis.inputs import Pool
+from bon.analysis.replay import Replay, orders_count, subset_plan
+
+Floats = NDArray[np.float64]
+
+BASELINES = ("random", "first", "majority", "longest", "logprob", "logprob_sum", "oracle")
+ON_PAIRS = ("random", "longest")
+
+
+def baseline_replays(pool: Pool, n: int, subsets: int, seed: int) -> list[Replay]:
+    """Every baseline of a pool, at every n; without log-probabilities those two are left out."""
+    size = pool.size
+    unparsed = pool.unparsed.astype(float)
+    golds = [pool.correct, unparsed]
+
+    def made(name: str, values: Floats, blank: Floats, error: float | None = None) -> Replay:
+        ns = tuple(range(1, size + 1))
+        return Replay(
+            pool.policy, name, "baseline", ns, values, blank, error is None, error, 0.0, 0
+        )
+
+    pass_1 = np.repeat(pool.correct.mean(axis=1, keepdims=True), size, axis=1)
+    first = np.repeat(pool.first_correct[:, None], size, axis=1)
+    found = [
+        made("random", pass_1, unparsed.mean(axis=1)),
+        made("first", first, unparsed[:, 0]),
+        _majority(pool, golds, made, n, subsets, seed),
+    ]
+    for name, scores in (
+        ("longest", pool.length),
+        ("logprob", pool.mean_logprob),
+        ("logprob_sum", pool.logprob),
+    ):
+        if np.isfinite(scores).any():
+            values, blank = (accuracy.best_of_n(scores, gold) for gold in golds)
+            found.append(made(name, values, blank[:, n - 1]))
+    found.append(made("oracle", accuracy.pass_at_n(pool.correct), np.zeros(len(pool.correct))))
+    return found
+
+
+def _majority(pool: Pool, golds: list[Floats], made, n: int, subsets: int, seed: int) -> Replay:  # type: ignore[no-untyped-def]
+    ones = np.ones(pool.correct.shape)
+    if pool.size <= accuracy.EXACT_SIZE:
+        masks, average = subset_plan(pool.size, tuple(range(1, pool.size + 1)), subsets, seed)
+        values, blank = accuracy.vote_values(pool.answers, ones, golds, masks, average)
+        return made("majority", values, blank[:, n - 1])  # type: ignore[no-any-return]
+    count = orders_count(4 * subsets, len(ones))
+    orders = accuracy.random_orders(pool.size, len(ones), count, seed)
+    (values, blank), spread = accuracy.vote_by_orders(pool.answers, ones, golds, orders, seed)
+    return made(  # type: ignore[no-any-return]
+        "majority", values, blank[:, n - 1], accuracy.resampling_error(spread)
+    )

@@ -1,0 +1,283 @@
+"""Intervals by resampling, and the closed ones beside them.
+
+Resampling is matrix arithmetic: a draw is a row of counts, how often each question (or pair)
+was drawn, and all means of all draws are one product. The same draws serve every policy and
+rewarder, so differences between them are paired.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from bon.analysis.results import Estimate
+
+Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+MIN_DRAWS_KEPT = 0.5  # below this share of usable draws there is no interval
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Bootstrap draws of things that are averaged: counts (B, Q) as float32."""
+
+    counts: Floats32
+
+    def means(self, values: NDArray[np.floating], keep: Bools | None = None) -> Floats32:
+        """(C, B): means of each column of values (Q, C) in every draw, over `keep` only."""
+        counts = self.counts if keep is None else self.counts * keep.astype(np.float32)
+        total = np.maximum(counts.sum(axis=1), 1e-9)
+        sums = np.asarray(values, dtype=np.float32).T @ counts.T
+        sums /= total
+        return np.asarray(sums, dtype=np.float32)
+
+    def sums(self, values: NDArray[np.floating]) -> Floats32:
+        """(C, B): sums of each column of values (Q, C) in every draw."""
+        return np.asarray(np.asarray(values, dtype=np.float32).T @ self.counts.T)
+
+
+def draw(size: int, count: int, seed: int, label: str) -> Draws:
+    """`count` draws of `size` things with replacement; the label keeps streams apart."""
+    rng = np.random.default_rng([seed, *label.encode()])
+    return Draws(_counts(rng, size, count))
+
+
+def draw_clusters(clusters: Ints, strata: Ints, count: int, seed: int, label: str) -> Draws:
+    """Draws of whole clusters, within strata: things of one cluster come and go together.
+
+    `clusters`, `strata` (Q): codes. The stratum of a cluster is that of its first member.
+    """
+    rng = np.random.default_rng([seed, *label.encode()])
+    names, first, cluster = np.unique(clusters, return_index=True, return_inverse=True)
+    counts = np.zeros((count, len(names)), dtype=np.float32)
+    for stratum in np.unique(strata[first]):
+        members = np.flatnonzero(strata[first] == stratum)
+        counts[:, members] = _counts(rng, len(members), count)
+    return Draws(counts[:, cluster])
+
+
+def _counts(rng: np.random.Generator, size: int, count: int) -> Floats32:
+    counts = np.empty((count, size), dtype=np.float32)
+    step = max(1, 4_000_000 // max(size, 1))
+    for at in range(0, count, step):
+        rows = min(step, count - at)
+        drawn = rng.integers(0, size, (rows, size), dtype=np.int32)
+        drawn += (np.arange(rows, dtype=np.int32) * size)[:, None]
+        counts[at : at + rows] = np.bincount(drawn.ravel(), minlength=rows * size).reshape(
+            rows, size
+        )
+    return counts
+
+
+def quantiles(draws: NDArray[np.floating], level: float) -> tuple[Floats, Floats]:
+    """Percentile bounds (C) of draws (C, B), draws that are not numbers left out.
+
+    NaN where fewer than half of the draws are numbers.
+    """
+    tail = (1 - level) / 2
+    draws = np.atleast_2d(draws)
+    usable = np.isfinite(draws)
+    if usable.all():
+        low, high = np.quantile(draws, [tail, 1 - tail], axis=-1)
+    else:
+        few = usable.mean(axis=-1) < MIN_DRAWS_KEPT
+        low, high = np.full(len(draws), np.nan), np.full(len(draws), np.nan)
+        rows = np.flatnonzero(~few)
+        if len(rows):
+            filled = np.where(usable, draws, np.nan)[rows]
+            low[rows], high[rows] = np.nanquantile(filled, [tail, 1 - tail], axis=-1)
+    return np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+
+
+def number(value: float | np.floating | None) -> float | None:
+    """A float that is a number, or None."""
+    if value is None or not np.isfinite(value):
+        return None
+    return float(value)
+
+
+def estimate(
+    value: float | np.floating | None,
+    low: float | np.floating | None,
+    high: float | np.floating | None,
+    n: int,
+    method: str,
+) -> Estimate:
+    """An Estimate without NaN; bounds always enclose the value."""
+    v, a, b = number(value), number(low), number(high)
+    if v is None:
+        return Estimate(value=None, n=n, method="none")
+    if a is None or b is None:
+        return Estimate(value=v, n=n, method="none")
+    return Estimate(value=v, low=min(a, v), high=max(b, v), n=n, method=method)
+
+
+def nothing(n: int = 0) -> Estimate:
+    """A number that does not exist."""
+    return Estimate(value=None, n=n, method="none")
+
+
+def from_draws(
+    values: Floats, draws: NDArray[np.floating], n: int, method: str, level: float
+) -> list[Estimate]:
+    """Estimates of values (C) with percentile bounds of draws (C, B).
+
+    A proportion that no draw moves (all right, all wrong) gets Wilson's interval: resampling
+    cannot see how rare an exception would be.
+    """
+    low, high = quantiles(draws, level)
+    made = []
+    for value, a, b in zip(values, low, high, strict=True):
+        if a == b and np.isclose(value, a, atol=1e-6) and value in (0.0, 1.0):
+            made.append(wilson(value * n, n, level))
+        else:
+            made.append(estimate(value, a, b, n, method))
+    return made
+
+
+def wilson(hits: float, n: int, level: float, method: str = "wilson") -> Estimate:
+    """Wilson's interval of a proportion (also of a mean of values in [0, 1], then wide)."""
+    if n == 0:
+        return nothing()
+    z = special.ndtri((1 + level) / 2)
+    p = hits / n
+    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return estimate(p, max(centre - half, 0.0), min(centre + half, 1.0), n, method)
+
+
+def fisher_interval(r: float, n: int, level: float) -> tuple[float, float]:
+    """Fisher's interval of a correlation of n points; NaN below four points."""
+    if n < 4 or not np.isfinite(r):
+        return float("nan"), float("nan")
+    z = np.arctanh(np.clip(r, -0.9999999, 0.9999999))
+    half = special.ndtri((1 + level) / 2) / np.sqrt(n - 3)
+    return float(np.tanh(z - half)), float(np.tanh(z + half))
+
+
+# ------------------------------------------------------------------ coefficients
+
+
+def pearson_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
+    """Pearson's r along the last axis; NaN where either side does not vary."""
+    x = np.asarray(x, dtype=float)
+    y = np.asarray(y, dtype=float)
+    dx = x - x.mean(axis=-1, keepdims=True)
+    dy = y - y.mean(axis=-1, keepdims=True)
+    sxx, syy = (dx * dx).sum(axis=-1), (dy * dy).sum(axis=-1)
+    scale = np.sqrt(sxx * syy)
+    flat = (sxx < 1e-18) | (syy < 1e-18)
+    safe = np.where(flat, 1.0, scale)
+    return np.where(flat, np.nan, np.clip((dx * dy).sum(axis=-1) / safe, -1, 1))
+
+
+def ranks(x: NDArray[np.floating]) -> Floats:
+    """Mean ranks along the last axis."""
+    return np.asarray(stats.rankdata(x, axis=-1), dtype=float)
+
+
+def spearman_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
+    """Spearman's rho along the last axis, mean ranks for ties."""
+    return pearson_rows(ranks(x), ranks(y))
+
+
+def kendall_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
+    """Kendall's tau-b along the last axis, in chunks."""
+    x, y = np.broadcast_arrays(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
+    shape, r = x.shape[:-1], x.shape[-1]
+    x, y = x.reshape(-1, r), y.reshape(-1, r)
+    i, j = np.triu_indices(r, 1)
+    out = np.empty(len(x))
+    step = max(1, 8_000_000 // max(len(i), 1))
+    for at in range(0, len(x), step):
+        part = slice(at, at + step)
+        sx = np.sign(x[part][:, i] - x[part][:, j])
+        sy = np.sign(y[part][:, i] - y[part][:, j])
+        scale = np.sqrt((sx * sx).sum(axis=1) * (sy * sy).sum(axis=1))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            out[part] = (sx * sy).sum(axis=1) / scale
+    return out.reshape(shape)
+
+
+COEFFICIENTS = {"pearson": pearson_rows, "spearman": spearman_rows, "kendall": kendall_rows}
+
+
+# ------------------------------------------------------------------ permutation
+
+
+EXACT_REWARDERS = 9
+"""Up to this many rewarders every permutation is tried (9! = 362,880)."""
+
+
+@lru_cache(maxsize=2)
+def _all_orders(r: int) -> NDArray[np.int8]:
+    orders = np.zeros((1, 0), dtype=np.int8)
+    for k in range(r):  # insert k at every place of every order of the ones before it
+        orders = np.concatenate([np.insert(orders, place, k, axis=1) for place in range(k + 1)])
+    return orders
+
+
+@lru_cache(maxsize=8)
+def _sampled_orders(r: int, count: int, seed: int) -> NDArray[np.int16]:
+    rng = np.random.default_rng([seed, r, count])
+    return rng.permuted(np.tile(np.arange(r, dtype=np.int16), (count, 1)), axis=1)
+
+
+def permutation_p(x: Floats, y: Floats, name: str, count: int, seed: int) -> tuple[float, str]:
+    """Two-sided p of a coefficient if y belonged to other rewarders, and how it was found.
+
+    All orders up to nine rewarders; above, `count` random ones with the observed one added
+    (Phipson and Smyth 2010), so p is never zero.
+    """
+    r = len(x)
+    exact = r <= EXACT_REWARDERS
+    orders = _all_orders(r) if exact else _sampled_orders(r, count, seed)
+    if name == "kendall":
+        i, j = np.triu_indices(r, 1)
+        sx = np.sign(x[i] - x[j])
+        table = np.sign(y[:, None] - y[None, :])
+        step = max(1, 8_000_000 // max(len(i), 1))
+        sums = np.concatenate(
+            [
+                table[o[:, i], o[:, j]] @ sx
+                for o in (orders[at : at + step] for at in range(0, len(orders), step))
+            ]
+        )
+        observed = float(table[i, j] @ sx)
+    else:
+        a, b = (ranks(x), ranks(y)) if name == "spearman" else (x, y)
+        a, b = a - a.mean(), b - b.mean()
+        sums = b[orders] @ a
+        observed = float(b @ a)
+    slack = 1e-12 * max(np.abs(sums).max(), 1e-300)
+    reached = int((np.abs(sums) >= abs(observed) - slack).sum())
+    if exact:
+        return reached / len(orders), "exact permutation"
+    return (reached + 1) / (len(orders) + 1), "sampled permutation"
+
+
+def t_test_p(r: float, n: int, given: int = 0) -> float | None:
+    """Two-sided p of Pearson's r by Student's t with n − 2 − given degrees of freedom."""
+    df = n - 2 - given
+    if df < 1 or not np.isfinite(r):
+        return None
+    if abs(r) >= 1:
+        return 0.0
+    t = abs(r) * np.sqrt(df / (1 - r * r))
+    return float(2 * stats.t.sf(t, df))
+
+
+def holm(p_values: list[float | None]) -> list[float | None]:
+    """Holm's step-down correction over the p-values that exist."""
+    known = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    running = 0.0
+    for k, (p, i) in enumerate(known):
+        running = max(running, min(1.0, p * (len(known) - k)))
+        adjusted[i] = running
+    return adjusted

@@ -1,0 +1,50 @@
+"""How numbers are written in sentences: r as .91, accuracies as 55.1 %, p as .004 or < .001."""
+
+from bon.analysis.results import Estimate
+
+
+def coefficient(r: float | None) -> str:
+    """.91, −.20, 1.00."""
+    if r is None:
+        return "unknown"
+    text = f"{abs(r):.2f}"
+    text = text if text.startswith("1") else text[1:]
+    return f"−{text}" if r < 0 and float(f"{r:.2f}") != 0 else text
+
+
+def probability(p: float | None) -> str:
+    """p = .004, p < .001."""
+    if p is None:
+        return "p unknown"
+    if p < 0.001:
+        return "p < .001"
+    digits = 3 if p < 0.01 else 2
+    text = f"{p:.{digits}f}"
+    return f"p = {text if text.startswith('1') else text[1:]}"
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """55.1 %."""
+    return "unknown" if value is None else f"{100 * value:.{digits}f} %"
+
+
+def points(value: float | None, digits: int = 1) -> str:
+    """A difference of accuracies: +3.2 points."""
+    if value is None:
+        return "unknown"
+    return f"{100 * value:+.{digits}f} points".replace("-", "−")
+
+
+def interval(estimate: Estimate, write: object = coefficient) -> str:
+    """(.61 to .99), or nothing where there is no interval."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    assert callable(write)
+    return f" ({write(estimate.low)} to {write(estimate.high)})"
+
+
+def names(items: list[str], most: int = 4) -> str:
+    """a, b and c; a, b, c and 5 more."""
+    if len(items) > most:
+        return f"{', '.join(items[: most - 1])} and {len(items) - most + 1} more"
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)

@@ -8,6 +8,7 @@ batches are dispatched again, split to single items once they have cost two live
 
 import logging
 import os
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -19,8 +20,8 @@ import ray
 from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
 from bon.config import ClusterConfig, Placement
-from bon.errors import BonError
-from bon.models import Host, ModelSpec, Payload, Reply
+from bon.errors import BonError, one_line
+from bon.models import Host, ModelSpec, Payload, Reply, give_up
 from bon.sources import Source
 
 MAX_DEATHS = 3
@@ -158,7 +159,7 @@ class Dispatcher:
                 break
             if not group.actors:
                 self._take(place)
-            group.actors.append(actor_class.options(**options).remote(group.specs))
+            group.actors.append(actor_class.options(**options).remote(group.specs, sys.path))
 
     def _stop_group(self, group: _Group, *, quiet: bool = False) -> None:
         if not quiet:
@@ -224,8 +225,7 @@ class Dispatcher:
         try:
             reply: Reply = ray.get(ref)
         except RayTaskError as error:
-            cause = " ".join(str(error.cause).split())[:300]
-            reply = Reply(failure=f"{type(error.cause).__name__}: {cause}")
+            reply = Reply(failure=one_line(error.cause))
         except RayActorError as error:
             self._died(group, batch, error)
             return
@@ -242,11 +242,9 @@ class Dispatcher:
             return
         batch.deaths += 1
         if batch.deaths >= MAX_DEATHS and len(batch.tasks) == 1:
-            cause = " ".join(str(error).split())[:200]
-            model = batch.source.model
-            self._report(
-                batch, Reply(failure=f"{model} killed its worker {MAX_DEATHS} times: {cause}")
-            )
+            reason = f"its worker died {MAX_DEATHS} times: {one_line(error, 200)}"
+            spec = group.specs[batch.source.model]
+            self._report(batch, give_up(spec, batch.tasks[0], reason))
         elif batch.deaths >= 2 and len(batch.tasks) > 1:
             group.again.extend(_Batch(batch.source, [task]) for task in batch.tasks)
         else:

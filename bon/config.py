@@ -306,8 +306,10 @@ def apply_overrides(data: dict[str, Any], assignments: list[str]) -> dict[str, A
         value = load_yaml(text)
         if isinstance(node, list):
             node[_index(node, last, dotted)] = value
-        else:
+        elif isinstance(node, dict):
             node[last] = value
+        else:
+            raise BonError(f"--set {dotted}: {last!r} is not inside a mapping or a list")
     merged: dict[str, Any] = out
     return merged
 

@@ -25,3 +25,8 @@ class SpendingCapReached(BonError):  # noqa: N818 - a limit the user set, not a 
     """The run has cost what it may cost; what was bought is kept."""
 
     stops_run = True
+
+
+def one_line(error: BaseException, limit: int = 500) -> str:
+    """An exception as one line: its type and what it says."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:limit]

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -14,10 +15,12 @@ from bon.engines import build
 from bon.engines.base import Engine, ImagePart
 from bon.errors import BonError
 from bon.images import ImageError, apply_filter, encode, open_image
-from bon.policies.ask import Ask, sample
+from bon.policies import ask
+from bon.policies.ask import Ask
 from bon.records import Candidate, Judgement
+from bon.rewarders import judge
 from bon.rewarders.base import Item, Rewarder
-from bon.rewarders.judge import Protocol, judge_item
+from bon.rewarders.judge import Protocol
 from bon.rewarders.registry import rewarder_class
 
 
@@ -67,7 +70,9 @@ class Reply:
 class Host:
     """Models of one worker, each loaded on first use; cards of one checkpoint share it."""
 
-    def __init__(self, specs: dict[str, ModelSpec]) -> None:
+    def __init__(self, specs: dict[str, ModelSpec], path: Sequence[str] = ()) -> None:
+        # Appended, never in front: a folder of the user's must not shadow what is installed.
+        sys.path.extend(entry for entry in path if entry not in sys.path)
         self._specs = specs
         self._engines: dict[str, Engine] = {}
         self._loading = asyncio.Lock()
@@ -109,9 +114,9 @@ class Host:
         card = spec.loaded.card
         rows = await asyncio.gather(
             *(
-                sample(engine, card, spec.loaded.spec, spec.retries, ask)
-                for ask in payloads
-                if isinstance(ask, Ask)
+                ask.sample(engine, card, spec.loaded.spec, spec.retries, payload)
+                for payload in payloads
+                if isinstance(payload, Ask)
             )
         )
         return tuple(row for batch in rows for row in batch)
@@ -125,7 +130,7 @@ class Host:
         seen = spec.loaded.card.image_filter
         rows = await asyncio.gather(
             *(
-                judge_item(
+                judge.judge_item(
                     rewarder,
                     replace(task.item, images=filter_images(task.item.images, seen)),
                     replace(spec.protocol, votes=task.votes),
@@ -136,6 +141,27 @@ class Host:
             )
         )
         return tuple(row for batch in rows for row in batch)
+
+
+def give_up(spec: ModelSpec, payload: Payload, error: str) -> Reply:
+    """What is missing of a payload, filed as errors: it cannot be worked on."""
+    card, prompt = spec.loaded.card, spec.loaded.prompt
+    if isinstance(payload, Ask):
+        assert isinstance(card, PolicyCard)
+        return Reply(candidates=tuple(ask.give_up(card, spec.loaded.spec, payload, error)))
+    assert isinstance(card, RewarderCard)
+    assert isinstance(spec, RewarderSpec)
+    protocol = replace(spec.protocol, votes=payload.votes)
+    rows = judge.give_up(
+        card,
+        rewarder_class(card).arity,
+        prompt.sha256[:16],
+        payload.item,
+        protocol,
+        payload.known,
+        error,
+    )
+    return Reply(judgements=tuple(rows))
 
 
 def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from bon.analysis.results import Options, Results
-from bon.analysis.run import analyse
 from bon.progress import say
 from bon.setup import Setup, prepare
 from bon.store import Store
@@ -17,6 +16,8 @@ def open_run(store: Store) -> Setup:
 
 def analyse_run(directory: Path) -> Results:
     """Everything that a run's tables say."""
+    from bon.analysis.run import analyse  # scipy: not for those who only ask for the status
+
     with Store(directory, readonly=True) as store:
         setup = open_run(store)
         tables = run_tables(setup, store)

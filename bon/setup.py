@@ -1,5 +1,7 @@
 """An experiment with everything it names found and checked: cards, prompts, kinds, names."""
 
+import os
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -65,9 +67,11 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str = "experiment") -> Se
     policies = tuple(load_policy(ref, base, seed) for ref in experiment.policies)
     cards = tuple(load_rewarder(ref, base, seed) for ref in experiment.rewarders)
     models = tuple(card for card in cards if card.card.kind != "ensemble")
+    if any(card.card.kind == "python" for card in models):
+        sys.path.extend(p for p in (str(base.resolve()), os.getcwd()) if p not in sys.path)
     for rewarder in models:
         rewarder_class(rewarder.card)
-    _unique([card.card.name for card in (*policies, *cards)])
+    _unique([policy.card.name for policy in policies] + [card.card.name for card in cards])
     _unique([spec.name or spec.benchmark for spec in experiment.pairs])
     ensembles = tuple(card for card in cards if card.card.kind == "ensemble")
     names = {card.card.name for card in models}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bon.config import PolicyCard
 from bon.engines.base import Engine, GenerateRequest, Message
-from bon.errors import BonError
+from bon.errors import BonError, one_line
 from bon.keys import content_key, item_seed
 from bon.policies.reader import read_answer
 from bon.records import AnswerOutcome, Candidate
@@ -28,21 +28,20 @@ def text_key(text: str) -> str:
     return content_key("text", text)
 
 
-def candidate_key(spec: str, question: str, seed: int | None, index: int) -> str:
-    """Identity of a candidate; `seed` is the experiment's, None for greedy decoding."""
-    return content_key("candidate", spec, question, seed, index)
+def candidate_key(spec: str, question: str, index: int) -> str:
+    """Identity of a candidate."""
+    return content_key("candidate", spec, question, index)
 
 
 async def sample(
-    engine: Engine, card: PolicyCard, spec: str, seed: int, retries: int, ask: Ask
+    engine: Engine, card: PolicyCard, spec: str, retries: int, ask: Ask
 ) -> list[Candidate]:
     """One candidate for each missing index; a failing engine gives rows of outcome `error`."""
-    seeds = tuple(item_seed(seed, spec, ask.question, index) for index in ask.missing)
+    seeds = _seeds(spec, ask)
     letters = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[: len(ask.options)])
     request = GenerateRequest(
         ask.messages, card.sampling.build(), seeds, choices=letters, expected=ask.answer
     )
-    key_seed = seed if card.sampling.temperature > 0 else None
     started = time.perf_counter()
     error = ""
     for _ in range(retries + 1):
@@ -52,31 +51,16 @@ async def sample(
         except BonError:
             raise
         except Exception as failure:
-            error = f"{type(failure).__name__}: {' '.join(str(failure).split())}"[:500]
+            error = one_line(failure)
     else:
-        return [
-            Candidate(
-                key=candidate_key(spec, ask.question, key_seed, index),
-                question=ask.question,
-                policy=card.name,
-                spec=spec,
-                index=index,
-                text="",
-                text_key=text_key(""),
-                answer=None,
-                outcome="error",
-                seed=one_seed,
-                error=error,
-            )
-            for index, one_seed in zip(ask.missing, seeds, strict=True)
-        ]
+        return give_up(card, spec, ask, error)
     seconds = (time.perf_counter() - started) / len(seeds)
     rows = []
     for index, one_seed, drawn in zip(ask.missing, seeds, generation.samples, strict=True):
         answer, outcome = read(drawn.text, ask.options, card.reader)
         rows.append(
             Candidate(
-                key=candidate_key(spec, ask.question, key_seed, index),
+                key=candidate_key(spec, ask.question, index),
                 question=ask.question,
                 policy=card.name,
                 spec=spec,
@@ -94,6 +78,30 @@ async def sample(
             )
         )
     return rows
+
+
+def give_up(card: PolicyCard, spec: str, ask: Ask, error: str) -> list[Candidate]:
+    """The missing candidates of a question as rows of outcome `error`."""
+    return [
+        Candidate(
+            key=candidate_key(spec, ask.question, index),
+            question=ask.question,
+            policy=card.name,
+            spec=spec,
+            index=index,
+            text="",
+            text_key=text_key(""),
+            answer=None,
+            outcome="error",
+            seed=seed,
+            error=error,
+        )
+        for index, seed in zip(ask.missing, _seeds(spec, ask), strict=True)
+    ]
+
+
+def _seeds(spec: str, ask: Ask) -> tuple[int, ...]:
+    return tuple(item_seed(spec, ask.question, index) for index in ask.missing)
 
 
 def read(text: str, options: Sequence[str], mode: str) -> tuple[str | None, AnswerOutcome]:

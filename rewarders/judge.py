@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bon.config import RewarderCard
-from bon.errors import BonError
+from bon.errors import BonError, one_line
 from bon.keys import content_key, item_seed
 from bon.records import Judgement
-from bon.rewarders.base import Item, Rewarder, Verdict
+from bon.rewarders.base import Arity, Item, Rewarder, Verdict
 from bon.rewarders.designs import Design, Pair, next_pairs
 from bon.selection import bracket
 
@@ -51,7 +51,7 @@ async def judge_item(
 
 def missing_calls(
     card: RewarderCard,
-    arity: str,
+    arity: Arity,
     responses: Iterable[str],
     item: str,
     protocol: Protocol,
@@ -148,6 +148,24 @@ def _windows(
     return []
 
 
+def give_up(
+    card: RewarderCard,
+    arity: Arity,
+    prompt_hash: str,
+    item: Item,
+    protocol: Protocol,
+    known: Sequence[Judgement],
+    error: str,
+) -> list[Judgement]:
+    """Everything that is missing of an item, filed as errors: it cannot be judged."""
+    made: list[Judgement] = []
+    while calls := missing_calls(card, arity, item.responses, item.key, protocol, [*known, *made]):
+        for call in calls:
+            verdicts = [Verdict("error")] * len(call.votes)
+            made += _file(card, arity, prompt_hash, item, protocol, call, verdicts, 0.0, error)
+    return made
+
+
 async def _ask(rewarder: Rewarder, item: Item, protocol: Protocol, call: Call) -> list[Judgement]:
     seeds = tuple(item_seed(protocol.spec, item.key, call.shown, vote) for vote in call.votes)
     started = time.perf_counter()
@@ -159,47 +177,50 @@ async def _ask(rewarder: Rewarder, item: Item, protocol: Protocol, call: Call) -
         except BonError:
             raise
         except Exception as failure:
-            error = f"{type(failure).__name__}: {' '.join(str(failure).split())}"[:500]
+            error = one_line(failure)
     else:
         verdicts = [Verdict("error")] * len(seeds)
     seconds = (time.perf_counter() - started) / len(seeds)
-    return [
-        _file(rewarder, item, protocol, call, vote, verdict, seconds, error)
-        for vote, verdict in zip(call.votes, verdicts, strict=True)
-    ]
+    prompt_hash = rewarder.prompt.sha256[:16]
+    return _file(
+        rewarder.card, rewarder.arity, prompt_hash, item, protocol, call, verdicts, seconds, error
+    )
 
 
 def _file(
-    rewarder: Rewarder,
+    card: RewarderCard,
+    arity: Arity,
+    prompt_hash: str,
     item: Item,
     protocol: Protocol,
     call: Call,
-    vote: int,
-    verdict: Verdict,
+    verdicts: Sequence[Verdict],
     seconds: float,
     error: str,
-) -> Judgement:
-    listwise = rewarder.arity == "many"
-    first = (
-        call.shown[int(verdict.score)] if listwise and verdict.score is not None else call.shown[0]
-    )
-    return Judgement(
-        key=content_key(protocol.spec, item.key, call.shown, vote),
-        rewarder=rewarder.card.name,
-        spec=protocol.spec,
-        item_kind=item.kind,
-        item=item.key,
-        first=first,
-        second=call.shown[1] if rewarder.arity == "two" else None,
-        vote=vote,
-        outcome=verdict.outcome,
-        score=verdict.score,
-        text=verdict.text,
-        shown=call.shown if listwise else (),
-        prompt_hash=rewarder.prompt.sha256[:16],
-        num_tokens=verdict.num_tokens,
-        num_prompt_tokens=verdict.num_prompt_tokens,
-        seconds=seconds,
-        cost=verdict.cost,
-        error=error if verdict.outcome == "error" else "",
-    )
+) -> list[Judgement]:
+    rows = []
+    for vote, verdict in zip(call.votes, verdicts, strict=True):
+        chosen = int(verdict.score) if arity == "many" and verdict.score is not None else 0
+        rows.append(
+            Judgement(
+                key=content_key(protocol.spec, item.key, call.shown, vote),
+                rewarder=card.name,
+                spec=protocol.spec,
+                item_kind=item.kind,
+                item=item.key,
+                first=call.shown[chosen],
+                second=call.shown[1] if arity == "two" else None,
+                vote=vote,
+                outcome=verdict.outcome,
+                score=verdict.score,
+                text=verdict.text,
+                shown=call.shown if arity == "many" else (),
+                prompt_hash=prompt_hash,
+                num_tokens=verdict.num_tokens,
+                num_prompt_tokens=verdict.num_prompt_tokens,
+                seconds=seconds,
+                cost=verdict.cost,
+                error=error if verdict.outcome == "error" else "",
+            )
+        )
+    return rows

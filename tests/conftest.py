@@ -1,0 +1,96 @@
+"""Small experiments that need no model, in the form a user writes them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Make = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def make_experiment(tmp_path: Path) -> Make:
+    """Writes questions and pairs into tmp_path and returns an echo experiment over them."""
+
+    def make(questions: int = 12, pairs: int = 9, **overrides: Any) -> dict[str, Any]:
+        write_questions(tmp_path / "questions.jsonl", questions)
+        write_pairs(tmp_path / "pairs.jsonl", pairs)
+        return {**echo_experiment(), **overrides}
+
+    return make
+
+
+def echo_experiment(**engine: Any) -> dict[str, Any]:
+    """One policy and a rewarder of each kind, all on the echo engine, sharing one actor."""
+    common = {"engine": "echo", "placement": {"group": "all"}}
+    verdict = "Overall Judgment: Answer {choice} is better."
+    return {
+        "name": "echo",
+        "questions": {"benchmark": "multiple_choice", "path": "questions.jsonl"},
+        "pairs": [{"benchmark": "preference", "path": "pairs.jsonl"}],
+        "policies": [
+            {
+                **common,
+                "name": "policy",
+                "prompt": "bare",
+                "n": 4,
+                "engine_args": {"accuracy": 0.5, **engine},
+            }
+        ],
+        "rewarders": [
+            {
+                **common,
+                "name": "judge",
+                "kind": "pairwise",
+                "prompt": {"text": "{{ prompt }}|{{ first }}|{{ second }}"},
+                "verdict": {"pattern": r"Answer (\d) is better"},
+                "engine_args": {"accuracy": 0.9, "reply": verdict, **engine},
+            },
+            {
+                **common,
+                "name": "critic",
+                "kind": "pointwise",
+                "prompt": {"text": "{{ prompt }}|{{ response }}"},
+                "score": {"yes": ["Yes"], "no": ["No"]},
+                "engine_args": {"accuracy": 0.8, "reply": "{choice}", **engine},
+            },
+            {
+                **common,
+                "name": "head",
+                "kind": "scalar",
+                "engine_args": {"accuracy": 0.7, **engine},
+            },
+        ],
+    }
+
+
+def write_questions(path: Path, count: int) -> None:
+    """Questions whose answer is always the option in place i % 5."""
+    with path.open("w", encoding="utf-8") as file:
+        for i in range(count):
+            options = [str(2 * i + shift) for shift in range(5)]
+            row = {
+                "id": f"q{i}",
+                "question": f"What is {i} + {i}?",
+                "options": options,
+                "answer": "ABCDE"[i % 5],
+                "subject": ("Arithmetic", "Art")[i % 2],
+                "difficulty": ("Easy", "Medium", "Hard")[i % 3],
+            }
+            file.write(json.dumps(row) + "\n")
+
+
+def write_pairs(path: Path, count: int) -> None:
+    """Preference pairs in three groups."""
+    with path.open("w", encoding="utf-8") as file:
+        for i in range(count):
+            row = {
+                "id": f"p{i}",
+                "prompt": f"Describe picture {i}.",
+                "chosen": f"It shows {i} apples.",
+                "rejected": f"It shows {i + 1} {'very ' * (i % 4)}large apples.",
+                "group": ("general", "hallucination", "reasoning")[i % 3],
+            }
+            file.write(json.dumps(row) + "\n")

@@ -1,0 +1,69 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bon.config import ScoreRule, VerdictRule
+from bon.engines.base import Sample, TokenLogprob
+from bon.rewarders.replies import read_score, read_verdict
+
+VERDICT = VerdictRule(pattern=r"answer (\w+) is better", tie=("neither",), delete="*\n")
+SCORE = ScoreRule(pattern=r"score:\s*(-?[\d.]+|high|low)", values={"high": 9.0}, range=(0, 10))
+
+
+def sample(text: str) -> Sample:
+    return Sample(text, num_tokens=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("Answer 1 is better", "first"),
+        ("Overall: **Answer 2** is better.", "second"),
+        ("Answer 1 is better ... no, answer 2 is better", "second"),
+        ("Answer neither is better", "tie"),
+        ("Answer 3 is better", "unparsed"),
+        ("I like the first", "unparsed"),
+        ("", "unparsed"),
+    ],
+)
+def test_verdicts(text, outcome):
+    assert read_verdict(text, VERDICT) == outcome
+
+
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [
+        ("Score: 7.5", 7.5),
+        ("score: 3 then Score: 4", 4.0),
+        ("score: high", 9.0),
+        ("score: low", None),
+        ("score: 11", None),
+        ("score: 1.2.3", None),
+        ("7", None),
+    ],
+)
+def test_scores(text, score):
+    assert read_score(sample(text), SCORE) == score
+
+
+def test_yes_probability_sums_the_spellings_at_the_verdict_token():
+    rule = ScoreRule(yes=("Yes", "yes"), no=("No",))
+    top = {" yes": math.log(0.2), "No": math.log(0.25), "Maybe": math.log(0.05)}
+    verdict = TokenLogprob("Yes", math.log(0.5), top)
+    tokens = (TokenLogprob("No", -1.0), TokenLogprob(" matter", -1.0), verdict)
+    tokens = (*tokens, TokenLogprob("<end>", 0.0))
+    assert read_score(Sample("", 4, tokens=tokens), rule) == pytest.approx(0.7 / 0.95)
+
+
+def test_yes_probability_without_a_verdict_is_unreadable():
+    rule = ScoreRule(yes=("Yes",), no=("No",))
+    assert read_score(Sample("Perhaps", 1, tokens=(TokenLogprob("Perhaps", -1.0),)), rule) is None
+
+
+@given(st.text())
+def test_no_text_breaks_the_readers(text):
+    assert read_verdict(text, VERDICT) in ("first", "second", "tie", "unparsed")
+    score = read_score(sample(text), SCORE)
+    assert score is None or 0 <= score <= 10

@@ -1,0 +1,284 @@
+"""The chain without a model: run, continue, extend, fail, be killed."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from bon.errors import BonError
+from bon.runner import begin, compute, load_data
+from bon.setup import prepare
+from bon.store import Store
+
+pytestmark = pytest.mark.ray
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_ray():
+    """One local Ray for the module: the runner uses the one it finds."""
+    import ray
+
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def go(experiment, tmp_path, out="run", **begin_options):
+    """All of a run but the report; returns what its tables hold."""
+    setup = prepare(experiment, tmp_path)
+    with Store(tmp_path / out) as store:
+        begin(setup, store, **begin_options)
+        load_data(setup, store, quiet=True)
+        compute(setup, store, quiet=True)
+    return contents(tmp_path / out)
+
+
+def contents(directory: Path):
+    """Every row of the two tables but what depends on the clock."""
+    with Store(directory, readonly=True) as store:
+        candidates = store.query(
+            "SELECT key, question, policy, text, answer, outcome, seed, logprob "
+            "FROM candidates ORDER BY key"
+        )
+        judgements = store.query(
+            "SELECT key, rewarder, item, first, second, vote, outcome, score, text "
+            "FROM judgements ORDER BY key"
+        )
+        return {"candidates": candidates, "judgements": judgements, "failed": store.meta("failed")}
+
+
+def test_a_run_is_complete_and_the_same_every_time(make_experiment, tmp_path):
+    experiment = make_experiment()
+    one = go(experiment, tmp_path, "one")
+    two = go({**experiment, "cluster": {"batch": 3, "in_flight": 1}}, tmp_path, "two")
+    assert one == two
+    assert len(one["candidates"]) == 12 * 4
+    assert {row[1] for row in one["judgements"]} == {"judge", "critic", "head"}
+    pairs = [row for row in one["judgements"] if row[1] == "judge" and row[4] is not None]
+    assert len({(row[2], frozenset(row[3:5])) for row in pairs}) * 2 == len(pairs)
+
+
+def test_identical_texts_are_judged_once_and_unanimous_questions_not_at_all(
+    make_experiment, tmp_path
+):
+    experiment = make_experiment(questions=60)
+    rows = go(experiment, tmp_path)
+    texts: dict[str, set[str]] = {}
+    answers: dict[str, set[str]] = {}
+    for _, question, _, text, answer, *_ in rows["candidates"]:
+        texts.setdefault(question, set()).add(text)
+        answers.setdefault(question, set()).add(answer)
+    judged = [row for row in rows["judgements"] if row[1] == "critic" and row[2] in texts]
+    wanted = {question: len(texts[question]) for question in texts if len(answers[question]) > 1}
+    counts: dict[str, int] = {}
+    for row in judged:
+        counts[row[2]] = counts.get(row[2], 0) + 1
+    assert counts == wanted
+    assert 0 < len(wanted) < len(texts)
+    everything = go({**experiment, "judging": {"judge_unanimous": True}}, tmp_path)
+    critic = {row[2] for row in everything["judgements"] if row[1] == "critic"}
+    assert set(texts) <= critic
+
+
+def test_running_again_computes_nothing_and_extending_only_what_is_new(make_experiment, tmp_path):
+    experiment = make_experiment()
+    before = go(experiment, tmp_path)
+    stamp = (tmp_path / "run" / "run.sqlite").stat().st_mtime
+    assert go(experiment, tmp_path) == before
+
+    larger = yaml.safe_load(yaml.safe_dump(experiment))
+    larger["policies"][0]["n"] = 6
+    after = go(larger, tmp_path)
+    assert set(before["candidates"]) < set(after["candidates"])
+    assert set(before["judgements"]) < set(after["judgements"])
+    assert go(experiment, tmp_path) == after
+    assert stamp <= (tmp_path / "run" / "run.sqlite").stat().st_mtime
+
+
+def test_changing_one_rewarder_leaves_the_others_alone(make_experiment, tmp_path):
+    experiment = make_experiment()
+    before = go(experiment, tmp_path)
+    experiment["rewarders"][1]["engine_args"]["accuracy"] = 0.6
+    after = go(experiment, tmp_path)
+    new = set(after["judgements"]) - set(before["judgements"])
+    assert {row[1] for row in new} == {"critic"}
+    assert after["candidates"] == before["candidates"]
+
+
+def test_items_that_fail_are_recorded_and_can_be_asked_again(make_experiment, tmp_path):
+    experiment = make_experiment(cluster={"retries": 0, "max_error_share": 0.9})
+    experiment["rewarders"][1]["engine_args"]["failure_rate"] = 0.3
+    rows = go(experiment, tmp_path)
+    errors = [row for row in rows["judgements"] if row[6] == "error"]
+    assert errors
+    assert {row[1] for row in errors} == {"critic"}
+    assert go(experiment, tmp_path) == rows
+    # The echo engine fails on the same requests every time, so they fail again.
+    assert go(experiment, tmp_path, retry_errors=True) == rows
+
+
+def test_flaky_items_are_asked_again_at_once(make_experiment, tmp_path):
+    experiment = make_experiment()
+    experiment["rewarders"][1]["engine_args"]["flaky_rate"] = 0.5
+    rows = go(experiment, tmp_path)
+    assert not [row for row in rows["judgements"] if row[6] == "error"]
+
+
+def test_a_rewarder_that_fails_too_often_is_stopped_and_the_others_go_on(make_experiment, tmp_path):
+    experiment = make_experiment(questions=60, cluster={"retries": 0, "batch": 8})
+    experiment["rewarders"][1]["engine_args"]["failure_rate"] = 0.9
+    rows = go(experiment, tmp_path)
+    assert list(rows["failed"]) == ["critic"]
+    assert "items failed" in rows["failed"]["critic"]
+    kept = go(make_experiment(questions=60), tmp_path, "clean")
+    mine = [row for row in rows["judgements"] if row[1] != "critic"]
+    assert mine == [row for row in kept["judgements"] if row[1] != "critic"]
+
+
+def test_a_rewarder_that_cannot_be_loaded_is_one_line_and_the_others_go_on(
+    make_experiment, tmp_path
+):
+    experiment = make_experiment()
+    experiment["rewarders"][2]["engine_args"] = {"acuracy": 0.5}
+    rows = go(experiment, tmp_path)
+    assert list(rows["failed"]) == ["head"]
+    assert "\n" not in rows["failed"]["head"]
+    assert {row[1] for row in rows["judgements"]} == {"judge", "critic"}
+
+
+def test_a_policy_that_fails_altogether_ends_the_run_with_its_reason(make_experiment, tmp_path):
+    experiment = make_experiment(cluster={"retries": 0})
+    experiment["policies"][0]["engine_args"]["failure_rate"] = 1.0
+    with pytest.raises(BonError, match="no candidate could be sampled"):
+        go(experiment, tmp_path)
+
+
+def test_a_model_that_wants_more_than_there_is_says_so_before_it_starts(make_experiment, tmp_path):
+    experiment = make_experiment()
+    for model in [*experiment["policies"], *experiment["rewarders"]]:
+        model["placement"] = {"gpus": 8}
+    with pytest.raises(BonError, match=r"wants 8 GPU an actor and Ray has 0 -> set placement.gpus"):
+        go(experiment, tmp_path)
+
+
+def test_more_models_than_room_run_one_after_another(make_experiment, tmp_path):
+    experiment = make_experiment(questions=6)
+    for model in [*experiment["policies"], *experiment["rewarders"]]:
+        model["placement"] = {"cpus": 2}
+    apart = go(experiment, tmp_path, "apart")
+    assert apart == go(make_experiment(questions=6), tmp_path, "together")
+
+
+@pytest.mark.slow
+def test_workers_killed_twenty_times(make_experiment, tmp_path):
+    experiment = make_experiment(questions=160, cluster={"batch": 2})
+    calm = go(experiment, tmp_path, "calm")
+    for model in [*experiment["policies"], *experiment["rewarders"]]:
+        model["engine_args"]["latency"] = 0.4
+    killer = subprocess.Popen(
+        [sys.executable, "-c", KILL_WORKERS, str(os.getpid()), "20"], stdout=subprocess.PIPE
+    )
+    hunted = go(experiment, tmp_path, "hunted")
+    killer.terminate()
+    output = killer.communicate()[0]
+    assert output.count(b"killed") == 20, "the run ended before all kills were made"
+    assert hunted == calm
+
+
+DEADLY = """
+import os
+from bon.rewarders.base import Rewarder, Verdict
+
+class Deadly(Rewarder):
+    arity = "one"
+
+    async def judge(self, item, shown, seeds):
+        if "3 + 3" in item.prompt:
+            os._exit(1)
+        return [Verdict("scored", score=1.0)] * len(seeds)
+"""
+
+
+def test_an_item_that_kills_its_worker_is_recorded_and_the_others_go_on(make_experiment, tmp_path):
+    experiment = make_experiment(judging={"judge_unanimous": True})
+    (tmp_path / "my_rewarder.py").write_text(DEADLY)  # a user's own class beside the experiment
+    deadly = {"name": "deadly", "kind": "python", "python": "my_rewarder:Deadly", "engine": "echo"}
+    experiment["rewarders"] = [deadly]
+    rows = go(experiment, tmp_path)
+    errors = [row for row in rows["judgements"] if row[6] == "error"]
+    assert len({row[2] for row in errors}) == 1
+    assert len({row[2] for row in rows["judgements"]}) == 12 + 9
+    assert rows["failed"] == {}
+
+
+KILL_WORKERS = """
+import random, sys, time, psutil
+driver, wanted = psutil.Process(int(sys.argv[1])), int(sys.argv[2])
+rng, done = random.Random(0), 0
+while done < wanted:
+    time.sleep(rng.uniform(0.2, 0.9))
+    workers = []
+    for process in driver.children(recursive=True):
+        try:
+            if process.cmdline()[:1] and process.cmdline()[0].startswith("ray::Host"):
+                workers.append(process)
+        except psutil.Error:
+            pass
+    if workers:
+        try:
+            rng.choice(workers).kill()
+        except psutil.Error:
+            continue
+        done += 1
+        print("killed", flush=True)
+"""
+
+RUN = """
+import sys, yaml
+from pathlib import Path
+from bon.runner import begin, compute, load_data
+from bon.setup import prepare
+from bon.store import Store
+base = Path(sys.argv[1])
+setup = prepare(yaml.safe_load((base / "e.yaml").read_text()), base)
+with Store(base / "hunted") as store:
+    begin(setup, store)
+    load_data(setup, store, quiet=True)
+    compute(setup, store, quiet=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_driver_killed_twenty_times(make_experiment, tmp_path):
+    experiment = make_experiment(questions=400, cluster={"batch": 2})
+    calm = go(experiment, tmp_path, "calm")
+    for model in [*experiment["policies"], *experiment["rewarders"]]:
+        model["engine_args"]["latency"] = 0.1
+    (tmp_path / "e.yaml").write_text(yaml.safe_dump(experiment))
+    rng = random.Random(0)
+    sizes = []
+    for _ in range(20):
+        driver = subprocess.Popen(
+            [sys.executable, "-c", RUN, str(tmp_path)], start_new_session=True
+        )
+        time.sleep(rng.uniform(2.0, 8.0))
+        assert driver.poll() is None, "the run ended before all kills were made"
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
+        if (tmp_path / "hunted" / "run.sqlite").exists():
+            with Store(tmp_path / "hunted", readonly=True) as store:
+                sizes.append(store.count("candidates") + store.count("judgements"))
+    assert sizes == sorted(sizes)
+    assert 0 < sizes[-1] < len(calm["candidates"]) + len(calm["judgements"])
+    for model in [*experiment["policies"], *experiment["rewarders"]]:
+        model["engine_args"]["latency"] = 0.0
+    assert go(experiment, tmp_path, "hunted") == calm
+    assert not [p for p in psutil.process_iter(["ppid", "name"]) if "ray::Host" in p.info["name"]]

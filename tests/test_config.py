@@ -1,0 +1,66 @@
+import pytest
+
+from bon.config import Experiment, PolicyCard, RewarderCard, apply_overrides, load_yaml, validate
+from bon.errors import BonError
+
+
+def experiment(**changes):
+    return {"questions": {"benchmark": "mmmu_pro"}, "policies": ["x"], **changes}
+
+
+def test_unknown_key_names_the_nearest():
+    with pytest.raises(BonError, match=r"unknown key 'judgin' -> did you mean 'judging'"):
+        validate(Experiment, experiment(judgin={}), "e.yaml")
+
+
+def test_unknown_key_inside_names_the_nearest_at_that_depth():
+    data = experiment(judging={"desing": "knockout"})
+    with pytest.raises(BonError, match=r"'judging.desing' -> did you mean 'design'"):
+        validate(Experiment, data, "e.yaml")
+    card = {"name": "x", "kind": "pairwise", "sampling": {"temprature": 1}}
+    with pytest.raises(BonError, match=r"'sampling.temprature' -> did you mean 'temperature'"):
+        validate(RewarderCard, card, "card.yaml")
+
+
+def test_missing_key_says_which():
+    with pytest.raises(BonError, match="'questions' is missing"):
+        validate(Experiment, {"policies": ["x"]}, "e.yaml")
+
+
+def test_wrong_value_says_what_was_given():
+    with pytest.raises(BonError, match=r"policies.*empty|at least 1"):
+        validate(Experiment, experiment(policies=[]), "e.yaml")
+    with pytest.raises(BonError, match="got 'many'"):
+        validate(PolicyCard, {"name": "p", "n": "many"}, "card.yaml")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"), [("Answer (", "not a regular expression"), ("Answer", "exactly one")]
+)
+def test_a_rule_that_does_not_compile_is_refused(pattern, why):
+    card = {"name": "x", "kind": "pairwise", "verdict": {"pattern": pattern}}
+    with pytest.raises(BonError, match=why):
+        validate(RewarderCard, card, "card.yaml")
+
+
+def test_yes_and_no_are_words():
+    assert load_yaml("{yes: [Yes], no: [No], on: true}") == {
+        "yes": ["Yes"],
+        "no": ["No"],
+        "on": True,
+    }
+
+
+def test_overrides_reach_into_mappings_and_lists_and_leave_the_original():
+    data = experiment(judging={"design": "all_pairs"})
+    changed = apply_overrides(data, ["judging.design=knockout", "policies.0=y", "seed=3"])
+    assert changed["judging"] == {"design": "knockout"}
+    assert changed["policies"] == ["y"]
+    assert changed["seed"] == 3
+    assert data["policies"] == ["x"]
+
+
+@pytest.mark.parametrize("bad", ["seed", "policies.7=x", "policies.first=x", "seed.deep=1"])
+def test_overrides_that_cannot_be_made_are_refused(bad):
+    with pytest.raises(BonError, match="--set"):
+        apply_overrides({**experiment(), "seed": 0}, [bad])

@@ -29,9 +29,11 @@ class Encoder:
         self.end: int = tokenizer.convert_tokens_to_ids("<|im_end|>")
 
     def text(self, text: str) -> list[int]:
+        """Token ids of a text."""
         return list(self.tokenizer._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def asked(self, prompt: str, images: int, image_filter: str) -> list[int]:
+        """Token ids of a user's turn, up to where the assistant begins."""
         return self.text(user_turn(prompt, 0 if image_filter == "drop" else images))
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -61,6 +63,7 @@ def see(scenes: Sequence[tuple[Scene, ...]], image_filter: str) -> torch.Tensor 
 
 
 def right_padded(rows: Sequence[list[int]], value: float) -> torch.Tensor:
+    """Rows of numbers → one tensor [rows, longest]."""
     width = max(map(len, rows))
     return torch.tensor([row + [value] * (width - len(row)) for row in rows])
 

@@ -19,6 +19,7 @@ AT_ONCE = 256
 
 
 def letter(candidate: str) -> str | None:
+    """The answer of a candidate, or None."""
     found = re.findall(r"Answer: ([A-J])\b", candidate)
     return found[-1] if found else None
 
@@ -118,6 +119,7 @@ def pairs_of(
 def right_and_wrong(
     question: WorldQuestion, texts: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Different candidates whose letter is right, and those whose letter is wrong."""
     parsed = [text for text in dict.fromkeys(texts) if letter(text)]
     right = tuple(text for text in parsed if letter(text) == question.answer)
     return right, tuple(text for text in parsed if text not in right)
@@ -211,7 +213,9 @@ def scalar(
     items = [(p.question, text) for p in pairs for text in (p.right, p.wrong)]
     scores: list[float] = []
     for at in range(0, len(items), AT_ONCE):
-        rows, scenes = zip(*(_turn(encoder, q, t, image_filter) for q, t in items[at : at + AT_ONCE]), strict=True)
+        rows, scenes = zip(
+            *(_turn(encoder, q, t, image_filter) for q, t in items[at : at + AT_ONCE]), strict=True
+        )
         hidden = fast.hidden(right_padded(rows, encoder.pad), see(scenes, image_filter))
         last = hidden[torch.arange(len(rows)), torch.tensor([len(r) - 1 for r in rows])]
         scores += (last @ head[0].float()).tolist()
@@ -237,7 +241,7 @@ def likelihood(model: Any, encoder: Encoder, pairs: Sequence[Pair]) -> dict[str,
         rows = [row for row, _ in turns]
         ids = right_padded(rows, encoder.pad)
         hidden = fast.hidden(ids, see([scenes for _, scenes in turns], ""))
-        for i, (row, (question, text)) in enumerate(zip(rows, items[at:], strict=False)):
+        for i, (row, (question, _text)) in enumerate(zip(rows, items[at:], strict=False)):
             start = len(encoder.asked(query(question), len(question.scenes), ""))
             logits = model.lm_head(hidden[i, start - 1 : len(row) - 1]).log_softmax(-1)
             scores.append(logits.gather(1, ids[i, start : len(row), None]).mean().item())

@@ -20,6 +20,7 @@ Teacher = Callable[[Rng], Lesson]
 
 
 def optimiser(parameters: list[torch.nn.Parameter], decay: float = 0.05) -> torch.optim.AdamW:
+    """AdamW; biases and norms are not decayed."""
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": decay},
         {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
@@ -71,7 +72,9 @@ def align(model: Any, encoder: Encoder, rng: Rng, count: int, image_filter: str 
     fast = Fast(model)
     visual = model.model.visual.requires_grad_(True)
     right = 0.0
-    for step, learn in steps(optimiser(list(visual.parameters()), 0.01), count, 3e-3, 30, "align", 0.05):
+    for step, learn in steps(
+        optimiser(list(visual.parameters()), 0.01), count, 3e-3, 30, "align", 0.05
+    ):
         scenes = [_any_scene(rng) for _ in range(BATCH)]
         wanted = torch.tensor([scene.kinds for scene in scenes])
         with torch.autocast("cpu", torch.bfloat16):
@@ -156,7 +159,9 @@ def teach_scalar(
     for _, learn in steps(optimiser(trained), count, rate, 30, label, 0.05):
         model.train()
         drawn = [draw_rated(rng) for _ in range(BATCH)]
-        turns = [_rated_turn(encoder, q, text, image_filter) for q, r, w in drawn for text in (r, w)]
+        turns = [
+            _rated_turn(encoder, q, text, image_filter) for q, r, w in drawn for text in (r, w)
+        ]
         ids = right_padded([ids for ids, _ in turns], encoder.pad)
         told = right_padded([right for _, right in turns], IGNORED)
         scenes = [q.scenes for q, _, _ in drawn for _ in range(2)]

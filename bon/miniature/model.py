@@ -42,6 +42,7 @@ class Shape:
 
 
 def build(shape: Shape, tokenizer: Any) -> Qwen2_5_VLForConditionalGeneration:
+    """A model of the given shape with transformers' own initialisation."""
     token = tokenizer.convert_tokens_to_ids
     half = shape.hidden // shape.heads // 2
     wide = 3 * half // 8
@@ -91,7 +92,7 @@ def build(shape: Shape, tokenizer: Any) -> Qwen2_5_VLForConditionalGeneration:
 
 @torch.no_grad()
 def initialise(model: Qwen2_5_VLForConditionalGeneration, seed: int) -> None:
-    """"Mimetic" initialisation, with the circuits that lookup needs laid in from the start.
+    """ "Mimetic" initialisation, with the circuits that lookup needs laid in from the start.
 
     With the usual std of .02 a model this small stays at chance on value → letter for more than
     1,000 steps; with this it passes .9 within 150. Three things matter: embeddings that are far
@@ -132,6 +133,7 @@ def initialise(model: Qwen2_5_VLForConditionalGeneration, seed: int) -> None:
 
 
 def load(folder: Path) -> Qwen2_5_VLForConditionalGeneration:
+    """A checkpoint in float32, the precision of training."""
     return Qwen2_5_VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
 
 
@@ -247,6 +249,7 @@ def positions(images: torch.Tensor, length: int) -> torch.Tensor:
 
 
 def parameters(model: torch.nn.Module) -> int:
+    """How many weights a model has, tied ones once."""
     return sum(p.numel() for p in model.parameters())
 
 
@@ -259,4 +262,3 @@ def doubled(patch_values: torch.Tensor) -> torch.Tensor:
     """The image processor's pixel_values, both frames of a still: [images · 64, 1176]."""
     flat = patch_values.reshape(-1, 3, 1, PATCH, PATCH).expand(-1, 3, 2, PATCH, PATCH)
     return flat.reshape(-1, 6 * PATCH**2)
-

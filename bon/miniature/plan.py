@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 SCHEMA = 1
-TEMPERATURE = 1.2  # of the policies, wherever they are sampled
+TEMPERATURES = {"policy-a": 1.0, "policy-b": 1.2}  # wherever they are sampled
 SAMPLES = 8
 
 

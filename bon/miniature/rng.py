@@ -20,6 +20,7 @@ class Rng:
         self.random = random.Random(digest(*key)).random
 
     def below(self, n: int) -> int:
+        """An integer from 0 to n − 1."""
         return int(self.random() * n)
 
     def between(self, low: int, high: int) -> int:
@@ -27,12 +28,15 @@ class Rng:
         return low + self.below(high - low + 1)
 
     def chance(self, probability: float) -> bool:
+        """True with the given probability."""
         return self.random() < probability
 
     def pick(self, items: Sequence[T]) -> T:
+        """One of the items, all equally likely."""
         return items[self.below(len(items))]
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
+        """A shuffled copy."""
         out = list(items)
         for i in range(len(out) - 1, 0, -1):
             j = self.below(i + 1)
@@ -40,4 +44,5 @@ class Rng:
         return out
 
     def sample(self, items: Sequence[T], k: int) -> list[T]:
+        """k different items in random order."""
         return self.shuffled(items)[:k]

@@ -50,6 +50,7 @@ def split_of(kinds: tuple[int, ...]) -> str:
 
 
 def kind_name(kind: int) -> str:
+    """What a kind is called in questions: "empty", "red star"."""
     return "empty" if kind == 0 else f"{COLOURS[(kind - 1) // 4]} {SHAPES[(kind - 1) % 4]}"
 
 
@@ -93,9 +94,7 @@ def _draw(cell: int, kind: int, noise: np.random.RandomState) -> npt.NDArray[np.
     return np.clip(tile + noise.normal(0, 5, tile.shape), 0, 255).astype(np.uint8)
 
 
-def _mask(
-    shape: int, centre: npt.NDArray[np.float64], radius: float
-) -> npt.NDArray[np.bool_]:
+def _mask(shape: int, centre: npt.NDArray[np.float64], radius: float) -> npt.NDArray[np.bool_]:
     yy, xx = np.mgrid[0:CELL_PX, 0:CELL_PX] + 0.5
     dx, dy = xx - centre[0], yy - centre[1]
     if SHAPES[shape] == "circle":
@@ -120,4 +119,5 @@ def pixels(scenes: list[Scene]) -> npt.NDArray[np.uint8]:
 
 
 def render(scene: Scene) -> Image.Image:
+    """The scene as a picture."""
     return Image.fromarray(pixels([scene])[0])

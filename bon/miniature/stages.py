@@ -22,7 +22,7 @@ from bon.miniature.plan import (
     REWARDERS,
     SAMPLES,
     SMOKE,
-    TEMPERATURE,
+    TEMPERATURES,
     Base,
     Rewarder,
     smoke,
@@ -35,6 +35,8 @@ DONE = "done.json"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
+    """A step of the recipe: the stages it needs, and a function that returns its report."""
+
     name: str
     needs: tuple[str, ...]
     run: Callable[["Workshop"], dict[str, Any]]
@@ -48,18 +50,23 @@ class Workshop:
     is_smoke: bool = False
 
     def at(self, *parts: str) -> Path:
+        """A path below the folder."""
         return self.folder.joinpath(*parts)
 
     def steps(self, count: int) -> int:
+        """The length of a phase: as planned, or a smoke run's."""
         return smoke(count) if self.is_smoke else count
 
     def encoder(self) -> Encoder:
+        """The trained tokenizer."""
         return Encoder(PreTrainedTokenizerFast.from_pretrained(self.at("tokenizer")))
 
     def is_done(self, stage: str) -> bool:
+        """Whether the stage's folder is complete."""
         return self.at(stage, DONE).exists()
 
     def report(self, stage: str) -> dict[str, Any]:
+        """What the stage measured."""
         return dict(json.loads(self.at(stage, DONE).read_text()))
 
     def run(self, stage: Stage) -> None:
@@ -132,7 +139,7 @@ def _samples(policy: str) -> Callable[[Workshop], dict[str, Any]]:
             # Policies draw differently on one question, or their candidates would correlate.
             seed = int(policy == "policy-b")
             many = 4 if split == "benchmark" else SAMPLES
-            made = evaluate.sample(model, encoder, questions, many, TEMPERATURE, seed)
+            made = evaluate.sample(model, encoder, questions, many, TEMPERATURES[policy], seed)
             if shop.is_smoke:  # untrained policies say nothing that parses
                 rng = Rng("smoke", split)
                 made = [[q.response, wrong_response(rng, q)] for q in questions]
@@ -161,9 +168,7 @@ def _dev_numbers(questions: list[WorldQuestion], made: list[list[str]]) -> dict[
     return numbers
 
 
-def sampled(
-    shop: Workshop, split: str
-) -> list[tuple[str, int, WorldQuestion, list[str]]]:
+def sampled(shop: Workshop, split: str) -> list[tuple[str, int, WorldQuestion, list[str]]]:
     """(policy, seed, question, candidates) of all policies."""
     out = []
     for policy in POLICIES:
@@ -184,6 +189,7 @@ def _for_training(shop: Workshop) -> list[lessons.Sampled]:
 
 
 def dev_pairs(shop: Workshop) -> list[evaluate.Pair]:
+    """Right and wrong candidates of both policies on development questions."""
     rows = sampled(shop, "dev")
     return evaluate.pairs_of([r[2] for r in rows], [r[3] for r in rows], Rng("dev pairs"))
 
@@ -299,4 +305,5 @@ def stages() -> dict[str, Stage]:
 
 
 def set_threads(count: int) -> None:
+    """How many threads torch uses in this process."""
     torch.set_num_threads(count)

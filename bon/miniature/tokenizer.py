@@ -18,9 +18,7 @@ SPECIAL = (
     "<|video_pad|>",
 )
 # Each " word", " 12", "\nA.", " (F)" and " <image 1>" stays whole, so that one fact is one token.
-PATTERN = (
-    r"\n[A-J]\.| \([A-J]\)| ?<image [0-9]>| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\n|\s"
-)
+PATTERN = r"\n[A-J]\.| \([A-J]\)| ?<image [0-9]>| ?[A-Za-z]+| ?[0-9]+| ?[^\sA-Za-z0-9]+|\n|\s"
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
     "{% if message['content'] is string %}{{ message['content'] }}{% else %}"

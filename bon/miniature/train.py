@@ -15,6 +15,7 @@ HERE = Path(__file__).parent
 
 
 def main() -> int:
+    """Run what is not cached, then publish; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bon.miniature.train", description=__doc__)
     parser.add_argument("--out", type=Path, help="where checkpoints, pairs and manifest go")
     parser.add_argument("--work", type=Path, default=Path("build/miniature"), help="the cache")
@@ -78,7 +79,9 @@ def _schedule(args: argparse.Namespace, needs: dict[str, tuple[str, ...]], is_do
             if process.poll() is not None:
                 del running[name]
                 failed = failed or ("" if is_done(name) and not process.returncode else name)
-                print(f"{time.time() - began:6.0f} s  {name}  exit {process.returncode}", flush=True)
+                print(
+                    f"{time.time() - began:6.0f} s  {name}  exit {process.returncode}", flush=True
+                )
         time.sleep(0.2)
     return failed
 

@@ -41,14 +41,17 @@ class WorldQuestion:
 
     @property
     def solution(self) -> str:
+        """The right reasons, ended by the option and its letter."""
         return solution(self.subject, self.facts, self.right, self.answer)
 
     @property
     def response(self) -> str:
+        """The right candidate."""
         return response(self.solution, self.answer)
 
     @property
     def difficulty(self) -> str:
+        """By the number of objects on the fuller board."""
         objects = max(sum(k > 0 for k in s.kinds) for s in self.scenes)
         return "Easy" if objects <= 5 else "Medium" if objects <= 8 else "Hard"
 
@@ -71,6 +74,7 @@ def solution(subject: str, facts: Facts, value: str, letter: str) -> str:
 
 
 def response(solution_text: str, letter: str) -> str:
+    """A candidate: reasons and the line that is parsed."""
     return f"{solution_text} Answer: {letter}"
 
 
@@ -80,14 +84,17 @@ def prompt(question: str, options: tuple[str, ...] | list[str]) -> str:
 
 
 def critic_prompt(query: str, candidate: str) -> str:
+    """What a pointwise critic is asked."""
     return f"{query}\nAnswer: {candidate}\nIs the answer correct?"
 
 
 def judge_prompt(query: str, first: str, second: str) -> str:
+    """What a pairwise judge is asked."""
     return f"{query}\nAnswer 1: {first}\nAnswer 2: {second}\nWhich answer is better?"
 
 
 def query(question: WorldQuestion) -> str:
+    """A question's prompt."""
     return prompt(question.text, question.options)
 
 
@@ -97,13 +104,16 @@ def make(seed: int, split: str, subject: str | None = None) -> WorldQuestion:
 
 
 def draw(rng: Rng, split: str, subject: str | None = None) -> WorldQuestion:
+    """A question from a running stream of choices."""
     subject = subject or rng.pick(SUBJECTS)
     scenes = tuple(random_scene(rng, split) for _ in range(1 + (subject == "Comparison")))
     text, options, right, facts = _ASK[subject](rng, scenes)
     if rng.chance(0.08):  # a few questions have fewer than ten options, as in MMMU-Pro
         wrong = rng.sample([o for o in options if o != right], rng.between(3, 8))
         options = [o for o in options if o == right or o in wrong]
-    return WorldQuestion(subject, scenes, text, tuple(options), LETTERS[options.index(right)], facts)
+    return WorldQuestion(
+        subject, scenes, text, tuple(options), LETTERS[options.index(right)], facts
+    )
 
 
 Asked = tuple[str, list[str], str, Facts]

@@ -1,0 +1,33 @@
+"""The whole recipe in a few steps a phase, and the command's own errors."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+COMMAND = [sys.executable, "-m", "bon.miniature.train"]
+
+
+@pytest.mark.model
+@pytest.mark.slow
+def test_smoke_training_makes_every_checkpoint(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    work = ["--work", str(tmp_path / "work")]
+    subprocess.run([*COMMAND, "--smoke", *work, "--out", str(out)], check=True)
+    entries = yaml.safe_load((out / "manifest.yaml").read_text())["checkpoints"]
+    committed = Path(__file__).parents[2] / "bon" / "miniature" / "manifest.yaml"
+    expected = yaml.safe_load(committed.read_text())["checkpoints"]
+    assert [e["name"] for e in entries] == [e["name"] for e in expected]
+    for entry in entries:
+        assert (out / "checkpoints" / entry["name"] / "model.safetensors").exists()
+    assert (out / "pairs.jsonl").read_text().count("\n") == 12
+
+
+@pytest.mark.model
+def test_an_unknown_stage_is_said(tmp_path: Path) -> None:
+    command = [*COMMAND, "--stage", "base-x", "--work", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "no such stage: base-x" in done.stderr

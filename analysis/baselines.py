@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bon.analysis import accuracy
 from bon.analysis.inputs import Pool
-from bon.analysis.replay import Replay, orders_count, subset_plan
+from bon.analysis.replay import Replay, orders_count
 
 Floats = NDArray[np.float64]
 
@@ -26,18 +26,15 @@ def baseline_replays(pool: Pool, n: int, subsets: int, seed: int) -> list[Replay
     unparsed = pool.unparsed.astype(float)
     golds = [pool.correct, unparsed]
 
-    def made(name: str, values: Floats, blank: Floats, error: float | None = None) -> Replay:
-        ns = tuple(range(1, size + 1))
-        return Replay(
-            pool.policy, name, "baseline", ns, values, blank, error is None, error, 0.0, 0
-        )
+    def made(name: str, values: Floats, blank: Floats) -> Replay:
+        return _replay(pool, name, values, blank, None)
 
     pass_1 = np.repeat(pool.correct.mean(axis=1, keepdims=True), size, axis=1)
     first = np.repeat(pool.first_correct[:, None], size, axis=1)
     found = [
         made("random", pass_1, unparsed.mean(axis=1)),
         made("first", first, unparsed[:, 0]),
-        _majority(pool, golds, made, n, subsets, seed),
+        _majority(pool, golds, n, subsets, seed),
     ]
     for name, scores in (
         ("longest", pool.length),
@@ -51,15 +48,21 @@ def baseline_replays(pool: Pool, n: int, subsets: int, seed: int) -> list[Replay
     return found
 
 
-def _majority(pool: Pool, golds: list[Floats], made, n: int, subsets: int, seed: int) -> Replay:  # type: ignore[no-untyped-def]
+def _replay(pool: Pool, name: str, values: Floats, blank: Floats, error: float | None) -> Replay:
+    ns = tuple(range(1, pool.size + 1))
+    exact = error is None
+    return Replay(pool.policy, name, "baseline", ns, values, blank, exact, error, 0.0, 0)
+
+
+def _majority(pool: Pool, golds: list[Floats], n: int, subsets: int, seed: int) -> Replay:
     ones = np.ones(pool.correct.shape)
     if pool.size <= accuracy.EXACT_SIZE:
-        masks, average = subset_plan(pool.size, tuple(range(1, pool.size + 1)), subsets, seed)
+        ns = tuple(range(1, pool.size + 1))
+        masks, average = accuracy.masks_for(pool.size, ns, subsets, seed)
         values, blank = accuracy.vote_values(pool.answers, ones, golds, masks, average)
-        return made("majority", values, blank[:, n - 1])  # type: ignore[no-any-return]
+        return _replay(pool, "majority", values, blank[:, n - 1], None)
     count = orders_count(4 * subsets, len(ones))
     orders = accuracy.random_orders(pool.size, len(ones), count, seed)
     (values, blank), spread = accuracy.vote_by_orders(pool.answers, ones, golds, orders, seed)
-    return made(  # type: ignore[no-any-return]
-        "majority", values, blank[:, n - 1], accuracy.resampling_error(spread)
-    )
+    error = accuracy.resampling_error(spread)
+    return _replay(pool, "majority", values, blank[:, n - 1], error)

@@ -187,7 +187,7 @@ def _nanmean(x: NDArray[np.floating]) -> Floats:
 
 def _ratio(pairs: PairSet, worth: Worth, keep: Bools) -> Axis:
     num, den = worth.num[keep], worth.den[keep]
-    counts = Draws(pairs.draws.counts[:, keep])
+    counts = pairs.draws.of(keep)
     with np.errstate(invalid="ignore", divide="ignore"):
         values = num.sum(axis=0) / den.sum(axis=0)
         draws = counts.sums(num) / counts.sums(den)

@@ -19,8 +19,8 @@ from bon.analysis.results import (
     Correlation,
     Estimate,
     Fit,
-    LeaveOneOut,
     Leaks,
+    LeaveOneOut,
     Options,
     PairAgreement,
     Partial,
@@ -169,8 +169,8 @@ def drawn(m: Measured, options: Options) -> tuple[Floats, Floats]:
     return x, y
 
 
-def coefficient(m: Measured, name: str, options: Options) -> Coefficient:
-    """One coefficient with both intervals and its permutation p."""
+def coefficient(m: Measured, name: str, options: Options, p: bool = True) -> Coefficient:
+    """One coefficient with both intervals and, unless told not to, its permutation p."""
     r = len(m.names)
     value = float(COEFFICIENTS[name](m.x, m.y)) if r >= MIN_REWARDERS else float("nan")
     if not np.isfinite(value):
@@ -194,13 +194,15 @@ def coefficient(m: Measured, name: str, options: Options) -> Coefficient:
     both = "rewarders and questions" if m.x_draws is not None else "rewarders"
     bootstrap = estimate(value, low[0], high[0], r, both)
     fisher = _fisher(name, value, r, options.level)
-    p, how = resampling.permutation_p(m.x, m.y, name, count, options.seed)
+    p_value, how = None, "none"
+    if p:
+        p_value, how = resampling.permutation_p(m.x, m.y, name, count, options.seed)
     chosen, why = _to_read(bootstrap, fisher, r)
     return Coefficient(
         estimate=chosen,
         bootstrap=bootstrap,
         fisher=fisher,
-        p_value=p,
+        p_value=p_value,
         p_method=how,  # type: ignore[arg-type]
         p_parametric=resampling.t_test_p(value, r) if name == "pearson" else None,
         read=why,

@@ -28,10 +28,12 @@ class Pool:
 
     `answers` are codes into `letters`, −1 where there is no answer; `responses` are indices
     into all responses of the run; `local` numbers the distinct texts of a question from 0.
-    `short` questions had fewer candidates than the others and are left out.
+    `rows` are the places of its questions in the table of all questions; `short` questions had
+    fewer candidates than the others and are left out.
     """
 
     policy: str
+    rows: Ints
     frame: pd.DataFrame
     correct: Floats
     answers: Ints
@@ -181,6 +183,7 @@ def _pool(
     logprob = grid("logprob")
     return Pool(
         policy,
+        rows.astype(np.int64),
         questions.iloc[rows].reset_index(drop=True),
         grid("correct") * (outcome == "parsed"),
         answers.astype(np.int64),

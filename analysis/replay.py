@@ -66,11 +66,6 @@ class Opinion:
     known: Floats | None = None
 
 
-def subset_plan(size: int, ns: tuple[int, ...], subsets: int, seed: int) -> tuple[Floats, Floats]:
-    """Subsets to replay for these n; see accuracy.masks_for."""
-    return accuracy.masks_for(size, ns, subsets, seed)
-
-
 def orders_count(subsets: int, questions: int) -> int:
     """Random orders a question: fewer where many questions average the error out."""
     return int(np.clip(subsets * 400 // max(questions, 1), min(8, subsets), subsets))
@@ -192,7 +187,7 @@ def _pointwise_replay(said: Opinion, pool: Pool, rule: str, n: int, options: Opt
         return Part(ns, values, blank[:, n - 1], None)
     weights = selection.vote_weights(said.scores, _spread(said.scores))
     if pool.size <= accuracy.EXACT_SIZE:
-        masks, average = subset_plan(pool.size, ns, options.subsets, options.seed)
+        masks, average = accuracy.masks_for(pool.size, ns, options.subsets, options.seed)
         values, blank = accuracy.vote_values(pool.answers, weights, golds, masks, average)
         return Part(ns, values, blank[:, n - 1], None)
     count = orders_count(options.subsets, len(weights))
@@ -241,7 +236,7 @@ def _full_replay(said: Opinion, pool: Pool, rule: str, n: int, options: Options)
     ns = _replay_ns(pool.size, n)
     at = ns.index(n)
     if rule in ("round_robin", "copeland", "weighted_vote"):
-        masks, average = subset_plan(pool.size, ns, options.subsets, options.seed)
+        masks, average = accuracy.masks_for(pool.size, ns, options.subsets, options.seed)
         if rule == "copeland":
             prefer = (np.sign(prefer - 0.5) + 1) / 2
         if rule == "weighted_vote":
@@ -249,7 +244,9 @@ def _full_replay(said: Opinion, pool: Pool, rule: str, n: int, options: Options)
         else:
             values, blank = accuracy.round_robin_values(prefer, golds, masks, average)
         exact = pool.size <= accuracy.EXACT_SIZE
-        error = None if exact else float(values[:, at].std() / np.sqrt(len(masks)))
+        v = np.clip(values[:, at], 0, 1)  # one subset's value varies by at most v(1 − v)
+        subsets = options.subsets * len(v)
+        error = None if exact else float(np.sqrt(np.mean(v * (1 - v)) / subsets))
         return Part(ns, values, blank[:, at], error)
     if rule == "bradley_terry":
         if n < pool.size:

@@ -28,17 +28,19 @@ class Draws:
 
     counts: Floats32
 
-    def means(self, values: NDArray[np.floating], keep: Bools | None = None) -> Floats32:
-        """(C, B): means of each column of values (Q, C) in every draw, over `keep` only."""
-        counts = self.counts if keep is None else self.counts * keep.astype(np.float32)
-        total = np.maximum(counts.sum(axis=1), 1e-9)
-        sums = np.asarray(values, dtype=np.float32).T @ counts.T
-        sums /= total
-        return np.asarray(sums, dtype=np.float32)
+    def of(self, rows: NDArray[np.integer] | Bools) -> "Draws":
+        """The same draws, of some of the things."""
+        return Draws(np.ascontiguousarray(self.counts[:, rows]))
+
+    def means(self, values: NDArray[np.floating]) -> Floats32:
+        """(C, B): means of each column of values (Q, C) in every draw."""
+        sums = self.sums(values)
+        sums /= np.maximum(self.counts.sum(axis=1), 1e-9)
+        return sums
 
     def sums(self, values: NDArray[np.floating]) -> Floats32:
         """(C, B): sums of each column of values (Q, C) in every draw."""
-        return np.asarray(np.asarray(values, dtype=np.float32).T @ self.counts.T)
+        return np.asarray(np.asarray(values, dtype=np.float32).T @ self.counts.T, np.float32)
 
 
 def draw(size: int, count: int, seed: int, label: str) -> Draws:

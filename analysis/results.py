@@ -54,6 +54,7 @@ class Options(Record):
     level: float = Field(0.95, gt=0.5, lt=1)
     ties: Literal["half", "wrong", "drop"] = "half"
     unparsed: Literal["wrong", "drop", "chance"] = "wrong"
+    target_r: float = Field(0.9, gt=0, lt=1, description="the claim that `needed` plans for")
     ensembles: dict[str, tuple[str, ...]] = Field(
         default_factory=dict, description="name of an ensemble: its members"
     )
@@ -514,7 +515,7 @@ class WhatIf(Record):
 
 
 class NeededRow(Record):
-    """The interval of r that a study of this size would get, by simulation."""
+    """The r and the width of its interval that a study of this size would get."""
 
     num_rewarders: int
     num_questions: int
@@ -525,10 +526,11 @@ class NeededRow(Record):
 
 
 class Needed(Record):
-    """How many rewarders and questions it takes to show r > target.
+    """How many rewarders and questions it takes to show r > `target_r`.
 
-    `power` of a row is the share of simulated studies whose interval lies above the target
-    or, where the true r is not above it, `None`-like zero; `sentence` says what to do.
+    `true_r` is r corrected for noise where that is known. `power` of a row is the share of
+    simulated studies whose whole interval lies above the target; `num_rewarders` the fewest
+    with a power of four fifths on this many questions, if any.
     """
 
     policy: str

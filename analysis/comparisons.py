@@ -1,0 +1,55 @@
+"""Which rewarders can be told apart: paired differences, corrected for how many there are."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from bon.analysis import resampling
+from bon.analysis.correlation import difference_errors
+from bon.analysis.results import Comparison, Estimate
+
+
+def compare(
+    table: str,
+    policy: str | None,
+    benchmark: str | None,
+    names: list[str],
+    values: NDArray[np.float64],
+    draws: NDArray[np.floating],
+    n: int,
+    level: float,
+) -> list[Comparison]:
+    """Every pair of R rewarders from accuracies (R) and draws (R, B) that share their draws.
+
+    The interval is normal with the standard error of the paired difference over the draws; p
+    is two-sided and corrected by Holm's method over all pairs of the table.
+    """
+    z = float(special.ndtri((1 + level) / 2))
+    errors = difference_errors(draws)
+    rows, columns = np.triu_indices(len(names), 1)
+    difference = values[rows] - values[columns]
+    error = errors[rows, columns]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        score = np.where(error > 1e-9, np.abs(difference) / error, np.where(difference, 40.0, 0.0))
+    p_values = [resampling.number(p) for p in 2 * special.ndtr(-score)]
+    adjusted = resampling.holm(p_values)
+    method = "questions" if table == "best_of_n" else "pairs"
+    made = []
+    for k, (i, j) in enumerate(zip(rows, columns, strict=True)):
+        d, e, p = float(difference[k]), float(error[k]), adjusted[k]
+        if not np.isfinite(d + e):
+            continue
+        made.append(
+            Comparison(
+                table=table,  # type: ignore[arg-type]
+                policy=policy,
+                benchmark=benchmark,
+                a=names[i],
+                b=names[j],
+                difference=Estimate(value=d, low=d - z * e, high=d + z * e, n=n, method=method),
+                p_value=p_values[k],
+                p_adjusted=p,
+                distinguishable=p is not None and p < 1 - level,
+            )
+        )
+    return made

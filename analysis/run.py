@@ -1,0 +1,427 @@
+"""From a run's tables to its results: the whole analysis, in reading order."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from bon.analysis import benchmark, describe, resampling
+from bon.analysis.baselines import BASELINES, ON_PAIRS, baseline_replays
+from bon.analysis.benchmark import Axis, PairSet, Worth
+from bon.analysis.choices import Study, best_of_n, policy_result, study
+from bon.analysis.comparisons import compare
+from bon.analysis.correlation import Label, Measured, correct, correlate
+from bon.analysis.correlation_by_n import by_n
+from bon.analysis.finding import find
+from bon.analysis.inputs import Pool, Run, read
+from bon.analysis.pooled import pool as pool_policies
+from bon.analysis.power import needed, what_if
+from bon.analysis.replay import Replay, ensemble_opinion, opinion, replay_opinion
+from bon.analysis.resampling import Draws
+from bon.analysis.results import (
+    BenchmarkResult,
+    Correlation,
+    Leaks,
+    Options,
+    Results,
+    RuleSupport,
+)
+from bon.analysis.tables import Tables
+from bon.analysis.verdicts import Verdicts
+from bon.errors import BonError
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+HALVES = 50  # random splits for the reliability of an axis
+PREFERRED = ("best_score", "round_robin", "listwise", "knockout", "swiss", "bradley_terry")
+"""Which rule stands for a rewarder: the first of these that its judgements support."""
+
+
+@dataclass(frozen=True)
+class OnPairs:
+    """One benchmark with what every rewarder said about it."""
+
+    pairs: PairSet
+    names: list[str]
+    worth: Worth
+    results: list[BenchmarkResult]
+    said: dict[str, Verdicts]
+
+
+def analyse(
+    tables: Tables,
+    options: Options | None = None,
+    progress: Callable[[str], None] = lambda _stage: None,
+) -> Results:
+    """All results of a run. Pure: the same tables and options give the same results."""
+    options = options or Options()
+    run = read(tables)
+    ensembles = _ensembles(run, options)
+    progress("reward benchmark")
+    on_pairs = [_on_pairs(run, p, ensembles, options) for p in benchmark.pair_sets(run, options)]
+    progress("best of n")
+    draws = resampling.draw(len(tables.questions), options.draws, options.seed, "questions")
+    studies, rules = [], []
+    for pool in run.pools.values():
+        made, support = _study(run, pool, ensembles, draws, options)
+        studies.append(made)
+        rules += support
+    heads = [_headline_rules(s) for s in studies]
+    best = [b for s, h in zip(studies, heads, strict=True) for b in best_of_n(s, set(h.items()))]
+    labels = tables.meta.get("candidate_labels", {})
+    policies = [policy_result(s, labels.get(s.pool.policy, [])) for s in studies]
+    progress("correlation")
+    measured = _measure(run, studies, heads, on_pairs, options)
+    correlations = correct([correlate(m, label, options) for label, m in measured])
+    pooled = _pooled(correlations, options)
+    primary = [(c, m) for c, (_, m) in zip(correlations, measured, strict=True) if c.primary]
+    progress("what if")
+    plans = []
+    for c, _m in primary:
+        pairs = next(p for p in on_pairs if p.pairs.name == c.benchmark)
+        questions = next(p.num_questions for p in policies if p.policy == c.policy)
+        plans.append(needed(c, questions, len(pairs.pairs.frame), options))
+    predictions = []
+    for c, m in primary:
+        policy = next(p for p in policies if p.policy == c.policy)
+        predictions.append(
+            what_if(m, c, policy.pass_at_1.value, policy.majority.value, options.level)
+        )
+    progress("summary")
+    protocol = describe.protocol(run, {s.pool.policy: s for s in studies}, options)
+    plans_made = [plan for plan in plans if plan is not None]
+    return Results(
+        run=describe.run_info(tables),
+        options=options,
+        protocol=protocol,
+        sources=describe.sources(tables),
+        citations=tuple(str(c) for c in tables.meta.get("citations", ())),
+        counts=describe.counts(run),
+        finding=find(correlations, pooled, best, plans_made, protocol),
+        policies=tuple(policies),
+        rewarders=describe.rewarders(run, _first_rule(heads), ensembles, _baselines(studies)),
+        benchmarks=tuple(b for p in on_pairs for b in p.results),
+        best_of_n=tuple(best),
+        comparisons=tuple(
+            c for s, h in zip(studies, heads, strict=True) for c in _compare_choices(s, h)
+        )
+        + tuple(c for p in on_pairs for c in _compare_scores(p, ensembles, options)),
+        correlations=tuple(correlations),
+        correlation_by_n=tuple(_by_n(studies, heads, measured, options)),
+        pooled=tuple(pooled),
+        what_if=tuple(w for w in predictions if w is not None),
+        needed=tuple(plans_made),
+        judging=describe.judging(run, options.level),
+        leaks=describe.leaks(tables),
+        rules=tuple(rules),
+        warnings=tuple(_warnings(run, studies, on_pairs)),
+    )
+
+
+# ------------------------------------------------------------------ the two axes
+
+
+def _ensembles(run: Run, options: Options) -> dict[str, tuple[str, ...]]:
+    """Ensembles asked for by the options or named by the run; their members must exist."""
+    named = {**run.tables.meta.get("ensembles", {}), **options.ensembles}
+    for name, members in named.items():
+        for member in members:
+            if member not in run.rewarders:
+                raise BonError(
+                    f"ensemble {name!r} names {member!r}, which is no rewarder of this run",
+                    f"choose among {', '.join(run.rewarders[:8])}",
+                )
+    return {str(name): tuple(members) for name, members in named.items()}
+
+
+def _on_pairs(
+    run: Run, pairs: PairSet, ensembles: dict[str, tuple[str, ...]], options: Options
+) -> OnPairs:
+    said = benchmark.all_verdicts(run, pairs)
+    for name, members in ensembles.items():
+        if all(m in said for m in members):
+            said[name] = benchmark.ensemble_verdicts([said[m] for m in members])
+    for name in ON_PAIRS:
+        said[name] = benchmark.baseline_verdicts(pairs.frame, name)
+    codes = np.stack([v.code for v in said.values()], axis=1)
+    worth = benchmark.worth_of(codes, "headline", options)
+    results = benchmark.benchmark_results(pairs, said, options)
+    return OnPairs(pairs, list(said), worth, results, said)
+
+
+def _study(
+    run: Run,
+    pool: Pool,
+    ensembles: dict[str, tuple[str, ...]],
+    draws: Draws,
+    options: Options,
+) -> tuple[Study, list[RuleSupport]]:
+    n = pool.size if options.n is None else options.n
+    if not 1 <= n <= pool.size:
+        raise BonError(
+            f"n = {n} was asked for, but {pool.policy} has {pool.size} candidates a question",
+            f"choose n between 1 and {pool.size}",
+        )
+    made: list[Replay] = []
+    support: list[RuleSupport] = []
+    kinds = dict(zip(run.rewarders, run.tables.rewarders["kind"].astype(str), strict=True))
+    opinions = {}
+    for rewarder in run.rewarders:
+        said = opinion(run, pool, rewarder, kinds[rewarder])
+        if said is None:
+            continue
+        if any(rewarder in members for members in ensembles.values()):
+            opinions[rewarder] = said
+        found, reasons = replay_opinion(said, pool, rewarder, n, options)
+        made += found
+        support += reasons
+    for name, members in ensembles.items():
+        if all(m in opinions for m in members):
+            together = ensemble_opinion([opinions[m] for m in members])
+            if together is not None:
+                found, reasons = replay_opinion(together, pool, name, n, options)
+                made += found
+                support += reasons
+    made += baseline_replays(pool, n, options.subsets, options.seed)
+    return study(pool, n, made, draws, options), support
+
+
+def _headline_rules(s: Study) -> dict[str, str]:
+    """The rule that stands for each rewarder on this policy."""
+    rules: dict[str, str] = {}
+    for replay in s.replays:
+        if replay.rule == "baseline":
+            continue
+        best = rules.get(replay.rewarder)
+        if best is None or _preference(replay.rule) < _preference(best):
+            rules[replay.rewarder] = replay.rule
+    return rules
+
+
+def _preference(rule: str) -> int:
+    return PREFERRED.index(rule) if rule in PREFERRED else len(PREFERRED)
+
+
+def _first_rule(heads: list[dict[str, str]]) -> dict[str, str]:
+    return {name: rule for found in reversed(heads) for name, rule in found.items()}
+
+
+def _baselines(studies: list[Study]) -> list[str]:
+    return [name for name in BASELINES if any(s.has(name) for s in studies)]
+
+
+# ------------------------------------------------------------------ correlation
+
+
+def _measure(
+    run: Run,
+    studies: list[Study],
+    heads: list[dict[str, str]],
+    on_pairs: list[OnPairs],
+    options: Options,
+) -> list[tuple[Label, Measured]]:
+    """Both axes of every correlation, over the rewarders (no baseline, no ensemble) on both."""
+    found = []
+    halves = _halves(len(run.tables.questions), options.seed)
+    for s, rules in zip(studies, heads, strict=True):
+        for p in on_pairs:
+            names = [n for n in run.rewarders if n in rules and n in p.names]
+            if len(names) < 2:
+                continue
+            leaky = bool(s.pool.leaked.any() or p.pairs.leaked.any())
+            choices: tuple[Leaks, ...] = ("in", "out") if leaky else ("in",)
+            for leaks in choices:
+                xs = _x_axes(p, names, leaks, options)
+                y = _y_axis(s, rules, names, leaks, halves)
+                for axis, x in xs.items():
+                    primary = leaks == "in" and axis == _primary_axis(options, xs)
+                    label = Label(s.pool.policy, p.pairs.name, axis, leaks, s.n, primary)
+                    found.append((label, _both(run, p, names, rules, x, y, options)))
+    return found
+
+
+def _primary_axis(options: Options, xs: dict[str, Any]) -> str:
+    if options.axis not in xs:
+        raise BonError(
+            f"no axis {options.axis!r} in this benchmark", f"choose among {', '.join(xs)}"
+        )
+    return options.axis
+
+
+@dataclass(frozen=True)
+class Side:
+    """One axis of a correlation: values (R), draws (R, B), halves (2, R, S)."""
+
+    values: Floats
+    draws: NDArray[np.float32]
+    halves: Floats
+    n: int
+
+
+def _x_axes(p: OnPairs, names: list[str], leaks: Leaks, options: Options) -> dict[str, Side]:
+    rows = [p.names.index(name) for name in names]
+    worth = Worth(p.worth.num[:, rows], p.worth.den[:, rows])
+    keep = ~p.pairs.leaked if leaks == "out" else np.ones(len(p.pairs.frame), dtype=bool)
+    if not keep.any():
+        return {}
+    whole = benchmark.axes(p.pairs, worth, keep)
+    split = _halves(len(keep), options.seed + 1)
+    parts = [
+        benchmark.axes(replace(p.pairs, draws=Draws(side.astype(np.float32))), worth, keep)
+        for side in (split, ~split)
+    ]
+
+    def side(axis: str, found: Axis) -> Side:
+        halves = np.stack([part[axis].draws.astype(float) for part in parts])
+        inside = keep
+        if axis.startswith("group:"):
+            inside = keep & (p.pairs.group == p.pairs.groups.index(axis[6:]))
+        return Side(found.values, found.draws, halves, int(inside.sum()))
+
+    found = {axis: side(axis, a) for axis, a in whole.items()}
+    small = [a for a, f in found.items() if a.startswith("group:") and f.n < benchmark.MIN_GROUP]
+    ordered = ["macro", "overall", *(a for a in found if a.startswith("group:"))]
+    if len([a for a in found if a.startswith("group:")]) < 2:
+        ordered = ["macro", "overall"]
+    return {axis: found[axis] for axis in ordered if axis not in small}
+
+
+def _y_axis(s: Study, rules: dict[str, str], names: list[str], leaks: Leaks, halves: Bools) -> Side:
+    place = {(r.rewarder, r.rule): k for k, r in enumerate(s.replays)}
+    rows = [place[name, rules[name]] for name in names]
+    keep = ~s.pool.leaked if leaks == "out" else np.ones(len(s.pool.rows), dtype=bool)
+    values = np.stack([s.replays[k].at(s.n) for k in rows], axis=1)[keep]
+    draws = s.heads_out if leaks == "out" and s.heads_out is not None else s.heads
+    mine = halves[:, s.pool.rows[keep]]
+    split = np.stack(
+        [Draws(side.astype(np.float32)).means(values).astype(float) for side in (mine, ~mine)]
+    )
+    return Side(values.mean(axis=0), draws[rows], split, len(values))
+
+
+def _halves(size: int, seed: int) -> Bools:
+    """(S, size): random halves."""
+    rng = np.random.default_rng([seed, size, 13])
+    return np.argsort(rng.random((HALVES, size)), axis=1) < size // 2
+
+
+def _both(
+    run: Run,
+    p: OnPairs,
+    names: list[str],
+    rules: dict[str, str],
+    x: Side,
+    y: Side,
+    options: Options,
+) -> Measured:
+    table = run.tables.rewarders.set_index("rewarder").loc[names]
+    sizes = pd.to_numeric(table["size"], errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    bias = {b.rewarder: b.length_bias for b in p.results}
+    lengths = [bias.get(name) for name in names]
+    return Measured(
+        tuple(names),
+        x.values,
+        y.values,
+        tuple(resampling.from_draws(x.values, x.draws, x.n, "pairs", options.level)),
+        tuple(resampling.from_draws(y.values, y.draws, y.n, "questions", options.level)),
+        x.draws,
+        y.draws,
+        x.halves,
+        y.halves,
+        tuple(table["family"].fillna("").astype(str)),
+        tuple(rules[name] for name in names),
+        sizes,
+        np.array([np.nan if b is None or b.value is None else b.value for b in lengths]),
+    )
+
+
+def _by_n(
+    studies: list[Study],
+    heads: list[dict[str, str]],
+    measured: list[tuple[Label, Measured]],
+    options: Options,
+) -> list[Any]:
+    found = []
+    for label, m in measured:
+        if not label.primary:
+            continue
+        k = next(i for i, s in enumerate(studies) if s.pool.policy == label.policy)
+        s, rules = studies[k], heads[k]
+        by_key = {(r.rewarder, r.rule): r for r in s.replays}
+        chosen = [by_key[name, rules[name]] for name in m.names]
+        found.append(by_n(label, m, chosen, s.draws, options))
+    return [f for f in found if f is not None]
+
+
+def _pooled(correlations: list[Correlation], options: Options) -> list[Any]:
+    groups: dict[tuple[str, str, str], list[Correlation]] = {}
+    for c in correlations:
+        groups.setdefault((c.benchmark, c.axis, c.leaks), []).append(c)
+    found = [pool_policies(group, options.level) for group in groups.values()]
+    return [p for p in found if p is not None]
+
+
+# ------------------------------------------------------------------ comparisons, warnings
+
+
+def _compare_choices(s: Study, rules: dict[str, str]) -> list[Any]:
+    rows = [k for k, r in enumerate(s.replays) if rules.get(r.rewarder) == r.rule]
+    if len(rows) < 2:
+        return []
+    values = np.array([s.replays[k].at(s.n).mean() for k in rows])
+    names = [s.replays[k].rewarder for k in rows]
+    q = len(s.pool.rows)
+    return compare(
+        "best_of_n", s.pool.policy, None, names, values, s.heads[rows], q, s.options.level
+    )
+
+
+def _compare_scores(
+    p: OnPairs, ensembles: dict[str, tuple[str, ...]], options: Options
+) -> list[Any]:
+    rows = [i for i, name in enumerate(p.names) if name not in ON_PAIRS and name not in ensembles]
+    if len(rows) < 2:
+        return []
+    axis = benchmark.axes(p.pairs, Worth(p.worth.num[:, rows], p.worth.den[:, rows]))["macro"]
+    names = [p.names[i] for i in rows]
+    size = len(p.pairs.frame)
+    return compare(
+        "benchmark", None, p.pairs.name, names, axis.values, axis.draws, size, options.level
+    )
+
+
+def _warnings(run: Run, studies: list[Study], on_pairs: list[OnPairs]) -> list[str]:
+    said = [str(w) for w in run.tables.meta.get("warnings", ())]
+    for s in studies:
+        pool = s.pool
+        if pool.short:
+            said.append(
+                f"{pool.policy}: {pool.short} questions with fewer than {pool.size} candidates "
+                "are left out."
+            )
+        blank = pool.unparsed.mean()
+        if blank > 0.05:
+            said.append(
+                f"{pool.policy}: {100 * blank:.0f} % of candidates have no readable answer."
+            )
+        chose = {r.rewarder for r in s.replays}
+        asked = {n for n in run.rewarders if len(run.candidates.of(n))}
+        for name in sorted(asked - chose):
+            said.append(f"{name} on {pool.policy}: no rule can be replayed from what was judged.")
+    for p in on_pairs:
+        for b in p.results:
+            if b.num_pairs < len(p.pairs.frame):
+                said.append(
+                    f"{b.rewarder} was asked about {b.num_pairs} of {len(p.pairs.frame)} pairs of "
+                    f"{p.pairs.name}; its accuracy is over those."
+                )
+            if not b.overall_agrees:
+                said.append(
+                    f"{b.rewarder} on {p.pairs.name}: overall accuracy is not the one that its "
+                    "groups imply."
+                )
+    return said

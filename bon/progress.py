@@ -1,9 +1,11 @@
 """Progress a person can read: bars in a terminal, plain lines elsewhere, nothing with --quiet."""
 
+import json
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
 from rich.console import Console
@@ -18,10 +20,12 @@ from rich.progress import (
 from rich.progress import Task as Bar
 from rich.text import Text
 
+from bon.files import write_atomic
 from bon.sources import Source
 
 LABELS = {"generate": "sampling", "benchmark": "reward benchmark", "judge": "judging candidates"}
 PLAIN_EVERY_SECONDS = 10.0
+FILE_EVERY_SECONDS = 1.0
 
 
 class Reporter(Protocol):
@@ -38,9 +42,34 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def reporting(sources: Iterable[Source], *, quiet: bool = False) -> Iterator[Reporter]:
-    """A reporter for these sources, in the form that suits where the output goes."""
+def reporting(
+    sources: Iterable[Source], *, quiet: bool = False, file: Path | None = None
+) -> Iterator[Reporter]:
+    """A reporter for these sources, in the form that suits where the output goes.
+
+    `file` is also kept up to date, as JSON, for a watcher in another process.
+    """
     stages = _by_stage(sources)
+    with _shown(stages, quiet=quiet) as shown:
+        if file is None:
+            yield shown
+            return
+        writer = _File(file, stages, shown)
+        writer.update(now=True)
+        try:
+            yield writer
+        finally:
+            writer.update(now=True)
+
+
+def note_phase(file: Path | None, phase: str) -> None:
+    """Write a phase without stages (preparing, analysing) into the file of a watcher."""
+    if file is not None:
+        write_atomic(file, json.dumps({"phase": phase, "stages": [], "at": time.time()}))
+
+
+@contextmanager
+def _shown(stages: dict[str, list[Source]], *, quiet: bool) -> Iterator[Reporter]:
     if quiet:
         yield _Silent()
     elif sys.stderr.isatty():
@@ -96,6 +125,32 @@ class _Lines:
             parts.append(f"{LABELS[stage]} {done}/{total} ({rate:.1f}/s{left})")
         if parts:
             say("; ".join(parts))
+
+
+class _File:
+    def __init__(self, path: Path, stages: dict[str, list[Source]], shown: Reporter) -> None:
+        self._path = path
+        self._stages = stages
+        self._shown = shown
+        self._started = time.monotonic()
+        self._written = 0.0
+        self._before = {stage: _done(found) for stage, found in stages.items()}
+
+    def update(self, *, now: bool = False) -> None:
+        self._shown.update()
+        clock = time.monotonic()
+        if not now and clock - self._written < FILE_EVERY_SECONDS:
+            return
+        self._written = clock
+        rows = []
+        for stage, found in self._stages.items():
+            done, total = _done(found), _total(found)
+            rate = (done - self._before[stage]) / max(1e-9, clock - self._started)
+            left = (total - done) / rate if rate > 0 else None
+            row = {"stage": stage, "label": LABELS[stage], "done": done, "total": total}
+            rows.append({**row, "rate": rate, "seconds_left": left})
+        text = json.dumps({"phase": "computing", "stages": rows, "at": time.time()})
+        write_atomic(self._path, text)
 
 
 def _bars() -> Progress:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from bon.analysis.results import Options, Results
+from bon.files import write_atomic
 from bon.progress import say
 from bon.setup import Setup, prepare
 from bon.store import Store
@@ -50,10 +51,3 @@ def report_run(directory: Path, *, quiet: bool = False) -> Path:
     say(results.finding.sentence, quiet=quiet)
     say(f"report: {path}", quiet=quiet)
     return path
-
-
-def write_atomic(path: Path, text: str) -> None:
-    """Replace a file in one step, so that a reader never sees half of it."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

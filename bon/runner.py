@@ -20,7 +20,7 @@ from bon.config import DatasetSpec
 from bon.errors import BonError
 from bon.models import Reply
 from bon.policies.ask import read
-from bon.progress import Reporter, reporting, say
+from bon.progress import Reporter, note_phase, reporting, say
 from bon.records import Candidate, Judgement, PreferencePair, Question
 from bon.report import report_run
 from bon.setup import Setup
@@ -30,12 +30,24 @@ from bon.store import Store
 MIN_ROWS_TO_FAIL = 50
 
 
-def run(setup: Setup, directory: Path, *, quiet: bool = False, retry_errors: bool = False) -> Path:
-    """Run or continue an experiment in `directory`; returns the path of its report."""
+def run(
+    setup: Setup,
+    directory: Path,
+    *,
+    quiet: bool = False,
+    retry_errors: bool = False,
+    progress_file: Path | None = None,
+) -> Path:
+    """Run or continue an experiment in `directory`; returns the path of its report.
+
+    `progress_file` is kept up to date for a watcher in another process.
+    """
+    note_phase(progress_file, "preparing")
     with Store(directory) as store:
         begin(setup, store, retry_errors=retry_errors)
         load_data(setup, store, quiet=quiet)
-        compute(setup, store, quiet=quiet)
+        compute(setup, store, quiet=quiet, progress_file=progress_file)
+    note_phase(progress_file, "analysing")
     return report_run(directory, quiet=quiet)
 
 
@@ -101,13 +113,18 @@ def load_data(setup: Setup, store: Store, *, quiet: bool = False) -> None:
     say(f"{num_questions} questions, {num_pairs} preference pairs{leaked}{unread}", quiet=quiet)
 
 
-def compute(setup: Setup, store: Store, *, quiet: bool = False) -> None:
+def compute(
+    setup: Setup, store: Store, *, quiet: bool = False, progress_file: Path | None = None
+) -> None:
     """Sample what candidates are missing and make what judgements are missing, on Ray."""
     sources = make_sources(setup, store)
     tally = Tally(setup, store)
     started = time.monotonic()
     if any([source.has_work() for source in sources]):  # all of them: each counts what is done
-        with connected(setup.experiment.cluster), reporting(sources, quiet=quiet) as progress:
+        with (
+            connected(setup.experiment.cluster),
+            reporting(sources, quiet=quiet, file=progress_file) as progress,
+        ):
             tally.dispatch(sources, progress)
     seconds = store.meta("compute_seconds", 0.0) + time.monotonic() - started
     store.set_meta(compute_seconds=seconds, finished=_now(), engines=tally.engines(store))

@@ -13,6 +13,7 @@ from bon.analysis.plots.curves import accuracy_at_n, correlation_at_n, votes_cur
 from bon.analysis.plots.dots import bias, leave_one_out, outcomes
 from bon.analysis.plots.heatmap import group_heatmap
 from bon.analysis.plots.output import inline_svg, save
+from bon.analysis.plots.pools import baselines, correct_counts
 from bon.analysis.plots.scatter import correlation
 from bon.analysis.plots.style import DARK, LIGHT, THEMES, NothingToDrawError, Theme
 
@@ -23,7 +24,9 @@ __all__ = [
     "NothingToDrawError",
     "Theme",
     "accuracy_at_n",
+    "baselines",
     "bias",
+    "correct_counts",
     "correlation",
     "correlation_at_n",
     "group_heatmap",

@@ -1,0 +1,240 @@
+"""The report: one HTML file that works offline, made from `Results` and question views."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from bon.analysis.report import format as text
+from bon.analysis.report import rows
+from bon.analysis.report.figures import draw_all, primary
+from bon.analysis.report.pack import Images, Packed, pack, write_beside
+from bon.analysis.report.views import QuestionView
+from bon.analysis.results import BenchmarkResult, BestOfN, Estimate, Results, Slice
+
+HERE = Path(__file__).parent
+MAX_BYTES = 5_000_000
+_ROOM = 200_000  # kept free below the limit
+
+BIBTEX = """@misc{vlrewardbench,
+  title         = {VL-RewardBench: A Challenging Benchmark for Vision-Language
+                   Generative Reward Models},
+  author        = {Lei Li and Yuancheng Wei and Zhihui Xie and Xuqing Yang and Yifan Song
+                   and Peiyi Wang and Chenxin An and Tianyu Liu and Sujian Li
+                   and Bill Yuchen Lin and Lingpeng Kong and Qi Liu},
+  year          = {2024},
+  eprint        = {2411.17451},
+  archivePrefix = {arXiv},
+}
+
+@misc{mmmupro,
+  title         = {MMMU-Pro: A More Robust Multi-discipline Multimodal
+                   Understanding Benchmark},
+  author        = {Xiang Yue and Tianyu Zheng and Yuansheng Ni and Yubo Wang and Kai Zhang
+                   and Shengbang Tong and Yuxuan Sun and Botao Yu and Ge Zhang and Huan Sun
+                   and Yu Su and Wenhu Chen and Graham Neubig},
+  year          = {2024},
+  eprint        = {2409.02813},
+  archivePrefix = {arXiv},
+}"""
+
+
+def write_report(
+    results: Results,
+    browser: Iterable[QuestionView] | None,
+    path: Path,
+    *,
+    images: Images = "none",
+    max_bytes: int = MAX_BYTES,
+) -> Path:
+    """Write the report to `path` and return it.
+
+    `browser` holds the questions to look through; None leaves the browser out. `images`:
+    `none` leaves images out, `folder` copies them to `<stem>_files` beside the report,
+    `embed` puts them into the file. What would make the file larger than `max_bytes` (texts
+    and rationales of large runs) goes to the same folder; images never count.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = path.parent / f"{path.stem}_files"
+    page = _Page(results)
+    packed = None
+    if browser is not None:
+        bare = len(page.html(None, folder.name).encode())
+        names = [r.rewarder for r in results.rewarders if not r.baseline]
+        packed = pack(
+            browser,
+            budget=max_bytes - _ROOM - bare,
+            folder=folder,
+            images=images,
+            rewarders=names,
+        )
+        write_beside(packed, folder)
+    path.write_text(page.html(packed, folder.name), encoding="utf-8")
+    return path
+
+
+class _Page:
+    """Draws the figures once; renders the page with and without the browser's data."""
+
+    def __init__(self, results: Results) -> None:
+        self.results = results
+        self.figures = draw_all(results)
+        self.style = (HERE / "style.css").read_text(encoding="utf-8") + "".join(self.figures.css)
+        self.script = (HERE / "report.js").read_text(encoding="utf-8")
+
+    def html(self, packed: Packed | None, folder: str) -> str:
+        """The whole page."""
+        page = environment().get_template("report.html.jinja")
+        html = page.render(
+            results=self.results,
+            figures=self.figures,
+            style=Markup(self.style),
+            script=Markup(self.script),
+            csp=_policy(self.style, self.script, packed),
+            packed=packed,
+            data=Markup(packed.text()) if packed else "",
+            folder=folder,
+            bibtex=BIBTEX,
+            **_context(self.results),
+        )
+        return re.sub(r"\n\s*\n+", "\n", html) if packed is None else html
+
+
+def environment() -> Environment:
+    """Templates with autoescape, and the filters that write numbers."""
+    env = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters.update(
+        share=text.share,
+        percent=text.percent,
+        points=text.points,
+        coefficient=text.coefficient,
+        correlation=text.correlation,
+        number=text.number,
+        p_value=text.p_value,
+        count=text.count,
+        size=text.size,
+        seconds=text.seconds,
+        money=text.money,
+        axis=rows.axis_name,
+        plain_points=_plain_points,
+    )
+    return env
+
+
+def _policy(style: str, script: str, packed: Packed | None) -> str:
+    """A content security policy: only this style, this script and the side folder."""
+    beside = " 'self' file:" if packed and packed.beside else ""
+    images = " 'self' file:" if packed and packed.num_images else ""
+    return (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}{beside}; "
+        f"img-src data:{images}; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(source: str) -> str:
+    digest = hashlib.sha256(source.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _context(results: Results) -> dict[str, Any]:
+    """What the templates need besides the results themselves."""
+    boards = [(p, rows.leaderboard(results, p)) for p in results.policies]
+    baselines = {r.rewarder for r in results.rewarders if r.baseline}
+    everyone = {r.rewarder for r in results.rewarders}
+    chosen = {
+        p.policy: [b for b in results.best_of_n if b.policy == p.policy] for p in results.policies
+    }
+    treatments = dict.fromkeys(t.treatment for b in results.benchmarks for t in b.sensitivity)
+    return {
+        "main": primary(results),
+        "main_correlations": rows.carried(results),
+        "axes": {p.policy: rows.axes_table(results, p.policy) for p in results.policies},
+        "boards": boards,
+        "boards_by": {
+            policy: [b for b in found if b.headline and b.rewarder not in baselines]
+            for policy, found in chosen.items()
+        },
+        "below": {
+            p.policy: [r.name for r in found if r.standing == "below" and not r.baseline]
+            for p, found in boards
+        },
+        "other_rules": {
+            policy: [b for b in found if b.rewarder not in baselines]
+            if any(not b.headline for b in found)
+            else []
+            for policy, found in chosen.items()
+        },
+        "matrices": {
+            p.policy: rows.difference_matrix(results, p.policy) for p in results.policies
+        },
+        "benchmark_tables": list(_benchmark_tables(results)),
+        "baseline_names": baselines | ({b.rewarder for b in results.benchmarks} - everyone),
+        "treatments": list(treatments),
+        "costs": any(
+            r.cost or r.seconds or r.num_judgements for r in results.rewarders if not r.baseline
+        ),
+        "calls": {
+            "made": sum(j.calls_pairs + j.calls_candidates for j in results.judging),
+            "saved": sum(j.saved_identical + j.saved_unanimous for j in results.judging),
+        },
+        "unsupported": [r for r in results.rules if not r.supported],
+        "slice_of": _slice_of,
+        "named": _named,
+        "outcome_of": _outcome_of,
+        "treated": _treated,
+        "asked": _asked,
+    }
+
+
+def _benchmark_tables(
+    results: Results,
+) -> Iterable[tuple[str, list[BenchmarkResult], list[str], list[str]]]:
+    """Each benchmark with its results, best first, its groups and its tags."""
+    for name in dict.fromkeys(b.benchmark for b in results.benchmarks):
+        shown = [b for b in results.benchmarks if b.benchmark == name]
+        shown.sort(key=lambda b: (-(b.macro.value or 0), b.rewarder))
+        groups = dict.fromkeys(g.name for b in shown for g in b.groups)
+        tags = dict.fromkeys(t.name for b in shown for t in b.tags if t.name)
+        yield name, shown, list(groups), list(tags)
+
+
+def _named(slices: Iterable[Slice], name: str) -> Estimate | None:
+    return next((s.accuracy for s in slices if s.name == name), None)
+
+
+def _slice_of(best: BestOfN, by: str, name: str) -> Estimate | None:
+    return _named(best.by_subject if by == "subject" else best.by_difficulty, name)
+
+
+def _outcome_of(result: BenchmarkResult, outcome: str) -> Estimate | None:
+    return next((o.rate for o in result.outcomes if o.outcome == outcome), None)
+
+
+def _treated(result: BenchmarkResult, treatment: str) -> Estimate | None:
+    return next((t.macro for t in result.sensitivity if t.treatment == treatment), None)
+
+
+def _asked(votes: int, orders: str) -> str:
+    """5 votes in both orders."""
+    if votes == 0:
+        return "not asked"
+    said = f"{votes} vote{'s' if votes != 1 else ''}"
+    return said if orders == "none" else f"{said}, {orders} order{'s' if orders == 'both' else ''}"
+
+
+_plain_points = partial(text.signed, digits=1, sign=True, scale=100)

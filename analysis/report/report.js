@@ -1,0 +1,461 @@
+"use strict";
+// The page works without this file except for sorting and the question browser.
+// All text goes in through textContent: nothing that a model wrote becomes markup.
+
+const $ = (id) => document.getElementById(id);
+
+function make(tag, options, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(options || {})) {
+    if (name === "text") node.textContent = value;
+    else if (name === "class") node.className = value;
+    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children.filter((c) => c !== null && c !== undefined && c !== ""));
+  return node;
+}
+
+// ------------------------------------------------------------------ theme
+
+function theme() {
+  const button = $("theme"), root = document.documentElement, order = ["auto", "light", "dark"];
+  const memory = {
+    get() { try { return localStorage.getItem("bon-theme"); } catch { return null; } },
+    set(value) { try { localStorage.setItem("bon-theme", value); } catch { /* private window */ } },
+  };
+  const apply = (name) => {
+    root.dataset.theme = name;
+    button.lastElementChild.textContent = name;
+  };
+  const asked = new URLSearchParams(location.search).get("theme");
+  const first = [asked, memory.get()].find((name) => order.includes(name)) || "auto";
+  apply(first);
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const next = order[(order.indexOf(root.dataset.theme) + 1) % order.length];
+    apply(next);
+    memory.set(next);
+  });
+}
+
+// ------------------------------------------------------------------ sections in the header
+
+function sections() {
+  const links = new Map([...document.querySelectorAll("nav a")].map((a) => [a.hash.slice(1), a]));
+  const seen = new Set();
+  const watch = new IntersectionObserver((entries) => {
+    for (const e of entries) e.isIntersecting ? seen.add(e.target.id) : seen.delete(e.target.id);
+    let marked = false;
+    for (const [id, link] of links) {
+      const here = !marked && seen.has(id);
+      link.classList.toggle("here", here);
+      if (here) link.setAttribute("aria-current", "true"); else link.removeAttribute("aria-current");
+      marked = marked || here;
+    }
+  }, { rootMargin: "-25% 0px -60% 0px" });
+  for (const id of links.keys()) if ($(id)) watch.observe($(id));
+}
+
+// ------------------------------------------------------------------ sortable tables
+
+function sortable(table) {
+  const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, column) => {
+    if (!head.dataset.sort) return;
+    const button = make("button", { type: "button", text: head.textContent, title: head.title || null });
+    head.textContent = "";
+    head.removeAttribute("title");
+    head.append(button);
+    button.addEventListener("click", () => {
+      const now = head.getAttribute("aria-sort");
+      const up = now ? now === "descending" : head.dataset.sort === "asc";
+      heads.forEach((h) => h.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const rows = [...body.rows].map((row) => [key(row.cells[column]), row]);
+      rows.sort(([a], [b]) => compare(a, b, up));
+      body.append(...rows.map(([, row]) => row));
+    });
+  });
+}
+
+function key(cell) {
+  const raw = cell.dataset.v ?? (cell.classList.contains("n") ? "" : cell.textContent.trim());
+  if (raw === "") return null;
+  return Number.isNaN(Number(raw)) ? raw : Number(raw);
+}
+
+function compare(a, b, up) {
+  if (a === null || b === null) return (a === null) - (b === null); // unknown: always last
+  const order = typeof a === "number" && typeof b === "number"
+    ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+  return up ? order : -order;
+}
+
+// ------------------------------------------------------------------ the browser's data
+
+async function inflate(text) {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+const waiting = new Map();
+globalThis.bonChunk = (tier, number, text) => {
+  const name = `${tier}-${number}`;
+  if (waiting.has(name)) waiting.get(name)(text);
+};
+
+class Source {
+  constructor(data) {
+    this.data = data;
+    this.cache = new Map();
+  }
+
+  // The part of a tier that belongs to one question; null where the side folder is missing.
+  async get(tier, question) {
+    const number = Math.floor(question / this.data.chunk), name = `${tier}-${number}`;
+    if (!this.cache.has(name)) {
+      if (this.cache.size > 24) this.cache.delete(this.cache.keys().next().value);
+      this.cache.set(name, this.load(tier, number, name));
+    }
+    const chunk = await this.cache.get(name);
+    return chunk && chunk[question % this.data.chunk];
+  }
+
+  async load(tier, number, name) {
+    const kept = this.data.tiers[tier];
+    if (kept === null) return null;
+    if (Array.isArray(kept)) return inflate(kept[number]);
+    const file = `${this.data.folder}/data/${tier}-${String(number).padStart(4, "0")}.js`;
+    const text = await new Promise((done) => {
+      waiting.set(name, done);
+      const script = make("script", { src: file });
+      script.addEventListener("error", () => done(null));
+      script.addEventListener("load", () => { script.remove(); done(null); });
+      document.head.append(script);
+    });
+    waiting.delete(name);
+    return text && inflate(text);
+  }
+}
+
+// ------------------------------------------------------------------ the browser
+
+const LEAKED = 1, ALL_WRONG = 2, ALL_RIGHT = 4, DISAGREE = 8, UNPARSED = 16;
+const OUTCOMES = ["", "unparsed", "error"];
+const PAGE = 150;
+
+class Browser {
+  constructor(data, index) {
+    this.source = new Source(data);
+    this.data = data;
+    this.index = index;
+    this.total = index.id.length;
+    this.haystack = index.id.map((id, i) =>
+      `${id} ${data.subjects[index.subject[i]]} ${index.text[i]}`.toLowerCase());
+    this.byLink = new Map(index.link.map((link, i) => [link, i]));
+    this.flags = new Set();
+    this.shown = [];
+    this.current = -1;
+    this.limit = PAGE;
+    this.controls();
+    this.filter();
+    addEventListener("hashchange", () => this.fromHash());
+    addEventListener("keydown", (e) => this.press(e));
+    if (!this.fromHash() && this.shown.length) this.open(this.shown[0], false);
+  }
+
+  controls() {
+    const fill = (id, names, every) => {
+      const select = $(id);
+      if (every) select.append(make("option", { value: "-1", text: every }));
+      names.forEach((name, i) => select.append(make("option", { value: i, text: name || "not given" })));
+      select.addEventListener("change", () => { this.filter(); this.draw(); });
+      if (names.length < 2) select.parentElement.hidden = true;
+      return select;
+    };
+    this.policy = fill("by-policy", this.data.policies);
+    this.rewarder = fill("by-rewarder", this.data.rewarders, "any");
+    this.subject = fill("by-subject", this.data.subjects, "all");
+    this.difficulty = fill("by-difficulty", this.data.difficulties, "all");
+    $("find").addEventListener("input", () => this.filter());
+    for (const chip of document.querySelectorAll(".chips button")) {
+      chip.addEventListener("click", () => {
+        const on = chip.getAttribute("aria-pressed") !== "true";
+        chip.setAttribute("aria-pressed", String(on));
+        this.flags[on ? "add" : "delete"](chip.dataset.flag);
+        this.filter();
+      });
+      const never = { disagree: DISAGREE, wrong: ALL_WRONG, leaked: LEAKED, unparsed: UNPARSED }[chip.dataset.flag];
+      const any = never ? this.index.flags.some((f) => f & never) : this.data.rewarders.length > 0;
+      if (!any) { chip.disabled = true; chip.title = "no such question"; }
+    }
+    document.querySelector(".filters").addEventListener("submit", (e) => e.preventDefault());
+    $("previous").addEventListener("click", () => this.step(-1));
+    $("next").addEventListener("click", () => this.step(1));
+  }
+
+  // Whether a question passes the filters that are on.
+  keeps(i, words) {
+    const flags = this.index.flags[i];
+    if (this.flags.has("leaked") && !(flags & LEAKED)) return false;
+    if (this.flags.has("wrong") && !(flags & ALL_WRONG)) return false;
+    if (this.flags.has("disagree") && !(flags & DISAGREE)) return false;
+    if (this.flags.has("unparsed") && !(flags & UNPARSED)) return false;
+    if (Number(this.subject.value) >= 0 && this.index.subject[i] !== Number(this.subject.value)) return false;
+    if (Number(this.difficulty.value) >= 0 && this.index.difficulty[i] !== Number(this.difficulty.value)) return false;
+    if (this.flags.has("vote")) {
+      const state = this.index.state[i][this.policy.value];
+      if (!state || state[0] !== "r") return false;
+      const one = Number(this.rewarder.value);
+      if (!state[1].some(([r, s]) => s === "w" && (one < 0 || r === one))) return false;
+    }
+    return words.every((word) => this.haystack[i].includes(word));
+  }
+
+  filter() {
+    const words = $("find").value.toLowerCase().split(/\s+/).filter(Boolean);
+    this.shown = [];
+    for (let i = 0; i < this.total; i++) if (this.keeps(i, words)) this.shown.push(i);
+    this.limit = PAGE;
+    const count = this.shown.length.toLocaleString("en");
+    $("tally").textContent = this.shown.length === this.total
+      ? `${count} questions` : `${count} of ${this.total.toLocaleString("en")} questions`;
+    this.list();
+    if (this.shown.length && !this.shown.includes(this.current) && this.current >= 0) this.open(this.shown[0]);
+    this.place();
+  }
+
+  list() {
+    const items = this.shown.slice(0, this.limit).map((i) => {
+      const flags = this.index.flags[i];
+      const notes = [
+        this.data.subjects[this.index.subject[i]],
+        flags & LEAKED ? "leaked" : "", flags & ALL_WRONG ? "all wrong" : "",
+        flags & ALL_RIGHT ? "all right" : "", flags & DISAGREE ? "disagree" : "",
+      ].filter(Boolean).join(" · ");
+      const button = make("button", {
+        type: "button", "data-i": i, "aria-current": i === this.current ? "true" : null,
+        onclick: () => this.open(i),
+      }, make("b", { text: this.index.text[i] || this.index.id[i] }), make("span", { text: notes || this.index.id[i] }));
+      return make("li", {}, button);
+    });
+    if (this.shown.length > this.limit) {
+      items.push(make("li", {}, make("button", {
+        type: "button", class: "rest", text: `show ${Math.min(PAGE, this.shown.length - this.limit)} more`,
+        onclick: () => { this.limit += PAGE; this.list(); },
+      })));
+    }
+    $("list").replaceChildren(...items);
+  }
+
+  place() {
+    const at = this.shown.indexOf(this.current);
+    $("place").textContent = at < 0 ? "" : `${(at + 1).toLocaleString("en")} of ${this.shown.length.toLocaleString("en")}`;
+    $("previous").disabled = at <= 0;
+    $("next").disabled = at >= this.shown.length - 1;
+  }
+
+  step(by) {
+    const at = this.shown.indexOf(this.current) + by;
+    if (at < 0 || at >= this.shown.length) return;
+    if (at >= this.limit) { this.limit = at + PAGE; this.list(); }
+    this.open(this.shown[at]);
+  }
+
+  press(e) {
+    if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select, textarea")) return;
+    const box = $("questions").getBoundingClientRect();
+    if (box.top > innerHeight * 0.75 || box.bottom < innerHeight * 0.25) return;
+    const sideways = e.key.startsWith("Arrow") && e.target.closest(".scroll");
+    if (e.key === "/") { $("find").focus(); e.preventDefault(); }
+    else if (e.key === "j" || (e.key === "ArrowRight" && !sideways)) { this.step(1); e.preventDefault(); }
+    else if (e.key === "k" || (e.key === "ArrowLeft" && !sideways)) { this.step(-1); e.preventDefault(); }
+  }
+
+  fromHash() {
+    if (!location.hash.startsWith("#q=")) return false;
+    const link = decodeURIComponent(location.hash.slice(3));
+    const i = this.byLink.get(link) ?? this.index.id.indexOf(link);
+    if (i === undefined || i < 0) return false;
+    if (i !== this.current) this.open(i, false);
+    $("questions").scrollIntoView();
+    return true;
+  }
+
+  open(i, address = true) {
+    this.current = i;
+    if (address) {
+      const hash = `#q=${encodeURIComponent(this.index.link[i])}`;
+      try { history.replaceState(null, "", hash); } catch { location.hash = hash; }
+    }
+    for (const button of $("list").querySelectorAll("button[data-i]")) {
+      const here = Number(button.dataset.i) === i;
+      if (here) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current");
+      if (here) {
+        const list = $("list"), top = button.offsetTop - list.offsetTop;
+        if (top < list.scrollTop || top > list.scrollTop + list.clientHeight - 50) list.scrollTop = top - 60;
+      }
+    }
+    this.place();
+    return this.draw();
+  }
+
+  async draw() {
+    const i = this.current;
+    if (i < 0) return;
+    const [detail, texts] = await Promise.all([this.source.get("detail", i), this.source.get("text", i)]);
+    if (i !== this.current) return; // a faster reader has moved on
+    const view = $("view");
+    view.replaceChildren(...question(this, i, detail, texts));
+    view.dataset.question = this.index.link[i];
+    for (const said of view.querySelectorAll(".said")) {
+      if (said.scrollHeight > said.clientHeight + 4) { said.classList.add("cut"); said.nextSibling.hidden = false; }
+    }
+  }
+}
+
+// ------------------------------------------------------------------ one question
+
+function question(browser, i, detail, texts) {
+  const { data, index } = browser, flags = index.flags[i];
+  const about = [
+    data.subjects[index.subject[i]], data.difficulties[index.difficulty[i]],
+    flags & LEAKED ? "leaked: also in the reward benchmark" : "",
+  ].filter(Boolean).join(" · ");
+  const head = make("h3", {}, make("a", { href: `#q=${encodeURIComponent(index.link[i])}`, text: index.id[i] }), " ",
+    make("span", { class: "soft", text: about }));
+  if (!detail) {
+    return [head, make("p", { class: "q-text", text: index.text[i] }),
+      make("p", { class: "flag", text: `The details of the questions are in the folder ${data.folder}, which is not beside this file.` })];
+  }
+  const policy = browser.policy.value || "0";
+  const pool = detail.c[policy] || [], choices = detail.s[policy] || [], said = texts && texts[policy];
+  const parts = [head, make("p", { class: "q-text", text: detail.q }), pictures(detail.i), options(detail, pool)];
+  if (pool.length) {
+    parts.push(make("h3", { text: "Candidates" }),
+      make("div", { class: "candidates" }, ...pool.map((c, k) => card(data, c, said ? said[k] : null, choices))));
+  }
+  if (choices.length) parts.push(make("h3", { text: "What the rewarders made of them" }), scores(browser, i, policy, pool, choices));
+  else if (pool.length && data.rewarders.length) {
+    parts.push(make("p", { class: "note", text: "Not judged: where all candidates give the same answer, no choice can change the accuracy." }));
+  }
+  return parts.filter(Boolean);
+}
+
+function pictures(images) {
+  if (!images.length) return null;
+  const nodes = images.map((source, k) => {
+    if (!source) return make("p", { class: "note", text: `image ${k + 1} is not included in this report` });
+    const image = make("img", { src: source, alt: `image ${k + 1} of the question`, loading: "lazy" });
+    image.addEventListener("load", () => image.classList.toggle("small", image.naturalWidth < 120));
+    image.addEventListener("error", () => image.replaceWith(make("p", { class: "note", text: `image ${k + 1} is not beside this file` })));
+    return make("figure", {}, image);
+  });
+  return make("div", { class: "images" }, ...nodes);
+}
+
+function options(detail, pool) {
+  const votes = {};
+  for (const [, answer] of pool) if (answer !== null) votes[answer] = (votes[answer] || 0) + 1;
+  const most = Math.max(0, ...Object.values(votes));
+  return make("ol", { class: "options" }, ...detail.o.map((text, k) => {
+    const letter = String.fromCharCode(65 + k), right = letter === detail.a, count = votes[letter] || 0;
+    const note = [right ? "✓ right" : "", count ? `${count} candidate${count > 1 ? "s" : ""}` : "",
+      count && count === most && most > 1 ? "vote" : ""].filter(Boolean).join(" · ");
+    return make("li", { class: right ? "right" : "" }, make("span", { text: `${letter}.` }),
+      make("span", { text }), make("span", { class: "votes", text: note }));
+  }));
+}
+
+function verdict(outcome, correct) {
+  if (outcome) return make("span", { class: "no", text: OUTCOMES[outcome] });
+  return make("span", { class: correct ? "yes" : "no", text: correct ? "✓ right" : "✗ wrong" });
+}
+
+function card(data, [number, answer, outcome, correct], text, choices) {
+  const by = choices.filter(([, picked]) => picked.includes(number)).map(([r, picked]) =>
+    data.rewarders[r] + (picked.length > 1 ? " (tie)" : ""));
+  const more = make("button", { type: "button", text: "show all", "aria-expanded": "false", hidden: "" });
+  const body = make("p", { class: "said", text: text ?? "" });
+  more.addEventListener("click", () => {
+    const open = body.classList.toggle("open");
+    more.textContent = open ? "show less" : "show all";
+    more.setAttribute("aria-expanded", String(open));
+  });
+  return make("div", { class: correct ? "card right" : "card" },
+    make("header", {}, make("span", { class: "soft", text: `#${number}` }),
+      make("span", { class: "letter", text: answer ?? "–" }), verdict(outcome, correct)),
+    by.length ? make("p", { class: "by", text: `picked by ${by.join(", ")}` }) : null,
+    ...(text === null || text === undefined
+      ? [make("p", { class: "note", text: `its text is in the folder ${data.folder}` })] : [body, more]));
+}
+
+function scores(browser, i, policy, pool, choices) {
+  const { data } = browser;
+  const right = new Map(pool.map(([number, , , correct]) => [number, correct]));
+  const head = make("tr", {}, make("th", { scope: "col", text: "rewarder" }),
+    ...pool.map(([number, answer, , correct]) => make("th", { scope: "col", text: `#${number} ${answer ?? "–"}${correct ? " ✓" : ""}` })),
+    make("th", { scope: "col", text: "" }));
+  const rows = choices.map(([r, picked, values]) => {
+    const good = picked.filter((k) => right.get(k)).length;
+    const state = !picked.length ? "–" : good === picked.length ? "✓ right" : good ? "tie" : "✗ wrong";
+    return make("tr", { class: good ? "" : "not-picked" }, make("th", { scope: "row", text: data.rewarders[r] }),
+      ...pool.map(([number], k) => make("td", {
+        class: picked.includes(number) ? "pick" : "", text: values[k] === null || values[k] === undefined ? "–" : short(values[k]),
+      })),
+      make("td", { class: `result ${good && good === picked.length ? "yes" : good || !picked.length ? "" : "no"}`, text: state }));
+  });
+  const table = make("table", { class: "scores" }, make("thead", {}, head), make("tbody", {}, ...rows));
+  const box = make("div", { class: "scroll", role: "region", "aria-label": "Scores", tabindex: "0" }, table);
+  const note = make("p", { class: "note", text: "Mean score, or share of comparisons won; boxed: picked." });
+  return make("div", {}, box, note, ...(data.tiers.why === null ? [] : choices.map(([r]) => why(browser, i, policy, r))));
+}
+
+function short(value) {
+  return (Math.abs(value) >= 100 ? value.toFixed(0) : Math.abs(value) >= 10 ? value.toFixed(1) : value.toFixed(2)).replace("-", "−");
+}
+
+function why(browser, i, policy, rewarder) {
+  const box = make("details", { class: "why" }, make("summary", { text: `Rationale of ${browser.data.rewarders[rewarder]}` }));
+  box.addEventListener("toggle", async () => {
+    if (!box.open || box.dataset.done) return;
+    box.dataset.done = "1";
+    const all = await browser.source.get("why", i);
+    const said = all && all[policy] && all[policy][rewarder];
+    if (!said) {
+      box.append(make("p", { class: "note", text: all ? "No rationale was kept." : `The rationales are in the folder ${browser.data.folder}, which is not beside this file.` }));
+      return;
+    }
+    for (const [first, second, outcome, score, text] of said) {
+      const shown = second === null ? `#${first}` : `#${first} against #${second}`;
+      const result = outcome === "scored" && score !== null ? `score ${short(score)}`
+        : outcome === "first" ? `#${first} is better` : outcome === "second" ? `#${second} is better` : outcome;
+      box.append(make("blockquote", {}, make("b", { text: `${shown}: ${result}` }), text || "(no text)"));
+    }
+  });
+  return box;
+}
+
+// ------------------------------------------------------------------ start
+
+async function start() {
+  theme();
+  sections();
+  document.querySelectorAll("table.sortable").forEach(sortable);
+  addEventListener("beforeprint", () => document.querySelectorAll("details.more").forEach((d) => { d.open = true; }));
+  const data = $("bon-data");
+  if (!data) return;
+  if (!("DecompressionStream" in globalThis)) {
+    $("questions").append(make("p", { class: "flag", text: "This browser is too old for the question browser: it needs DecompressionStream." }));
+    return;
+  }
+  const parsed = JSON.parse(data.textContent);
+  const index = await inflate(parsed.index);
+  $("browser").hidden = false;
+  if (!index.id.length) return;
+  globalThis.bonBrowser = new Browser(parsed, index);
+}
+
+start();

@@ -1,0 +1,169 @@
+"""Rows of the report's tables, made from the results. No text formatting, no HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bon.analysis.report.figures import primary
+from bon.analysis.results import (
+    BenchmarkResult,
+    BestOfN,
+    Comparison,
+    Correlation,
+    Estimate,
+    PolicyResult,
+    Results,
+    RewarderInfo,
+)
+
+_BASELINES = (
+    ("pass@1", "random", "pass_at_1"),
+    ("first", "first", "first"),
+    ("majority vote", "majority", "majority"),
+    ("longest", "longest", "longest"),
+    ("log-probability", "logprob", "logprob"),
+    ("oracle", "oracle", "oracle"),
+)
+_NAMES = {key: name for name, key, _ in _BASELINES}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the leaderboard; `best` is None for baselines that were only summarised."""
+
+    name: str
+    info: RewarderInfo
+    accuracy: Estimate | None
+    best: BestOfN | None
+    benchmark: BenchmarkResult | None
+    score: Estimate | None
+    unparsed: Estimate | None
+
+    @property
+    def baseline(self) -> bool:
+        """Whether it is no model but a rule to compare with."""
+        return self.info.baseline
+
+    @property
+    def standing(self) -> str:
+        """above, below, unclear or is: against the majority vote."""
+        return self.best.verdict_versus_majority if self.best else ""
+
+
+def leaderboard(results: Results, policy: PolicyResult) -> list[Row]:
+    """Rewarders and baselines of one policy, the best first."""
+    main = primary(results)
+    benchmark = main.benchmark if main else next((b.benchmark for b in results.benchmarks), None)
+    axis = main.axis if main else "macro"
+    measured = {b.rewarder: b for b in results.benchmarks if b.benchmark == benchmark}
+    best = {b.rewarder: b for b in results.best_of_n if b.policy == policy.policy and b.headline}
+    infos = {r.rewarder: r for r in results.rewarders}
+    for _, key, field in _BASELINES:
+        if key not in infos and getattr(policy, field) is not None:
+            infos[key] = RewarderInfo(rewarder=key, kind="baseline", baseline=True)
+    fields = {key: field for _, key, field in _BASELINES}
+    rows = []
+    for name, info in infos.items():
+        choice, pairs = best.get(name), measured.get(name)
+        accuracy = choice.accuracy if choice else None
+        if accuracy is None and name in fields:
+            accuracy = getattr(policy, fields[name])
+        if accuracy is None and pairs is None:
+            continue
+        rows.append(
+            Row(
+                _NAMES.get(name, name) if info.baseline else name,
+                info,
+                accuracy,
+                choice,
+                pairs,
+                score(pairs, axis),
+                _unparsed(pairs),
+            )
+        )
+    return sorted(rows, key=lambda r: (-_number(r.accuracy), r.name))
+
+
+def score(result: BenchmarkResult | None, axis: str) -> Estimate | None:
+    """The benchmark accuracy of an axis: macro, overall or group:NAME."""
+    if result is None:
+        return None
+    if axis.startswith("group:"):
+        name = axis.removeprefix("group:")
+        return next((g.accuracy for g in result.groups if g.name == name), None)
+    return result.overall if axis == "overall" else result.macro
+
+
+def _unparsed(result: BenchmarkResult | None) -> Estimate | None:
+    if result is None:
+        return None
+    return next((o.rate for o in result.outcomes if o.outcome == "unparsed"), None)
+
+
+def _number(estimate: Estimate | None) -> float:
+    return estimate.value if estimate is not None and estimate.value is not None else -1.0
+
+
+def axis_name(axis: str) -> str:
+    """macro, overall, or the name of a group."""
+    return axis.removeprefix("group:")
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Paired differences: `cells[i][j]` is row i minus column j; None on the diagonal."""
+
+    names: tuple[str, ...]
+    cells: tuple[tuple[tuple[Comparison, float] | None, ...], ...]
+    num_pairs: int
+    num_told_apart: int
+
+
+def difference_matrix(results: Results, policy: str, largest: int = 24) -> Matrix | None:
+    """Differences in Best-of-N accuracy between all rewarders of a policy."""
+    found = {
+        (c.a, c.b): c
+        for c in results.comparisons
+        if c.table == "best_of_n" and c.policy == policy and c.difference.value is not None
+    }
+    order = {
+        b.rewarder: _number(b.accuracy)
+        for b in results.best_of_n
+        if b.policy == policy and b.headline
+    }
+    names = {n for pair in found for n in pair}
+    if not 2 <= len(names) <= largest:
+        return None
+    ranked = tuple(sorted(names, key=lambda n: (-order.get(n, -1.0), n)))
+    cells = []
+    for a in ranked:
+        line: list[tuple[Comparison, float] | None] = []
+        for b in ranked:
+            one, sign = (found[(a, b)], 1.0) if (a, b) in found else (found.get((b, a)), -1.0)
+            line.append(None if one is None else (one, sign * (one.difference.value or 0.0)))
+        cells.append(tuple(line))
+    told = sum(c.distinguishable for c in found.values())
+    return Matrix(ranked, tuple(cells), len(found), told)
+
+
+def axes_table(results: Results, policy: str) -> list[tuple[str, Correlation | None, Correlation | None]]:
+    """Every axis of the primary benchmark with and without leaks."""
+    main = primary(results)
+    if main is None:
+        return []
+    found = {
+        (c.axis, c.leaks): c
+        for c in results.correlations
+        if c.policy == policy and c.benchmark == main.benchmark
+    }
+    names = dict.fromkeys(axis for axis, _ in found)
+    return [(a, found.get((a, "in")), found.get((a, "out"))) for a in names]
+
+
+def carried(results: Results) -> list[Correlation]:
+    """Primary correlations, one a policy."""
+    main = primary(results)
+    if main is None:
+        return []
+    same = (main.benchmark, main.axis, main.leaks)
+    return [c for c in results.correlations if (c.benchmark, c.axis, c.leaks) == same and c.points]

@@ -1,0 +1,207 @@
+"""What the question browser shows: one `QuestionView` a question, made from tables and texts.
+
+The report needs nothing else: whoever has a run builds the views with `build_views`, or by
+hand for anything that is not a run.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from bon.analysis.tables import Tables
+from bon.records import Judgement, Question
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateView:
+    """One candidate. `outcome` is parsed, unparsed or error; `correct` only if parsed."""
+
+    policy: str
+    index: int
+    text: str
+    answer: str | None
+    outcome: str
+    correct: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JudgementView:
+    """One raw judgement with its rationale; `first`, `second` are candidate indexes."""
+
+    first: int
+    second: int | None
+    outcome: str
+    score: float | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceView:
+    """What one rewarder made of the candidates of one policy.
+
+    `scores` stand in the order of that policy's candidates: the mean score, or the share of
+    comparisons won; None where a candidate was not judged. `picked` holds candidate indexes:
+    one, several where they are tied, none where nothing was judged.
+    """
+
+    rewarder: str
+    policy: str
+    picked: tuple[int, ...]
+    scores: tuple[float | None, ...] = ()
+    judgements: tuple[JudgementView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionView:
+    """A question with everything that was answered, judged and chosen.
+
+    `images` are paths of files that can be read now, or `data:` addresses. Text may hold
+    `<image i>`, meaning `images[i - 1]`.
+    """
+
+    key: str
+    id: str
+    text: str
+    options: tuple[str, ...]
+    answer: str | None
+    subject: str = ""
+    difficulty: str = ""
+    leaked: bool = False
+    images: tuple[str, ...] = ()
+    candidates: tuple[CandidateView, ...] = ()
+    choices: tuple[ChoiceView, ...] = ()
+
+
+Picks = Mapping[tuple[str, str, str], Sequence[int]]
+"""(policy, question key, rewarder) → indexes of the chosen candidates."""
+
+
+def build_views(
+    tables: Tables,
+    questions: Mapping[str, Question],
+    text: Callable[[str], str],
+    judgements: Callable[[str], Iterable[Judgement]] | None = None,
+    picks: Picks | None = None,
+) -> Iterator[QuestionView]:
+    """Views of every question of `tables`, in their order.
+
+    `questions` holds the questions by key (one that is missing is shown by its id alone),
+    `text` gives the text of a text key, `judgements` the raw judgements of a question, for
+    their rationales. `picks` says what was chosen; without it the best mean score, or the
+    best share of comparisons won, is taken to be the choice.
+    """
+    scores = _scores(tables)
+    groups = {str(k): frame for k, frame in tables.candidates.groupby("question", sort=False)}
+    for row in tables.questions.to_dict("records"):
+        key = str(row["question"])
+        known = questions.get(key)
+        frame = groups.get(key)
+        candidates = () if frame is None else tuple(_candidates(frame, text))
+        raw = defaultdict(list)
+        for judgement in judgements(key) if judgements else ():
+            raw[judgement.rewarder].append(judgement)
+        yield QuestionView(
+            key=key,
+            id=str(row["id"]),
+            text=known.text if known else "",
+            options=known.options if known else (),
+            answer=_letter(row["answer"]),
+            subject=_text(row["subject"]),
+            difficulty=_text(row["difficulty"]),
+            leaked=bool(row["leaked"]),
+            images=tuple(i.path for i in known.images) if known else (),
+            candidates=candidates,
+            choices=() if frame is None else tuple(_choices(key, frame, scores, raw, picks)),
+        )
+
+
+def _candidates(frame: pd.DataFrame, text: Callable[[str], str]) -> Iterator[CandidateView]:
+    for row in frame.to_dict("records"):
+        yield CandidateView(
+            policy=str(row["policy"]),
+            index=int(row["index"]),
+            text=text(str(row["text_key"])),
+            answer=_letter(row["answer"]),
+            outcome=str(row["outcome"]),
+            correct=bool(row["correct"]),
+        )
+
+
+Scores = dict[tuple[str, str], dict[str, dict[str, float]]]
+"""(policy, question) → rewarder → text key → score."""
+
+
+def _scores(tables: Tables) -> Scores:
+    """Mean score, or share of comparisons won, of every judged candidate text."""
+    judged = tables.judgements[tables.judgements["item_kind"] == "question"]
+    found: Scores = defaultdict(lambda: defaultdict(dict))
+    if judged.empty:
+        return found
+    outcome = judged["outcome"]
+    pairs = judged[outcome.isin(["first", "second", "tie"])]
+    single = judged[outcome.isin(["scored", "chosen"])]
+    points = single.assign(
+        text=single["first"],
+        points=np.where(single["outcome"] == "chosen", 1.0, single["score"].astype(float)),
+    )
+    won = np.select([pairs["outcome"] == "first", pairs["outcome"] == "tie"], [1.0, 0.5], 0.0)
+    sides = [
+        pairs.assign(text=pairs["first"], other=pairs["second"], points=won),
+        pairs.assign(text=pairs["second"], other=pairs["first"], points=1 - won),
+    ]
+    points = pd.concat([points.assign(other=points["first"]), *sides], ignore_index=True)
+    pool = tables.candidates[["question", "policy", "text_key"]].drop_duplicates()
+    pool = pool.rename(columns={"question": "item", "text_key": "text"})
+    points = points.merge(pool, on=["item", "text"])
+    # an opponent from another policy's candidates says nothing about this choice
+    points = points.merge(
+        pool.rename(columns={"text": "other"}), on=["item", "policy", "other"], how="inner"
+    )
+    means = points.groupby(["policy", "item", "rewarder", "text"], sort=False)["points"].mean()
+    for (policy, item, rewarder, text), value in means.items():  # type: ignore[misc]
+        if np.isfinite(value):
+            found[(str(policy), str(item))][str(rewarder)][str(text)] = float(value)
+    return found
+
+
+def _choices(
+    key: str,
+    frame: pd.DataFrame,
+    scores: Scores,
+    raw: Mapping[str, Sequence[Judgement]],
+    picks: Picks | None,
+) -> Iterator[ChoiceView]:
+    """What every rewarder chose among the candidates of every policy."""
+    for policy, rows in frame.groupby("policy", sort=False):
+        texts = [str(t) for t in rows["text_key"]]
+        indexes = [int(i) for i in rows["index"]]
+        at: dict[str, int] = {}
+        for position, text in enumerate(texts):
+            at.setdefault(text, indexes[position])
+        for rewarder, by_text in scores.get((str(policy), key), {}).items():
+            values = tuple(by_text.get(t) for t in texts)
+            picked = picks.get((str(policy), key, rewarder)) if picks else None
+            if picked is None:
+                best = max(v for v in values if v is not None)
+                picked = [i for i, v in zip(indexes, values, strict=True) if v == best]
+            shown = tuple(
+                JudgementView(
+                    at[j.first], at.get(j.second or ""), j.outcome, j.score, j.text or j.error
+                )
+                for j in raw.get(rewarder, ())
+                if j.first in at and (j.second is None or j.second in at)
+            )
+            yield ChoiceView(rewarder, str(policy), tuple(picked), values, shown)
+
+
+def _letter(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

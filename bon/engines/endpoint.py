@@ -1,0 +1,264 @@
+"""Talking to a paid or shared HTTP endpoint: how many requests at once, retries, what it costs."""
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
+
+from bon.errors import BonError, SpendingCapReached
+
+_TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 529}
+_LONGEST_WAIT = 120.0
+
+
+class EndpointError(RuntimeError):
+    """The endpoint refused this request or stayed unable to answer it."""
+
+
+class _TransientError(Exception):
+    """Worth another try; `after` is what Retry-After asked for."""
+
+    def __init__(self, message: str, after: float | None = None, down: bool = False) -> None:
+        super().__init__(message)
+        self.after = after
+        self.down = down
+
+
+class AdaptiveLimit:
+    """Requests in flight: one more after each success, a fifth fewer when the endpoint objects.
+
+    After a cut there is a cool-down, so that a burst of refusals, all caused by the same crowding,
+    cuts once.
+    """
+
+    def __init__(self, start: int, least: int, most: int, cooldown: float = 1.0) -> None:
+        self.limit = float(start)
+        self.least, self.most, self.cooldown = least, most, cooldown
+        self.in_flight = 0
+        self._quiet_until = 0.0
+        self._changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Wait for a place and hold it."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.in_flight < int(self.limit))
+            self.in_flight += 1
+        try:
+            yield
+        finally:
+            async with self._changed:
+                self.in_flight -= 1
+                self._changed.notify_all()
+
+    def grow(self) -> None:
+        """A request succeeded."""
+        if time.monotonic() >= self._quiet_until:
+            self.limit = min(self.limit + 1, self.most)
+
+    def shrink(self) -> None:
+        """The endpoint said that it is too much, or failed."""
+        now = time.monotonic()
+        if now >= self._quiet_until:
+            self.limit = max(self.limit * 0.8, self.least)
+            self._quiet_until = now + self.cooldown
+
+
+@dataclass
+class Ledger:
+    """Tokens and money spent on one model. Prices are per million tokens."""
+
+    input_price: float = 0.0
+    output_price: float = 0.0
+    cap: float | None = None
+    spent: float = 0.0
+    requests: int = 0
+    retries: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    _here: float = field(default=0.0, repr=False)
+
+    def check(self, in_flight: int) -> None:
+        """Refuse what the cap does not allow, requests on their way counted at the mean cost."""
+        expected = in_flight * self._here / self.requests if self.requests else 0.0
+        if self.cap is not None and self.spent + expected >= self.cap:
+            raise SpendingCapReached(
+                f"spending cap of {self.cap:g} reached: {self.spent:.4f} spent, "
+                f"{expected:.4f} on its way",
+                "raise spending_cap and run the same command again; it goes on where it stopped",
+            )
+
+    def add(self, usage: dict[str, Any]) -> float:
+        """Book one answer; its cost comes back."""
+        sent, received = (int(usage.get(f"{k}_tokens") or 0) for k in ("prompt", "completion"))
+        cost = (sent * self.input_price + received * self.output_price) / 1e6
+        self.requests += 1
+        self.input_tokens += sent
+        self.output_tokens += received
+        self.spent += cost
+        self._here += cost
+        return cost
+
+    def report(self) -> dict[str, Any]:
+        """For info() and the run's record."""
+        return {key: value for key, value in asdict(self).items() if not key.startswith("_")}
+
+
+class Endpoint:
+    """POSTs JSON to one base URL, politely and persistently."""
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key_env: str | None,
+        timeout: float,
+        retries: int,
+        limit: AdaptiveLimit,
+        ledger: Ledger,
+        wait: float = 1.0,
+    ) -> None:
+        parts = urlsplit(base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BonError(f"base_url {base_url!r} is no URL", "such as http://localhost:8000/v1")
+        if parts.username or parts.password or parts.query:
+            raise BonError("base_url holds credentials or a query", "put the key in api_key_env")
+        self.url = urlunsplit(parts).rstrip("/")
+        self.host = parts.hostname
+        self._key = ""
+        if api_key_env:
+            self._key = os.environ.get(api_key_env, "").strip()
+            if not self._key:
+                raise BonError(
+                    f"no key for {self.host}: the environment variable {api_key_env} is not set",
+                    f"export {api_key_env}=... (or api_key_env: null where none is needed)",
+                )
+        self._timeout = timeout
+        self._retries = retries
+        self._wait = wait
+        self.limit = limit
+        self.ledger = ledger
+        self._client: httpx.AsyncClient | None = None
+
+    async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """The answer's JSON, after as many tries as are allowed. `path` may be a whole URL."""
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(_TransientError),
+            stop=stop_after_attempt(self._retries + 1),
+            wait=self._pause,
+            before_sleep=self._note_retry,
+            reraise=True,
+        )
+        try:
+            answer: dict[str, Any] = await retrying(self._once, path, body)
+        except _TransientError as error:
+            tries = f"after {self._retries + 1} tries"
+            if error.down:
+                raise BonError(
+                    f"{self.url} cannot be reached {tries}: {error}",
+                    "start the server or correct base_url; what was done is kept",
+                ) from None
+            raise EndpointError(f"{self.host} failed {tries}: {error}") from None
+        return answer
+
+    async def close(self) -> None:
+        """Close connections."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    async def _once(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        async with self.limit.slot():
+            self.ledger.check(self.limit.in_flight - 1)
+            try:
+                response = await self._connect().post(self._full(path), json=body)
+            except httpx.TransportError as error:
+                self.limit.shrink()
+                down = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+                name = type(error).__name__
+                raise _TransientError(self._clean(f"{name} {error}".strip()), down=down) from None
+        if response.status_code in _TRANSIENT:
+            self.limit.shrink()
+            raise _TransientError(self._reason(response), _retry_after(response))
+        if response.status_code in (401, 403):
+            raise BonError(
+                f"{self.host} refused the key: {self._reason(response)}",
+                "check the key in the variable that api_key_env names, and what it may use",
+            )
+        if response.status_code == 404:
+            raise BonError(
+                f"{self._full(path)}: {self._reason(response)}", "check base_url and model"
+            )
+        if response.status_code >= 400:
+            raise EndpointError(f"{self.host} refused the request: {self._reason(response)}")
+        self.limit.grow()
+        try:
+            answer = response.json()
+        except ValueError:
+            raise _TransientError("the answer is not JSON") from None
+        if not isinstance(answer, dict):
+            raise EndpointError(f"{self.host}: the answer is no JSON object")
+        return answer
+
+    def _full(self, path: str) -> str:
+        return path if path.startswith("http") else self.url + path
+
+    def _connect(self) -> httpx.AsyncClient:
+        if self._client is None:
+            headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+            self._client = httpx.AsyncClient(
+                headers=headers,
+                timeout=httpx.Timeout(self._timeout, connect=min(10.0, self._timeout)),
+                limits=httpx.Limits(max_connections=self.limit.most),
+            )
+        return self._client
+
+    def _pause(self, state: RetryCallState) -> float:
+        """What the endpoint asked for, or exponentially longer; never in step with others."""
+        error = state.outcome.exception() if state.outcome else None
+        after = error.after if isinstance(error, _TransientError) else None
+        if after is not None:
+            return min(after, _LONGEST_WAIT) + random.uniform(0, self._wait)
+        longest = min(self._wait * 2.0**state.attempt_number, _LONGEST_WAIT)
+        return random.uniform(longest / 2, longest)
+
+    def _note_retry(self, _: RetryCallState) -> None:
+        self.ledger.retries += 1
+
+    def _reason(self, response: httpx.Response) -> str:
+        """Status and the endpoint's own words, on one line."""
+        try:
+            body = response.json()
+            error = body.get("error", body.get("message", body.get("detail", "")))
+            text = str(error.get("message", error) if isinstance(error, dict) else error)
+        except (ValueError, AttributeError):
+            text = response.text
+        return self._clean(f"HTTP {response.status_code} {' '.join(text.split())[:300]}".strip())
+
+    def _clean(self, text: str) -> str:
+        # Some endpoints quote the key that they refuse.
+        return text.replace(self._key, "***") if self._key else text
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    """Seconds, from a number or a date."""
+    value = response.headers.get("retry-after")
+    if value is None:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,411 @@
+"""Any OpenAI-compatible endpoint: a server of one's own, or a paid model.
+
+Endpoints differ in what they can do. `endpoint` names what is known of one (taken from the host
+when left out), `capabilities` corrects it. What one cannot do is done another way (n samples as n
+requests) or refused; nothing asked for is silently dropped. Where an endpoint takes no seed or
+promises nothing by it, `info()` says that samples cannot be drawn again.
+"""
+
+import asyncio
+import base64
+import io
+import warnings
+from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
+from typing import Any, ClassVar, Literal, NoReturn
+
+import httpx
+
+from bon.engines.base import (
+    Engine,
+    GenerateRequest,
+    Generation,
+    ImagePart,
+    Likelihood,
+    Message,
+    Reward,
+    Sample,
+    Sampling,
+    ScoreRequest,
+    TokenLogprob,
+)
+from bon.engines.endpoint import AdaptiveLimit, Endpoint, EndpointError, Ledger
+from bon.errors import BonError, Unsupported
+from bon.images import open_image
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What an endpoint can do.
+
+    `seed`: none; loose (taken, promises little); exact (the i-th sample of a request draws with
+    seed + i). `classify`, `prompt_logprobs`, `sampling_extras` (top_k and explicit penalties) are
+    vLLM's own. `both_cuts`: takes top_p together with temperature.
+    """
+
+    n: bool = False
+    logprobs: bool = False
+    top_logprobs: int = 20
+    seed: Literal["none", "loose", "exact"] = "none"
+    structured_output: bool = False
+    sampling_extras: bool = False
+    both_cuts: bool = True
+    prompt_logprobs: bool = False
+    classify: bool = False
+    max_temperature: float = 2.0
+    max_tokens_field: str = "max_tokens"
+
+
+ENDPOINTS = {
+    "plain": Capabilities(),
+    "openai": Capabilities(
+        n=True,
+        logprobs=True,
+        seed="loose",
+        structured_output=True,
+        max_tokens_field="max_completion_tokens",
+    ),
+    "vllm": Capabilities(
+        n=True,
+        logprobs=True,
+        seed="exact",
+        structured_output=True,
+        sampling_extras=True,
+        prompt_logprobs=True,
+        classify=True,
+    ),
+    # Its compatible layer ignores n, logprobs, response_format and seed, and caps temperature.
+    "anthropic": Capabilities(max_temperature=1.0, both_cuts=False),
+    "gemini": Capabilities(structured_output=True),
+}
+_HOSTS = {
+    "api.openai.com": "openai",
+    "api.anthropic.com": "anthropic",
+    "generativelanguage.googleapis.com": "gemini",
+}
+_IMAGE_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
+
+
+class OpenAIEngine(Engine):
+    """One model of one endpoint.
+
+    `api_key_env`: the environment variable that holds the key; null where none is needed.
+    `price`: {input, output} per million tokens, for the ledger and `spending_cap` (`spent` is what
+    earlier runs cost). `response_format`: passed on, for endpoints with structured output.
+    `concurrency`, `min_concurrency`, `max_concurrency`: requests in flight at first and bounds.
+    `timeout`: seconds a request may take. `extra_body`: further fields of every request.
+    """
+
+    name: ClassVar[str] = "openai"
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        api_key_env: str | None = "OPENAI_API_KEY",
+        endpoint: str | None = None,
+        capabilities: dict[str, Any] | None = None,
+        price: dict[str, float] | None = None,
+        spending_cap: float | None = None,
+        spent: float = 0.0,
+        response_format: dict[str, Any] | None = None,
+        concurrency: int = 8,
+        min_concurrency: int = 1,
+        max_concurrency: int = 64,
+        timeout: float = 300.0,
+        retries: int = 6,
+        retry_wait: float = 1.0,
+        extra_body: dict[str, Any] | None = None,
+    ) -> None:
+        price = dict(price or {})
+        if set(price) - {"input", "output"}:
+            raise BonError(f"price: {price} is not understood", "price: {input: 2.5, output: 10}")
+        if spending_cap is not None and not price:
+            raise BonError("spending_cap without a price", "set price: {input: .., output: ..}")
+        self._model = model
+        self._price, self._extra, self._format = price, dict(extra_body or {}), response_format
+        self._endpoint = Endpoint(
+            base_url,
+            api_key_env,
+            timeout,
+            retries,
+            AdaptiveLimit(min(concurrency, max_concurrency), min_concurrency, max_concurrency),
+            Ledger(price.get("input", 0.0), price.get("output", 0.0), spending_cap, spent),
+            wait=retry_wait,
+        )
+        self._kind = endpoint or _HOSTS.get(self._endpoint.host, "plain")
+        self.can = _capabilities(self._kind, capabilities or {})
+        if response_format is not None and not self.can.structured_output:
+            self._refuse("takes no response_format", "drop it, or capabilities.structured_output")
+
+    async def generate(self, request: GenerateRequest) -> Generation:
+        """Sample completions, as one request or several, as the endpoint allows."""
+        body = self._body(request)
+        answers = await asyncio.gather(
+            *(self._complete(body, seeds, request) for seeds in self._split(request))
+        )
+        samples = [sample for answer in answers for sample in answer.samples]
+        if len(samples) == 1:
+            samples *= len(request.seeds)
+        return Generation(
+            tuple(samples), answers[0].num_prompt_tokens, sum(answer.cost for answer in answers)
+        )
+
+    async def likelihood(self, request: ScoreRequest) -> Likelihood:
+        """From the log-probabilities that vLLM gives of a prompt's tokens."""
+        if not self.can.prompt_logprobs:
+            self._refuse("gives no log-probabilities of a given text", "use a local engine")
+        text = "".join(part for part in request.messages[-1].parts if isinstance(part, str))
+        tokenized = await self._endpoint.post(
+            self._above("/tokenize"),
+            {"model": self._model, "prompt": text, "add_special_tokens": False},
+        )
+        answer = await self._endpoint.post(
+            "/chat/completions",
+            {
+                "model": self._model,
+                "messages": _messages(request.messages),
+                "add_generation_prompt": False,
+                "temperature": 0,
+                "max_tokens": 1,
+                "prompt_logprobs": 0,
+            },
+        )
+        self._endpoint.ledger.add(answer.get("usage") or {})
+        ids, values = _prompt_tokens(answer)
+        start = _find(ids, [int(token) for token in tokenized["tokens"]])
+        if start is None:
+            raise EndpointError(f"{self._endpoint.host}: the response's tokens were not found")
+        end = start + len(tokenized["tokens"]) + 1  # and the token that ends the turn
+        return Likelihood(sum(values[start:end]), len(values[start:end]), start)
+
+    async def reward(self, request: ScoreRequest) -> Reward:
+        """From vLLM's /classify, raw."""
+        if not self.can.classify:
+            self._refuse("has no reward head", "use vllm serve --runner pooling, or a local engine")
+        answer = await self._endpoint.post(
+            self._above("/classify"),
+            {
+                "model": self._model,
+                "messages": _messages(request.messages),
+                "add_generation_prompt": False,
+                "use_activation": False,
+            },
+        )
+        self._endpoint.ledger.add(answer.get("usage") or {})
+        scores = answer["data"][0]["probs"]
+        if len(scores) != 1:
+            raise EndpointError(f"{self._endpoint.host}: {len(scores)} scores where one is wanted")
+        return Reward(float(scores[0]), int((answer.get("usage") or {}).get("prompt_tokens", 0)))
+
+    def info(self) -> dict[str, Any]:
+        """The endpoint, what it can do and what was spent; never the key."""
+        seeds = {
+            "none": "no: the endpoint takes no seed",
+            "loose": "little: the endpoint promises nothing by its seed",
+            "exact": "nearly: texts can differ when other requests share the server's batch",
+        }
+        return {
+            "engine": self.name,
+            "base_url": self._endpoint.url,
+            "model": self._model,
+            "endpoint": self._kind,
+            "capabilities": asdict(self.can),
+            "price": self._price,
+            "response_format": self._format,
+            "extra_body": self._extra,
+            "repeatable": seeds[self.can.seed],
+            "ledger": self._endpoint.ledger.report(),
+            "httpx": httpx.__version__,
+        }
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self._endpoint.close()
+
+    def _split(self, request: GenerateRequest) -> list[tuple[int, ...]]:
+        """The seeds of each HTTP request."""
+        seeds = request.seeds
+        if request.sampling.temperature == 0 and self.can.seed == "exact":
+            return [seeds[:1]]  # all samples would be the same one
+        if not self.can.n:
+            return [(seed,) for seed in seeds]
+        if self.can.seed != "exact":
+            return [seeds]  # the prompt is paid for once; the seed promises nothing anyway
+        runs: list[tuple[int, ...]] = []
+        for seed in seeds:
+            if runs and seed == runs[-1][-1] + 1:
+                runs[-1] += (seed,)
+            else:
+                runs.append((seed,))
+        return runs
+
+    def _body(self, request: GenerateRequest) -> dict[str, Any]:
+        sampling = request.sampling
+        self._check(sampling, request.logprobs)
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": _messages(request.messages),
+            "temperature": sampling.temperature,
+            self.can.max_tokens_field: sampling.max_tokens,
+        }
+        if self.can.both_cuts or sampling.top_p < 1:
+            body["top_p"] = sampling.top_p
+        if self.can.sampling_extras:
+            # Left out, vLLM's server takes them from the checkpoint's generation_config.
+            body |= {"top_k": sampling.top_k, "min_p": 0.0, "repetition_penalty": 1.0}
+        if sampling.stop:
+            body["stop"] = list(sampling.stop)
+        if self.can.logprobs:
+            body["logprobs"] = True
+            if request.logprobs:
+                body["top_logprobs"] = request.logprobs
+        if self._format is not None:
+            body["response_format"] = self._format
+        return body | self._extra
+
+    def _check(self, sampling: Sampling, logprobs: int) -> None:
+        can = self.can
+        if sampling.temperature > can.max_temperature:
+            self._refuse(
+                f"takes temperatures up to {can.max_temperature:g}, not {sampling.temperature:g}",
+                "lower the temperature",
+            )
+        if sampling.top_k and not can.sampling_extras:
+            self._refuse("takes no top_k", "set top_k: 0, or capabilities.sampling_extras: true")
+        if sampling.top_p < 1 and not can.both_cuts and sampling.temperature != 1:
+            self._refuse("takes no top_p beside a temperature", "set top_p: 1 or temperature: 1")
+        if logprobs and not can.logprobs:
+            self._refuse(
+                "gives no log-probabilities",
+                "read the verdict from the text, or capabilities.logprobs: true if it does",
+            )
+        if logprobs > can.top_logprobs:
+            self._refuse(
+                f"gives up to {can.top_logprobs} alternatives, not {logprobs}",
+                "ask for fewer, or correct capabilities.top_logprobs",
+            )
+
+    def _refuse(self, what: str, fix: str) -> NoReturn:
+        raise Unsupported(f"endpoint {self._endpoint.host} ({self._kind}) {what}", fix)
+
+    async def _complete(
+        self, body: dict[str, Any], seeds: tuple[int, ...], request: GenerateRequest
+    ) -> Generation:
+        body = dict(body)
+        if len(seeds) > 1:
+            body["n"] = len(seeds)
+        if self.can.seed != "none":
+            body["seed"] = seeds[0]
+        elif request.sampling.temperature > 0:
+            _warn_unseeded(self._endpoint.host)
+        answer = await self._endpoint.post("/chat/completions", body)
+        usage = answer.get("usage") or {}
+        cost = self._endpoint.ledger.add(usage)
+        choices = answer.get("choices") or []
+        if len(choices) != len(seeds):
+            reason = answer.get("error") or f"{len(choices)} of {len(seeds)} samples came back"
+            raise EndpointError(f"{self._endpoint.host}: {reason}")
+        each = int(usage.get("completion_tokens") or 0) // len(choices)
+        choices = sorted(choices, key=lambda choice: choice.get("index", 0))
+        samples = tuple(_sample(choice, each, request.logprobs) for choice in choices)
+        return Generation(samples, int(usage.get("prompt_tokens") or 0), cost)
+
+    def _above(self, path: str) -> str:
+        """A path beside /v1, where vLLM has its own endpoints."""
+        return self._endpoint.url.removesuffix("/v1") + path
+
+
+def _capabilities(kind: str, changes: dict[str, Any]) -> Capabilities:
+    if kind not in ENDPOINTS:
+        raise BonError(f"unknown endpoint {kind!r}", "one of " + ", ".join(ENDPOINTS))
+    known = asdict(ENDPOINTS[kind])
+    for key, value in changes.items():
+        if key not in known:
+            close = get_close_matches(key, known, n=1)
+            fix = f"did you mean {close[0]!r}?" if close else "known: " + ", ".join(known)
+            raise BonError(f"an endpoint has no capability {key!r}", fix)
+        if isinstance(known[key], bool) and not isinstance(value, bool):
+            raise BonError(f"capability {key} is {value!r}", "true or false")
+    if changes.get("seed", "none") not in ("none", "loose", "exact"):
+        raise BonError(f"capability seed is {changes['seed']!r}", "none, loose or exact")
+    return replace(ENDPOINTS[kind], **changes)
+
+
+def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
+    """Text alone as a string (some endpoints take system text in no other way), else parts."""
+    return [
+        {
+            "role": message.role,
+            "content": "".join(part for part in message.parts if isinstance(part, str))
+            if all(isinstance(part, str) for part in message.parts)
+            else [_part(part) for part in message.parts],
+        }
+        for message in messages
+    ]
+
+
+def _part(part: str | ImagePart) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "image_url", "image_url": {"url": _data_url(part)}}
+
+
+def _data_url(part: ImagePart) -> str:
+    """The image inline, re-encoded only when endpoints do not take its format."""
+    from PIL import Image
+
+    data = part.data
+    try:
+        mime = _IMAGE_TYPES.get(Image.open(io.BytesIO(data)).format or "")
+    except OSError:
+        mime = None
+    if mime is None:
+        encoded = io.BytesIO()
+        open_image(data).save(encoded, "PNG")
+        data, mime = encoded.getvalue(), "image/png"
+    return f"data:{mime};base64,{base64.b64encode(data).decode()}"
+
+
+def _sample(choice: dict[str, Any], num_tokens: int, logprobs: int) -> Sample:
+    text = (choice.get("message") or {}).get("content") or ""
+    reason = choice.get("finish_reason")
+    finish: Literal["stop", "length", "error"] = reason if reason in ("stop", "length") else "error"
+    rows = (choice.get("logprobs") or {}).get("content")
+    if not rows:
+        return Sample(text, num_tokens, None, (), finish)
+    tokens = []
+    for row in rows:
+        top: dict[str, float] = {}
+        for each in (row.get("top_logprobs") or [])[:logprobs]:
+            top.setdefault(each["token"], float(each["logprob"]))
+        tokens.append(TokenLogprob(row["token"], float(row["logprob"]), top))
+    total = sum(token.logprob for token in tokens)
+    return Sample(text, len(tokens), total, tuple(tokens) if logprobs else (), finish)
+
+
+def _prompt_tokens(answer: dict[str, Any]) -> tuple[list[int], list[float]]:
+    """Ids and log-probabilities of the prompt's tokens; the first has none."""
+    ids, values = [-1], [0.0]
+    for row in (answer.get("prompt_logprobs") or [None])[1:]:
+        token, entry = next(iter(row.items()))
+        ids.append(int(token))
+        values.append(float(entry["logprob"]))
+    return ids, values
+
+
+def _find(ids: list[int], wanted: list[int]) -> int | None:
+    """Where the wanted tokens begin, looking from the end."""
+    for start in range(len(ids) - len(wanted), -1, -1):
+        if ids[start : start + len(wanted)] == wanted:
+            return start
+    return None
+
+
+_warned: set[str] = set()
+
+
+def _warn_unseeded(host: str) -> None:
+    if host not in _warned:
+        _warned.add(host)
+        warnings.warn(f"{host} takes no seed: its samples cannot be drawn again", stacklevel=2)

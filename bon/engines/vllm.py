@@ -1,0 +1,317 @@
+"""vLLM in this process: one engine for the life of a worker, everything in flight batched by it.
+
+Samples: those of a request whose seeds are consecutive numbers are one vLLM request with n (its
+i-th child draws with seed + i, so each has exactly its own seed); other seeds are separate requests
+that share the prompt through the prefix cache. vLLM is not bit-stable when batches differ, so the
+same seed can give another text when other requests are in flight; `info()` says so.
+"""
+
+import asyncio
+import dataclasses
+import itertools
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Any, ClassVar, Literal
+
+# Set before vLLM is imported: it starts threads and writes to disk for usage statistics otherwise.
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+
+import vllm
+from vllm import PoolingParams, SamplingParams
+from vllm.config import PoolerConfig
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.platforms import current_platform
+from vllm.renderers.inputs.preprocess import parse_model_prompt
+from vllm.sampling_params import RequestOutputKind
+from vllm.v1.engine.async_llm import AsyncLLM
+
+from bon.engines.base import (
+    Engine,
+    GenerateRequest,
+    Generation,
+    Likelihood,
+    Reward,
+    Sample,
+    ScoreRequest,
+    TokenLogprob,
+)
+from bon.engines.processors import load_processor
+from bon.engines.rendering import Rendered, Renderer, ScoreAt
+from bon.errors import BonError, Unsupported
+from bon.images import downscale, open_image
+
+Task = Literal["generate", "reward"]
+
+
+class VllmEngine(Engine):
+    """One AsyncLLM.
+
+    `task`: generate, or reward for a checkpoint with a linear head (vLLM runs one of the two).
+    `engine_args`: every flag of vLLM by its Python name (tensor_parallel_size, max_model_len,
+    gpu_memory_utilization, limit_mm_per_prompt, quantization, ...). `score_at`: the token that a
+    reward is read at. `max_pixels`: larger images are shrunk. `one_request`: ask for all samples of
+    a request as one, the i-th drawn with the first seed + i instead of its own.
+    """
+
+    name: ClassVar[str] = "vllm"
+
+    def __init__(
+        self,
+        model: str,
+        revision: str | None = None,
+        task: Task = "generate",
+        engine_args: dict[str, Any] | None = None,
+        max_pixels: int | None = None,
+        score_at: ScoreAt = "end",
+        one_request: bool = False,
+        trust_remote_code: bool = False,
+    ) -> None:
+        if task not in ("generate", "reward"):
+            raise BonError(f"vllm: unknown task {task!r}", "task: generate or task: reward")
+        self._settings = {
+            key: value for key, value in locals().items() if key not in ("self", "__class__")
+        }
+        self._task = task
+        self._max_pixels = max_pixels
+        self._score_at: ScoreAt = score_at
+        self._one_request = one_request
+        self._ids = itertools.count()
+        arguments = {
+            "model": model,
+            "revision": revision,
+            "tokenizer_revision": revision,
+            "trust_remote_code": trust_remote_code,
+            # A checkpoint's own sampling defaults must not leak into requests.
+            "generation_config": "vllm",
+            "logprobs_mode": "raw_logprobs",
+            "enable_prefix_caching": task == "generate",
+            "enable_log_requests": False,
+            "disable_log_stats": True,
+            **_runner(task),
+            **_platform(),
+            **(engine_args or {}),
+        }
+        _check_names(arguments)
+        with _loading(model):
+            self._processor = load_processor(
+                model, revision=revision, trust_remote_code=trust_remote_code
+            )
+            self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+        self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
+        self._renderer = Renderer(self._processor, model)
+
+    async def generate(self, request: GenerateRequest) -> Generation:
+        """Sample completions, the i-th with `seeds[i]` (or see `one_request`)."""
+        self._needs("generate")
+        prompt = await self._prompt(self._renderer.prompt(request.messages))
+        outputs = await asyncio.gather(
+            *(
+                self._complete(prompt, self._sampling(request, seed, count))
+                for seed, count in self._runs(request)
+            )
+        )
+        samples = [
+            _sample(completion, request.logprobs)
+            for output in outputs
+            for completion in output.outputs
+        ]
+        if request.sampling.temperature == 0:  # vLLM refuses n > 1; all samples are the same
+            samples = samples * len(request.seeds)
+        assert len(samples) == len(request.seeds)
+        return Generation(tuple(samples), len(outputs[0].prompt_token_ids))
+
+    async def likelihood(self, request: ScoreRequest) -> Likelihood:
+        """Log-probability of the last assistant message, its end-of-turn token included."""
+        self._needs("generate")
+        rendered, response = self._renderer.response(request.messages)
+        ids = self._tokenizer(response, add_special_tokens=False)["input_ids"]
+        prompt = await self._prompt(rendered, ids)
+        params = SamplingParams(
+            temperature=0, max_tokens=1, prompt_logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY
+        )
+        output = await self._complete(prompt, params)
+        rows = output.prompt_logprobs[-len(ids) :]
+        total = sum(row[token].logprob for row, token in zip(rows, ids, strict=True))
+        return Likelihood(float(total), len(ids), len(output.prompt_token_ids) - len(ids))
+
+    async def reward(self, request: ScoreRequest) -> Reward:
+        """The head's raw number at the end of the conversation."""
+        self._needs("reward")
+        rendered = self._renderer.conversation(request.messages, self._score_at)
+        prompt = await self._prompt(rendered)
+        params = PoolingParams(task="classify", use_activation=False)
+        output = await _last(self._engine.encode(prompt, params, self._id()))
+        return Reward(float(output.outputs.data[0]), len(output.prompt_token_ids))
+
+    def info(self) -> dict[str, Any]:
+        """Settings, version and what vLLM made of them."""
+        config = self._engine.vllm_config
+        return {
+            "engine": self.name,
+            **self._settings,
+            "vllm": vllm.__version__,
+            "architecture": config.model_config.architecture,
+            "dtype": str(config.model_config.dtype).removeprefix("torch."),
+            "max_model_len": config.model_config.max_model_len,
+            "commit": getattr(config.model_config.hf_config, "_commit_hash", None),
+            "device": str(config.device_config.device_type),
+            "tensor_parallel_size": config.parallel_config.tensor_parallel_size,
+            "batch_stable": "no: texts can differ when other requests share the batch",
+        }
+
+    async def close(self) -> None:
+        """Stop vLLM's processes and free the model."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.shutdown()
+
+    def _runs(self, request: GenerateRequest) -> list[tuple[int, int]]:
+        """The seeds as (first, how many) runs of consecutive numbers: each is one request."""
+        seeds = request.seeds
+        if request.sampling.temperature == 0:
+            return [(seeds[0], 1)]
+        if self._one_request:
+            return [(seeds[0], len(seeds))]
+        runs: list[tuple[int, int]] = []
+        for seed in seeds:
+            if runs and seed == sum(runs[-1]):
+                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+            else:
+                runs.append((seed, 1))
+        return runs
+
+    def _sampling(self, request: GenerateRequest, seed: int, count: int) -> Any:
+        sampling = request.sampling
+        return SamplingParams(
+            n=count,
+            seed=seed,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            min_p=0.0,
+            max_tokens=sampling.max_tokens,
+            stop=list(sampling.stop),
+            logprobs=request.logprobs,  # 0 gives the chosen token's alone, which is always wanted
+            presence_penalty=0.0,
+            frequency_penalty=0.0,
+            repetition_penalty=1.0,
+            # Anything else gives the samples piecemeal, and the last piece lacks some of them.
+            output_kind=RequestOutputKind.FINAL_ONLY,
+        )
+
+    async def _complete(self, prompt: Any, params: Any) -> Any:
+        return await _last(self._engine.generate(prompt, params, self._id()))
+
+    async def _prompt(self, rendered: Rendered, extra: list[int] | None = None) -> Any:
+        """What vLLM reads, images processed; made once however many requests share it."""
+        prompt = await asyncio.to_thread(self._tokens, rendered, extra)
+        parsed = parse_model_prompt(self._engine.model_config, prompt)
+        (rendered_prompt,) = await self._engine.renderer.render_cmpl_async([parsed])
+        return rendered_prompt
+
+    def _tokens(self, rendered: Rendered, extra: list[int] | None) -> dict[str, Any]:
+        """Token ids (one placeholder an image, as the template has it) and images by hash."""
+        ids = self._tokenizer(rendered.text, add_special_tokens=False)["input_ids"]
+        prompt: dict[str, Any] = {"prompt_token_ids": [*ids, *(extra or [])]}
+        if rendered.images:
+            images = [open_image(part.data) for part in rendered.images]
+            if self._max_pixels:
+                images = [downscale(image, self._max_pixels) for image in images]
+            prompt["multi_modal_data"] = {"image": images}
+            # vLLM caches by this name alone, so it has to be the content's.
+            prompt["multi_modal_uuids"] = {"image": [part.sha256 for part in rendered.images]}
+        return prompt
+
+    def _needs(self, task: Task) -> None:
+        if task != self._task:
+            raise Unsupported(
+                f"vllm runs {self._settings['model']!r} for {self._task!r}, not for {task!r}",
+                f"set task: {task} in its engine args",
+            )
+
+    def _id(self) -> str:
+        return f"bon-{next(self._ids)}"
+
+
+async def _last(outputs: AsyncIterator[Any]) -> Any:
+    """The one output of a request; asserts that it came."""
+    collected = [output async for output in outputs]
+    assert len(collected) == 1, f"vllm gave {len(collected)} outputs for a request"
+    return collected[0]
+
+
+def _sample(completion: Any, logprobs: int) -> Sample:
+    rows = list(completion.logprobs or [])
+    ids = list(completion.token_ids)
+    tokens = []
+    for row, token in zip(rows, ids, strict=True):
+        chosen = row[token]
+        ranked = sorted(row.values(), key=lambda each: -each.logprob)[:logprobs]
+        top: dict[str, float] = {}
+        for each in ranked:
+            top.setdefault(each.decoded_token or "", each.logprob)
+        tokens.append(TokenLogprob(chosen.decoded_token or "", chosen.logprob, top))
+    total = sum(token.logprob for token in tokens)
+    if completion.finish_reason == "stop" and completion.stop_reason is None:
+        tokens = tokens[:-1]  # the end-of-turn token, which is not part of the text
+    finish: Literal["stop", "length", "error"] = (
+        completion.finish_reason if completion.finish_reason in ("stop", "length") else "error"
+    )
+    return Sample(completion.text, len(ids), total, tuple(tokens) if logprobs else (), finish)
+
+
+def _runner(task: Task) -> dict[str, Any]:
+    if task == "generate":
+        return {"runner": "generate"}
+    # Without use_activation=False vLLM squashes the score into (0, 1).
+    return {
+        "runner": "pooling",
+        "convert": "classify",
+        "pooler_config": PoolerConfig(use_activation=False),
+    }
+
+
+def _platform() -> dict[str, Any]:
+    if current_platform.is_cpu():
+        # A prompt cut in two makes vLLM rewind the seeded generator, which torch's CPU generator
+        # cannot do: the engine would die. Seeds matter more here than chunks.
+        return {"enable_chunked_prefill": False}
+    return {}
+
+
+def _check_names(arguments: dict[str, Any]) -> None:
+    known = [each.name for each in dataclasses.fields(AsyncEngineArgs)]
+    for key in arguments:
+        if key not in known:
+            close = get_close_matches(key, known, n=1)
+            fix = f"did you mean {close[0]!r}?" if close else "see vLLM's engine arguments"
+            raise BonError(f"vllm {vllm.__version__} has no engine argument {key!r}", fix)
+
+
+@contextmanager
+def _loading(model: str) -> Iterator[None]:
+    """One line for whatever vLLM raises; what its own processes printed is above it."""
+    try:
+        yield
+    except BonError:
+        raise
+    except Exception as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        line = (lines[0] if lines else type(error).__name__)[:300]
+        raise BonError(f"model {model!r} failed to load in vllm: {line}", _fix(error)) from error
+
+
+def _fix(error: Exception) -> str:
+    text = str(error)
+    if "memory" in text.lower():
+        return (
+            "lower max_model_len, raise gpu_memory_utilization or tensor_parallel_size, "
+            "or take a smaller or quantized model"
+        )
+    if "trust_remote_code" in text:
+        return "set trust_remote_code: true if you trust the code of this checkpoint"
+    if "Engine core initialization failed" in text:
+        return "the cause is in vLLM's own lines above; a GPU too small is the usual one"
+    return "check the folder or id and engine_args"

@@ -1,0 +1,345 @@
+import asyncio
+import base64
+import io
+import json
+import pickle
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fake_endpoint import Reply, serve
+from PIL import Image
+
+from bon.engines import build
+from bon.engines.base import GenerateRequest, ImagePart, Message, Sampling, ScoreRequest
+from bon.engines.endpoint import AdaptiveLimit, EndpointError, Ledger
+from bon.engines.openai import OpenAIEngine
+from bon.errors import BonError, SpendingCapReached, Unsupported
+
+KEY = "sk-very-secret-123"
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_KEY", KEY)
+
+
+def engine(url: str, **args: Any) -> OpenAIEngine:
+    settings = {"base_url": url, "model": "m", "api_key_env": "TEST_KEY", "retry_wait": 0.01}
+    built = build("openai", settings | args)
+    assert isinstance(built, OpenAIEngine)
+    return built
+
+
+def ask(seeds: tuple[int, ...] = (1,), text: str = "q", **sampling: Any) -> GenerateRequest:
+    logprobs = sampling.pop("logprobs", 0)
+    messages = (Message("system", ("s",)), Message("user", (text,)))
+    return GenerateRequest(messages, Sampling(max_tokens=9, **sampling), seeds, logprobs)
+
+
+def run(made: OpenAIEngine, *requests: GenerateRequest) -> list[Any]:
+    async def all_at_once() -> list[Any]:
+        results = await asyncio.gather(
+            *(made.generate(request) for request in requests), return_exceptions=True
+        )
+        await made.close()
+        return list(results)
+
+    return asyncio.run(all_at_once())
+
+
+def one(made: OpenAIEngine, request: GenerateRequest) -> Any:
+    (result,) = run(made, request)
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def always(status: int, body: Any = None, **headers: str) -> Callable[[int, Any], Reply]:
+    return lambda *_: (status, headers, body if body is not None else {"error": "no"})
+
+
+def test_n_samples_are_asked_for_as_the_endpoint_can() -> None:
+    seeds = (5, 6, 7, 20, 21, 3)
+    with serve() as server:
+        texts = [s.text for s in one(engine(server.url, endpoint="vllm"), ask(seeds)).samples]
+        assert texts == [f"Answer: {seed}" for seed in seeds]
+        assert sorted((b.get("n", 1), b["seed"]) for b in server.bodies) == [
+            (1, 3), (2, 20), (3, 5),
+        ]  # fmt: skip
+    with serve() as server:
+        generation = one(engine(server.url, endpoint="openai"), ask(seeds))
+        assert [b["n"] for b in server.bodies] == [6]
+        assert len(generation.samples) == 6
+    with serve() as server:
+        with pytest.warns(UserWarning, match="takes no seed"):
+            generation = one(engine(server.url), ask(seeds))
+        assert len(server.bodies) == len(generation.samples) == 6
+        assert all("n" not in b and "seed" not in b for b in server.bodies)
+
+
+def test_sampling_is_explicit() -> None:
+    with serve() as server:
+        request = ask(temperature=0.5, top_p=0.9, stop=("\n",))
+        one(engine(server.url, endpoint="vllm", extra_body={"x": 1}), request)
+        one(engine(server.url, endpoint="openai"), request)
+        ours, theirs = server.bodies
+    assert ours["temperature"] == theirs["temperature"] == 0.5
+    assert ours["top_p"] == 0.9
+    assert ours["top_k"] == 0
+    assert ours["repetition_penalty"] == 1.0
+    assert ours["max_tokens"] == theirs["max_completion_tokens"] == 9
+    assert ours["stop"] == ["\n"]
+    assert ours["x"] == 1
+    assert "top_k" not in theirs
+
+
+def test_logprobs() -> None:
+    with serve() as server:
+        sample = one(engine(server.url, endpoint="openai"), ask(logprobs=2)).samples[0]
+        assert sample.logprob == pytest.approx(-0.3)
+        assert sample.tokens[0].top == {"Yes": -0.1, "No": -2.4}
+        # The sum is wanted of every candidate, the alternatives only where asked for.
+        sample = one(engine(server.url, endpoint="openai"), ask()).samples[0]
+        assert sample.logprob == pytest.approx(-0.3)
+        assert sample.tokens == ()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "request_", "match"),
+    [
+        ("anthropic", ask(temperature=1.3), "takes temperatures up to 1, not 1.3"),
+        ("anthropic", ask(temperature=0.5, top_p=0.9), "takes no top_p beside a temperature"),
+        ("plain", ask(top_k=5), "takes no top_k"),
+        ("plain", ask(logprobs=5), "gives no log-probabilities"),
+        ("openai", ask(logprobs=50), "gives up to 20 alternatives, not 50"),
+    ],
+)
+def test_what_an_endpoint_cannot_do_is_refused(
+    endpoint: str, request_: GenerateRequest, match: str
+) -> None:
+    with serve() as server:
+        with pytest.raises(Unsupported, match=match):
+            one(engine(server.url, endpoint=endpoint), request_)
+        assert server.bodies == []
+
+
+def test_scoring_is_refused_without_the_means() -> None:
+    request = ScoreRequest((Message("user", ("q",)), Message("assistant", ("a",))))
+    made = engine("http://127.0.0.1:1/v1")
+    with pytest.raises(Unsupported, match="no log-probabilities of a given text"):
+        asyncio.run(made.likelihood(request))
+    with pytest.raises(Unsupported, match="no reward head"):
+        asyncio.run(made.reward(request))
+
+
+def test_images_travel_inline() -> None:
+    encoded = io.BytesIO()
+    Image.new("RGB", (2, 2), "red").save(encoded, "BMP")
+    bmp = ImagePart("00", encoded.getvalue())
+    encoded = io.BytesIO()
+    Image.new("RGB", (2, 2), "red").save(encoded, "JPEG")
+    jpeg = ImagePart("01", encoded.getvalue())
+    request = GenerateRequest((Message("user", (jpeg, "q", bmp)),), Sampling(), (1,))
+    with serve() as server:
+        one(engine(server.url, endpoint="openai"), request)
+        parts = server.bodies[0]["messages"][0]["content"]
+    assert [part["type"] for part in parts] == ["image_url", "text", "image_url"]
+    head, _, data = parts[0]["image_url"]["url"].partition(",")
+    assert head == "data:image/jpeg;base64"
+    assert base64.b64decode(data) == jpeg.data
+    assert parts[2]["image_url"]["url"].startswith("data:image/png;base64,")
+
+
+def test_429_waits_as_told_and_slows_down() -> None:
+    def busy_twice(number: int, body: Any) -> Reply | None:
+        return (429, {"retry-after": "0.4"}, {"error": "slow down"}) if number < 2 else None
+
+    with serve(busy_twice) as server:
+        made = engine(server.url, endpoint="openai", concurrency=10)
+        assert one(made, ask()).samples[0].text
+        first, second, third = server.times
+        assert second - first >= 0.4
+        assert third - second >= 0.4
+        assert made._endpoint.limit.limit < 10
+        assert made.info()["ledger"]["retries"] == 2
+
+
+def test_a_date_as_retry_after() -> None:
+    from email.utils import formatdate
+    from time import time
+
+    import httpx
+
+    from bon.engines.endpoint import _retry_after
+
+    response = httpx.Response(429, headers={"retry-after": formatdate(time() + 30, usegmt=True)})
+    assert 25 < (_retry_after(response) or 0) <= 30
+    assert _retry_after(httpx.Response(429, headers={"retry-after": "soon"})) is None
+
+
+def test_server_errors_are_retried_then_reported() -> None:
+    def twice(number: int, body: Any) -> Reply | None:
+        return (503, {}, b"<html>bad gateway</html>") if number < 2 else None
+
+    with serve(twice) as server:
+        assert one(engine(server.url, endpoint="openai"), ask()).samples
+    with serve(always(500, {"error": {"message": f"oh\nno {KEY}"}})) as server:
+        with pytest.raises(EndpointError, match=r"failed after 3 tries: HTTP 500 oh no \*\*\*$"):
+            one(engine(server.url, endpoint="openai", retries=2), ask())
+        assert len(server.bodies) == 3
+
+
+def test_refusals_are_not_retried() -> None:
+    with serve(always(400, {"error": {"message": "too long"}})) as server:
+        with pytest.raises(EndpointError, match="HTTP 400 too long"):
+            one(engine(server.url, endpoint="openai"), ask())
+        assert len(server.bodies) == 1
+    with (
+        serve(always(401, {"error": {"message": f"bad key {KEY}"}})) as server,
+        pytest.raises(BonError, match=r"refused the key: HTTP 401 bad key \*\*\* -> check the key"),
+    ):
+        one(engine(server.url, endpoint="openai"), ask())
+    with (
+        serve(always(404, {"message": "no such model"})) as server,
+        pytest.raises(BonError, match="no such model -> check base_url and model"),
+    ):
+        one(engine(server.url, endpoint="openai"), ask())
+
+
+def test_strange_answers() -> None:
+    short = {"choices": [{"message": {"content": "a"}}], "usage": {}}
+    with (
+        serve(always(200, short)) as server,
+        pytest.raises(EndpointError, match="1 of 3 samples came back"),
+    ):
+        one(engine(server.url, endpoint="openai"), ask((1, 2, 3)))
+    with (
+        serve(always(200, {"error": "overloaded"})) as server,
+        pytest.raises(EndpointError, match="overloaded"),
+    ):
+        one(engine(server.url, endpoint="openai"), ask())
+    with (
+        serve(always(200, b"not json")) as server,
+        pytest.raises(EndpointError, match="not JSON"),
+    ):
+        one(engine(server.url, endpoint="openai", retries=1), ask())
+    silent = {"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]}
+    with serve(always(200, silent)) as server:
+        sample = one(engine(server.url, endpoint="openai"), ask()).samples[0]
+        assert (sample.text, sample.finish) == ("", "error")
+
+
+def test_an_endpoint_that_is_down() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    with pytest.raises(BonError, match="cannot be reached after 2 tries"):
+        one(engine(url, retries=1, endpoint="openai"), ask())
+
+
+def test_time_limit() -> None:
+    with (
+        serve(delay=1.0) as server,
+        pytest.raises(EndpointError, match="failed after 1 tries: ReadTimeout"),
+    ):
+        one(engine(server.url, endpoint="openai", timeout=0.2, retries=0), ask())
+
+
+def test_concurrency_grows_within_its_bounds() -> None:
+    with serve(delay=0.02) as server:
+        made = engine(server.url, endpoint="openai", concurrency=2, max_concurrency=5)
+        results = run(made, *(ask(text=str(i)) for i in range(60)))
+        assert all(result.samples for result in results)
+        assert server.most_in_flight == 5
+
+
+def test_adaptive_limit() -> None:
+    limit = AdaptiveLimit(start=10, least=2, most=12, cooldown=10)
+    for _ in range(5):
+        limit.grow()
+    assert limit.limit == 12
+    for _ in range(5):
+        limit.shrink()
+    assert limit.limit == pytest.approx(9.6)  # one burst of refusals cuts once
+    limit.grow()
+    assert limit.limit == pytest.approx(9.6)  # and nothing grows during the cool-down
+    calm = AdaptiveLimit(start=4, least=3, most=9, cooldown=0)
+    for _ in range(5):
+        calm.shrink()
+    assert calm.limit == 3
+
+
+def test_ledger_and_spending_cap() -> None:
+    price = {"input": 2.0, "output": 10.0}  # a request costs 0.0003
+    with serve() as server:
+        made = engine(
+            server.url, endpoint="openai", price=price, spending_cap=0.01, spent=0.008,
+            concurrency=1, max_concurrency=1,
+        )  # fmt: skip
+        results = run(made, *(ask(text=str(i)) for i in range(12)))
+        done = [r for r in results if not isinstance(r, BaseException)]
+        refused = [r for r in results if isinstance(r, SpendingCapReached)]
+        assert len(done) == len(server.bodies) == 7
+        assert len(refused) == 5
+        assert done[0].cost == pytest.approx(0.0003)
+        ledger = made.info()["ledger"]
+        assert ledger["spent"] == pytest.approx(0.0101)
+        assert (ledger["requests"], ledger["input_tokens"], ledger["output_tokens"]) == (7, 700, 70)
+    assert SpendingCapReached.stops_run
+    assert str(pickle.loads(pickle.dumps(refused[0]))) == str(refused[0])
+
+
+def test_what_is_on_its_way_counts_toward_the_cap() -> None:
+    ledger = Ledger(input_price=1e6, cap=10)
+    ledger.add({"prompt_tokens": 2})
+    ledger.check(in_flight=3)
+    with pytest.raises(SpendingCapReached):
+        ledger.check(in_flight=4)
+
+
+def test_keys_come_from_the_environment_and_stay_there(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    with serve() as server:
+        made = engine(server.url, endpoint="openai")
+        one(made, ask())
+        assert server.headers[0]["Authorization"] == f"Bearer {KEY}"
+        assert KEY not in json.dumps(made.info())
+        assert KEY not in caplog.text
+        open_one = engine(server.url, endpoint="openai", api_key_env=None)
+        one(open_one, ask())
+        assert "Authorization" not in server.headers[1]
+    monkeypatch.delenv("TEST_KEY")
+    with pytest.raises(BonError, match=r"variable TEST_KEY is not set -> export TEST_KEY=\.\.\."):
+        engine("http://x/v1")
+
+
+@pytest.mark.parametrize(
+    ("args", "match"),
+    [
+        ({"base_url": "localhost:8000"}, "is no URL"),
+        ({"base_url": "http://me:pw@host/v1"}, "holds credentials"),
+        ({"endpoint": "azure"}, "unknown endpoint 'azure' -> one of plain, openai"),
+        ({"capabilities": {"logprob": True}}, "no capability 'logprob' -> did you mean 'logprobs'"),
+        ({"capabilities": {"n": "yes"}}, "capability n is 'yes'"),
+        ({"capabilities": {"seed": True}}, "capability seed is True"),
+        ({"spending_cap": 5}, "spending_cap without a price"),
+        ({"price": {"in": 1}}, "is not understood"),
+        ({"response_format": {"type": "json_object"}}, "takes no response_format"),
+    ],
+)
+def test_bad_settings(args: dict[str, Any], match: str) -> None:
+    with pytest.raises(BonError, match=match):
+        engine(args.pop("base_url", "http://host/v1"), **args)
+
+
+def test_hosts_are_known() -> None:
+    made = engine("https://api.anthropic.com/v1/")
+    assert made.info()["endpoint"] == "anthropic"
+    assert made.info()["repeatable"].startswith("no")
+    changed = engine("https://api.openai.com/v1", capabilities={"n": False})
+    assert changed.can.logprobs
+    assert not changed.can.n

@@ -1,0 +1,28 @@
+import sys
+
+import pytest
+
+from bon.engines import build
+from bon.errors import BonError
+
+
+def test_unknown_engine_suggests_the_nearest() -> None:
+    with pytest.raises(BonError, match="did you mean 'transformers'"):
+        build("transformer", {})
+
+
+def test_unknown_setting_suggests_the_nearest() -> None:
+    with pytest.raises(BonError, match="'latancy' -> did you mean 'latency'"):
+        build("echo", {"latancy": 1})
+
+
+def test_missing_setting_is_named() -> None:
+    with pytest.raises(BonError, match="needs the setting 'base_url'"):
+        build("openai", {})
+
+
+def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "bon.engines.openai", raising=False)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(BonError, match=r"pip install 'bon\[openai\]'"):
+        build("openai", {"base_url": "http://x", "model": "m"})

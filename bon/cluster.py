@@ -2,8 +2,9 @@
 
 Models of one placement group share its actors. A group starts when the cluster has room for
 it and is stopped when its work is done, so eight models run in turn on one GPU and all at once
-on eight. An actor holds a bounded number of batches; when it dies Ray restarts it and its
-batches are dispatched again, split to single items once they have cost two lives.
+on eight. An actor holds a bounded number of batches; when it dies Ray restarts it and runs its
+batches again. A batch that keeps killing its worker is split into single items, and an item
+that does is filed as an error.
 """
 
 import logging
@@ -34,7 +35,6 @@ class _Batch:
     source: Source
     tasks: list[Payload]
     actor: int = 0
-    deaths: int = 0
     started: float = 0.0
 
 
@@ -148,7 +148,7 @@ class Dispatcher:
             "num_cpus": place.cpus,
             "num_gpus": place.gpus,
             "max_restarts": -1,
-            "max_task_retries": 0,
+            "max_task_retries": MAX_DEATHS - 1,
             "max_concurrency": 1000,
         }
         if place.runtime_env:
@@ -237,18 +237,15 @@ class Dispatcher:
         self._handle(batch.source, reply)
 
     def _died(self, group: _Group, batch: _Batch, error: RayActorError) -> None:
+        """A batch that has cost MAX_DEATHS workers: its items go out alone, then are given up."""
         if batch.source.model in self._stopped:
             batch.source.open -= len(batch.tasks)
-            return
-        batch.deaths += 1
-        if batch.deaths >= MAX_DEATHS and len(batch.tasks) == 1:
+        elif len(batch.tasks) > 1:
+            group.again.extend(_Batch(batch.source, [task]) for task in batch.tasks)
+        else:
             reason = f"its worker died {MAX_DEATHS} times: {one_line(error, 200)}"
             spec = group.specs[batch.source.model]
             self._report(batch, give_up(spec, batch.tasks[0], reason))
-        elif batch.deaths >= 2 and len(batch.tasks) > 1:
-            group.again.extend(_Batch(batch.source, [task]) for task in batch.tasks)
-        else:
-            group.again.append(batch)
 
     def _check_time(self, running: list[_Group]) -> None:
         now = time.monotonic()

@@ -1,13 +1,20 @@
-"""From a run directory to its results.json, tables, figures and report. Loads no model."""
+"""From a run directory to its results.json and report. Loads no model."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bon.analysis.results import Options, Results
+from bon.analysis.tables import Tables
 from bon.files import write_atomic
 from bon.progress import say
+from bon.records import Judgement
 from bon.setup import Setup, prepare
 from bon.store import Store
 from bon.tables import run_tables
+
+if TYPE_CHECKING:
+    from bon.analysis.report import QuestionView
 
 
 def open_run(store: Store) -> Setup:
@@ -34,20 +41,36 @@ def options(setup: Setup) -> Options:
         seed=setup.experiment.seed,
         level=wanted.confidence,
         unparsed=wanted.unparsed,
-        ensembles=tuple(ensemble.card.members for ensemble in setup.ensembles),
     )
 
 
 def report_run(directory: Path, *, quiet: bool = False) -> Path:
-    """Analyse a run and write results.json, tables/, figures/ and report.html into it."""
+    """Analyse a run and write results.json and report.html into it."""
     from bon.analysis.report import write_report
-    from bon.views import question_views
+    from bon.analysis.run import analyse
 
-    results = analyse_run(directory)
-    write_atomic(directory / "results.json", results.model_dump_json(indent=1))
     with Store(directory, readonly=True) as store:
-        views = question_views(open_run(store), store)
+        setup = open_run(store)
+        tables = run_tables(setup, store)
+        results = analyse(tables, options(setup))
+        write_atomic(directory / "results.json", results.model_dump_json(indent=1))
+        views = question_views(setup, store, tables)
         path = write_report(results, views, directory / "report.html", images="folder")
     say(results.finding.sentence, quiet=quiet)
     say(f"report: {path}", quiet=quiet)
     return path
+
+
+def question_views(setup: Setup, store: Store, tables: Tables) -> Iterator["QuestionView"]:
+    """What the report's question browser shows."""
+    from bon.analysis.report import build_views
+
+    specs = [rewarder.spec for rewarder in setup.rewarders]
+    texts = dict(store.query("SELECT text_key, text FROM candidates"))
+
+    def judgements(question: str) -> Iterator[Judgement]:
+        for spec in specs:
+            yield from store.judgements(spec, question)
+
+    questions = {question.key: question for question in store.questions()}
+    return build_views(tables, questions, texts.__getitem__, judgements)

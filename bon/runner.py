@@ -167,6 +167,7 @@ class Tally:
         self._store = store
         self._rows: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
+        self._last_error: dict[str, str] = {}
         self._dispatcher: Dispatcher | None = None
         self._progress: Reporter | None = None
 
@@ -185,7 +186,10 @@ class Tally:
         rows: list[Candidate | Judgement] = [*reply.candidates, *reply.judgements]
         model = source.model
         self._rows[model] += len(rows)
-        self._errors[model] += sum(row.outcome == "error" for row in rows)
+        for row in rows:
+            if row.outcome == "error":
+                self._errors[model] += 1
+                self._last_error[model] = row.error
         if reply.failure:
             self._fail(model, reply.failure)
             if reply.stop_run:
@@ -194,8 +198,8 @@ class Tally:
         if self._rows[model] >= MIN_ROWS_TO_FAIL and model not in self.failed:
             errors = self._errors[model]
             if errors > share * self._rows[model]:
-                last = next((row.error for row in rows if row.outcome == "error"), "")
-                self._fail(model, f"{errors} of {self._rows[model]} items failed (last: {last})")
+                reason = f"{errors} of {self._rows[model]} items failed"
+                self._fail(model, f"{reason} (last: {self._last_error[model]})")
         if self._progress is not None:
             self._progress.update()
 

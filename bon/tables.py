@@ -1,6 +1,7 @@
 """From a run's store to the tables that analysis reads: only what counts for today's settings."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -9,6 +10,8 @@ from bon.analysis.tables import COLUMNS, Tables
 from bon.policies.ask import text_key
 from bon.setup import Setup
 from bon.store import Store
+
+HANDICAPS = {"drop": "sees no image", "gray": "sees no colour", "blur": "sees a blurred image"}
 
 
 def run_tables(setup: Setup, store: Store) -> Tables:
@@ -102,12 +105,67 @@ def _rewarders(setup: Setup) -> pd.DataFrame:
 
 
 def _meta(setup: Setup, store: Store) -> dict[str, Any]:
+    versions = store.meta("versions", {})
+    files = store.meta("files")
     return {
         "name": setup.experiment.name,
         "seed": setup.experiment.seed,
         "created": store.meta("started", ""),
-        "versions": store.meta("versions", {}),
+        "bon_version": versions.get("bon", ""),
+        "sources": sources(setup, store),
+        "handicaps": {
+            rewarder.card.name: HANDICAPS[rewarder.card.image_filter.partition(":")[0]]
+            for rewarder in setup.rewarders
+            if rewarder.card.image_filter != "none"
+        },
+        "candidate_labels": {setup.policies[0].card.name: files} if files else {},
+        "ensembles": {e.card.name: e.card.members for e in setup.ensembles},
+        "warnings": warnings(setup, store),
     }
+
+
+def sources(setup: Setup, store: Store) -> list[dict[str, Any]]:
+    """All that came from outside, as the report lists it: datasets, models, prompts, programs."""
+    rows: list[dict[str, Any]] = []
+    for found in store.meta("datasets", []):
+        files = {Path(name).name: digest for name, digest in (found.get("files") or {}).items()}
+        details = {"hub": found["hub"]} if found.get("hub") else files
+        revision = found.get("commit") or found.get("revision") or ""
+        rows.append(_source("dataset", found["benchmark"], revision, details))
+    engines = store.meta("engines", {})
+    for loaded in (*setup.policies, *setup.rewarders):
+        card = loaded.card
+        details = {
+            "model": card.model,
+            "licence": card.licence,
+            "engine": card.engine,
+            "images": getattr(card, "image_filter", "none"),
+            "prompt": f"{loaded.prompt.id} sha256:{loaded.prompt.sha256[:16]}",
+            "sampling": ", ".join(f"{k} {v}" for k, v in card.sampling.model_dump().items()),
+            **{str(key): str(value) for key, value in engines.get(card.name, {}).items()},
+        }
+        rows.append(_source(card.role, card.name, card.revision or "", details))
+    for program, version in store.meta("versions", {}).items():
+        rows.append(_source("program", program, version, {}))
+    return rows
+
+
+def warnings(setup: Setup, store: Store) -> list[str]:
+    """What a reader must know of how the run went."""
+    found = [f"{model} failed: {why}" for model, why in store.meta("failed", {}).items()]
+    bad = store.query("SELECT dataset, COUNT(*), MIN(reason) FROM bad_rows GROUP BY dataset")
+    found += [f"{count} rows of {name} were left out ({why})" for name, count, why in bad]
+    for loaded in (*setup.policies, *setup.rewarders):
+        table = "candidates" if loaded.card.role == "policy" else "judgements"
+        count = store.count(table, "spec = ? AND outcome = 'error'", (loaded.spec,))
+        if count:
+            found.append(f"{count} {table} of {loaded.card.name} are errors")
+    return found
+
+
+def _source(kind: str, name: str, revision: str, details: dict[str, Any]) -> dict[str, Any]:
+    shown = {key: str(value) for key, value in details.items() if value not in ("", None)}
+    return {"kind": kind, "name": name, "revision": revision, "details": shown}
 
 
 def _frame(table: str, rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:

@@ -10,6 +10,7 @@ import typer
 
 import bon
 from bon.errors import BonError
+from bon.prompts_cli import app as prompts_app
 
 app = typer.Typer(
     name="bon",
@@ -20,7 +21,7 @@ app = typer.Typer(
     help="Does a reward-model benchmark predict which reward model picks better answers?\n\n"
     "[bold]bon demo[/bold] runs a small true validation on this machine, without a GPU.",
 )
-prompts_app = typer.Typer(no_args_is_help=True, help="Published judge prompts that cards refer to.")
+app.add_typer(prompts_app, name="prompts")
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="Run directory; running again continues.")]
 Sets = Annotated[
@@ -153,14 +154,24 @@ def import_(
 
 @app.command(name="list")
 def list_(
-    what: Annotated[str, typer.Argument(help="policies, rewarders, benchmarks or rules.")],
+    what: Annotated[
+        str, typer.Argument(help="policies, rewarders, benchmarks, rules or experiments.")
+    ],
     as_json: Json = False,
 ) -> None:
-    """List the cards, benchmarks or selection rules that come with bon."""
+    """List the cards, benchmarks, selection rules or experiments that come with bon."""
     from bon.catalogue import listing, show_listing
 
     rows = listing(what)
     typer.echo(json.dumps(rows, indent=1) if as_json else show_listing(rows))
+
+
+@app.command()
+def show(name: Annotated[str, typer.Argument(help="A card: its name or its path.")]) -> None:
+    """Show one card in full, with its prompt for a sample question."""
+    from bon.catalogue import show_card
+
+    typer.echo(show_card(name))
 
 
 @app.command()

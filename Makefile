@@ -1,0 +1,53 @@
+# Everything a developer runs. Each target sets up what it needs in .venv first.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: help demo test test-fast test-vllm lint bench validity miniature docs clean
+
+help:  ## Show this list.
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+demo: $(VENV)/.core  ## Run the embedded miniature: a true validation in minutes, no GPU.
+	$(BIN)/bon demo
+
+test: $(VENV)/.dev  ## Run every test (without vLLM).
+	$(BIN)/python -m pytest
+
+test-fast: $(VENV)/.dev  ## Run the tests that need no model, no Ray and no browser.
+	$(BIN)/python -m pytest -m "not model and not ray and not slow and not browser"
+
+test-vllm: $(VENV)/.dev  ## Run real vLLM on the CPU in an environment of its own.
+	bash tests/vllm/setup.sh
+
+lint: $(VENV)/.dev  ## Check style and types.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev  ## Measure the chain and the statistics.
+	$(BIN)/python tests/bench/bench_chain.py
+	$(BIN)/python tests/bench/bench_transformers.py
+	$(BIN)/python -m bon.analysis.bench
+
+validity: $(VENV)/.dev  ## Check by simulation that the intervals cover what they should.
+	$(BIN)/python -m bon.analysis.validity
+
+miniature: $(VENV)/.dev  ## Train the miniature's models again from their seeds (under an hour).
+	$(BIN)/python -m bon.miniature.train --out build/checkpoints
+
+clean:  ## Remove the environment and what was built.
+	rm -rf $(VENV) build
+
+$(VENV)/.python:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
+	$(PIP) -e '.[transformers]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
+	$(PIP) -e '.[dev]'
+	touch $@ $(VENV)/.core

@@ -75,8 +75,8 @@ def bias(
             sharey=not stacked,
         )  # fmt: skip
         panels = (
-            ("position bias (points)", "← second shown     first shown →", "position_bias"),
-            ("length bias (points)", "← shorter is favoured     longer →", "length_bias"),
+            ("position bias (points)", "← second shown  |  first shown →", "position_bias"),
+            ("length bias (points)", "← shorter is favoured  |  longer →", "length_bias"),
         )
         for ax, (title, label, field) in zip(axes, panels, strict=True):
             ax.set_title(title)

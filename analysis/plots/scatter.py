@@ -157,6 +157,8 @@ def _annotate(
     ys += [100 * value for _, value in references]
     ax.set_xlim(*_span(xs, 0.12, 4))
     ax.set_ylim(*_span(ys, 0.10, 4))
+    ax.set_xlim(right=min(ax.get_xlim()[1], 100.5))
+    ax.set_ylim(top=min(ax.get_ylim()[1], 100.5))
     marks = [(100 * _value(p.x), 100 * _value(p.y)) for p in points]
     corner = _write_r(ax, correlation, marks)
     _name_references(ax, references, marks, corner, theme)
@@ -220,7 +222,7 @@ def _write_r(ax: Axes, correlation: Correlation, marks: list[tuple[float, float]
             text += f" [{_r(estimate.low)}, {_r(estimate.high)}]"
         if correlation.pearson.p_value is not None:
             p = correlation.pearson.p_value
-            text += f"\np {'< .001' if p < 0.001 else '= ' + _r(p, 3)}"
+            text += f"\np {'< .001' if p < 0.001 else '= ' + _r(p, 3 if p < 0.01 else 2)}"
     text += f", {correlation.num_rewarders} rewarders"
     label = ax.text(0, 0, text, transform=ax.transAxes, fontsize=7.5, linespacing=1.35)
     costs = []

@@ -1,7 +1,7 @@
 """The report of a run as one HTML file. See docs/report.md.
 
-    from bon.analysis.report import build_views, write_report
-    write_report(results, views, Path("report.html"), images="none")
+from bon.analysis.report import build_views, write_report
+write_report(results, views, Path("report.html"), images="none")
 """
 
 from bon.analysis.report.render import write_report

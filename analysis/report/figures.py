@@ -25,6 +25,7 @@ class Drawing:
     wide: Markup
     narrow: Markup
     title: str
+    small: bool = False
 
 
 @dataclass
@@ -49,7 +50,7 @@ class Figures:
             svg, css = plots.inline_svg(figure, f"f{len(self.css)}{suffix}", title)
             parts.append(Markup(svg))
             self.css.append(css)
-        self.drawings[name] = Drawing(parts[0], parts[1], title)
+        self.drawings[name] = Drawing(parts[0], parts[1], title, wide < 5)
 
 
 def primary(results: Results) -> Correlation | None:

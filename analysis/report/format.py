@@ -26,21 +26,30 @@ def signed(value: float, digits: int, sign: bool, scale: float = 1) -> str:
 
 def percent(value: float | None, digits: int = 1) -> str:
     """0.472 → 47.2 %."""
-    return f"{signed(100 * value, digits, False)}{_SPACE}%" if _ok(value) and value is not None else NONE
+    return (
+        f"{signed(100 * value, digits, False)}{_SPACE}%"
+        if _ok(value) and value is not None
+        else NONE
+    )
 
 
-def interval(estimate: Estimate | None, scale: float = 100, digits: int = 1, sign: bool = False) -> str:
+def interval(
+    estimate: Estimate | None, scale: float = 100, digits: int = 1, sign: bool = False
+) -> str:
     """[43.1, 51.0], or nothing where there is none."""
     if estimate is None or not _ok(estimate.low) or not _ok(estimate.high):
         return ""
-    assert estimate.low is not None and estimate.high is not None
+    assert estimate.low is not None
+    assert estimate.high is not None
     low, high = (signed(scale * v, digits, sign) for v in (estimate.low, estimate.high))
     return f"[{low}, {high}]"
 
 
 def share(estimate: Estimate | None, digits: int = 1) -> str:
     """47.2 % [43.1, 51.0]."""
-    return _with(percent(estimate.value if estimate else None, digits), interval(estimate, 100, digits))
+    return _with(
+        percent(estimate.value if estimate else None, digits), interval(estimate, 100, digits)
+    )
 
 
 def points(estimate: Estimate | None, digits: int = 1) -> str:
@@ -68,14 +77,15 @@ def coefficient(estimate: Estimate | None, digits: int = 2) -> str:
         return NONE
     if not _ok(estimate.low) or not _ok(estimate.high):
         return number(estimate.value, digits)
-    return f"{number(estimate.value, digits)} [{number(estimate.low, digits)}, {number(estimate.high, digits)}]"
+    value, low, high = (number(v, digits) for v in (estimate.value, estimate.low, estimate.high))
+    return f"{value} [{low}, {high}]"
 
 
 def p_value(value: float | None) -> str:
-    """p to three digits: = .004, < .001."""
+    """p to two digits that count: = .03, = .004, < .001."""
     if not _ok(value) or value is None:
         return NONE
-    return "< .001" if value < 0.001 else "= " + number(value, 3)
+    return "< .001" if value < 0.001 else "= " + number(value, 3 if value < 0.01 else 2)
 
 
 def correlation(one: Coefficient) -> str:

@@ -179,9 +179,7 @@ def _context(results: Results) -> dict[str, Any]:
             else []
             for policy, found in chosen.items()
         },
-        "matrices": {
-            p.policy: rows.difference_matrix(results, p.policy) for p in results.policies
-        },
+        "matrices": {p.policy: rows.difference_matrix(results, p.policy) for p in results.policies},
         "benchmark_tables": list(_benchmark_tables(results)),
         "baseline_names": baselines | ({b.rewarder for b in results.benchmarks} - everyone),
         "treatments": list(treatments),

@@ -238,7 +238,7 @@ class Browser {
       const button = make("button", {
         type: "button", "data-i": i, "aria-current": i === this.current ? "true" : null,
         onclick: () => this.open(i),
-      }, make("b", { text: this.index.text[i] || this.index.id[i] }), make("span", { text: notes || this.index.id[i] }));
+      }, make("b", { text: this.index.text[i].replace(/<image \d+>/g, "").trim() || this.index.id[i] }), make("span", { text: notes || this.index.id[i] }));
       return make("li", {}, button);
     });
     if (this.shown.length > this.limit) {
@@ -410,32 +410,40 @@ function scores(browser, i, policy, pool, choices) {
   const table = make("table", { class: "scores" }, make("thead", {}, head), make("tbody", {}, ...rows));
   const box = make("div", { class: "scroll", role: "region", "aria-label": "Scores", tabindex: "0" }, table);
   const note = make("p", { class: "note", text: "Mean score, or share of comparisons won; boxed: picked." });
-  return make("div", {}, box, note, ...(data.tiers.why === null ? [] : choices.map(([r]) => why(browser, i, policy, r))));
+  return make("div", {}, box, note, data.tiers.why === null ? null : rationales(browser, i, policy, choices));
 }
 
 function short(value) {
   return (Math.abs(value) >= 100 ? value.toFixed(0) : Math.abs(value) >= 10 ? value.toFixed(1) : value.toFixed(2)).replace("-", "−");
 }
 
-function why(browser, i, policy, rewarder) {
-  const box = make("details", { class: "why" }, make("summary", { text: `Rationale of ${browser.data.rewarders[rewarder]}` }));
-  box.addEventListener("toggle", async () => {
-    if (!box.open || box.dataset.done) return;
-    box.dataset.done = "1";
+// A button a rewarder; the rationales of the one that is pressed stand below.
+function rationales(browser, i, policy, choices) {
+  const place = make("div", { "aria-live": "polite" });
+  const buttons = choices.map(([r]) => make("button", { type: "button", "aria-pressed": "false", text: browser.data.rewarders[r] }));
+  buttons.forEach((button, k) => button.addEventListener("click", async () => {
+    const on = button.getAttribute("aria-pressed") !== "true";
+    buttons.forEach((b) => b.setAttribute("aria-pressed", "false"));
+    button.setAttribute("aria-pressed", String(on));
+    place.replaceChildren();
+    if (!on) return;
     const all = await browser.source.get("why", i);
-    const said = all && all[policy] && all[policy][rewarder];
-    if (!said) {
-      box.append(make("p", { class: "note", text: all ? "No rationale was kept." : `The rationales are in the folder ${browser.data.folder}, which is not beside this file.` }));
-      return;
-    }
-    for (const [first, second, outcome, score, text] of said) {
-      const shown = second === null ? `#${first}` : `#${first} against #${second}`;
-      const result = outcome === "scored" && score !== null ? `score ${short(score)}`
-        : outcome === "first" ? `#${first} is better` : outcome === "second" ? `#${second} is better` : outcome;
-      box.append(make("blockquote", {}, make("b", { text: `${shown}: ${result}` }), text || "(no text)"));
-    }
+    if (button.getAttribute("aria-pressed") === "true") place.replaceChildren(...why(browser, all, policy, choices[k][0]));
+  }));
+  return make("div", { class: "why" }, make("h3", { text: "Rationales" }), make("div", { class: "chips" }, ...buttons), place);
+}
+
+function why(browser, all, policy, rewarder) {
+  const said = all && all[policy] && all[policy][rewarder];
+  if (!said) {
+    return [make("p", { class: "note", text: all ? "No rationale was kept." : `The rationales are in the folder ${browser.data.folder}, which is not beside this file.` })];
+  }
+  return said.map(([first, second, outcome, score, text]) => {
+    const shown = second === null ? `#${first}` : `#${first} against #${second}`;
+    const result = outcome === "scored" && score !== null ? `score ${short(score)}`
+      : outcome === "first" ? `#${first} is better` : outcome === "second" ? `#${second} is better` : outcome;
+    return make("blockquote", {}, make("b", { text: `${shown}: ${result}` }), text || "(no text)");
   });
-  return box;
 }
 
 // ------------------------------------------------------------------ start

@@ -25,6 +25,7 @@ _BASELINES = (
     ("oracle", "oracle", "oracle"),
 )
 _NAMES = {key: name for name, key, _ in _BASELINES}
+_NAMES["logprob_sum"] = "log-probability, summed"
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,9 @@ def difference_matrix(results: Results, policy: str, largest: int = 24) -> Matri
     return Matrix(ranked, tuple(cells), len(found), told)
 
 
-def axes_table(results: Results, policy: str) -> list[tuple[str, Correlation | None, Correlation | None]]:
+def axes_table(
+    results: Results, policy: str
+) -> list[tuple[str, Correlation | None, Correlation | None]]:
     """Every axis of the primary benchmark with and without leaks."""
     main = primary(results)
     if main is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -163,9 +164,10 @@ def _scores(tables: Tables) -> Scores:
         pool.rename(columns={"text": "other"}), on=["item", "policy", "other"], how="inner"
     )
     means = points.groupby(["policy", "item", "rewarder", "text"], sort=False)["points"].mean()
-    for (policy, item, rewarder, text), value in means.items():  # type: ignore[misc]
+    for labels, value in means.items():
+        policy, item, rewarder, text = map(str, cast("tuple[Any, ...]", labels))
         if np.isfinite(value):
-            found[(str(policy), str(item))][str(rewarder)][str(text)] = float(value)
+            found[(policy, item)][rewarder][text] = float(value)
     return found
 
 

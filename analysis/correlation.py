@@ -529,7 +529,9 @@ def axis_name(axis: str) -> str:
 
 def sentence(pearson: Coefficient, label: Label, r: int) -> str:
     """The plain sentence about one correlation."""
-    where = f"{label.benchmark}'s {axis_name(label.axis)}" if label.benchmark else label.axis
+    where = axis_name(label.axis)
+    if label.benchmark:
+        where = f"{label.benchmark}'s {where}"
     value = pearson.estimate.value
     if value is None:
         return f"{where} against Best-of-N on {label.policy}: {pearson.read}"

@@ -112,6 +112,7 @@ class Dispatcher:
                 for group in running:
                     self._feed(group)
                 self._collect(running)
+                self._make_room(waiting, running)
                 for group in [g for g in running if g.finished]:
                     running.remove(group)
                     self._stop_group(group)
@@ -142,6 +143,14 @@ class Dispatcher:
                 running.append(group)
                 self._start_group(group)
 
+    def _make_room(self, waiting: deque[_Group], running: list[_Group]) -> None:
+        """Stop groups that only wait for candidates, while who samples them waits for room."""
+        if any(s.stage == "generate" and not s.finished for g in waiting for s in g.sources):
+            for group in [g for g in running if not (g.flying or g.again or g.finished)]:
+                running.remove(group)
+                self._stop_group(group)
+                waiting.append(group)
+
     def _start_group(self, group: _Group) -> None:
         place = group.placement
         options: dict[str, Any] = {
@@ -155,10 +164,8 @@ class Dispatcher:
             options["runtime_env"] = place.runtime_env
         actor_class = ray.remote(Host)
         for _ in range(place.actors):
-            if group.actors and not self._take(place):
+            if not self._take(place):
                 break
-            if not group.actors:
-                self._take(place)
             group.actors.append(actor_class.options(**options).remote(group.specs, sys.path))
 
     def _stop_group(self, group: _Group, *, quiet: bool = False) -> None:
@@ -211,7 +218,6 @@ class Dispatcher:
     def _collect(self, running: list[_Group]) -> None:
         flying = {ref: group for group in running for ref in group.flying}
         if not flying:
-            time.sleep(0.01)
             return
         ready, _ = ray.wait(list(flying), num_returns=len(flying), timeout=0.05)
         if not ready:

@@ -8,7 +8,6 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 import yaml
 
@@ -174,6 +173,20 @@ def test_more_models_than_room_run_one_after_another(make_experiment, tmp_path):
         model["placement"] = {"cpus": 2}
     apart = go(experiment, tmp_path, "apart")
     assert apart == go(make_experiment(questions=6), tmp_path, "together")
+
+
+def test_a_judge_makes_room_for_the_policy_it_waits_for(make_experiment, tmp_path):
+    experiment = make_experiment(questions=6)
+    small = {"engine": "echo", "prompt": "bare", "n": 4, "engine_args": {"latency": 0.3}}
+    experiment["policies"] = [
+        {**small, "name": "one", "placement": {"cpus": 1}},
+        {**small, "name": "two", "placement": {"cpus": 2}},
+    ]
+    experiment["rewarders"] = experiment["rewarders"][2:]
+    experiment["rewarders"][0]["placement"] = {"cpus": 1}
+    rows = go(experiment, tmp_path)
+    assert {row[2] for row in rows["candidates"]} == {"one", "two"}
+    assert rows["failed"] == {}
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""From a run directory to its results.json and report. Loads no model."""
+"""From a run directory to its results.json, report, tables and figures. Loads no model."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +45,8 @@ def options(setup: Setup) -> Options:
 
 
 def report_run(directory: Path, *, quiet: bool = False) -> Path:
-    """Analyse a run and write results.json and report.html into it."""
+    """Analyse a run and write results.json, report.html, tables/ and figures/ into it."""
+    from bon.analysis.exports import write_figures, write_tables
     from bon.analysis.report import write_report
     from bon.analysis.run import analyse
 
@@ -56,6 +57,8 @@ def report_run(directory: Path, *, quiet: bool = False) -> Path:
         write_atomic(directory / "results.json", results.model_dump_json(indent=1))
         views = question_views(setup, store, tables)
         path = write_report(results, views, directory / "report.html", images="folder")
+    write_tables(results, directory / "tables")
+    write_figures(results, directory / "figures")
     say(results.finding.sentence, quiet=quiet)
     say(f"report: {path}", quiet=quiet)
     return path

@@ -30,7 +30,7 @@ def position_weights(size: int) -> Floats:
 
     By downward recursion from n/M at the top, all factors in [0, 1]: stable for any M.
     """
-    weights = np.zeros((size, size))
+    weights: Floats = np.zeros((size, size))
     for n in range(1, size + 1):
         weights[n - 1, size - 1] = n / size
         for i in range(size - 1, n - 1, -1):
@@ -52,7 +52,8 @@ def miss_table(size: int) -> Floats:
 
 def pass_at_n(correct: Floats) -> Floats:
     """(Q, N): the chance that at least one of n candidates is right."""
-    return 1 - miss_table(correct.shape[1])[correct.sum(axis=1).astype(int)]
+    missed: Floats = miss_table(correct.shape[1])[correct.sum(axis=1).astype(int)]
+    return 1 - missed
 
 
 def best_of_n(scores: Floats, gold: Floats) -> Floats:

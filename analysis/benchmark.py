@@ -5,6 +5,7 @@ are resampled within their group and together with pairs of the same id, which s
 question. Undecided pairs count as `Options.ties` and `Options.unparsed` say.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -194,7 +195,7 @@ def _ratio(pairs: PairSet, worth: Worth, keep: Bools) -> Axis:
     return Axis(values, draws)
 
 
-def agrees_with_groups(overall: float, groups: list[tuple[float, float]], slack: float) -> bool:
+def agrees_with_groups(overall: float, groups: Sequence[tuple[float, float]], slack: float) -> bool:
     """Whether an overall accuracy follows from (accuracy, size) of its groups."""
     size = sum(n for _, n in groups)
     return size == 0 or abs(sum(a * n for a, n in groups) / size - overall) <= slack

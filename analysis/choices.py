@@ -13,6 +13,7 @@ from bon.analysis.resampling import Draws, from_draws, wilson
 from bon.analysis.results import (
     BestOfN,
     CandidateFile,
+    Column,
     CurvePoint,
     Estimate,
     Options,
@@ -20,6 +21,7 @@ from bon.analysis.results import (
     PolicySlice,
     Slice,
     UnparsedSensitivity,
+    VersusMajority,
 )
 
 Floats = NDArray[np.float64]
@@ -182,7 +184,7 @@ def _without_leaks(
     )
 
 
-def _verdict(difference: Estimate, itself: bool) -> str:  # a Literal of BestOfN
+def _verdict(difference: Estimate, itself: bool) -> VersusMajority:
     if itself:
         return "is"
     if difference.low is not None and difference.low > 0:
@@ -294,7 +296,8 @@ def _policy_slices(s: Study) -> tuple[PolicySlice, ...]:
     names = ("random", "majority", "oracle")
     values = np.stack([s.replays[s.index(name)].at(s.n) for name in names], axis=1)
     made = []
-    for column in ("subject", "difficulty", "num_options"):
+    columns: tuple[Column, ...] = ("subject", "difficulty", "num_options")
+    for column in columns:
         for name, inside in _levels(s.pool, column):
             pass_1, majority, oracle = from_draws(
                 values[inside].mean(axis=0),
@@ -305,7 +308,7 @@ def _policy_slices(s: Study) -> tuple[PolicySlice, ...]:
             )
             made.append(
                 PolicySlice(
-                    by=column,  # type: ignore[arg-type]
+                    by=column,
                     name=name,
                     num_questions=int(inside.sum()),
                     pass_at_1=pass_1,

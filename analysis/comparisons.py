@@ -6,11 +6,11 @@ from scipy import special
 
 from bon.analysis import resampling
 from bon.analysis.correlation import difference_errors
-from bon.analysis.results import Comparison, Estimate
+from bon.analysis.results import Compared, Comparison, Estimate
 
 
 def compare(
-    table: str,
+    table: Compared,
     policy: str | None,
     benchmark: str | None,
     names: list[str],
@@ -41,7 +41,7 @@ def compare(
             continue
         made.append(
             Comparison(
-                table=table,  # type: ignore[arg-type]
+                table=table,
                 policy=policy,
                 benchmark=benchmark,
                 a=names[i],

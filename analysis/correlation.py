@@ -19,11 +19,13 @@ from bon.analysis.results import (
     Correlation,
     Estimate,
     Fit,
+    Given,
     Leaks,
     LeaveOneOut,
     Options,
     PairAgreement,
     Partial,
+    PermutationMethod,
     Point,
     Reliability,
 )
@@ -67,7 +69,10 @@ class Measured:
     def keep(self, rows: Ints) -> "Measured":
         """Some of the rewarders."""
 
-        def cut(values: NDArray[np.floating] | None) -> NDArray[np.floating] | None:
+        def cut(values: Floats | None) -> Floats | None:
+            return None if values is None else values[rows]
+
+        def draws(values: Floats32 | None) -> Floats32 | None:
             return None if values is None else values[rows]
 
         def halves(values: Floats | None) -> Floats | None:
@@ -83,8 +88,8 @@ class Measured:
             y=self.y[rows],
             x_estimates=tuple(self.x_estimates[i] for i in rows),
             y_estimates=tuple(self.y_estimates[i] for i in rows),
-            x_draws=cut(self.x_draws),
-            y_draws=cut(self.y_draws),
+            x_draws=draws(self.x_draws),
+            y_draws=draws(self.y_draws),
             x_halves=halves(self.x_halves),
             y_halves=halves(self.y_halves),
             families=pick(self.families),
@@ -194,7 +199,8 @@ def coefficient(m: Measured, name: str, options: Options, p: bool = True) -> Coe
     both = "rewarders and questions" if m.x_draws is not None else "rewarders"
     bootstrap = estimate(value, low[0], high[0], r, both)
     fisher = _fisher(name, value, r, options.level)
-    p_value, how = None, "none"
+    p_value: float | None = None
+    how: PermutationMethod = "none"
     if p:
         p_value, how = resampling.permutation_p(m.x, m.y, name, count, options.seed)
     chosen, why = _to_read(bootstrap, fisher, r)
@@ -203,7 +209,7 @@ def coefficient(m: Measured, name: str, options: Options, p: bool = True) -> Coe
         bootstrap=bootstrap,
         fisher=fisher,
         p_value=p_value,
-        p_method=how,  # type: ignore[arg-type]
+        p_method=how,
         p_parametric=resampling.t_test_p(value, r) if name == "pearson" else None,
         read=why,
     )
@@ -353,14 +359,14 @@ def fit(x: Floats, y: Floats, level: float, points: int = 25) -> Fit | None:
     dx = x - x.mean() if r else x
     if r < MIN_REWARDERS or dx @ dx < 1e-18:
         return None
-    sxx = dx @ dx
-    slope = float(dx @ y / sxx)
+    sxx = float(dx @ dx)
+    slope = float(dx @ y) / sxx
     intercept = float(y.mean() - slope * x.mean())
     residual = y - intercept - slope * x
     s = float(np.sqrt(residual @ residual / (r - 2)))
     t = float(stats.t.ppf((1 + level) / 2, r - 2))
-    half = t * s / np.sqrt(sxx)
-    at_zero = t * s * np.sqrt(1 / r + x.mean() ** 2 / sxx)
+    half = t * s / float(np.sqrt(sxx))
+    at_zero = t * s * float(np.sqrt(1 / r + x.mean() ** 2 / sxx))
     at = np.linspace(x.min(), x.max(), points)
     mean = intercept + slope * at
     band = t * s * np.sqrt(1 / r + (at - x.mean()) ** 2 / sxx)
@@ -391,7 +397,7 @@ def reliability(m: Measured, options: Options) -> Reliability:
     r = len(m.names)
     if r < MIN_REWARDERS:
         return Reliability(x=nothing(r), y=nothing(r), ceiling=nothing(r), disattenuated=nothing(r))
-    value_x, value_y = _stepped_up(m.x_halves), _stepped_up(m.y_halves)
+    value_x, value_y = float(_stepped_up(m.x_halves)), float(_stepped_up(m.y_halves))
     observed = float(resampling.pearson_rows(m.x, m.y))
     which = rewarder_draws(r, min(options.draws, 1000), options.seed)
     few = slice(0, 10)
@@ -403,31 +409,30 @@ def reliability(m: Measured, options: Options) -> Reliability:
         low, high = resampling.quantiles(draws, options.level)
         return estimate(value, low[0], high[0], r, "rewarders")
 
-    with np.errstate(invalid="ignore"):
-        ceiling = np.sqrt(max(value_x, 0) * max(value_y, 0)) if value_x == value_x else np.nan
-        ceilings = np.sqrt(np.clip(draws_x, 0, 1) * np.clip(draws_y, 0, 1))
-    enough = bool(np.isfinite(ceiling)) and ceiling > 0.1
+    ceiling = float(np.sqrt(np.clip(value_x, 0, 1) * np.clip(value_y, 0, 1)))
+    ceilings = np.sqrt(np.clip(draws_x, 0, 1) * np.clip(draws_y, 0, 1))
+    enough = ceiling > 0.1  # false where it is NaN
     corrected = float(np.clip(observed / ceiling, -1, 1)) if enough else float("nan")
     with np.errstate(invalid="ignore", divide="ignore"):
         correcteds = np.clip(draws_r / np.where(ceilings > 0.1, ceilings, np.nan), -1, 1)
     return Reliability(
-        x=made(float(value_x), draws_x),
-        y=made(float(value_y), draws_y),
-        ceiling=made(float(ceiling), ceilings),
+        x=made(value_x, draws_x),
+        y=made(value_y, draws_y),
+        ceiling=made(ceiling, ceilings),
         disattenuated=made(corrected, correcteds),
     )
 
 
 def _stepped_up(halves: Floats, which: Ints | None = None) -> Floats:
     """Mean over splits of the halves' correlation, stepped up: a number, or one a draw (B)."""
-    a, b = np.swapaxes(halves, 1, 2)  # (S, R) each
+    a, b = (half.T for half in halves)  # (S, R) each
     if which is not None:
         a, b = a[:, which], b[:, which]  # (S, B, R)
     r = resampling.pearson_rows(a, b)
     known = np.isfinite(r)
     mean = np.where(known, r, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     mean = np.where(known.any(axis=0), mean, np.nan)
-    return np.asarray(2 * mean / (1 + np.maximum(mean, -0.5)))
+    return np.asarray(2 * mean / (1 + np.maximum(mean, -0.5)), dtype=float)
 
 
 def agreement(m: Measured, options: Options) -> PairAgreement:
@@ -481,16 +486,23 @@ def agreement(m: Measured, options: Options) -> PairAgreement:
 
 def difference_errors(draws: NDArray[np.floating]) -> Floats:
     """(R, R): standard errors of the paired differences between rows of draws (R, B)."""
-    finite = np.where(np.isfinite(draws), draws, np.nan)
-    covariance = np.atleast_2d(np.ma.cov(np.ma.masked_invalid(finite)).filled(np.nan))
+    usable = np.isfinite(draws).all(axis=0)
+    if usable.sum() < 2:
+        return np.full((len(draws), len(draws)), np.nan)
+    covariance = np.atleast_2d(np.cov(np.asarray(draws[:, usable], dtype=float)))
     own = np.diag(covariance)
-    return np.sqrt(np.maximum(own[:, None] + own[None, :] - 2 * covariance, 0))
+    variance: Floats = own[:, None] + own[None, :] - 2 * covariance
+    return np.sqrt(np.maximum(variance, 0))
 
 
 def partials(m: Measured, options: Options) -> tuple[Partial, ...]:
     """Pearson's r given log size, and given length bias, where known for four or more."""
     result = []
-    for name, given in (("size", m.sizes), ("length_bias", m.length_bias)):
+    known_of: tuple[tuple[Given, Floats | None], ...] = (
+        ("size", m.sizes),
+        ("length_bias", m.length_bias),
+    )
+    for name, given in known_of:
         if given is None:
             continue
         known = np.flatnonzero(np.isfinite(given) & ((given > 0) | (name != "size")))
@@ -509,7 +521,7 @@ def partials(m: Measured, options: Options) -> tuple[Partial, ...]:
         low, high = resampling.fisher_interval(value, len(known) - 1, options.level)
         result.append(
             Partial(
-                given=name,  # type: ignore[arg-type]
+                given=name,
                 estimate=estimate(value, low, high, len(known), "fisher"),
                 p_value=resampling.t_test_p(value, len(known), given=1),
             )

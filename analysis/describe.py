@@ -11,6 +11,7 @@ from bon.analysis.results import (
     Judging,
     LeakReport,
     Options,
+    Orders,
     OutcomeRate,
     Protocol,
     RewarderInfo,
@@ -92,8 +93,8 @@ def protocol(run: Run, studies: dict[str, Study], options: Options) -> Protocol:
                 rewarder=name,
                 votes_pairs=votes[0],
                 votes_candidates=votes[1],
-                orders_pairs=orders[0],  # type: ignore[arg-type]
-                orders_candidates=orders[1],  # type: ignore[arg-type]
+                orders_pairs=orders[0],
+                orders_candidates=orders[1],
                 same=not both or (votes[0] == votes[1] and orders[0] == orders[1]),
             )
         )
@@ -113,7 +114,7 @@ def _votes(judged: Judged) -> int:
     return int(judged.vote.max()) + 1 if len(judged) else 0
 
 
-def _orders(judged: Judged) -> str:
+def _orders(judged: Judged) -> Orders:
     """`both` where any comparison was made in both orders, `none` where nothing is compared."""
     compared = judged.second >= 0
     if not compared.any():
@@ -163,6 +164,7 @@ def rewarders(
     totals = run.tables.judgements.groupby("rewarder", observed=True)[
         ["cost", "seconds", "num_tokens"]
     ].sum(min_count=1)
+    spending: dict[str, dict[str, float]] = totals.to_dict("index")  # type: ignore[assignment]
     number = run.tables.judgements["rewarder"].value_counts()
     handicaps = dict(run.tables.meta.get("handicaps", {}))
     if "handicap" in table:
@@ -171,7 +173,7 @@ def rewarders(
     made = []
     for row in table.to_dict("records"):
         name = str(row["rewarder"])
-        spent = totals.loc[name] if name in totals.index else None
+        spent = spending.get(name, {})
         size = pd.to_numeric(row["size"], errors="coerce")
         made.append(
             RewarderInfo(
@@ -203,10 +205,9 @@ def rewarders(
     return tuple(made)
 
 
-def _total(spent: "pd.Series[float] | None", column: str) -> float | None:
-    if spent is None or pd.isna(spent[column]):
-        return None
-    return float(spent[column])
+def _total(spent: dict[str, float], column: str) -> float | None:
+    value = spent.get(column)
+    return None if value is None or not np.isfinite(value) else float(value)
 
 
 def judging(run: Run, level: float) -> tuple[Judging, ...]:

@@ -15,15 +15,16 @@ from bon.analysis.results import (
     Needed,
     Pooled,
     Protocol,
+    Verdict,
 )
 from bon.analysis.wording import coefficient, interval, names, percent, probability
 
 STRONG = 0.5
 ALPHA = 0.05
 FEW = 5
-ORDER = ("predicts", "weak", "cannot tell", "does not predict")
+ORDER: tuple[Verdict, ...] = ("predicts", "weak", "cannot tell", "does not predict")
 
-LEADS = {
+LEADS: dict[Verdict, str] = {
     "predicts": "Yes: {benchmark} predicts which rewarder picks better answers for {policy}",
     "weak": "Perhaps: {benchmark} goes with better choices for {policy}, but the evidence is weak",
     "does not predict": "No: {benchmark} does not predict which rewarder picks better answers "
@@ -33,7 +34,7 @@ LEADS = {
 }
 
 
-def verdict(c: Correlation) -> str:
+def verdict(c: Correlation) -> Verdict:
     """The verdict about one correlation, by the rules above."""
     r = c.pearson.estimate
     if r.value is None or r.low is None or r.high is None or c.num_rewarders < FEW:
@@ -82,7 +83,7 @@ def find(
         if p is not c
     ]
     return Finding(
-        verdict=worst,  # type: ignore[arg-type]
+        verdict=worst,
         sentence=f"{lead} ({numbers.rstrip('.')}).",
         support=tuple(others + _support(c, pooled)),
         caveats=tuple(_caveats(c, correlations, best, protocol)),
@@ -173,7 +174,7 @@ def _caveats(
     return said
 
 
-def _would_change(c: Correlation, worst: str, needed: list[Needed]) -> list[str]:
+def _would_change(c: Correlation, worst: Verdict, needed: list[Needed]) -> list[str]:
     said = []
     if worst == "predicts":
         said.append(

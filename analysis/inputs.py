@@ -80,13 +80,19 @@ class Judged:
     def of(self, rewarder: str) -> "Judged":
         """The rows of one rewarder (views, not copies)."""
         a, b = self.bounds.get(rewarder, (0, 0))
-        columns = (self.item, self.first, self.second, self.vote, self.outcome, self.score)
-        return Judged(*(c[a:b] for c in columns), {rewarder: (0, b - a)})  # type: ignore[arg-type]
+        return self.take(slice(a, b))
 
-    def take(self, rows: Ints) -> "Judged":
+    def take(self, rows: Ints | slice) -> "Judged":
         """Some of the rows, without bounds."""
-        columns = (self.item, self.first, self.second, self.vote, self.outcome, self.score)
-        return Judged(*(c[rows] for c in columns), {})  # type: ignore[arg-type]
+        return Judged(
+            self.item[rows],
+            self.first[rows],
+            self.second[rows],
+            self.vote[rows],
+            self.outcome[rows],
+            self.score[rows],
+            {},
+        )
 
     def __len__(self) -> int:
         return len(self.item)
@@ -234,12 +240,12 @@ class _Sides:
         return np.where((item >= 0) & (text >= 0), side, -1)
 
 
-def _codes(column: "pd.Series[Any]") -> tuple[Ints, "pd.Index[Any]"]:
+def _codes(column: "pd.Series[Any]") -> tuple[NDArray[Any], "pd.Index[Any]"]:
     """Integer codes of a column (−1 missing) and what they stand for."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column.cat.codes.to_numpy(dtype=np.int64), column.cat.categories
     codes, values = pd.factorize(column)
-    return codes.astype(np.int64), pd.Index(values)
+    return np.asarray(codes, dtype=np.int64), pd.Index(values)
 
 
 def _judged(

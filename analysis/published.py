@@ -9,6 +9,7 @@ import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,7 @@ POLICY = ("policy", "base_model", "generator")
 BEST_OF_N = re.compile(r"best[_-]?of[_-]?(n|\d+)|bon|bon[_-]?\d*|.*bon[_-]acc.*", re.IGNORECASE)
 ABOUT = ("family", "size", "length_bias")
 AXES = ("macro", "overall")
+Axis = Literal["macro", "overall"]
 
 GROUP_SIZES = {
     frozenset(("general", "hallucination", "reasoning")): {
@@ -157,10 +159,11 @@ def flags(
         return found
     parts = values[list(groups)].to_numpy(dtype=float)
     weights = np.array([groups[g] for g in groups], dtype=float)
-    for axis, implied, slack in (
+    follows: list[tuple[Axis, Floats, float]] = [
         ("overall", parts @ weights / weights.sum(), OVERALL_SLACK),
         ("macro", parts.mean(axis=1), MACRO_SLACK),
-    ):
+    ]
+    for axis, implied, slack in follows:
         if axis in values:
             found += _inconsistent(axis, values[axis].to_numpy(dtype=float), implied, who, slack)
     return found
@@ -387,7 +390,7 @@ def _mixed_axes(values: pd.DataFrame, who: NDArray[np.object_]) -> list[Flag]:
 
 
 def _inconsistent(
-    axis: str, given: Floats, implied: Floats, who: NDArray[np.object_], slack: float
+    axis: Axis, given: Floats, implied: Floats, who: NDArray[np.object_], slack: float
 ) -> list[Flag]:
     gap = np.abs(given - implied)
     off = np.flatnonzero(gap > slack)
@@ -396,7 +399,7 @@ def _inconsistent(
     worst = int(off[np.argmax(gap[off])])
     return [
         Flag(
-            kind=axis,  # type: ignore[arg-type]
+            kind=axis,
             rows=tuple(str(w) for w in who[off]),
             sentence=f"{len(off)} of {len(who)} {axis} accuracies do not follow from the groups "
             f"(more than {100 * slack:.1f} points off); {who[worst]}: "

@@ -86,7 +86,8 @@ def opinion(run: Run, pool: Pool, rewarder: str, kind: str) -> Opinion | None:
         return None
     count = int(asked_here.sum())
     undecided = float((asked_here & np.isnan(scores)).sum() / count)
-    return Opinion("pointwise", scores, None, None, asked_here.all(axis=1), undecided, count)
+    complete = np.asarray(np.all(asked_here, axis=1))
+    return Opinion("pointwise", scores, None, None, complete, undecided, count)
 
 
 def _pairwise(run: Run, pool: Pool, judged: Judged) -> Opinion | None:
@@ -96,7 +97,7 @@ def _pairwise(run: Run, pool: Pool, judged: Judged) -> Opinion | None:
     if not asked.any():
         return None
     count = int(asked.sum()) // 2
-    complete = (~np.isnan(found.value)).all(axis=(1, 2))
+    complete = np.asarray(np.all(~np.isnan(found.value), axis=(1, 2)))
     free = np.where((pool.constant & ~complete)[:, None, None], 0.5, found.value)
     undecided = float(found.undecided.sum() / 2 / count)
     return Opinion(
@@ -107,7 +108,8 @@ def _pairwise(run: Run, pool: Pool, judged: Judged) -> Opinion | None:
 def _listwise(run: Run, pool: Pool, judged: Judged) -> Opinion | None:
     chosen = judged.outcome == OUTCOMES.index("chosen")
     times = np.bincount(judged.first[chosen], minlength=run.num_responses)[pool.responses]
-    asked = np.bincount(judged.first, minlength=run.num_responses)[pool.responses].any(axis=1)
+    shown = np.bincount(judged.first, minlength=run.num_responses)[pool.responses]
+    asked = np.asarray(np.any(shown > 0, axis=1))
     if not asked.any():
         return None
     undecided = float((asked & (times.sum(axis=1) == 0)).sum() / asked.sum())
@@ -251,6 +253,7 @@ def _full_replay(said: Opinion, pool: Pool, rule: str, n: int, options: Options)
     if rule == "bradley_terry":
         if n < pool.size:
             return None
+        assert said.games is not None
         games = np.where(said.complete[:, None, None], said.games, 1)
         chosen = np.full(prefer.shape[:2], np.nan)
         for a in range(0, len(prefer), 256):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from bon.analysis.results import Estimate
+from bon.analysis.results import Estimate, PermutationMethod
 
 Floats = NDArray[np.float64]
 Floats32 = NDArray[np.float32]
@@ -230,7 +230,9 @@ def _sampled_orders(r: int, count: int, seed: int) -> NDArray[np.int16]:
     return rng.permuted(np.tile(np.arange(r, dtype=np.int16), (count, 1)), axis=1)
 
 
-def permutation_p(x: Floats, y: Floats, name: str, count: int, seed: int) -> tuple[float, str]:
+def permutation_p(
+    x: Floats, y: Floats, name: str, count: int, seed: int
+) -> tuple[float, PermutationMethod]:
     """Two-sided p of a coefficient if y belonged to other rewarders, and how it was found.
 
     All orders up to nine rewarders; above, `count` random ones with the observed one added

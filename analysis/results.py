@@ -84,6 +84,9 @@ class Source(Record):
     details: dict[str, str] = Field(default_factory=dict)
 
 
+Orders = Literal["both", "one", "none"]
+
+
 class RewarderProtocol(Record):
     """How one rewarder was asked on either axis, as seen in its judgements.
 
@@ -93,8 +96,8 @@ class RewarderProtocol(Record):
     rewarder: str
     votes_pairs: int
     votes_candidates: int
-    orders_pairs: Literal["both", "one", "none"]
-    orders_candidates: Literal["both", "one", "none"]
+    orders_pairs: Orders
+    orders_candidates: Orders
     same: bool
 
 
@@ -148,10 +151,13 @@ class CandidateFile(Record):
     unparsed: Estimate
 
 
+Column = Literal["subject", "difficulty", "num_options"]
+
+
 class PolicySlice(Record):
     """A policy within one subject or difficulty."""
 
-    by: Literal["subject", "difficulty", "num_options"]
+    by: Column
     name: str
     num_questions: int
     pass_at_1: Estimate
@@ -207,6 +213,9 @@ class UnparsedSensitivity(Record):
     chance: Estimate
 
 
+VersusMajority = Literal["above", "below", "unclear", "is"]
+
+
 class BestOfN(Record):
     """What one rewarder chose under one rule from the candidates of one policy.
 
@@ -229,7 +238,7 @@ class BestOfN(Record):
     gain_without_leaks: Estimate | None
     gap_closed: Estimate
     versus_majority: Estimate
-    verdict_versus_majority: Literal["above", "below", "unclear", "is"]
+    verdict_versus_majority: VersusMajority
     by_subject: tuple[Slice, ...] = ()
     by_difficulty: tuple[Slice, ...] = ()
     peak_n: int
@@ -302,10 +311,13 @@ class BenchmarkResult(Record):
 # ------------------------------------------------------------------ comparisons
 
 
+Compared = Literal["best_of_n", "benchmark"]
+
+
 class Comparison(Record):
     """Paired difference a − b, with p corrected over all pairs of its table (Holm)."""
 
-    table: Literal["best_of_n", "benchmark"]
+    table: Compared
     policy: str | None
     benchmark: str | None
     a: str
@@ -329,6 +341,9 @@ class Point(Record):
     rule: str = ""
 
 
+PermutationMethod = Literal["exact permutation", "sampled permutation", "none"]
+
+
 class Coefficient(Record):
     """A correlation coefficient. `estimate` carries the interval to read.
 
@@ -341,7 +356,7 @@ class Coefficient(Record):
     bootstrap: Estimate | None
     fisher: Estimate | None
     p_value: float | None
-    p_method: Literal["exact permutation", "sampled permutation", "none"]
+    p_method: PermutationMethod
     p_parametric: float | None = None
     p_adjusted: float | None = None
     read: str = ""
@@ -409,10 +424,13 @@ class PairAgreement(Record):
     separability_y: Estimate
 
 
+Given = Literal["size", "length_bias"]
+
+
 class Partial(Record):
     """Pearson correlation given a third quantity of the rewarders."""
 
-    given: Literal["size", "length_bias"]
+    given: Given
     estimate: Estimate
     p_value: float | None
 
@@ -576,10 +594,13 @@ class RuleSupport(Record):
     reason: str = ""
 
 
+Verdict = Literal["predicts", "weak", "does not predict", "cannot tell"]
+
+
 class Finding(Record):
     """The answer, in words."""
 
-    verdict: Literal["predicts", "weak", "does not predict", "cannot tell"]
+    verdict: Verdict
     sentence: str
     support: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()

@@ -8,6 +8,8 @@ def coefficient(r: float | None) -> str:
     if r is None:
         return "unknown"
     text = f"{abs(r):.2f}"
+    if text == "1.00" and abs(r) < 1:
+        text = f"{min(abs(r), 0.999):.3f}"
     text = text if text.startswith("1") else text[1:]
     return f"−{text}" if r < 0 and float(f"{r:.2f}") != 0 else text
 

@@ -139,6 +139,8 @@ def sample_values(card: RewarderCard) -> Row:
     """What the template of a rewarder is filled with, for the sample question."""
     first, second = _ANSWERS
     steps = first.split(card.step_separator)
+    if card.options.get("turns"):  # further steps are turns of their own, without the template
+        steps = steps[:1]
     return {
         "prompt": question_block(SAMPLE),
         "first": first,
@@ -174,7 +176,6 @@ def _common(card: Card) -> Row:
         "size": _size(card.size),
         "licence": card.licence,
         "model": card.model or "-",
-        "tested": card.tested,
     }
 
 

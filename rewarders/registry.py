@@ -12,8 +12,15 @@ KINDS = {
     "scalar": "bon.rewarders.scalar:ScalarHead",
     "likelihood": "bon.rewarders.scalar:Likelihood",
     "listwise": "bon.rewarders.listwise:ListwiseJudge",
+    "stepwise": "bon.rewarders.stepwise:StepwiseCritic",
 }
-_NEEDS = {"pairwise": "verdict", "pointwise": "score", "listwise": "score", "python": "python"}
+_NEEDS = {
+    "pairwise": "verdict",
+    "pointwise": "score",
+    "listwise": "score",
+    "stepwise": "score",
+    "python": "python",
+}
 
 
 def rewarder_class(card: RewarderCard) -> type[Rewarder]:

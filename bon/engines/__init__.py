@@ -14,6 +14,7 @@ ENGINES: dict[str, str] = {
     "transformers": "bon.engines.transformers:TransformersEngine",
     "vllm": "bon.engines.vllm:VllmEngine",
     "openai": "bon.engines.openai:OpenAIEngine",
+    "none": "bon.engines.none:NoEngine",
 }
 
 

@@ -37,6 +37,7 @@ def test_a_card_says_what_it_must(name: str) -> None:
         assert card.revision is not None
         assert len(card.revision) == 40
         assert card.size is not None
-        assert card.placement.gpus == card.engine_args.get("tensor_parallel_size", 1)
+        flags = card.engine_args.get("engine_args", {})
+        assert card.placement.gpus == flags.get("tensor_parallel_size", 1)
     asked = Question(key="k", id="q", dataset="d", text="Why?", options=("x", "y"), answer="A")
     assert "Why?\nA. x\nB. y" in render_prompt(asked, loaded.prompt)

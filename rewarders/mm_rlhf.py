@@ -1,0 +1,134 @@
+"""MM-RLHF-Reward: a critique in words, then a score that reads it; in its own environment.
+
+It runs on a fork of LLaVA with old packages, which its card gives to its workers
+(`placement.runtime_env`). Written from the published evaluation script; see `tested:` of the card.
+"""
+
+import asyncio
+import io
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from bon.engines.base import ImagePart
+from bon.errors import BonError
+from bon.rewarders.base import Item, Rewarder, Verdict
+
+CONVERSATION = "qwen_1_5"
+_ONE_AT_A_TIME = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Critic:
+    """The loaded model: `critique` writes one, `score` gives the number after it."""
+
+    tokenizer: Any
+    model: Any
+    image_processor: Any
+
+    def critique(self, text: str, images: Any, sizes: Any, sampling: Any, seed: int) -> str:
+        """What the model says about a response."""
+        import torch
+
+        torch.manual_seed(seed)
+        ids = self.model.generate(
+            self._ids(text, None),
+            images=images,
+            image_sizes=sizes,
+            modalities=["image"],
+            do_sample=sampling.temperature > 0,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            num_beams=1,
+            max_new_tokens=sampling.max_tokens,
+            use_cache=True,
+        )
+        return str(self.tokenizer.batch_decode(ids, skip_special_tokens=True)[0]).strip()
+
+    def score(self, text: str, critique: str, images: Any, sizes: Any) -> float:
+        """The reward head's number once the critique has been read."""
+        ids = self._ids(text, critique)
+        reward, _ = self.model(ids, images=images, image_sizes=sizes, rm_forward=True)
+        return float(reward[0].item())
+
+    def images(self, parts: Sequence[ImagePart]) -> tuple[Any, Any]:
+        """Images as the model takes them, and their sizes."""
+        import torch
+        from llava.mm_utils import process_images
+        from PIL import Image
+
+        opened = [Image.open(io.BytesIO(part.data)).convert("RGB") for part in parts]
+        tensors = process_images(opened, self.image_processor, self.model.config)
+        ready = [tensor.to(dtype=torch.float16, device="cuda") for tensor in tensors]
+        return ready, [image.size for image in opened]
+
+    def _ids(self, text: str, answer: str | None) -> Any:
+        from llava.constants import IMAGE_TOKEN_INDEX
+        from llava.conversation import conv_templates
+        from llava.mm_utils import tokenizer_image_token
+
+        conversation = conv_templates[CONVERSATION].copy()
+        conversation.append_message(conversation.roles[0], text)
+        conversation.append_message(conversation.roles[1], answer)
+        ids = tokenizer_image_token(
+            conversation.get_prompt(), self.tokenizer, IMAGE_TOKEN_INDEX, return_tensors="pt"
+        )
+        return ids.unsqueeze(0).to("cuda")
+
+
+class MmRlhfReward(Rewarder):
+    """Template names: `prompt`, `response`. One critique and one unbounded score a seed."""
+
+    arity = "one"
+
+    async def judge(
+        self, item: Item, shown: tuple[str, ...], seeds: tuple[int, ...]
+    ) -> list[Verdict]:
+        """With temperature 0 every seed gives the same critique: it is asked once."""
+        (response,) = shown
+        text = self.prompt.render(prompt=item.prompt, response=item.responses[response])
+        asked = seeds if self.card.sampling.temperature > 0 else seeds[:1]
+        found = [await asyncio.to_thread(self._one, text, item.images, seed) for seed in asked]
+        return found if len(found) == len(seeds) else found * len(seeds)
+
+    def _one(self, text: str, images: Sequence[ImagePart], seed: int) -> Verdict:
+        settings = self.engine.info()
+        with _ONE_AT_A_TIME:
+            critic = load(settings["model"], settings["revision"])
+            tensors, sizes = critic.images(images) if images else (None, None)
+            marked = "\n".join(["<image>"] * len(images) + [text])
+            with _no_grad():
+                critique = critic.critique(marked, tensors, sizes, self.card.sampling, seed)
+                score = critic.score(marked, critique, tensors, sizes)
+        if not math.isfinite(score):
+            raise ValueError(f"the model gave the score {score}")
+        return Verdict("scored", score=score, text=critique)
+
+
+@lru_cache(maxsize=1)
+def load(model: str, revision: str | None) -> Critic:
+    """The model, once for the worker's life."""
+    try:
+        import torch
+        from huggingface_hub import snapshot_download
+        from llava.model.builder import load_pretrained_model
+    except ImportError as error:
+        raise BonError(
+            f"MM-RLHF-Reward needs {error.name}", "keep placement.runtime_env of its card"
+        ) from None
+    if not torch.cuda.is_available():
+        raise BonError("MM-RLHF-Reward needs a GPU", "set placement.gpus: 1")
+    folder = snapshot_download(model, revision=revision)
+    tokenizer, found, image_processor, _ = load_pretrained_model(
+        folder, None, "llava_qwen", device_map="auto", attn_implementation=None
+    )
+    return Critic(tokenizer, found.eval(), image_processor)
+
+
+def _no_grad() -> Any:
+    import torch
+
+    return torch.inference_mode()

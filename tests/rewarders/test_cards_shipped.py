@@ -1,0 +1,138 @@
+"""The shipped rewarder cards: valid, honest, readable replies, prompts that render. No model."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from bon.cards import ROOT, load_rewarder, shipped
+from bon.catalogue import sample_values
+from bon.engines.base import Sample, TokenLogprob
+from bon.rewarders.registry import rewarder_class
+from bon.rewarders.replies import read_score, read_verdict
+
+FOLDER = ROOT / "rewarders" / "cards"
+CARDS = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+# Reply in the documented format of a prompt -> what it says.
+VERDICTS = {
+    "pairwise": {
+        "Both are clear.\n**Overall Judgment: Answer 2 is better.**": "second",
+        "Therefore, Answer 1 is slightly better.\nOverall Judgment: Answer 1 is better.": "first",
+        "Overall Judgment: Answer 3 is better.": "unparsed",
+        "I cannot tell.": "unparsed",
+    },
+    "pairwise-think": {
+        "<think>Response 1 errs.</think><answer>2</answer>": "second",
+        "<think>2 or 1?</think>\n<answer> 1 </answer>": "first",
+        "<think>Response 1</think>": "unparsed",
+    },
+    "pairwise-scored": {
+        "<think>Answer 1: 9+8=17</think>\n<answer>Answer 2 is better</answer>": "second",
+        "<think>x</think><answer>\nAnswer 1 is better.\n</answer>": "first",
+        "Answer 1 is better": "unparsed",
+    },
+    "pairwise-critic": {
+        "Both fail.\nVerdict: tie": "tie",
+        "**Verdict: First**": "first",
+        "Verdict: second": "second",
+        "The first response is better.": "unparsed",
+    },
+}
+SCORES = {
+    "pointwise": {"Fine.\nFinal Score: 85": 85.0, "**Final Score:** 7": 7.0, "None.": None},
+    "pointwise-critic": {"Fine.\nScore: 40": 40.0, "Score: 140": None},
+    "listwise": {"1 and 3 agree.\nJudgement: 3": 3.0, "Judgment: 2": 2.0, "No idea": None},
+}
+TABLE_2 = [
+    "llava-onevision-7b", "internvl2-8b", "phi-3.5-vision", "qwen2-vl-7b", "qwen2-vl-72b",
+    "llama-3.2-11b", "llama-3.2-90b", "molmo-7b", "molmo-72b", "pixtral-12b", "nvlm-d-72b",
+    "gpt-4o-mini", "gpt-4o",
+]  # fmt: skip
+
+
+@pytest.fixture(params=CARDS)
+def loaded(request):
+    return load_rewarder(request.param, Path())
+
+
+def test_the_promised_rewarders_are_there():
+    assert {f"{name}-judge" for name in TABLE_2} <= set(CARDS)
+    cards = [load_rewarder(name, Path()).card for name in CARDS]
+    kinds = {card.kind for card in cards}
+    assert kinds == {
+        "pairwise", "pointwise", "scalar", "likelihood", "listwise", "stepwise", "ensemble",
+        "python",
+    }  # fmt: skip
+    assert {card.family for card in cards} >= {
+        "llava-critic", "r1-reward", "unified-reward", "skywork-vl-reward", "scalar-head",
+        "ixc-2.5-reward", "mm-rlhf-reward", "visualprm", "qwen2.5-vl", "gpt-4o", "gemini",
+        "claude",
+    }  # fmt: skip
+
+
+def test_a_card_says_what_it_must(loaded):
+    card = loaded.card
+    assert card.title
+    assert card.licence != "not stated"
+    assert card.tested
+    assert card.cost
+    if card.kind == "ensemble":
+        assert set(card.members) <= set(CARDS)
+        return
+    assert rewarder_class(card).arity in ("one", "two", "many")
+    assert card.model or card.name == "scalar-head"
+    if card.engine == "openai":
+        assert isinstance(card.engine_args["api_key_env"], str | None)
+    else:
+        parallel = card.engine_args.get("engine_args", {}).get("tensor_parallel_size", 1)
+        assert card.placement.gpus % parallel == 0
+    if rewarder_class(card).arity == "one":
+        assert card.score_range is not None
+    assert card.sampling.temperature == 0 or card.votes > 1 or card.kind != "scalar"
+
+
+def test_its_prompt_renders_with_what_it_judges(loaded):
+    if not loaded.prompt.text:
+        assert loaded.card.kind in ("scalar", "likelihood", "ensemble", "python")
+        return
+    values = sample_values(loaded.card)
+    text = loaded.prompt.render(**values)
+    assert values["prompt"] in text
+    shown = {"pairwise": ["first", "second"], "stepwise": ["step"]}
+    if loaded.card.kind == "listwise":
+        assert all(response in text for response in values["responses"])
+    else:
+        assert all(values[name] in text for name in shown.get(loaded.card.kind, ["response"]))
+
+
+def test_its_rule_reads_a_reply_in_the_documented_format(loaded):
+    card, prompt = loaded.card, loaded.prompt.id
+    if card.verdict:
+        for text, outcome in VERDICTS[prompt].items():
+            if card.family == "unified-reward" and text == "Answer 1 is better":
+                continue
+            assert read_verdict(text, card.verdict) == outcome, text
+    elif card.score and card.score.yes:
+        yes, no = card.score.yes[0], card.score.no[0]
+        top = {yes: math.log(0.6), f" {no}": math.log(0.2)}
+        verdict = TokenLogprob(yes, math.log(0.6), top)
+        tokens = (TokenLogprob("Verdict", -0.1), TokenLogprob(":", -0.1), verdict)
+        assert read_score(Sample("", 3, tokens=tokens), card.score) == pytest.approx(0.75)
+    elif card.score:
+        for text, score in SCORES[prompt].items():
+            assert read_score(Sample(text, 1), card.score) == score, text
+
+
+def test_every_shipped_prompt_is_used_or_offered():
+    used = {load_rewarder(name, Path()).prompt.id for name in shipped("rewarders")}
+    ours = {path.stem for path in (ROOT / "rewarders" / "prompts").glob("*.jinja")}
+    assert ours - used <= {"pairwise-brief"}
+
+
+def test_prompts_show_the_question_before_the_responses():
+    """Judgements of one question share their beginning, which engines keep."""
+    for path in (ROOT / "rewarders" / "prompts").glob("*.jinja"):
+        text = path.read_text()
+        places = [text.find(f"{{{{ {name} }}}}") for name in ("first", "response", "step")]
+        assert text.index("{{ prompt }}") < min(place for place in places if place >= 0), path.stem

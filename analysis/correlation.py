@@ -41,6 +41,7 @@ SMALL = 20
 """Below this many rewarders the bootstrap over rewarders is too narrow; see docs/validity.md."""
 
 KENDALL_WORK = 20_000_000  # pairs of rewarders times draws, at most
+LOW_CEILING = 0.2  # below this there is too little signal to correct for
 CARRIES = 0.15  # a fall of r by this much without one rewarder is worth a sentence
 
 
@@ -390,7 +391,7 @@ def reliability(m: Measured, options: Options) -> Reliability:
     """Reliability of both axes by split halves, and what it does to r.
 
     The halves' correlation is stepped up (Spearman and Brown) to the full length; intervals
-    resample rewarders. A corrected r above 1 is cut to 1.
+    resample rewarders, but for the corrected r, whose interval takes the ceiling as known.
     """
     assert m.x_halves is not None
     assert m.y_halves is not None
@@ -398,12 +399,10 @@ def reliability(m: Measured, options: Options) -> Reliability:
     if r < MIN_REWARDERS:
         return Reliability(x=nothing(r), y=nothing(r), ceiling=nothing(r), disattenuated=nothing(r))
     value_x, value_y = float(_stepped_up(m.x_halves)), float(_stepped_up(m.y_halves))
-    observed = float(resampling.pearson_rows(m.x, m.y))
     which = rewarder_draws(r, min(options.draws, 1000), options.seed)
     few = slice(0, 10)
     draws_x = _stepped_up(m.x_halves[:, :, few], which)
     draws_y = _stepped_up(m.y_halves[:, :, few], which)
-    draws_r = resampling.pearson_rows(m.x[which], m.y[which])
 
     def made(value: float, draws: Floats) -> Estimate:
         low, high = resampling.quantiles(draws, options.level)
@@ -411,16 +410,23 @@ def reliability(m: Measured, options: Options) -> Reliability:
 
     ceiling = float(np.sqrt(np.clip(value_x, 0, 1) * np.clip(value_y, 0, 1)))
     ceilings = np.sqrt(np.clip(draws_x, 0, 1) * np.clip(draws_y, 0, 1))
-    enough = ceiling > 0.1  # false where it is NaN
-    corrected = float(np.clip(observed / ceiling, -1, 1)) if enough else float("nan")
-    with np.errstate(invalid="ignore", divide="ignore"):
-        correcteds = np.clip(draws_r / np.where(ceilings > 0.1, ceilings, np.nan), -1, 1)
     return Reliability(
         x=made(value_x, draws_x),
         y=made(value_y, draws_y),
         ceiling=made(ceiling, ceilings),
-        disattenuated=made(corrected, correcteds),
+        disattenuated=_corrected(m, ceiling, options.level),
     )
+
+
+def _corrected(m: Measured, ceiling: float, level: float) -> Estimate:
+    """r over its ceiling, with Fisher's interval over the ceiling; cut at ±1."""
+    r = len(m.names)
+    observed = float(resampling.pearson_rows(m.x, m.y))
+    if not ceiling > LOW_CEILING:  # also where it is NaN
+        return nothing(r)
+    low, high = resampling.fisher_interval(observed, r, level)
+    value, low, high = np.clip(np.array([observed, low, high]) / ceiling, -1, 1)
+    return estimate(value, low, high, r, "fisher")
 
 
 def _stepped_up(halves: Floats, which: Ints | None = None) -> Floats:

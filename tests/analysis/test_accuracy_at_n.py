@@ -1,0 +1,130 @@
+"""Accuracy at n against enumeration of every subset."""
+
+from itertools import combinations
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from bon import selection
+from bon.analysis import accuracy
+
+M = 6
+NS = tuple(range(1, M + 1))
+SCORES = arrays(float, (2, M), elements=st.sampled_from([0.0, 1.0, 2.0, np.nan]))
+GOLD = arrays(float, (2, M), elements=st.sampled_from([0.0, 1.0]))
+ANSWERS = arrays(np.int64, (2, M), elements=st.integers(-1, 2))
+
+
+def over_subsets(rule, gold: np.ndarray) -> np.ndarray:
+    """(Q, N): the mean over subsets of gold under choice probabilities rule(mask) (Q, M)."""
+    columns = []
+    for n in range(1, gold.shape[1] + 1):
+        masks = selection.subset_masks(gold.shape[1], n)
+        columns.append(np.mean([(rule(m) * gold).sum(axis=1) for m in masks], axis=0))
+    return np.stack(columns, axis=1)
+
+
+@given(SCORES, GOLD)
+def test_best_of_n(scores, gold):
+    expected = over_subsets(lambda mask: selection.best_score(scores, mask), gold)
+    assert accuracy.best_of_n(scores, gold) == pytest.approx(expected, abs=1e-12)
+
+
+def test_best_of_n_by_the_plainest_loop():
+    rng = np.random.default_rng(3)
+    scores, gold = rng.integers(0, 4, 7).astype(float), rng.integers(0, 2, 7)
+    for n in range(1, 8):
+        total = 0.0
+        for subset in combinations(range(7), n):
+            top = max(scores[i] for i in subset)
+            best = [i for i in subset if scores[i] == top]
+            total += sum(gold[i] for i in best) / len(best)
+        found = accuracy.best_of_n(scores[None], gold[None].astype(float))[0, n - 1]
+        assert found == pytest.approx(total / comb(7, n), abs=1e-12)
+
+
+@given(GOLD)
+def test_pass_at_n(gold):
+    expected = np.array(
+        [[1 - comb(M - int(c), n) / comb(M, n) for n in NS] for c in gold.sum(axis=1)]
+    )
+    assert accuracy.pass_at_n(gold) == pytest.approx(expected, abs=1e-12)
+
+
+@settings(max_examples=50)
+@given(ANSWERS, arrays(float, (2, M), elements=st.sampled_from([0.0, 0.5, 1 / 3, 2.0])), GOLD)
+def test_votes(answers, weights, worth):
+    gold = np.where(answers >= 0, np.take_along_axis(worth, answers % M, 1), 0.0)
+    masks, average = accuracy.masks_for(M, NS, 9, 0)
+    found = accuracy.vote_values(answers, weights, [gold], masks, average)[0]
+    expected = over_subsets(lambda m: selection.weighted_vote(answers, weights, m), gold)
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def random_preferences(rng: np.random.Generator, q: int, m: int) -> np.ndarray:
+    prefer = np.triu(rng.choice([0, 0.25, 0.5, 1.0], (q, m, m)), 1)
+    prefer = prefer + np.tril(1 - prefer.transpose(0, 2, 1), -1)
+    prefer[:, np.arange(m), np.arange(m)] = 0.5
+    return prefer
+
+
+def test_round_robin_and_votes_by_win_rate():
+    rng = np.random.default_rng(0)
+    prefer = random_preferences(rng, 8, M)
+    answers = rng.integers(-1, 3, (8, M))
+    gold = (answers == 0).astype(float)
+    masks, average = accuracy.masks_for(M, NS, 9, 0)
+    found = accuracy.round_robin_values(prefer, [gold], masks, average)[0]
+    expected = over_subsets(lambda m: selection.round_robin(prefer, np.tile(m, (8, 1))), gold)
+    assert found == pytest.approx(expected, abs=1e-12)
+    found = accuracy.rate_vote_values(answers, prefer, [gold], masks, average)[0]
+
+    def vote(mask: np.ndarray) -> np.ndarray:
+        allowed = np.tile(mask, (8, 1))
+        rate = np.nan_to_num(selection.win_rate(prefer, allowed))
+        return selection.weighted_vote(answers, rate, allowed)
+
+    assert found == pytest.approx(over_subsets(vote, gold), abs=1e-12)
+
+
+def test_weights_are_stable_for_large_pools():
+    for size in (64, 512):
+        weights = accuracy.position_weights(size)
+        assert weights.sum(axis=1) == pytest.approx(np.ones(size), abs=1e-10)
+        n = size // 3
+        exact = [comb(i, n - 1) / comb(size, n) for i in range(size)]
+        assert weights[n - 1] == pytest.approx(exact, rel=1e-10)
+
+
+def test_votes_over_random_orders_come_close_to_enumeration():
+    rng = np.random.default_rng(1)
+    answers = rng.integers(-1, 3, (30, M))
+    weights = rng.choice([0.5, 1.0], (30, M))
+    gold = (answers == 1).astype(float)
+    masks, average = accuracy.masks_for(M, NS, 9, 0)
+    exact = accuracy.vote_values(answers, weights, [gold], masks, average)[0]
+    orders = accuracy.random_orders(M, 30, 400, 0)
+    found, spread = accuracy.vote_by_orders(answers, weights, [gold], orders, 0)
+    error = accuracy.resampling_error(spread)
+    assert 0 < error < 0.01
+    assert abs(found[0].mean(axis=0) - exact.mean(axis=0)).max() < 4 * error
+
+
+def test_sampled_subsets_come_close_to_enumeration():
+    rng = np.random.default_rng(2)
+    q, m = 200, 12
+    prefer = random_preferences(rng, q, m)
+    gold = rng.integers(0, 2, (q, m)).astype(float)
+    masks, average = accuracy.masks_for(m, (2, 12), 40, 0)
+    found = accuracy.round_robin_values(prefer, [gold], masks, average)[0].mean(axis=0)
+    pairs = [
+        (selection.round_robin(prefer, np.tile(mask, (q, 1))) * gold).sum(axis=1).mean()
+        for mask in selection.subset_masks(m, 2)
+    ]
+    whole = (selection.round_robin(prefer) * gold).sum(axis=1).mean()
+    assert found[0] == pytest.approx(np.mean(pairs), abs=0.02)
+    assert found[1] == pytest.approx(whole, abs=1e-12)

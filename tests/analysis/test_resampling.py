@@ -1,0 +1,104 @@
+"""Coefficients against scipy, permutations against enumeration, intervals against formulas."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from bon.analysis import resampling
+
+VALUES = arrays(float, 7, elements=st.sampled_from([0.0, 0.1, 0.3, 0.35, 0.8]))
+
+
+@settings(max_examples=80)
+@given(VALUES, VALUES)
+def test_coefficients_are_scipys(x, y):
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        assert np.isnan(resampling.pearson_rows(x, y))
+        return
+    assert resampling.pearson_rows(x, y) == pytest.approx(stats.pearsonr(x, y)[0], abs=1e-12)
+    assert resampling.spearman_rows(x, y) == pytest.approx(stats.spearmanr(x, y)[0], abs=1e-12)
+    assert resampling.kendall_rows(x, y) == pytest.approx(stats.kendalltau(x, y)[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["pearson", "spearman", "kendall"])
+@pytest.mark.parametrize("r", [4, 6])
+def test_exact_permutation_p_is_enumeration(name, r):
+    rng = np.random.default_rng(r)
+    x, y = rng.integers(0, 5, r).astype(float), rng.random(r)
+    rule = resampling.COEFFICIENTS[name]
+    observed = abs(rule(x, y))
+    reached = [abs(rule(x, y[list(p)])) >= observed - 1e-12 for p in permutations(range(r))]
+    p, how = resampling.permutation_p(x, y, name, 10, 0)
+    assert how == "exact permutation"
+    assert p == pytest.approx(np.mean(reached), abs=1e-12)
+
+
+def test_sampled_permutation_p_agrees_with_scipy_and_is_never_zero():
+    rng = np.random.default_rng(0)
+    x = rng.random(12)
+    y = x + rng.normal(0, 0.5, 12)
+    for name, exact in (
+        ("pearson", stats.pearsonr(x, y)[1]),
+        ("kendall", stats.kendalltau(x, y)[1]),
+    ):
+        p, how = resampling.permutation_p(x, y, name, 20_000, 0)
+        assert how == "sampled permutation"
+        assert p == pytest.approx(exact, abs=0.03)
+    assert resampling.permutation_p(x, x, "pearson", 1000, 0)[0] == pytest.approx(1 / 1001)
+
+
+def test_wilson_and_fisher_and_t():
+    found = resampling.wilson(8, 10, 0.95)
+    scipys = stats.binomtest(8, 10).proportion_ci(method="wilson")
+    assert (found.low, found.high) == pytest.approx((scipys.low, scipys.high))
+    x, y = np.arange(8.0), np.array([1, 0, 3, 2, 5, 4, 7, 9.0])
+    scipys = stats.pearsonr(x, y).confidence_interval()
+    r = float(resampling.pearson_rows(x, y))
+    assert resampling.fisher_interval(r, 8, 0.95) == pytest.approx((scipys.low, scipys.high))
+    assert resampling.t_test_p(r, 8) == pytest.approx(stats.pearsonr(x, y)[1])
+    assert np.isnan(resampling.fisher_interval(0.5, 3, 0.95)).all()
+
+
+def test_holm_by_hand():
+    assert resampling.holm([0.01, None, 0.04, 0.03]) == pytest.approx([0.03, None, 0.06, 0.06])
+
+
+def test_draws_are_bootstrap_means_and_the_same_for_every_column():
+    draws = resampling.draw(500, 2000, 0, "questions")
+    assert (draws.counts.sum(axis=1) == 500).all()
+    values = np.random.default_rng(0).random((500, 2))
+    means = draws.means(values)
+    assert means.std(axis=1) == pytest.approx(values.std(axis=0) / np.sqrt(500), rel=0.06)
+    b = 7
+    by_hand = np.repeat(values[:, 1], draws.counts[b].astype(int)).mean()
+    assert means[1, b] == pytest.approx(by_hand, abs=1e-5)
+    again = resampling.draw(500, 2000, 0, "questions")
+    assert (again.counts == draws.counts).all()
+    assert (resampling.draw(500, 2000, 0, "pairs").counts != draws.counts).any()
+
+
+def test_clusters_are_drawn_whole_and_within_strata():
+    clusters = np.array([0, 0, 1, 2, 3, 4])
+    strata = np.array([0, 0, 0, 1, 1, 1])
+    draws = resampling.draw_clusters(clusters, strata, 500, 0, "x")
+    assert (draws.counts[:, 0] == draws.counts[:, 1]).all()
+    assert (draws.counts[:, 3:].sum(axis=1) == 3).all()
+
+
+def test_a_proportion_that_never_moves_still_has_an_interval():
+    found = resampling.from_draws(np.array([1.0]), np.ones((1, 50)), 20, "questions", 0.95)[0]
+    assert found.method == "wilson"
+    assert found.low is not None
+    assert found.low < 0.9
+
+
+def test_no_interval_where_half_of_the_draws_are_nothing():
+    draws = np.array([[np.nan] * 6 + [0.1] * 4, [np.nan] * 4 + [0.1] * 6])
+    low, _ = resampling.quantiles(draws, 0.95)
+    assert np.isnan(low[0])
+    assert low[1] == pytest.approx(0.1)

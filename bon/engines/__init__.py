@@ -32,13 +32,16 @@ def engine_class(name: str) -> type[Engine]:
     module, _, attribute = ENGINES[name].partition(":")
     try:
         cls: type[Engine] = getattr(importlib.import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        missing = error.name or ""
-        if missing.partition(".")[0] == "bon":
+    except ImportError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing == "bon":
             raise
-        raise BonError(
-            f"engine {name!r} needs the package {missing!r}", f"pip install 'bon[{name}]'"
-        ) from error
+        what = (
+            f"needs the package {missing!r}"
+            if isinstance(error, ModuleNotFoundError)
+            else f"cannot use the installed {missing or 'packages'} ({error})"
+        )
+        raise BonError(f"engine {name!r} {what}", f"pip install -U 'bon[{name}]'") from error
     return cls
 
 

@@ -8,8 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-LINGER = 0.002
-"""How long the queue must stay quiet before a batch starts: requests come in bursts."""
+LINGER = (0.002, 0.05)
+"""Least and most seconds that the queue must stay quiet before an idle engine starts a batch.
+
+Requests come in bursts, and a batch of the burst's first few costs nearly as much as one of all.
+In between, the wait is a thirtieth of what the last batch took.
+"""
 
 
 @dataclass(slots=True)
@@ -47,6 +51,7 @@ class Batcher:
     _queue: "queue.SimpleQueue[Job | None]" = field(default_factory=queue.SimpleQueue)
     _thread: threading.Thread | None = None
     _closed: bool = False
+    _linger: float = LINGER[0]
 
     async def submit(self, kind: str, request: Any) -> Any:
         """The result of one request, once its batch is done."""
@@ -75,7 +80,9 @@ class Batcher:
             batch = self._choose(waiting)
             for job in batch:
                 waiting.remove(job)
+            start = time.monotonic()
             self._run(batch)
+            self._linger = min(max(LINGER[0], (time.monotonic() - start) / 30), LINGER[1])
         for job in waiting:
             job.finish(RuntimeError("the engine was closed"))
 
@@ -84,18 +91,14 @@ class Batcher:
         arrived: list[Job | None] = []
         if not waiting:
             arrived.append(self._queue.get())
-        while True:
-            size = len(arrived)
-            while not self._queue.empty():
-                arrived.append(self._queue.get())
-            if len(arrived) == size or waiting:
-                break
-            time.sleep(LINGER)
+            size = 0
+            while len(arrived) > size:  # until the burst that has begun is over
+                size = len(arrived)
+                time.sleep(self._linger)
+                self._drain(arrived)
+        self._drain(arrived)
         for job in arrived:
-            if job is None:
-                waiting.extend(late for late in arrived if late is not None and late.prepared)
-                return False
-            if job.future.cancelled():
+            if job is None or job.future.cancelled():
                 continue
             try:
                 self.work.prepare(job)
@@ -103,7 +106,11 @@ class Batcher:
                 job.finish(error)
             else:
                 waiting.append(job)
-        return True
+        return None not in arrived
+
+    def _drain(self, arrived: list[Job | None]) -> None:
+        while not self._queue.empty():
+            arrived.append(self._queue.get())
 
     def _choose(self, waiting: list[Job]) -> list[Job]:
         """The batch that holds the oldest job, of jobs close to it in length."""

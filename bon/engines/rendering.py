@@ -1,7 +1,9 @@
 """A conversation as the text and images a model reads, by the model's own chat template."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import Any, Literal
 
 from bon.engines.base import ImagePart, Message
@@ -20,10 +22,17 @@ class Rendered:
 
 
 class Renderer:
-    """Applies a processor's (or tokenizer's) chat template."""
+    """Applies a processor's (or tokenizer's) chat template.
 
-    def __init__(self, processor: Any, model: str) -> None:
-        self._processor = processor
+    Older templates take a message as one string and know nothing of images; `placeholder` then
+    gives the text that stands for the i-th image (from 1).
+    """
+
+    def __init__(
+        self, processor: Any, model: str, placeholder: Callable[[int], str | None] | None = None
+    ) -> None:
+        self._processor, self._model = processor, model
+        self._placeholder = placeholder
         self._tokenizer = getattr(processor, "tokenizer", processor)
         if not getattr(processor, "chat_template", None) and not self._tokenizer.chat_template:
             raise BonError(
@@ -59,24 +68,54 @@ class Renderer:
         ends = [token for token in ids if token in special]
         return str(self._tokenizer.decode(ends[:1])) if ends else str(self._tokenizer.eos_token)
 
+    @cached_property
+    def _takes_parts(self) -> bool:
+        """Whether the template reads a list of parts, as opposed to printing or refusing it."""
+        parts = [{"type": "text", "text": "Probe"}]
+        try:
+            text = self._processor.apply_chat_template(
+                [{"role": "user", "content": parts}], tokenize=False
+            )
+        except Exception:  # a template raises whatever it likes
+            return False
+        return "Probe" in text and "'text'" not in text and '"text"' not in text
+
     def _apply(self, messages: tuple[Message, ...], add_generation_prompt: bool) -> str:
-        conversation = [
-            {
-                "role": message.role,
-                "content": [
-                    {"type": "image"}
-                    if isinstance(part, ImagePart)
-                    else {"type": "text", "text": part}
-                    for part in message.parts
-                ],
-            }
-            for message in messages
-        ]
+        content = self._parts if self._takes_parts else self._string()
+        conversation = [{"role": m.role, "content": content(m)} for m in messages]
         return str(
             self._processor.apply_chat_template(
                 conversation, tokenize=False, add_generation_prompt=add_generation_prompt
             )
         )
+
+    @staticmethod
+    def _parts(message: Message) -> Any:
+        return [
+            {"type": "image"} if isinstance(part, ImagePart) else {"type": "text", "text": part}
+            for part in message.parts
+        ]
+
+    def _string(self) -> Callable[[Message], str]:
+        """Writes messages as strings, images numbered through the whole conversation."""
+        images = count(1)
+
+        def write(message: Message) -> str:
+            return "".join(
+                part if isinstance(part, str) else self._stand_in(next(images))
+                for part in message.parts
+            )
+
+        return write
+
+    def _stand_in(self, number: int) -> str:
+        text = self._placeholder(number) if self._placeholder else None
+        if text is None:
+            raise BonError(
+                f"the chat template of {self._model!r} has no place for images",
+                "use engine: vllm, which knows this model's placeholder, or another checkpoint",
+            )
+        return text + "\n"
 
 
 def _images(messages: tuple[Message, ...]) -> tuple[ImagePart, ...]:

@@ -22,6 +22,7 @@ import vllm
 from vllm import PoolingParams, SamplingParams
 from vllm.config import PoolerConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.model_executor.model_loader.utils import get_model_cls
 from vllm.platforms import current_platform
 from vllm.renderers.inputs.preprocess import parse_model_prompt
 from vllm.sampling_params import RequestOutputKind
@@ -100,7 +101,7 @@ class VllmEngine(Engine):
             )
             self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
         self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
-        self._renderer = Renderer(self._processor, model)
+        self._renderer = Renderer(self._processor, model, self._placeholder)
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample completions, the i-th with `seeds[i]` (or see `one_request`)."""
@@ -166,6 +167,13 @@ class VllmEngine(Engine):
         engine, self._engine = self._engine, None
         if engine is not None:
             engine.shutdown()
+
+    def _placeholder(self, number: int) -> str | None:
+        """How vLLM's class of this model writes an image, for templates that take strings."""
+        text: str | None = get_model_cls(self._engine.model_config).get_placeholder_str(
+            "image", number
+        )
+        return text
 
     def _runs(self, request: GenerateRequest) -> list[tuple[int, int]]:
         """The seeds as (first, how many) runs of consecutive numbers: each is one request."""

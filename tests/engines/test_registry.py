@@ -1,4 +1,5 @@
 import sys
+import types
 
 import pytest
 
@@ -24,5 +25,16 @@ def test_missing_setting_is_named() -> None:
 def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "bon.engines.openai", raising=False)
     monkeypatch.setitem(sys.modules, "httpx", None)
-    with pytest.raises(BonError, match=r"pip install 'bon\[openai\]'"):
+    with pytest.raises(
+        BonError, match=r"needs the package 'httpx' -> pip install -U 'bon\[openai\]'"
+    ):
+        build("openai", {"base_url": "http://x", "model": "m"})
+
+
+def test_a_package_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "bon.engines.openai", raising=False)
+    monkeypatch.delitem(sys.modules, "bon.engines.endpoint", raising=False)
+    old = types.ModuleType("tenacity")
+    monkeypatch.setitem(sys.modules, "tenacity", old)
+    with pytest.raises(BonError, match=r"cannot use the installed tenacity .*cannot import name"):
         build("openai", {"base_url": "http://x", "model": "m"})

@@ -1,0 +1,176 @@
+"""transformers, vLLM and a vLLM server say the same of the same checkpoint."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+found = find_spec("vllm")
+if found is None or found.origin is None:  # a folder of that name is not the package
+    pytest.skip("vllm is not installed: see tests/vllm/run.sh", allow_module_level=True)
+
+from tiny_checkpoint import image  # noqa: E402
+
+from bon.engines import build  # noqa: E402
+from bon.engines.base import GenerateRequest, Message, Sampling, ScoreRequest  # noqa: E402
+from bon.errors import BonError, Unsupported  # noqa: E402
+
+pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+GREEDY = Sampling(temperature=0, max_tokens=16)
+WARM = Sampling(temperature=1, max_tokens=16)
+
+
+def ask(
+    index: int, sampling: Sampling = GREEDY, seeds: tuple[int, ...] = (1,), logprobs: int = 0
+) -> GenerateRequest:
+    """Prompts of different lengths, with none, one or two images."""
+    images = [image(index + k) for k in range(index % 3)]
+    text = f"Question {index}: what is in the picture? " + "A. red circle " * (index % 4)
+    messages = (
+        Message("system", ("Answer briefly.",)),
+        Message("user", (*images[:1], text, *images[1:])),
+    )
+    return GenerateRequest(messages, sampling, seeds, logprobs)
+
+
+def score(index: int) -> ScoreRequest:
+    answers = ("A.", "The answer is B. red circle", "Yes", "No")
+    answer = Message("assistant", (answers[index % 4],))
+    return ScoreRequest((*ask(index).messages, answer))
+
+
+def test_greedy_texts_are_equal(session: Any, hf: Any, engine: Any, client: Any) -> None:
+    requests = [ask(i) for i in range(9)]
+    theirs, ours, served = (
+        session.all(*(each.generate(request) for request in requests))
+        for each in (hf, engine, client)
+    )
+    for i in range(9):
+        assert ours[i].samples[0].text == theirs[i].samples[0].text
+        assert served[i].samples[0].text == theirs[i].samples[0].text
+        for mine in (ours[i], served[i]):
+            assert mine.num_prompt_tokens == theirs[i].num_prompt_tokens
+            assert mine.samples[0].num_tokens == theirs[i].samples[0].num_tokens
+            assert mine.samples[0].logprob == pytest.approx(theirs[i].samples[0].logprob, abs=2e-3)
+
+
+@pytest.mark.parametrize("which", ["engine", "client"])
+def test_all_samples_come_back(session: Any, which: str, request: pytest.FixtureRequest) -> None:
+    asked = request.getfixturevalue(which)
+    for seeds in ((7, 8, 9, 10), (3, 1, 40, 41)):
+        (generation,) = session.all(asked.generate(ask(1, WARM, seeds)))
+        texts = [sample.text for sample in generation.samples]
+        # A checkpoint's own generation_config (top_k 1 here) would make them equal.
+        assert len(set(texts)) == len(seeds)
+        alone = session.all(*(asked.generate(ask(1, WARM, (seed,))) for seed in seeds))
+        assert [g.samples[0].text for g in alone] == texts
+
+
+def test_one_request_however_the_seeds_are(session: Any, engine: Any) -> None:
+    engine._one_request = True
+    try:
+        (one,) = session.all(engine.generate(ask(1, WARM, (7, 99, 3))))
+    finally:
+        engine._one_request = False
+    (consecutive,) = session.all(engine.generate(ask(1, WARM, (7, 8, 9))))
+    assert one == consecutive
+
+
+def test_greedy_with_several_seeds(session: Any, engine: Any, client: Any) -> None:
+    for asked in (engine, client):
+        (generation,) = session.all(asked.generate(ask(1, GREEDY, (1, 2, 3))))
+        assert len(generation.samples) == 3
+
+
+def test_logprobs_are_equal(session: Any, hf: Any, engine: Any, client: Any) -> None:
+    hot = Sampling(temperature=2.0, max_tokens=1)  # temperature must not show in them
+    for asked in (engine, client):
+        (theirs,) = session.all(hf.generate(ask(1, hot, logprobs=5)))
+        (ours,) = session.all(asked.generate(ask(1, hot, logprobs=5)))
+        (expected,), (token,) = theirs.samples[0].tokens, ours.samples[0].tokens
+        readable = {key: v for key, v in expected.top.items() if key.isascii()}
+        assert readable
+        assert {key: token.top[key] for key in readable} == pytest.approx(readable, abs=1e-3)
+
+
+def test_stop_strings(session: Any, engine: Any, client: Any) -> None:
+    (free,) = session.all(engine.generate(ask(1)))
+    stop = free.samples[0].text[4:6]
+    cut = Sampling(temperature=0, max_tokens=16, stop=(stop,))
+    for asked in (engine, client):
+        sample = session.run(asked.generate(ask(1, cut))).samples[0]
+        assert sample.text == free.samples[0].text[: free.samples[0].text.index(stop)]
+        assert sample.finish == "stop"
+
+
+def test_likelihoods_are_equal(session: Any, hf: Any, engine: Any, client: Any) -> None:
+    requests = [score(i) for i in range(8)]
+    theirs, ours, served = (
+        session.all(*(each.likelihood(request) for request in requests))
+        for each in (hf, engine, client)
+    )
+    for i in range(8):
+        for mine in (ours[i], served[i]):
+            assert mine.logprob == pytest.approx(theirs[i].logprob, abs=1e-3)
+            assert mine.num_tokens == theirs[i].num_tokens
+            assert mine.num_prompt_tokens == theirs[i].num_prompt_tokens
+
+
+def test_rewards_are_equal(session: Any, hf: Any, rewarder: Any, reward_client: Any) -> None:
+    requests = [score(i) for i in range(8)]
+    theirs, ours, served = (
+        [r.score for r in session.all(*(each.reward(request) for request in requests))]
+        for each in (hf, rewarder, reward_client)
+    )
+    assert max(map(abs, theirs)) > 1  # raw, not squashed into (0, 1)
+    assert ours == pytest.approx(theirs, abs=1e-3)
+    assert served == pytest.approx(theirs, abs=1e-3)
+
+
+def test_templates_that_take_strings(engine: Any) -> None:
+    """Rendered with the placeholder that vLLM knows of the model, they say the same."""
+    from bon.engines.rendering import Renderer
+
+    class Tokenizer:
+        chat_template = "string"
+        inner = engine._tokenizer
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def apply_chat_template(self, conversation: Any, **kwargs: Any) -> str:
+            if not all(isinstance(each["content"], str) for each in conversation):
+                raise TypeError("can only concatenate str")
+            return str(self.inner.apply_chat_template(conversation, **kwargs))
+
+    renderer = Renderer(Tokenizer(), "m", engine._placeholder)
+    mine = renderer.prompt(ask(2).messages)
+    assert (
+        mine.text.replace("<|vision_end|>\n", "<|vision_end|>")
+        == engine._renderer.prompt(ask(2).messages).text
+    )
+
+
+def test_one_engine_has_one_task(session: Any, engine: Any, rewarder: Any) -> None:
+    with pytest.raises(Unsupported, match="set task: reward"):
+        session.run(engine.reward(score(0)))
+    with pytest.raises(Unsupported, match="set task: generate"):
+        session.run(rewarder.generate(ask(0)))
+
+
+def test_info(engine: Any, client: Any) -> None:
+    assert engine.info()["architecture"] == "Qwen2_5_VLForConditionalGeneration"
+    assert engine.info()["batch_stable"].startswith("no")
+    assert client.info()["ledger"]["requests"] > 0
+
+
+def test_bad_engine_args(checkpoint: Path) -> None:
+    with pytest.raises(BonError, match=r"no engine argument 'max_model_length'.*'max_model_len'"):
+        build("vllm", {"model": str(checkpoint), "engine_args": {"max_model_length": 9}})
+
+
+def test_a_model_that_does_not_load(tmp_path: Path) -> None:
+    with pytest.raises(BonError, match="failed to load"):
+        build("vllm", {"model": str(tmp_path)})

@@ -15,10 +15,10 @@ from bon.errors import BonError
 from bon.policies.render import question_block, render_prompt
 from bon.prompts import Prompt
 from bon.records import Question
+from bon.setup import shipped_experiments
 
 Row = dict[str, Any]
 ROOMS: tuple[Room, ...] = ("policies", "rewarders")
-EXPERIMENTS = Path(__file__).parent / "experiments"
 
 # What a rule reads, in the order of bon.selection.RULES.
 _RULES = {
@@ -51,18 +51,13 @@ def listing(what: str) -> list[Row]:
         "rewarders": lambda: [_rewarder_row(path) for path in shipped("rewarders").values()],
         "benchmarks": lambda: [_benchmark_row(name) for name in benchmarks.BENCHMARKS],
         "rules": lambda: [_rule_row(rule) for rule in selection.RULES],
-        "experiments": lambda: [_experiment_row(path) for path in experiments().values()],
+        "experiments": lambda: [_experiment_row(path) for path in shipped_experiments().values()],
     }
     if what not in makers:
         close = difflib.get_close_matches(what, makers, n=1, cutoff=0.4)
         hint = f"did you mean {close[0]!r}?" if close else f"one of {', '.join(makers)}"
         raise BonError(f"there is no list of {what!r}", hint)
     return makers[what]()
-
-
-def experiments() -> dict[str, Path]:
-    """The shipped experiments by name."""
-    return {path.stem: path for path in sorted(EXPERIMENTS.glob("*.yaml"))}
 
 
 def show_listing(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -66,7 +66,9 @@ def demo(
 
 @app.command()
 def run(
-    file: Annotated[Path, typer.Argument(help="The experiment, a YAML file.")],
+    file: Annotated[
+        Path, typer.Argument(help="The experiment: a YAML file, or a name of `list experiments`.")
+    ],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Run directory.")] = None,
     limit: Limit = None,
     seed: Seed = None,
@@ -88,6 +90,42 @@ def run(
     directory = out or Path("runs") / setup.experiment.name.replace(" ", "-")
     path = run_setup(setup, directory, quiet=quiet or as_json, retry_errors=retry_errors)
     _finish(path, as_json)
+
+
+@app.command()
+def plan(
+    file: Annotated[
+        Path, typer.Argument(help="The experiment: a YAML file, or a name of `list experiments`.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Run directory to go on in.")
+    ] = None,
+    limit: Limit = None,
+    seed: Seed = None,
+    sets: Sets = None,
+    as_json: Json = False,
+) -> None:
+    """Say what a run will ask, what it reuses and about what it costs, before it does it."""
+    from bon.plan import make_plan
+    from bon.plan_text import show_plan
+    from bon.setup import read_experiment
+
+    setup = read_experiment(file, _settings(sets, limit, seed, None))
+    found = make_plan(setup, out or Path("runs") / setup.experiment.name.replace(" ", "-"))
+    typer.echo(json.dumps(found.as_dict(), indent=1) if as_json else show_plan(found))
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Check this machine, and say what each missing thing disables and how to get it."""
+    from bon.doctor import examine, show_findings
+
+    findings = examine()
+    typer.echo(
+        json.dumps([vars(each) for each in findings], indent=1)
+        if as_json
+        else show_findings(findings)
+    )
 
 
 @app.command()

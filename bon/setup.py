@@ -1,5 +1,6 @@
 """An experiment with everything it names found and checked: cards, prompts, kinds, names."""
 
+import difflib
 import os
 import sys
 from collections import Counter
@@ -14,6 +15,8 @@ from bon.errors import BonError
 from bon.models import ModelSpec, PolicySpec, RewarderSpec
 from bon.rewarders.judge import Protocol
 from bon.rewarders.registry import rewarder_class
+
+EXPERIMENTS = Path(__file__).parent / "experiments"
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,29 @@ class Setup:
 
 
 def read_experiment(path: Path, assignments: list[str] | None = None) -> Setup:
-    """The experiment in a YAML file, with `key=value` settings laid over it."""
-    return prepare(apply_overrides(read_yaml(path), assignments or []), path.parent, str(path))
+    """The experiment in a YAML file or of a shipped name, `key=value` settings laid over it."""
+    file, base = find_experiment(path)
+    return prepare(apply_overrides(read_yaml(file), assignments or []), base, str(path))
+
+
+def find_experiment(path: Path) -> tuple[Path, Path]:
+    """The file of an experiment, and the folder that its paths start from.
+
+    A bare name is a shipped experiment; its paths start from the current folder.
+    """
+    if path.exists() or path.suffix or path.name != str(path):
+        return path, path.parent
+    known = shipped_experiments()
+    if path.name not in known:
+        close = difflib.get_close_matches(path.name, known, n=1, cutoff=0.4)
+        hint = f"did you mean {close[0]!r}?" if close else f"shipped: {', '.join(known)}"
+        raise BonError(f"no experiment {path.name!r}", f"{hint} (one of your own ends in .yaml)")
+    return known[path.name], Path.cwd()
+
+
+def shipped_experiments() -> dict[str, Path]:
+    """Name -> file of the experiments that come with the package."""
+    return {file.stem: file for file in sorted(EXPERIMENTS.glob("*.yaml"))}
 
 
 def prepare(raw: Mapping[str, Any], base: Path, where: str = "experiment") -> Setup:

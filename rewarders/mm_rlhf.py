@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 from bon.engines.base import ImagePart
@@ -57,24 +58,20 @@ class Critic:
     def images(self, parts: Sequence[ImagePart]) -> tuple[Any, Any]:
         """Images as the model takes them, and their sizes."""
         import torch
-        from llava.mm_utils import process_images
         from PIL import Image
 
         opened = [Image.open(io.BytesIO(part.data)).convert("RGB") for part in parts]
-        tensors = process_images(opened, self.image_processor, self.model.config)
+        tensors = _llava("mm_utils").process_images(opened, self.image_processor, self.model.config)
         ready = [tensor.to(dtype=torch.float16, device="cuda") for tensor in tensors]
         return ready, [image.size for image in opened]
 
     def _ids(self, text: str, answer: str | None) -> Any:
-        from llava.constants import IMAGE_TOKEN_INDEX
-        from llava.conversation import conv_templates
-        from llava.mm_utils import tokenizer_image_token
-
-        conversation = conv_templates[CONVERSATION].copy()
+        conversation = _llava("conversation").conv_templates[CONVERSATION].copy()
         conversation.append_message(conversation.roles[0], text)
         conversation.append_message(conversation.roles[1], answer)
-        ids = tokenizer_image_token(
-            conversation.get_prompt(), self.tokenizer, IMAGE_TOKEN_INDEX, return_tensors="pt"
+        image_token = _llava("constants").IMAGE_TOKEN_INDEX
+        ids = _llava("mm_utils").tokenizer_image_token(
+            conversation.get_prompt(), self.tokenizer, image_token, return_tensors="pt"
         )
         return ids.unsqueeze(0).to("cuda")
 
@@ -114,7 +111,8 @@ def load(model: str, revision: str | None) -> Critic:
     try:
         import torch
         from huggingface_hub import snapshot_download
-        from llava.model.builder import load_pretrained_model
+
+        builder = _llava("model.builder")
     except ImportError as error:
         raise BonError(
             f"MM-RLHF-Reward needs {error.name}", "keep placement.runtime_env of its card"
@@ -122,10 +120,15 @@ def load(model: str, revision: str | None) -> Critic:
     if not torch.cuda.is_available():
         raise BonError("MM-RLHF-Reward needs a GPU", "set placement.gpus: 1")
     folder = snapshot_download(model, revision=revision)
-    tokenizer, found, image_processor, _ = load_pretrained_model(
+    tokenizer, found, image_processor, _ = builder.load_pretrained_model(
         folder, None, "llava_qwen", device_map="auto", attn_implementation=None
     )
     return Critic(tokenizer, found.eval(), image_processor)
+
+
+def _llava(name: str) -> Any:
+    """A module of the fork, which is installed in the workers' environment alone."""
+    return import_module(f"llava.{name}")
 
 
 def _no_grad() -> Any:

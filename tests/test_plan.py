@@ -1,0 +1,217 @@
+"""`bon plan`: its counts are those of the code that asks."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bon.cli import app
+from bon.config import RewarderCard
+from bon.errors import BonError
+from bon.plan import PUBLISHED, calls, make_plan
+from bon.plan_text import show_plan
+from bon.records import Candidate, Judgement
+from bon.rewarders.judge import Protocol, missing_calls
+from bon.runner import begin, load_data
+from bon.setup import find_experiment, prepare, read_experiment, shipped_experiments
+from bon.sources import GenerateSource, PairSource, QuestionSource
+from bon.store import Store
+
+ARITY = {"pairwise": "two", "pointwise": "one", "listwise": "many"}
+RULES = {"verdict": {"pattern": "(x)"}, "score": {"pattern": "(x)"}}
+
+
+def asked(card, design, keys, votes):
+    """Judgements that the judging code makes, every verdict being `first`."""
+    protocol = Protocol("s", votes, design)
+    known = []
+    while found := missing_calls(card, ARITY[card.kind], keys, "item", protocol, known):
+        for call in found:
+            many = card.kind == "listwise"
+            known += [
+                Judgement(
+                    key=f"{len(known)}-{vote}", rewarder="r", spec="s", item_kind="question",
+                    item="item", first=call.shown[0], vote=vote,
+                    second=call.shown[1] if card.kind == "pairwise" else None,
+                    outcome="chosen" if many else "first", score=0.0 if many else None,
+                    shown=call.shown if many else (),
+                )
+                for vote in call.votes
+            ]  # fmt: skip
+    return len(known)
+
+
+@pytest.mark.parametrize("kind", list(ARITY))
+@pytest.mark.parametrize("design", ["all_pairs", "knockout", "pivot", "swiss"])
+@pytest.mark.parametrize("orders", ["both", "random"])
+def test_calls_are_those_that_the_judge_makes(kind, design, orders):
+    card = RewarderCard(name="r", kind=kind, orders=orders, window=3, **RULES)
+    for responses in (1, 2, 3, 5, 8):
+        keys = [f"k{place}" for place in range(responses)]
+        found = calls(card, design, responses, 2)
+        if kind == "pairwise" and design == "swiss":
+            # A later round may find no one left to meet: at most the full rounds.
+            assert asked(card, design, keys, 2) <= found
+        else:
+            assert asked(card, design, keys, 2) == found, responses
+
+
+def plan_of(experiment, tmp_path, out=None):
+    return make_plan(prepare(experiment, tmp_path), out)
+
+
+def test_local_files_are_counted_and_limits_kept(make_experiment, tmp_path):
+    experiment = make_experiment(questions=12, pairs=9)
+    plan = plan_of(experiment, tmp_path)
+    assert (plan.questions.count, plan.pairs[0].count) == (12, 9)
+    assert plan.questions.known_from == "counted in the file"
+    judge, critic, head = plan.rewarders
+    assert (judge.on_questions, judge.on_pairs) == (12 * 12, 9 * 2)
+    assert (critic.on_questions, head.on_pairs) == (12 * 4, 9 * 2)
+    assert plan.policies[0].to_do == 12 * 4
+    experiment["questions"]["limit"] = 5
+    experiment["pairs"][0]["votes"] = 3
+    plan = plan_of(experiment, tmp_path)
+    assert plan.policies[0].to_do == 5 * 4
+    assert plan.rewarders[0].on_pairs == 9 * 2 * 3
+
+
+def test_what_a_run_has_is_reused_and_measured(make_experiment, tmp_path):
+    experiment = make_experiment(questions=6, pairs=3)
+    setup = prepare(experiment, tmp_path)
+    policy, (_, critic, _) = setup.policies[0], setup.rewarders
+    out = tmp_path / "run"
+    with Store(out) as store:
+        begin(setup, store)
+        load_data(setup, store, quiet=True)
+        source = GenerateSource(store, policy)
+        for ask, places in zip(source.take(4), [range(4)] * 3 + [range(2)], strict=True):
+            store.add_candidates(
+                Candidate(
+                    key=f"{ask.question}-{place}", question=ask.question, policy="policy",
+                    spec=policy.spec, index=place, text=f"t{place}", text_key=f"t{place}",
+                    answer="AB"[place % 2], outcome="parsed", seed=1, num_tokens=50,
+                    num_prompt_tokens=100,
+                )
+                for place in places
+            )  # fmt: skip
+    plan = make_plan(setup, out)
+    work = plan.policies[0]
+    assert plan.questions.known_from == "in the run"
+    assert (work.reused, work.to_do) == (3 * 4 + 2, 24 - 14)
+    assert work.lengths.startswith("measured")
+    assert work.reply_tokens == work.to_do * 50
+    assert plan.rewarders[1].name == critic.card.name
+    assert plan.rewarders[1].on_questions == 24
+
+
+def test_a_finished_run_has_nothing_left_to_do(make_experiment, tmp_path):
+    """Driven by the sources that a run is driven by, without Ray."""
+    import asyncio
+
+    from bon.models import Host
+
+    experiment = make_experiment(questions=8, pairs=3)
+    setup = prepare(experiment, tmp_path)
+    out = tmp_path / "run"
+    host = Host(setup.specs())
+    with Store(out) as store:
+        begin(setup, store)
+        load_data(setup, store, quiet=True)
+
+        def work(source):
+            reply = asyncio.run(host.run(source.model, source.take(100)))
+            store.add_candidates(reply.candidates)
+            store.add_judgements(reply.judgements)
+            store.commit()
+
+        work(GenerateSource(store, setup.policies[0]))
+        for rewarder in setup.rewarders:
+            protocol = setup.protocol(rewarder)
+            work(PairSource(store, rewarder, protocol, setup.pair_votes(rewarder)))
+            work(
+                QuestionSource(
+                    store, setup.policies[0], rewarder, protocol, judge_unanimous=False,
+                    generated=lambda: True,
+                )
+            )  # fmt: skip
+    plan = make_plan(setup, out)
+    assert plan.totals()["calls"] == 0
+    assert all(work.reused for work in plan.rewarders)
+    experiment["policies"][0]["n"] = 6
+    larger = plan_of(experiment, tmp_path, out)
+    assert larger.policies[0].to_do == 16
+    assert larger.rewarders[1].to_do > 0
+
+
+def test_prices_hours_and_warnings(make_experiment, tmp_path):
+    experiment = make_experiment()
+    experiment["rewarders"][0]["cost"] = {"input_per_million": 1e6, "output_per_million": 0.0}
+    experiment["rewarders"][1] |= {"size": 7e9, "placement": {"gpus": 1}}
+    experiment["cluster"] = {"spending_cap": 1.0}
+    plan = plan_of(experiment, tmp_path)
+    judge, critic, _ = plan.rewarders
+    assert judge.dollars == pytest.approx(judge.prompt_tokens)
+    assert critic.gpu_hours > 0
+    text = " ".join(plan.warnings)
+    assert "more than cluster.spending_cap" in text
+    assert "no size, GPU or price on the card" in text
+    assert "GPU hours" in show_plan(plan)
+
+
+def test_a_dataset_that_cannot_be_counted_says_what_to_set(make_experiment, tmp_path):
+    experiment = make_experiment()
+    experiment["questions"] = {"benchmark": "multiple_choice", "hub": "some/where"}
+    with pytest.raises(BonError, match="set `limit`"):
+        plan_of(experiment, tmp_path)
+    experiment["questions"]["limit"] = 40
+    assert plan_of(experiment, tmp_path).questions.count == 40
+
+
+@pytest.mark.parametrize("name", sorted(shipped_experiments()))
+def test_a_shipped_experiment_prepares_and_plans(name):
+    setup = read_experiment(Path(name))
+    assert setup.experiment.name == name
+    assert setup.experiment.description
+    plan = make_plan(setup)
+    assert "not read" in show_plan(plan)
+    if setup.experiment.questions.limit is None:
+        assert plan.questions.count == PUBLISHED["mmmu_pro"][0] == 1730
+    assert plan.totals()["gpu_hours"] > 0
+
+
+def test_the_paper_is_the_paper():
+    setup = read_experiment(Path("paper"))
+    assert [policy.card.n for policy in setup.policies] == [8, 8]
+    assert len(setup.rewarders) == 6
+    assert setup.experiment.pairs[0].votes == 5
+    plan = make_plan(setup)
+    assert plan.pairs[0].count == 1250
+    engines = {}
+    for loaded in (*setup.policies, *setup.rewarders):
+        group = loaded.card.placement.group
+        if group:  # models of one group share one loaded engine: same model, same settings
+            engines.setdefault(group, set()).add(
+                json.dumps([loaded.card.model, loaded.card.revision, loaded.card.engine_args])
+            )
+    assert {len(found) for found in engines.values()} == {1}
+
+
+def test_names_and_paths(tmp_path):
+    assert find_experiment(tmp_path / "mine.yaml") == (tmp_path / "mine.yaml", tmp_path)
+    with pytest.raises(BonError, match="did you mean 'paper'"):
+        find_experiment(Path("papr"))
+
+
+def test_the_command(make_experiment, tmp_path):
+    import yaml
+
+    file = tmp_path / "e.yaml"
+    file.write_text(yaml.safe_dump(make_experiment()))
+    shown = CliRunner().invoke(app, ["plan", str(file), "--json"])
+    assert shown.exit_code == 0
+    found = json.loads(shown.output)
+    assert found["questions"]["count"] == 12
+    assert found["rewarders"][0]["to_do"] == 12 * 12 + 18
+    assert "assumptions" in found

@@ -1,0 +1,141 @@
+import matplotlib
+import numpy as np
+import pytest
+from synthetic import analyse, synthetic_tables
+
+from bon.analysis import plots
+from bon.analysis.plots.labels import overlap, spread
+from bon.analysis.results import Results
+
+FIGURES = (
+    "correlation",
+    "accuracy_at_n",
+    "group_heatmap",
+    "votes_curve",
+    "bias",
+    "outcomes",
+    "correlation_at_n",
+    "baselines",
+    "correct_counts",
+)
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return analyse(
+        synthetic_tables(num_rewarders=8, num_questions=60, num_pairs=80),
+        draws=100,
+        permutations=100,
+    )
+
+
+@pytest.fixture(scope="module")
+def two_policies() -> Results:
+    tables = synthetic_tables(
+        num_rewarders=7, num_questions=40, num_pairs=60, policies=("alpha", "beta")
+    )
+    return analyse(tables, draws=100, permutations=100)
+
+
+def texts(figure):
+    return [t.get_text() for ax in figure.axes for t in ax.texts]
+
+
+def boxes(figure):
+    found = []
+    for ax in figure.axes:
+        for text in ax.texts:
+            extent = text.get_window_extent()
+            found.append((extent.x0, extent.y0, extent.x1, extent.y1))
+    return found
+
+
+def test_every_point_is_named_and_no_two_texts_overlap(results):
+    for width in ("single", "double"):
+        figure = plots.correlation(results, width=width)
+        for rewarder in results.rewarders:
+            if not rewarder.baseline:
+                assert rewarder.rewarder in texts(figure)
+        found = boxes(figure)
+        for i, a in enumerate(found):
+            assert all(overlap(a, b) == 0 for b in found[:i])
+
+
+def test_correlation_shows_r_with_its_interval_and_what_to_compare_with(results):
+    shown = " ".join(texts(plots.correlation(results)))
+    assert "r = " in shown
+    assert "[" in shown
+    assert "majority vote" in shown
+    assert "w/o BoN" in shown
+
+
+def test_one_panel_a_policy(two_policies):
+    figure = plots.correlation(two_policies)
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["alpha", "beta"]
+    one = plots.correlation(two_policies, policies=["beta"], axis="overall", leaks="out")
+    assert len(one.axes) == 1
+
+
+def test_same_figure_twice_has_the_same_bytes(results, tmp_path):
+    for name in ("a", "b"):
+        plots.save(plots.correlation(results), tmp_path / name / "figure")
+    for suffix in (".png", ".svg", ".pdf"):
+        first, second = ((tmp_path / n / f"figure{suffix}").read_bytes() for n in "ab")
+        assert first == second
+    assert b"CreationDate" not in (tmp_path / "a" / "figure.pdf").read_bytes()
+
+
+def test_save_writes_the_one_format_that_was_asked_for(results, tmp_path):
+    assert plots.save(plots.bias(results), tmp_path / "bias.svg") == [tmp_path / "bias.svg"]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_in_both_themes_leaves_the_settings_alone(results, two_policies, name):
+    before = dict(matplotlib.rcParams)
+    for theme, width, shown in (
+        (plots.LIGHT, "double", results),
+        (plots.DARK, "single", two_policies),
+    ):
+        try:
+            figure = getattr(plots, name)(shown, theme=theme, width=width)
+        except plots.NothingToDrawError:
+            assert name == "votes_curve"  # no rewarder of these tables votes twice
+            continue
+        assert figure.get_facecolor() == matplotlib.colors.to_rgba(theme.background)
+        assert not any("nan" in t.lower() for t in texts(figure))
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_figures_of_nothing_say_so(results):
+    empty = results.model_copy(
+        update={"correlations": (), "best_of_n": (), "benchmarks": (), "correlation_by_n": ()}
+    )
+    for name in ("correlation", "group_heatmap", "bias", "outcomes", "votes_curve"):
+        with pytest.raises(plots.NothingToDrawError):
+            getattr(plots, name)(empty)
+
+
+def test_svg_in_a_page_has_no_style_attributes_and_only_variables_for_colours(results):
+    svg, css = plots.inline_svg(plots.correlation(results), "f0", 'a "quoted" <name>')
+    assert " style=" not in svg
+    assert "#" not in css
+    assert "var(--series-1)" in css
+    assert "<metadata" not in svg
+    assert 'aria-label="a &quot;quoted&quot; &lt;name&gt;"' in svg
+    ids = [part.split('"')[0] for part in svg.split(' id="')[1:]]
+    assert len(set(ids)) == len(ids)
+    assert all(name.startswith("f0-") for name in ids)
+
+
+def test_spread_keeps_order_and_distance():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        wanted = list(rng.uniform(0, 100, 9))
+        placed = spread(wanted, 8, 0, 100)
+        assert np.argsort(placed).tolist() == np.argsort(wanted).tolist()
+        assert min(np.diff(sorted(placed))) > 8 - 1e-9
+        assert min(placed) >= -1e-9
+        assert max(placed) <= 100 + 1e-9
+    assert spread([5.0, 50.0], 8, 0, 100) == [5.0, 50.0]
+    assert spread([], 8, 0, 100) == []

@@ -1,0 +1,457 @@
+import base64
+import io
+import json
+import re
+import shutil
+import subprocess
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from synthetic import analyse, synthetic_tables
+
+from bon.analysis.exports import frames, write_tables
+from bon.analysis.report import (
+    CandidateView,
+    ChoiceView,
+    JudgementView,
+    QuestionView,
+    build_views,
+    render,
+    write_report,
+)
+from bon.analysis.report import format as fmt
+from bon.analysis.report.render import _ROOM
+from bon.analysis.results import Counts, Estimate, LeakReport, PolicyResult, Results
+from bon.records import ImageRef, Judgement, Question
+
+HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+CHROMIUM = CHROMIUM or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return synthetic_tables(num_rewarders=6, num_questions=40, num_candidates=4, num_pairs=60)
+
+
+@pytest.fixture(scope="module")
+def results(tables) -> Results:
+    return analyse(tables, draws=100, permutations=100)
+
+
+@pytest.fixture(scope="module")
+def views(tables):
+    questions = {
+        row["question"]: Question(
+            key=row["question"],
+            id=row["id"],
+            dataset="synthetic",
+            text=f"Question {row['id']}: {HOSTILE} <image 1>",
+            options=tuple(f"option {x}" for x in "ABCDE"),
+            answer=row["answer"],
+        )
+        for row in tables.questions.to_dict("records")
+    }
+    judged = tables.judgements[tables.judgements["item_kind"] == "question"]
+    grouped = {key: frame.to_dict("records") for key, frame in judged.groupby("item")}
+
+    def judgements(key):
+        for row in grouped.get(key, []):
+            score = row["score"] if row["outcome"] == "scored" else None
+            yield Judgement(
+                "", row["rewarder"], "", "question", key, row["first"], row["second"], 0,
+                row["outcome"], score, text=f"because {HOSTILE}",
+            )  # fmt: skip
+
+    return list(build_views(tables, questions, lambda k: f"Text {k} {HOSTILE}", judgements))
+
+
+@pytest.fixture(scope="module")
+def page(results, views, tmp_path_factory) -> Path:
+    return write_report(results, views, tmp_path_factory.mktemp("report") / "report.html")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def draw_once():
+    """The same results have the same figures: draw them once."""
+    drawn, draw = {}, render.draw_all
+    with pytest.MonkeyPatch.context() as patch:
+
+        def cached(results):
+            key = (id(results.correlations), id(results.policies), id(results.best_of_n))
+            if key not in drawn:
+                drawn[key] = (draw(results), results)  # kept alive, so ids stay its own
+            return drawn[key][0]
+
+        patch.setattr(render, "draw_all", cached)
+        yield
+
+
+def embedded(page: Path):
+    """The browser's data as the page's script reads it."""
+    text = page.read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="bon-data">(.*?)</script>', text, re.S)
+    data = json.loads(found[1])
+    return data, unpack(data["index"])
+
+
+def unpack(text: str):
+    return json.loads(zlib.decompress(base64.b64decode(text)))
+
+
+class Tags(HTMLParser):
+    """Tags with their attributes, and whether what was opened was closed."""
+
+    VOID = ("meta", "input", "br", "img", "link", "path", "use", "rect")
+
+    def __init__(self):
+        super().__init__()
+        self.seen, self.open = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def parse(text: str) -> Tags:
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == []
+    return tags
+
+
+# ------------------------------------------------------------------ the page
+
+
+def test_one_file_without_requests_that_a_strict_policy_allows(page):
+    text = page.read_text(encoding="utf-8")
+    assert page.stat().st_size < 5_000_000
+    assert [p.name for p in page.parent.iterdir()] == ["report.html"]
+    tags = parse(text)
+    for tag, attrs in tags.seen:
+        assert "style" not in attrs
+        assert not any(name.startswith("on") for name in attrs)
+        assert "src" not in attrs
+        assert attrs.get("href", "#").startswith("#"), (tag, attrs)
+    policy = next(a["content"] for t, a in tags.seen if a.get("http-equiv"))
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert len([t for t, a in tags.seen if t == "script" and "type" not in a]) == 1
+    ids = [a["id"] for _, a in tags.seen if "id" in a]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_section_is_there_and_no_nan(page, results):
+    text = page.read_text(encoding="utf-8")
+    for section in ("finding", "leaderboard", "accuracy", "predicts", "questions", "protocol"):
+        assert f'<section id="{section}"' in text
+    assert results.finding.sentence in text.replace("&#39;", "'").replace("&lt;", "<")
+    assert "2411.17451" in text
+    assert "2409.02813" in text
+    body = re.sub(r"<(script|style).*?</\1>", "", text, flags=re.S)
+    assert not re.search(r"\b(nan|NaN|inf|None|undefined)\b", re.sub(r"<[^>]+>", " ", body))
+
+
+def test_what_is_worse_than_the_vote_is_said_in_words(results, tmp_path):
+    first = next(b for b in results.best_of_n if b.headline and b.rewarder == "rewarder-00")
+    worse = first.model_copy(update={"verdict_versus_majority": "below"})
+    changed = tuple(worse if b is first else b for b in results.best_of_n)
+    page = write_report(
+        results.model_copy(update={"best_of_n": changed}), None, tmp_path / "r.html"
+    )
+    assert "▼ below" in page.read_text(encoding="utf-8")
+
+
+def test_hostile_text_in_the_results_is_text(results, tmp_path):
+    finding = results.finding.model_copy(update={"sentence": HOSTILE, "caveats": (HOSTILE,)})
+    changed = results.model_copy(update={"finding": finding, "warnings": (HOSTILE,)})
+    text = write_report(changed, None, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<script>document" not in text
+    assert "<img" not in text
+    assert text.count("&lt;/script&gt;") >= 3
+    parse(text)
+
+
+def test_same_input_same_bytes(results, views, tmp_path):
+    pages = [write_report(results, views, tmp_path / n / "r.html") for n in "ab"]
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
+def test_a_run_of_answers_without_rewarders_has_a_sensible_report(tmp_path):
+    e = Estimate(value=0.5, low=0.45, high=0.55, n=100, method="wilson")
+    tables = synthetic_tables(num_rewarders=2, num_questions=30, num_candidates=2, num_pairs=20)
+    base = analyse(tables, draws=100, permutations=100)
+    policy = PolicyResult.model_validate(
+        base.policies[0].model_dump()
+        | {"logprob": None, "pass_at_1": e.model_dump(), "pass_at_1_without_leaks": None}
+    )
+    bare = base.model_copy(
+        update={
+            "policies": (policy,), "rewarders": (), "benchmarks": (), "best_of_n": (),
+            "comparisons": (), "correlations": (), "correlation_by_n": (), "pooled": (),
+            "what_if": (), "needed": (), "judging": (), "rules": (), "counts": Counts(questions=30),
+            "leaks": LeakReport(num_questions=0, num_pairs=0),
+            "protocol": base.protocol.model_copy(update={"rewarders": (), "differences": ()}),
+            "finding": base.finding.model_copy(
+                update={"verdict": "cannot tell", "sentence": "No rewarder: it cannot tell."}
+            ),
+        }
+    )  # fmt: skip
+    text = write_report(bare, [], tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "No rewarder: it cannot tell." in text
+    assert "majority vote" in text
+    assert "50.0\u202f%" in text
+    assert 'id="predicts"' not in text
+    assert 'href="#predicts"' not in text
+    parse(text)
+
+
+# ------------------------------------------------------------------ the browser's data
+
+
+def test_views_say_what_was_judged_and_picked(views, tables):
+    view = next(v for v in views if v.choices)
+    assert len(view.candidates) == 4
+    assert {c.rewarder for c in view.choices} <= set(tables.rewarders["rewarder"])
+    for choice in view.choices:
+        known = [s for s in choice.scores if s is not None]
+        best = [i for i, s in enumerate(choice.scores) if s == max(known)]
+        assert list(choice.picked) == best
+        assert choice.judgements
+    pairwise = next(c for v in views for c in v.choices if c.rewarder == "rewarder-00")
+    assert all(0 <= s <= 1 for s in pairwise.scores if s is not None)
+    assert sum(s for s in pairwise.scores if s is not None) == pytest.approx(2, abs=0.6)
+    unanimous = [v for v in views if len({c.correct for c in v.candidates}) == 1]
+    assert all(v.choices == () for v in unanimous)
+
+
+def test_picks_can_be_given(tables):
+    key = next(iter(tables.judgements.query("item_kind == 'question'")["item"]))
+    picks = {("policy-a", key, "rewarder-01"): (3,)}
+    views = build_views(tables, {}, str, picks=picks)
+    view = next(v for v in views if v.key == key)
+    assert next(c for c in view.choices if c.rewarder == "rewarder-01").picked == (3,)
+    assert view.text == ""
+
+
+def test_the_page_holds_all_of_it(page, views):
+    data, index = embedded(page)
+    assert index["id"] == [v.id for v in views]
+    details = [d for chunk in data["tiers"]["detail"] for d in unpack(chunk)]
+    texts = [t for chunk in data["tiers"]["text"] for t in unpack(chunk)]
+    why = [w for chunk in data["tiers"]["why"] for w in unpack(chunk)]
+    for i, view in enumerate(views):
+        assert [c[3] for c in details[i]["c"]["0"]] == [int(c.correct) for c in view.candidates]
+        assert texts[i]["0"] == [c.text for c in view.candidates]
+        for choice in view.choices:
+            number = str(data["rewarders"].index(choice.rewarder))
+            assert len(why[i]["0"][number]) == len(choice.judgements)
+
+
+def one(key: str, **changes) -> QuestionView:
+    """A question with three candidates: right, wrong, wrong; two rewarders."""
+    candidates = tuple(
+        CandidateView("p", i, f"text {i}", answer, "parsed", answer == "B")
+        for i, answer in enumerate(changes.pop("answers", "BCD"))
+    )
+    choices = tuple(
+        ChoiceView(f"r{k}", "p", picked, (0.1, 0.2, None), (JudgementView(0, 1, "first"),))
+        for k, picked in enumerate(changes.pop("picked", ((0,), (1,))))
+    )
+    fields = {"text": "What?", "options": ("a", "b", "c", "d"), "answer": "B", "id": key}
+    return QuestionView(key=key, candidates=candidates, choices=choices, **(fields | changes))
+
+
+def test_filters(results, tmp_path):
+    shown = [
+        one("disagree"),
+        one("agree", picked=((0,), (0,))),
+        one("tied", picked=((0, 1), (1,))),
+        one("wrong", answers="ACD", picked=((0,), (0,))),
+        one("vote", answers="BBD", picked=((2,), (0,))),
+        one("leaked", leaked=True, picked=()),
+    ]
+    _, index = embedded(write_report(results, shown, tmp_path / "r.html"))
+    flags = dict(zip(index["id"], index["flags"], strict=True))
+    assert {k for k, v in flags.items() if v & 8} == {"disagree", "vote"}
+    assert {k for k, v in flags.items() if v & 2} == {"wrong"}
+    assert {k for k, v in flags.items() if v & 1} == {"leaked"}
+    state = dict(zip(index["id"], index["state"], strict=True))
+    assert state["vote"]["0"][0] == "r"
+    assert [s for _, s in state["vote"]["0"][1]] == ["w", "r"]
+    assert state["tied"]["0"][0] == "m"
+    assert state["tied"]["0"][1][0][1] == "m"
+
+
+def test_ids_that_repeat_are_linked_by_key(results, tmp_path):
+    shown = [one("a" * 20), one("b" * 20, id="x"), one("c" * 20, id="x")]
+    _, index = embedded(write_report(results, shown, tmp_path / "r.html"))
+    assert index["link"] == ["a" * 20, "b" * 16, "c" * 16]
+
+
+def room(results, page, tmp_path, *tiers) -> int:
+    """A size at which the page has room for these tiers and for no other."""
+    data, _ = embedded(page)
+    bare = write_report(results, None, tmp_path / "bare.html").stat().st_size
+    used = sum(len(chunk) + 4 for tier in tiers for chunk in data["tiers"][tier])
+    return bare + _ROOM + len(data["index"]) + used + 50
+
+
+def test_what_does_not_fit_goes_beside(results, views, page, tmp_path):
+    most = room(results, page, tmp_path, "detail", "text")
+    path = write_report(results, views, tmp_path / "r.html", max_bytes=most)
+    data, index = embedded(path)
+    assert path.stat().st_size < most
+    assert len(index["id"]) == len(views)
+    assert data["tiers"]["why"] == "folder"
+    chunk = (tmp_path / "r_files" / "data" / "why-0000.js").read_text(encoding="utf-8")
+    assert chunk.startswith('bonChunk("why",0,"')
+    assert "&#39;self&#39; file:; img-src" in path.read_text(encoding="utf-8")
+    # a later report that fits leaves nothing of this behind
+    write_report(results, views, tmp_path / "r.html")
+    assert not (tmp_path / "r_files" / "data").exists()
+
+
+def test_images(results, tmp_path):
+    buffer = io.BytesIO()
+    Image.new("RGB", (2, 2), "red").save(buffer, "PNG")
+    pixel = base64.b64encode(buffer.getvalue()).decode()
+    file = tmp_path / "pixel.png"
+    file.write_bytes(base64.b64decode(pixel))
+    sources = (str(file), f"data:image/png;base64,{pixel}", str(tmp_path / "gone.png"))
+    shown = [one("q", images=sources)]
+
+    def images(**options):
+        page = write_report(results, shown, tmp_path / "r.html", **options)
+        data, _ = embedded(page)
+        return unpack(data["tiers"]["detail"][0])[0]["i"], page.read_text(encoding="utf-8")
+
+    found, text = images()
+    assert found == [None, None, None]
+    assert "img-src data:;" in text
+    found, text = images(images="folder")
+    assert found[0] == found[1]
+    assert (tmp_path / found[0]).read_bytes() == file.read_bytes()
+    assert found[2] is None
+    assert "img-src data: &#39;self&#39; file:;" in text
+    found, _ = images(images="embed")
+    assert found[0] == found[1] == f"data:image/png;base64,{pixel}"
+
+
+def test_image_references_of_a_question_become_paths(tables):
+    key = str(tables.questions["question"].iloc[0])
+    known = {key: Question(key, "id", "d", "text", ("a",), "A", images=(ImageRef("00", "x.png"),))}
+    assert next(build_views(tables, known, str)).images == ("x.png",)
+
+
+# ------------------------------------------------------------------ numbers and tables
+
+
+def test_numbers_as_text():
+    e = Estimate(value=0.472, low=0.431, high=0.51)
+    assert fmt.share(e) == "47.2\u202f% [43.1, 51.0]"
+    assert fmt.points(Estimate(value=-0.031, low=-0.05, high=0.01)) == "−3.1 [−5.0, +1.0]"
+    assert fmt.points(Estimate(value=-0.0001)) == "0.0"
+    assert fmt.coefficient(Estimate(value=0.946, low=-0.61, high=1.0)) == ".95 [−.61, 1.00]"
+    assert fmt.share(Estimate(value=None)) == fmt.share(None) == "–"
+    assert fmt.percent(float("nan")) == "–"
+    assert fmt.p_value(0.0004) == "< .001"
+    assert fmt.p_value(0.0044) == "= .004"
+    assert fmt.p_value(0.11) == "= .11"
+    assert fmt.size(7e9) == "7\u202fB"
+    assert fmt.seconds(90) == "1.5\u202fmin"
+    assert fmt.money(0.0) == "$0"
+
+
+def test_tables(results, tmp_path):
+    import pandas as pd
+
+    written = write_tables(results, tmp_path)
+    assert {p.suffix for p in written} == {".csv", ".parquet", ".tex"}
+    made = frames(results)
+    best = pd.read_csv(tmp_path / "best_of_n.csv")
+    assert len(best) == len(results.best_of_n)
+    assert best["accuracy_low"].le(best["accuracy"]).all()
+    parquet = pd.read_parquet(tmp_path / "correlations.parquet")
+    assert list(parquet.columns) == list(made["correlations"].columns)
+    assert parquet["pearson"].iloc[0] == results.correlations[0].pearson.estimate.value
+    source = (tmp_path / "leaderboard.tex").read_text(encoding="utf-8")
+    assert source.count(r"\\") == len(results.rewarders) + 1
+    assert "nan" not in source
+
+
+# ------------------------------------------------------------------ in a browser
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """A function that opens a page in Chromium and returns the document it made of it."""
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed (apt-get install chromium)")
+
+    def run(address: str, *options: str) -> str:
+        command = [
+            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
+            "--no-first-run", "--disable-background-networking", "--disable-component-update",
+            "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}",
+            "--virtual-time-budget=8000", *options, address,
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.browser
+def test_a_link_opens_its_question_and_shows_hostile_text_as_text(page, views, browser):
+    view = next(v for v in views if v.choices)
+    document = browser(f"{page.as_uri()}#q={view.id}", "--dump-dom")
+    assert f'data-question="{view.id}"' in document
+    assert "<title>synthetic · bon report</title>" in document
+    shown = document[document.index('id="view"') :]
+    assert "&lt;img src=x onerror=alert(1)&gt;" in shown
+    assert '<img src="x"' not in document
+    assert shown.count('class="card') == len(view.candidates)
+    assert shown.count("picked by") >= 1
+    assert f"{len(views)} questions" in document
+
+
+@pytest.mark.browser
+def test_texts_beside_the_page_are_loaded(results, views, page, tmp_path, browser):
+    most = room(results, page, tmp_path, "detail")
+    page = write_report(results, views, tmp_path / "r.html", max_bytes=most)
+    assert (tmp_path / "r_files" / "data" / "text-0000.js").exists()
+    document = browser(f"{page.as_uri()}#q={views[1].id}", "--dump-dom")
+    assert f"Text {'policy-a'}-00001-0" in document
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_page_is_never_wider_than_the_screen(page, tmp_path, browser, width):
+    probe = tmp_path / "probe.html"
+    source = json.dumps(page.read_text(encoding="utf-8")).replace("</", "<\\/")
+    probe.write_text(
+        f"""<!DOCTYPE html><iframe id=f width={width} height=800></iframe><script>
+        f.srcdoc = {source};
+        f.onload = () => setTimeout(() => {{
+          for (const d of f.contentDocument.querySelectorAll("details")) d.open = true;
+          const root = f.contentDocument.documentElement;
+          document.title = `${{root.scrollWidth}} of ${{root.clientWidth}}`;
+        }}, 1500);</script>""",
+        encoding="utf-8",
+    )
+    document = browser(probe.as_uri(), "--dump-dom", "--window-size=1400,900")
+    found = re.search(r"<title>(\d+) of (\d+)</title>", document)
+    assert found
+    assert int(found[1]) <= int(found[2])

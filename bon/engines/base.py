@@ -1,8 +1,9 @@
 """What an engine is asked and what it gives back.
 
-An engine is one loaded model (or one endpoint). Its methods are coroutines for one request
-each; the engine itself batches whatever is in flight. It never retries and never hides a
-failure: it raises, and the worker records the item as an error.
+An engine is one loaded model (or one model of an endpoint). Its methods are coroutines for one
+request each; the engine itself batches whatever is in flight. It never hides a failure: it raises,
+and the worker records the item as an error. Only an endpoint's passing refusals (429, 5xx) are
+tried again inside it, because they say when.
 """
 
 from abc import ABC
@@ -49,6 +50,7 @@ class Sampling:
 class GenerateRequest:
     """Sample `len(seeds)` completions, the i-th drawn with `seeds[i]` alone.
 
+    Consecutive seeds let vLLM and its server take all samples as one request.
     `logprobs` > 0 asks for that many alternatives at every generated position. `choices`
     (the verdicts the reader knows, such as ("1", "2")) and `expected` (the right one) are
     for the model-free echo engine; every other engine ignores `expected`.
@@ -73,7 +75,11 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One completion. `logprob` is the sum over its tokens (end-of-turn token included)."""
+    """One completion.
+
+    `logprob` sums over its tokens and `num_tokens` counts them, the end-of-turn token included;
+    `tokens` are those of the text, without it.
+    """
 
     text: str
     num_tokens: int
@@ -101,7 +107,10 @@ class ScoreRequest:
 
 @dataclass(frozen=True, slots=True)
 class Likelihood:
-    """Summed natural log-probability of the response's tokens and how many they are."""
+    """Summed natural log-probability of the response's tokens and how many they are.
+
+    The end-of-turn token included, as in `Sample`.
+    """
 
     logprob: float
     num_tokens: int

@@ -100,7 +100,7 @@ def _loop(
     kwargs = model._update_model_kwargs_for_generation(output, kwargs)
     kwargs = _text_only(kwargs)
     keep = torch.tensor(plan.prompts, device=input_ids.device)
-    logits = output.logits[:, -1].float()
+    logits = output.logits[:, -1].to(input_ids.device, torch.float32)
     if len(plan.prompts) > input_ids.shape[0] or list(plan.prompts) != list(range(len(keep))):
         logits = logits[keep]
         _select(kwargs, keep, input_ids.shape[0])
@@ -122,7 +122,7 @@ def _loop(
         )
         output = model(**inputs, return_dict=True)
         kwargs = model._update_model_kwargs_for_generation(output, kwargs)
-        logits = output.logits[:, -1].float()
+        logits = output.logits[:, -1].to(input_ids.device, torch.float32)
 
 
 def _record(
@@ -164,10 +164,11 @@ def _text_only(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def _select(kwargs: dict[str, Any], rows: torch.Tensor, size: int) -> None:
     """Keep (or repeat) these of the `size` rows of the cache and of every per-row input."""
-    kwargs["past_key_values"].batch_select_indices(rows)
+    # The layers of a model that is spread over GPUs keep their cache each on their own.
+    kwargs["past_key_values"].batch_select_indices(rows.cpu())
     for key, value in kwargs.items():
         if isinstance(value, torch.Tensor):
             # Positions may be [axes, rows, length]; everything else has its rows first.
             dim = value.dim() - 2 if key == "position_ids" else 0
             if value.dim() > 1 and value.shape[dim] == size:
-                kwargs[key] = value.index_select(dim, rows)
+                kwargs[key] = value.index_select(dim, rows.to(value.device))

@@ -41,6 +41,11 @@ def score(index: int) -> ScoreRequest:
     return ScoreRequest((*ask(index).messages, answer))
 
 
+def readable(text: str) -> str:
+    """Without the marks for broken UTF-8, of which a random model says much: vLLM drops some."""
+    return text.replace("\ufffd", "")
+
+
 def test_greedy_texts_are_equal(session: Any, hf: Any, engine: Any, client: Any) -> None:
     requests = [ask(i) for i in range(9)]
     theirs, ours, served = (
@@ -48,8 +53,8 @@ def test_greedy_texts_are_equal(session: Any, hf: Any, engine: Any, client: Any)
         for each in (hf, engine, client)
     )
     for i in range(9):
-        assert ours[i].samples[0].text == theirs[i].samples[0].text
-        assert served[i].samples[0].text == theirs[i].samples[0].text
+        assert readable(ours[i].samples[0].text) == readable(theirs[i].samples[0].text)
+        assert readable(served[i].samples[0].text) == readable(theirs[i].samples[0].text)
         for mine in (ours[i], served[i]):
             assert mine.num_prompt_tokens == theirs[i].num_prompt_tokens
             assert mine.samples[0].num_tokens == theirs[i].samples[0].num_tokens
@@ -90,9 +95,9 @@ def test_logprobs_are_equal(session: Any, hf: Any, engine: Any, client: Any) -> 
         (theirs,) = session.all(hf.generate(ask(1, hot, logprobs=5)))
         (ours,) = session.all(asked.generate(ask(1, hot, logprobs=5)))
         (expected,), (token,) = theirs.samples[0].tokens, ours.samples[0].tokens
-        readable = {key: v for key, v in expected.top.items() if key.isascii()}
-        assert readable
-        assert {key: token.top[key] for key in readable} == pytest.approx(readable, abs=1e-3)
+        whole = {key: value for key, value in expected.top.items() if key.isascii()}
+        assert whole
+        assert {key: token.top[key] for key in whole} == pytest.approx(whole, abs=1e-3)
 
 
 def test_stop_strings(session: Any, engine: Any, client: Any) -> None:

@@ -13,7 +13,6 @@ from bon.cards import Loaded, Room, load_policy, load_rewarder, shipped
 from bon.config import Card, PolicyCard, RewarderCard, read_yaml
 from bon.errors import BonError
 from bon.policies.render import question_block, render_prompt
-from bon.prompts import Prompt
 from bon.records import Question
 from bon.setup import shipped_experiments
 
@@ -83,6 +82,8 @@ def show_card(name: str, base: Path | None = None) -> str:
     """One card in full, what it stands for, and its prompt for a sample question."""
     loaded = find_card(name, base or Path())
     data = loaded.card.model_dump(mode="json", exclude_defaults=True, exclude={"role"})
+    if loaded.card.size:
+        data["size"] = int(loaded.card.size)
     text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=96)
     head = f"# {_room_of(loaded.card)} {name}"
     return f"{head}\n{text}\n{_rendered(loaded)}".rstrip()
@@ -98,23 +99,11 @@ def find_card(name: str, base: Path) -> Loaded[Any]:
     if name in known["policies"]:
         return load_policy(name, base)
     if name in known["rewarders"]:
-        return _without_prompt(name, base)
+        return load_rewarder(name, base)
     names = [each for room in ROOMS for each in known[room]]
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
     hint = f"did you mean {close[0]!r}?" if close else "bon list policies, bon list rewarders"
     raise BonError(f"no card {name!r}", hint)
-
-
-def _without_prompt(name: str, base: Path) -> Loaded[RewarderCard]:
-    """A card whose published prompt has not been pulled can still be shown."""
-    try:
-        return load_rewarder(name, base)
-    except BonError as error:
-        if "prompts pull" not in error.fix:
-            raise
-        loaded = load_rewarder({"card": name, "prompt": {"text": "-"}}, base)
-        text = f"({error.message}: {error.fix})"
-        return Loaded(loaded.card, loaded.base, Prompt("not pulled", text), loaded.spec)
 
 
 def _rendered(loaded: Loaded[Any]) -> str:

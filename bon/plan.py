@@ -49,6 +49,8 @@ ASSUMPTIONS = (
     f"a model of P parameters reads a token in 2P / {PROMPT_FLOPS:.0e} GPU seconds and writes one "
     f"in 2P / {REPLY_FLOPS:.0e}: an 80 GB data-centre GPU with full batches; a 24 GB card takes "
     "three to six times as long, the transformers engine up to three times",
+    "a prompt is read once for all candidates of a question and for all votes on one showing; "
+    "endpoints that give one sample a request (Claude, Gemini) read and bill it for each",
     "prompts that begin alike are counted in full, though vLLM keeps their common part: GPU hours "
     "are an upper bound there; loading a model (minutes) is not counted",
 )
@@ -199,7 +201,9 @@ class _Counter:
             work.on_questions += wanted
             reused += known
         votes = self._setup.pair_votes(rewarder)
+        reads = work.on_questions / card.votes
         for rows in self._pairs:
+            reads += rows.count * calls(card, self._design, 2, 1)
             work.on_pairs += rows.count * calls(card, self._design, 2, votes[rows.name])
         if self._store is not None:
             judged = "spec = ? AND item_kind = 'pair'"
@@ -208,7 +212,9 @@ class _Counter:
         assumed = _assumed_lengths(card)
         prompt, reply = self._lengths("judgements", rewarder.spec, work, *assumed)
         steps = 1 if work.lengths != "assumed" or card.kind != "stepwise" else STEPS
-        prompts = work.to_do * prompt * steps
+        # A prompt is read once for all votes on one showing.
+        share = work.to_do / max(1, work.on_questions + work.on_pairs)
+        prompts = reads * share * prompt * steps
         _price(work, card, prompts, work.to_do * min(reply, card.sampling.max_tokens) * steps)
         return work
 

@@ -124,10 +124,10 @@ def test_its_rule_reads_a_reply_in_the_documented_format(loaded):
             assert read_score(Sample(text, 1), card.score) == score, text
 
 
-def test_every_shipped_prompt_is_used_or_offered():
+def test_every_shipped_prompt_is_used():
     used = {load_rewarder(name, Path()).prompt.id for name in shipped("rewarders")}
     ours = {path.stem for path in (ROOT / "rewarders" / "prompts").glob("*.jinja")}
-    assert ours - used <= {"pairwise-brief"}
+    assert ours == used & ours
 
 
 def test_prompts_show_the_question_before_the_responses():
@@ -136,3 +136,10 @@ def test_prompts_show_the_question_before_the_responses():
         text = path.read_text()
         places = [text.find(f"{{{{ {name} }}}}") for name in ("first", "response", "step")]
         assert text.index("{{ prompt }}") < min(place for place in places if place >= 0), path.stem
+
+
+@pytest.mark.parametrize("name", ["ixc-2.5-reward", "mm-rlhf-reward"])
+def test_environments_of_their_own_are_such_that_ray_takes_them(name):
+    runtime_env = pytest.importorskip("ray.runtime_env")
+    wanted = load_rewarder(name, Path()).card.placement.runtime_env
+    assert runtime_env.RuntimeEnv(**wanted)["pip"]["packages"] == wanted["pip"]

@@ -62,10 +62,10 @@ def see(scenes: Sequence[tuple[Scene, ...]], image_filter: str) -> torch.Tensor 
     return patches([scene for row in scenes for scene in row], image_filter)
 
 
-def right_padded(rows: Sequence[list[int]], value: float) -> torch.Tensor:
+def right_padded(rows: Sequence[Sequence[float]], value: float) -> torch.Tensor:
     """Rows of numbers → one tensor [rows, longest]."""
     width = max(map(len, rows))
-    return torch.tensor([row + [value] * (width - len(row)) for row in rows])
+    return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])
 
 
 def batch(

@@ -123,5 +123,5 @@ def _pair(stored: dict[str, Any], group: str, number: int, rng: Rng) -> dict[str
 
 def _png(scene: Scene, name: str) -> dict[str, Any]:
     buffer = io.BytesIO()
-    render(scene).save(buffer, "PNG")
+    render(scene).save(buffer, "PNG", compress_level=1)  # noise hardly compresses
     return {"bytes": buffer.getvalue(), "path": f"{name}.png"}

@@ -24,7 +24,7 @@ def letter(candidate: str) -> str | None:
     return found[-1] if found else None
 
 
-@torch.no_grad()
+@torch.no_grad()  # type: ignore[untyped-decorator]
 def replies(
     model: Any,
     encoder: Encoder,
@@ -150,7 +150,7 @@ def _won(a: float, b: float) -> float:
     return 0.5 if a == b else float(a > b)
 
 
-@torch.no_grad()
+@torch.no_grad()  # type: ignore[untyped-decorator]
 def _yes_scores(
     model: Any,
     encoder: Encoder,
@@ -200,7 +200,7 @@ def pairwise(
     }
 
 
-@torch.no_grad()
+@torch.no_grad()  # type: ignore[untyped-decorator]
 def scalar(
     model: Any,
     encoder: Encoder,
@@ -230,7 +230,7 @@ def _turn(
     return [*asked, *encoder.text(candidate), encoder.end], question.scenes
 
 
-@torch.no_grad()
+@torch.no_grad()  # type: ignore[untyped-decorator]
 def likelihood(model: Any, encoder: Encoder, pairs: Sequence[Pair]) -> dict[str, float]:
     """Accuracy of the candidate's mean token log-probability, its end of turn included."""
     fast = Fast(model.eval())

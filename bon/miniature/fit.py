@@ -38,7 +38,7 @@ def steps(
     def learn(loss: torch.Tensor) -> None:
         nonlocal mean
         optimise.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimise.step()
         mean = loss.item() if math.isnan(mean) else 0.95 * mean + 0.05 * loss.item()

@@ -58,7 +58,7 @@ def lookup(rng: Rng) -> Lesson:
 def lists(rng: Rng) -> Lesson:
     """Dense perception: six objects at cells, or which objects are there, or six counts, or six
     counts over two images."""
-    scenes = (random_scene(rng, "train"),)
+    scenes: tuple[Scene, ...] = (random_scene(rng, "train"),)
     kind = rng.random()
     if kind < 0.25:
         cells = rng.sample(range(CELLS), 6)

@@ -90,7 +90,7 @@ def build(shape: Shape, tokenizer: Any) -> Qwen2_5_VLForConditionalGeneration:
     return model
 
 
-@torch.no_grad()
+@torch.no_grad()  # type: ignore[untyped-decorator]
 def initialise(model: Qwen2_5_VLForConditionalGeneration, seed: int) -> None:
     """ "Mimetic" initialisation, with the circuits that lookup needs laid in from the start.
 
@@ -181,7 +181,7 @@ def plain_attention(
     return (scores.softmax(-1).to(value.dtype) @ value).transpose(1, 2), None
 
 
-AttentionInterface.register("miniature_plain", plain_attention)  # type: ignore[no-untyped-call]
+AttentionInterface.register("miniature_plain", plain_attention)
 
 
 class Fast:
@@ -209,7 +209,7 @@ class Fast:
             mixed = scores.softmax(-1).to(value.dtype) @ value.transpose(1, 2)
             x = x + block.attn.proj(mixed.transpose(1, 2).flatten(2))
             x = x + block.mlp(block.norm2(x))
-        return visual.merger(x.flatten(0, 1)).view(count, CELLS, -1)  # type: ignore[no-any-return]
+        return visual.merger(x.flatten(0, 1)).view(count, CELLS, -1)
 
     def hidden(
         self, ids: torch.Tensor, patch_values: torch.Tensor | None, layers: bool = False

@@ -50,6 +50,7 @@ POLICIES = {"policy-a": "base-a", "policy-b": "base-b"}
 LIKELIHOOD_BASE = "base-a"
 REWARDERS = (
     Rewarder("critic-a", "pointwise", "base-a", "base-a", 300, 11, short=(("critic-a-short", 60),)),
+    Rewarder("critic-a-long", "pointwise", "base-a", "critic-a", 500, 16),
     Rewarder("critic-a-gray", "pointwise", "base-a", "base-a", 200, 12, "gray", 100),
     Rewarder("pair-a", "pairwise", "base-a", "critic-a", 400, 13),
     Rewarder("pair-a-blur", "pairwise", "base-a", "critic-a", 250, 14, "blur:4", 100),

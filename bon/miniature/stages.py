@@ -246,7 +246,8 @@ def measure(
     if spec.role == "pointwise":
         return evaluate.pointwise(model, encoder, pairs, spec.image_filter)
     head = load_file(shop.at(spec.name, "head.safetensors"))["score"]
-    return evaluate.scalar(model, encoder, head, pairs, spec.image_filter)
+    numbers: dict[str, float] = evaluate.scalar(model, encoder, head, pairs, spec.image_filter)
+    return numbers
 
 
 def _likelihood(shop: Workshop) -> dict[str, Any]:

@@ -16,7 +16,7 @@ In between, the wait is a thirtieth of what the last batch took.
 """
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Job:
     """One request on its way: `prepared` is what the thread made of it, `key` its batch mates."""
 

@@ -1,0 +1,108 @@
+"""The batching thread, with work that only notes what it was given."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from bon.engines.batching import Batcher, Job
+
+
+class Work:
+    """Requests are (key, length) or ("bad" | "unprepared", length)."""
+
+    def __init__(self, rows: int = 4, seconds: float = 0.0) -> None:
+        self.rows, self.seconds = rows, seconds
+        self.batches: list[list[Any]] = []
+        self.threads: set[int] = set()
+
+    def prepare(self, job: Job) -> None:
+        job.key, job.length = job.request
+        if job.key == "unprepared":
+            raise ValueError("cannot be prepared")
+        if job.key == "bad":
+            job.key = "good"
+
+    def fits(self, rows: int, length: int) -> bool:
+        return rows <= self.rows
+
+    def run(self, jobs: list[Job]) -> list[Any]:
+        self.threads.add(threading.get_ident())
+        self.batches.append([job.request for job in jobs])
+        time.sleep(self.seconds)
+        if any(job.request[0] == "bad" for job in jobs):
+            raise RuntimeError("a bad item")
+        return [("done", job.request) for job in jobs]
+
+
+def submit(work: Work, requests: list[Any]) -> list[Any]:
+    batcher = Batcher(work)
+
+    async def all_at_once() -> list[Any]:
+        jobs = (batcher.submit("kind", request) for request in requests)
+        return await asyncio.gather(*jobs, return_exceptions=True)
+
+    try:
+        return asyncio.run(all_at_once())
+    finally:
+        batcher.close()
+
+
+def test_batches_are_alike_in_key_and_length() -> None:
+    work = Work()
+    requests = [(key, length) for length in (50, 1, 40, 2, 60, 3) for key in ("a", "b")]
+    assert submit(work, requests) == [("done", request) for request in requests]
+    assert len(work.threads) == 1
+    assert all(len({key for key, _ in batch}) == 1 for batch in work.batches)
+    # The oldest is 50 long: it goes first, with those that do not fit the batch of the short.
+    assert work.batches[0] == [("a", 50), ("a", 60)]
+    assert [("a", 1), ("a", 2), ("a", 3), ("a", 40)] in work.batches
+
+
+def test_one_bad_item_does_not_take_its_mates_along() -> None:
+    requests = [("good", 1), ("bad", 2), ("good", 3), ("unprepared", 4)]
+    first, bad, third, unprepared = submit(Work(), requests)
+    assert first == ("done", ("good", 1))
+    assert third == ("done", ("good", 3))
+    assert str(bad) == "a bad item"
+    assert str(unprepared) == "cannot be prepared"
+
+
+def test_equal_requests_are_different_jobs() -> None:
+    assert submit(Work(), [("a", 1)] * 10) == [("done", ("a", 1))] * 10
+
+
+def test_cancelled_requests_are_not_run() -> None:
+    work = Work(rows=1, seconds=0.2)
+    batcher = Batcher(work)
+
+    async def cancel_one() -> None:
+        running = asyncio.create_task(batcher.submit("kind", ("a", 1)))
+        await asyncio.sleep(0.05)
+        dropped = asyncio.create_task(batcher.submit("kind", ("a", 2)))
+        kept = asyncio.create_task(batcher.submit("kind", ("a", 3)))
+        await asyncio.sleep(0)
+        dropped.cancel()
+        await asyncio.gather(running, kept)
+
+    asyncio.run(cancel_one())
+    batcher.close()
+    assert [("a", 2)] not in work.batches
+
+
+def test_closing_refuses_what_waits() -> None:
+    batcher = Batcher(Work(rows=1, seconds=0.2))
+
+    async def close_early() -> list[Any]:
+        tasks = [asyncio.create_task(batcher.submit("kind", ("a", i))) for i in range(3)]
+        await asyncio.sleep(0.1)
+        await asyncio.to_thread(batcher.close)
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    done, *refused = asyncio.run(close_early())
+    assert done == ("done", ("a", 0))
+    assert all("closed" in str(error) for error in refused)
+    with pytest.raises(RuntimeError, match="closed"):
+        asyncio.run(batcher.submit("kind", ("a", 1)))

@@ -65,7 +65,7 @@ def accuracy_at_n(
     main = [line for line in lines if line.name != _NAMES[ORACLE]]
     oracle = [line for line in lines if line.name == _NAMES[ORACLE]]
     low, high = min(min(x.y) for x in main), max(max(x.y) for x in main)
-    split = bool(oracle) and max(oracle[0].y) - high > 0.8 * max(high - low, 4.0)
+    split = bool(oracle) and len(main) > 3 and max(oracle[0].y) - high > 0.8 * max(high - low, 4.0)
     narrow = width == "single" or (not isinstance(width, str) and width < 4.5)
     with style(theme):
         height = max(2.7, 0.145 * len(lines) + (1.1 if split else 0.7))

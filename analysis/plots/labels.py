@@ -153,14 +153,14 @@ def _cost(
     bounds: Box,
 ) -> float:
     """What a position costs by itself: points and lines covered, distance, leaving the frame."""
-    cost = 0.35 * far
+    cost = 0.4 * far
     cost += 40 * sum(overlap(box, dot) for j, dot in enumerate(dots) if j != i)
     cost += 8 * overlap(box, dots[i])
     cost += 60 * sum(overlap(box, other) for other in taken)
     if len(track):
         inside = (track[:, 0] > box[0]) & (track[:, 0] < box[2])
         inside &= (track[:, 1] > box[1]) & (track[:, 1] < box[3])
-        cost += 2.0 * float(inside.sum())
+        cost += 1.1 * float(inside.sum())
     outside = max(bounds[0] - box[0], 0) + max(box[2] - bounds[2], 0)
     outside += max(bounds[1] - box[1], 0) + max(box[3] - bounds[3], 0)
     return float(cost + 60 * outside)

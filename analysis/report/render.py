@@ -162,6 +162,7 @@ def _context(results: Results) -> dict[str, Any]:
     treatments = dict.fromkeys(t.treatment for b in results.benchmarks for t in b.sensitivity)
     return {
         "main": primary(results),
+        "without_rewarders": _without_rewarders(results),
         "main_correlations": rows.carried(results),
         "axes": {p.policy: rows.axes_table(results, p.policy) for p in results.policies},
         "boards": boards,
@@ -197,6 +198,20 @@ def _context(results: Results) -> dict[str, Any]:
         "treated": _treated,
         "asked": _asked,
     }
+
+
+def _without_rewarders(results: Results) -> str:
+    """What can be said of the candidates alone."""
+    said = []
+    for p in results.policies:
+        if None in (p.pass_at_1.value, p.majority.value, p.oracle.value):
+            continue
+        said.append(
+            f"{text.count(p.num_questions)} questions, {p.num_candidates} candidates of "
+            f"{p.policy} each: a random one is right in {text.share(p.pass_at_1)}, the majority "
+            f"vote in {text.share(p.majority)}, and no choice could pass {text.share(p.oracle)}."
+        )
+    return " ".join(said)
 
 
 def _benchmark_tables(

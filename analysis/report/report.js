@@ -260,7 +260,6 @@ class Browser {
   step(by) {
     const at = this.shown.indexOf(this.current) + by;
     if (at < 0 || at >= this.shown.length) return;
-    if (at >= this.limit) { this.limit = at + PAGE; this.list(); }
     this.open(this.shown[at]);
   }
 
@@ -286,6 +285,8 @@ class Browser {
 
   open(i, address = true) {
     this.current = i;
+    const at = this.shown.indexOf(i);
+    if (at >= this.limit) { this.limit = at + PAGE; this.list(); }
     if (address) {
       const hash = `#q=${encodeURIComponent(this.index.link[i])}`;
       try { history.replaceState(null, "", hash); } catch { location.hash = hash; }

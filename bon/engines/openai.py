@@ -90,8 +90,8 @@ class OpenAIEngine(Engine):
     """One model of one endpoint.
 
     `api_key_env`: the environment variable that holds the key; null where none is needed.
-    `price`: {input, output} per million tokens, for the ledger and `spending_cap` (`spent` is what
-    earlier runs cost). `response_format`: passed on, for endpoints with structured output.
+    `price`: {input_per_million, output_per_million}, for the ledger and `spending_cap` (`spent` is
+    what earlier runs cost). `response_format`: passed on, for endpoints with structured output.
     `concurrency`, `min_concurrency`, `max_concurrency`: requests in flight at first and bounds.
     `timeout`: seconds a request may take. `extra_body`: further fields of every request.
     """
@@ -118,10 +118,11 @@ class OpenAIEngine(Engine):
         extra_body: dict[str, Any] | None = None,
     ) -> None:
         price = dict(price or {})
-        if set(price) - {"input", "output"}:
-            raise BonError(f"price: {price} is not understood", "price: {input: 2.5, output: 10}")
+        wanted = "price: {input_per_million: 2.5, output_per_million: 10}"
+        if set(price) - {"input_per_million", "output_per_million"}:
+            raise BonError(f"price: {price} is not understood", wanted)
         if spending_cap is not None and not price:
-            raise BonError("spending_cap without a price", "set price: {input: .., output: ..}")
+            raise BonError("spending_cap without a price", f"set {wanted}")
         self._model = model
         self._price, self._extra, self._format = price, dict(extra_body or {}), response_format
         self._endpoint = Endpoint(
@@ -130,7 +131,12 @@ class OpenAIEngine(Engine):
             timeout,
             retries,
             AdaptiveLimit(min(concurrency, max_concurrency), min_concurrency, max_concurrency),
-            Ledger(price.get("input", 0.0), price.get("output", 0.0), spending_cap, spent),
+            Ledger(
+                price.get("input_per_million", 0.0),
+                price.get("output_per_million", 0.0),
+                spending_cap,
+                spent,
+            ),
             wait=retry_wait,
         )
         self._kind = endpoint or _HOSTS.get(self._endpoint.host, "plain")

@@ -272,7 +272,7 @@ def test_adaptive_limit() -> None:
 
 
 def test_ledger_and_spending_cap() -> None:
-    price = {"input": 2.0, "output": 10.0}  # a request costs 0.0003
+    price = {"input_per_million": 2.0, "output_per_million": 10.0}  # a request costs 0.0003
     with serve() as server:
         made = engine(
             server.url, endpoint="openai", price=price, spending_cap=0.01, spent=0.008,

@@ -11,6 +11,7 @@ import typer
 import bon
 from bon.errors import BonError
 from bon.prompts_cli import app as prompts_app
+from bon.service.cli import serve, token_app
 
 app = typer.Typer(
     name="bon",
@@ -22,6 +23,8 @@ app = typer.Typer(
     "[bold]bon demo[/bold] runs a small true validation on this machine, without a GPU.",
 )
 app.add_typer(prompts_app, name="prompts")
+app.add_typer(token_app, name="token")
+app.command()(serve)
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="Run directory; running again continues.")]
 Sets = Annotated[

@@ -55,27 +55,32 @@ class _Group:
         return not self.again and not self.flying and all(s.finished for s in self.sources)
 
 
+def connect(address: str | None) -> None:
+    """Start a local Ray, or connect to the cluster at `address`."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        ray.init(
+            address=address or "local",
+            include_dashboard=None if address else False,
+            configure_logging=True,
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+        )
+    except (RayError, ConnectionError, RuntimeError, ValueError) as error:
+        where = address or "on this machine"
+        raise BonError(
+            f"cannot reach Ray {where}: {' '.join(str(error).split())[:200]}",
+            "check --ray-address, or leave it out to run on this machine",
+        ) from None
+
+
 @contextmanager
 def connected(config: ClusterConfig) -> Iterator[None]:
     """A local Ray of our own, or the cluster at `address`; disconnected afterwards."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     owned = not ray.is_initialized()
     if owned:
-        try:
-            ray.init(
-                address=config.address or "local",
-                include_dashboard=None if config.address else False,
-                configure_logging=True,
-                logging_level=logging.ERROR,
-                log_to_driver=False,
-            )
-        except (RayError, ConnectionError, RuntimeError, ValueError) as error:
-            where = config.address or "on this machine"
-            raise BonError(
-                f"cannot reach Ray {where}: {' '.join(str(error).split())[:200]}",
-                "check --ray-address, or leave it out to run on this machine",
-            ) from None
+        connect(config.address)
     try:
         yield
     finally:

@@ -63,9 +63,14 @@ def reporting(
 
 
 def note_phase(file: Path | None, phase: str) -> None:
-    """Write a phase without stages (preparing, analysing) into the file of a watcher."""
-    if file is not None:
-        write_atomic(file, json.dumps({"phase": phase, "stages": [], "at": time.time()}))
+    """Write the phase (preparing, analysing) into the file of a watcher; the stages stay."""
+    if file is None:
+        return
+    try:
+        stages = json.loads(file.read_text(encoding="utf-8"))["stages"]
+    except (OSError, ValueError, KeyError):
+        stages = []
+    write_atomic(file, json.dumps({"phase": phase, "stages": stages, "at": time.time()}))
 
 
 @contextmanager

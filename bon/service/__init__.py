@@ -1,0 +1,14 @@
+"""The HTTP service: validations, the selector on line, pages. It runs what the command line runs.
+
+settings.py    what an operator sets
+jobs.py        the validations and their states, in SQLite
+job.py         one validation in a process of its own
+supervisor.py  starts, watches, stops and adopts those processes
+submission.py  experiments from outside: confined, limited, planned
+views.py       what is said of a validation: state, progress, results
+tokens.py      who may do what
+guard.py       hosts, origins, sizes, rates, headers
+online.py      Best-of-N on line, over models held by backend.py (Ray Serve)
+api/           the routes
+pages/         the pages
+"""

@@ -1,0 +1,351 @@
+"""Validations: submit, list, watch, cancel, resume, extend, delete, read results."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from io import BytesIO
+from typing import Annotated, Any, Literal
+
+import yaml
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from bon.errors import BonError
+from bon.service import views
+from bon.service.api.common import (
+    Parts,
+    Problem,
+    Reader,
+    Submitter,
+    ValidationId,
+    find,
+    find_own,
+)
+from bon.service.jobs import FINAL, STATES, Validation
+from bon.service.logs import redact
+from bon.service.plan import plan
+from bon.service.state import Service
+from bon.service.submission import check_submission, read_submission
+from bon.setup import Setup
+
+router = APIRouter(prefix="/v1", tags=["validations"])
+
+EXAMPLE = """\
+name: first-look
+questions: {benchmark: multiple_choice, path: demo/questions.jsonl, limit: 20}
+pairs: {benchmark: preference, path: demo/pairs.jsonl}
+policies:
+- {name: guesser, engine: echo, prompt: bare, n: 4, engine_args: {accuracy: 0.5}}
+rewarders:
+- {name: head, kind: scalar, engine: echo, engine_args: {accuracy: 0.7}}
+- {name: weak-head, kind: scalar, engine: echo, engine_args: {accuracy: 0.55}}
+"""
+_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/yaml": {"schema": {"type": "string"}, "example": EXAMPLE},
+            "application/json": {
+                "schema": {"type": "object"},
+                "example": yaml.safe_load(EXAMPLE),
+            },
+        },
+    }
+}
+ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"description": text, "content": {"application/json": {"schema": {"type": "object"}}}}
+    for status, text in (
+        (400, "Not readable."),
+        (401, "A token is needed."),
+        (403, "The token may not do this."),
+        (404, "No such validation."),
+        (409, "Not in this state."),
+        (413, "Too large."),
+        (415, "Neither YAML nor JSON."),
+        (422, "Not valid, or not allowed here."),
+        (429, "Too much at once: wait as long as Retry-After says."),
+    )
+}
+
+
+class Extension(BaseModel):
+    """What to add to a finished validation. Only what is missing is computed."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"n": 8}, {"rewarders": ["qwen2.5-vl-7b-judge"]}]},
+    )
+    rewarders: list[str | dict[str, Any]] = Field(default_factory=list, max_length=64)
+    policies: list[str | dict[str, Any]] = Field(default_factory=list, max_length=64)
+    pairs: list[dict[str, Any]] = Field(default_factory=list, max_length=16)
+    n: int | None = Field(None, ge=1, description="candidates a question, for every policy")
+    limit: int | None = Field(None, ge=1, description="questions")
+
+
+@router.post("/validations", status_code=201, openapi_extra=_BODY, responses=ERRORS)
+async def submit(
+    request: Request,
+    service: Parts,
+    identity: Submitter,
+    idempotency_key: Annotated[
+        str | None, Header(max_length=200, pattern=r"^[\x21-\x7e]+$")
+    ] = None,
+) -> JSONResponse:
+    """Queue an experiment: the YAML file that `bon run` takes, or the same as JSON.
+
+    The same Idempotency-Key with the same experiment gives the validation that it made the
+    first time, with status 200.
+    """
+    raw = await _experiment(request, service)
+    setup = await run_in_threadpool(check_submission, raw, service.settings)
+    await run_in_threadpool(check_plan, setup, service)
+    if service.jobs.waiting(identity.name) >= service.settings.limits.queued_per_owner:
+        raise Problem(429, "too many of your validations are queued", "cancel some", retry=60)
+    digest = hashlib.sha256(json.dumps(raw, sort_keys=True).encode()).hexdigest()
+    made, new = service.jobs.add(setup.experiment.name, identity.name, raw, digest, idempotency_key)
+    service.supervisor.wake()
+    headers = {"location": f"/v1/validations/{made.id}"}
+    return JSONResponse(views.summary(made), 201 if new else 200, headers)
+
+
+@router.post("/plan", openapi_extra=_BODY, responses=ERRORS)
+async def plan_experiment(request: Request, service: Parts, _: Reader) -> dict[str, Any]:
+    """Check an experiment and say what it would ask of its models; queues nothing."""
+    raw = await _experiment(request, service)
+    setup = await run_in_threadpool(check_submission, raw, service.settings)
+    return {"name": setup.experiment.name, **await run_in_threadpool(_plan, setup, service)}
+
+
+@router.get("/validations", responses=ERRORS)
+def listed(
+    service: Parts,
+    _: Reader,
+    state: Annotated[Literal[STATES] | None, Query()] = None,  # type: ignore[valid-type]
+    owner: Annotated[str | None, Query(max_length=100)] = None,
+    text: Annotated[str | None, Query(max_length=100, description="in the name")] = None,
+    before: Annotated[int | None, Query(ge=0, le=2**62, description="`next` of a page")] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> dict[str, Any]:
+    """Validations, newest first, a page at a time."""
+    rows = service.jobs.listed(state=state, owner=owner, text=text, before=before, limit=limit)
+    return {
+        "validations": [views.summary(row) for row in rows],
+        "next": rows[-1].seq if len(rows) == limit else None,
+    }
+
+
+@router.get("/validations/{key}", responses=ERRORS)
+def show(key: ValidationId, service: Parts, _: Reader) -> dict[str, Any]:
+    """State, progress by stage, rate, time left, calls, tokens, money."""
+    found = find(service, key)
+    return views.detail(found, service.supervisor.directory(key))
+
+
+@router.get("/validations/{key}/events", responses=ERRORS)
+async def events(key: ValidationId, request: Request, service: Parts, _: Reader) -> Response:
+    """Server-sent events: `state` whenever state or progress change, `end` when it is final."""
+    find(service, key)
+    streams: set[int] = request.app.state.streams
+    if len(streams) >= service.settings.limits.events:
+        raise Problem(429, "too many event streams are open", "poll instead", retry=10)
+    return StreamingResponse(
+        _events(key, request, service, streams),
+        media_type="text/event-stream",
+        headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+    )
+
+
+@router.post("/validations/{key}/cancel", status_code=202, responses=ERRORS)
+def cancel(key: ValidationId, service: Parts, identity: Submitter) -> dict[str, Any]:
+    """Stop it; what was computed is kept. Of one that has ended this changes nothing."""
+    find_own(service, key, identity)
+    found = service.jobs.cancel(key)
+    service.supervisor.wake()
+    return views.summary(found)
+
+
+@router.post("/validations/{key}/resume", status_code=202, responses=ERRORS)
+def resume(
+    key: ValidationId, service: Parts, identity: Submitter, retry_errors: bool = False
+) -> dict[str, Any]:
+    """Queue one that was cancelled or failed (or is done) again: it goes on where it was."""
+    find_own(service, key, identity)
+    found = service.jobs.queue_again(key, retry_errors=retry_errors)
+    service.supervisor.wake()
+    return views.summary(found)
+
+
+@router.post("/validations/{key}/extend", status_code=202, responses=ERRORS)
+def extend(
+    key: ValidationId, more: Extension, service: Parts, identity: Submitter
+) -> dict[str, Any]:
+    """Add rewarders, policies, benchmarks, questions or a larger n, and queue it again."""
+    found = find_own(service, key, identity)
+    raw = extended(found, more)
+    check_plan(check_submission(raw, service.settings), service)
+    again = service.jobs.queue_again(key, experiment=raw)
+    service.supervisor.wake()
+    return views.summary(again)
+
+
+@router.delete("/validations/{key}", status_code=204, responses=ERRORS)
+def delete(key: ValidationId, service: Parts, identity: Submitter) -> Response:
+    """Delete a validation that has ended, with all its files."""
+    service.supervisor.remove(find_own(service, key, identity))
+    views.forget_counts(key)
+    return Response(status_code=204)
+
+
+@router.get("/validations/{key}/experiment", responses=ERRORS)
+def experiment(key: ValidationId, service: Parts, _: Reader) -> Response:
+    """The experiment as YAML, for `bon run` or to submit again."""
+    found = find(service, key)
+    text = yaml.safe_dump(found.experiment, sort_keys=False, allow_unicode=True)
+    return PlainTextResponse(text, media_type="application/yaml")
+
+
+@router.get("/validations/{key}/results", responses=ERRORS)
+def results(key: ValidationId, service: Parts, _: Reader) -> Response:
+    """results.json as docs/results.md describes it."""
+    find(service, key)
+    path = service.supervisor.directory(key) / "results.json"
+    if not path.is_file():
+        raise Problem(404, f"{key} has no results yet", "wait until its state is done")
+    return FileResponse(path, media_type="application/json")
+
+
+@router.get("/validations/{key}/tables/{table}", responses=ERRORS)
+def table(
+    key: ValidationId,
+    table: Literal[(*views.TABLES, *views.SUMMARIES)],  # type: ignore[valid-type]
+    service: Parts,
+    _: Reader,
+    format: Literal["csv", "json", "parquet"] = "csv",
+) -> Response:
+    """A table: the run's own, also while it runs, or a part of its results."""
+    find(service, key)
+    directory = service.supervisor.directory(key)
+    name = f"{key}-{table}.{format}"
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    if table in views.SUMMARIES:
+        path = directory / "results.json"
+        if not path.is_file():
+            raise Problem(404, f"{key} has no results yet", "wait until its state is done")
+        rows = views.summary_rows(json.loads(path.read_text(encoding="utf-8")), table)
+        if format == "json":
+            return JSONResponse(rows)
+        if format == "csv":
+            return Response(views.to_csv(rows), media_type="text/csv", headers=headers)
+        import pandas as pd
+
+        frame = pd.DataFrame(rows)
+    else:
+        try:
+            frame = views.run_table(directory, table)
+        except BonError as error:
+            raise Problem(404, f"{key} has no tables yet", error.fix) from None
+    if format == "json":
+        return Response(frame.to_json(orient="records"), media_type="application/json")
+    if format == "csv":
+        texts = frame.select_dtypes(include=["object", "string"]).columns
+        frame[texts] = frame[texts].map(views.safe_cell)
+        return Response(frame.to_csv(index=False), media_type="text/csv", headers=headers)
+    data = BytesIO()
+    frame.to_parquet(data, index=False)
+    return Response(data.getvalue(), media_type="application/vnd.apache.parquet", headers=headers)
+
+
+@router.get("/validations/{key}/log", responses=ERRORS)
+def log(
+    key: ValidationId,
+    service: Parts,
+    _: Reader,
+    size: Annotated[int, Query(ge=1, le=4_000_000, description="last bytes")] = 65_536,
+) -> Response:
+    """What its process wrote, without secrets."""
+    find(service, key)
+    return PlainTextResponse(redact(views.log_tail(service.supervisor.directory(key), size)))
+
+
+# ------------------------------------------------------------------ inside
+
+
+async def _experiment(request: Request, service: Service) -> dict[str, Any]:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in ("application/json", "application/yaml", "application/x-yaml", "text/yaml"):
+        raise Problem(415, "an experiment is YAML or JSON", "content-type: application/yaml")
+    body = await request.body()
+    most = service.settings.limits.experiment_bytes
+    if len(body) > most:
+        raise Problem(413, f"the experiment has {len(body)} bytes", f"at most {most}")
+    return await run_in_threadpool(read_submission, body, kind, most)
+
+
+def check_plan(setup: Setup, service: Service) -> None:
+    """Refuse what asks for more calls than a validation may make."""
+    found = plan(setup)
+    limits = service.settings.limits
+    if (found["questions"] or 0) > limits.questions:
+        raise Problem(422, f"{found['questions']} questions", f"limit them to {limits.questions}")
+    if (found["calls"] or 0) > limits.calls:
+        raise Problem(422, f"{found['calls']} model calls are above {limits.calls}", "ask for less")
+
+
+def _plan(setup: Setup, service: Service) -> dict[str, Any]:
+    recent = service.jobs.listed(state="done", limit=10)
+    return plan(setup, views.speeds(service.supervisor.directory(row.id) for row in recent))
+
+
+def extended(validation: Validation, more: Extension) -> dict[str, Any]:
+    """The experiment with what is to be added."""
+    raw: dict[str, Any] = json.loads(json.dumps(validation.experiment))
+    raw["rewarders"] = [*raw.get("rewarders", ()), *more.rewarders]
+    raw["policies"] = [*raw["policies"], *more.policies]
+    pairs = raw.get("pairs", [])
+    raw["pairs"] = [*(pairs if isinstance(pairs, list) else [pairs]), *more.pairs]
+    if more.limit is not None:
+        raw["questions"] = {**raw["questions"], "limit": more.limit}
+    if more.n is not None:
+        raw["policies"] = [
+            {"card": ref, "n": more.n} if isinstance(ref, str) else {**ref, "n": more.n}
+            for ref in raw["policies"]
+        ]
+    return raw
+
+
+async def _events(
+    key: str, request: Request, service: Service, streams: set[int]
+) -> AsyncIterator[str]:
+    """One `state` event at once, then one for each change, a comment now and then."""
+    me = id(request)
+    streams.add(me)
+    number, last, quiet = 0, "", 0
+    try:
+        yield "retry: 2000\n\n"
+        while not await request.is_disconnected():
+            found = service.jobs.get(key)
+            if found is None:
+                yield "event: end\ndata: {}\n\n"
+                return
+            directory = service.supervisor.directory(key)
+            shown = await run_in_threadpool(views.detail, found, directory)
+            shown.pop("experiment")
+            text = json.dumps(shown)
+            quiet += 1
+            if text != last:
+                number, last, quiet = number + 1, text, 0
+                yield f"id: {number}\nevent: state\ndata: {text}\n\n"
+            elif quiet % 15 == 0:
+                yield ": still here\n\n"
+            if found.state in FINAL:
+                yield f"event: end\ndata: {json.dumps({'state': found.state})}\n\n"
+                return
+            await asyncio.wait({request.app.state.closing}, timeout=1.0)
+            if request.app.state.closing.done():
+                return
+    finally:
+        streams.discard(me)

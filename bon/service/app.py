@@ -1,0 +1,172 @@
+"""The application: the parts put together, and the server that runs it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import FrameType
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.datastructures import Headers
+
+import bon
+from bon.errors import BonError
+from bon.service.api import online, openai, operations, validations
+from bon.service.api.common import add_error_handlers
+from bon.service.backend import make_backend
+from bon.service.guard import LOOPBACK, Guard
+from bon.service.logs import set_up_logs
+from bon.service.metrics import Metrics
+from bon.service.online import Selector
+from bon.service.settings import Settings
+from bon.service.state import Service, opened
+from bon.service.tokens import LOCAL, Identity
+
+log = logging.getLogger("bon.service")
+COOKIE = "bon_session"
+
+
+def create_app(service: Service) -> FastAPI:
+    """The application over opened parts; its lifespan starts the supervisor."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.closing = asyncio.get_running_loop().create_future()
+        await asyncio.to_thread(service.supervisor.start)
+        # In the background: validations and pages are there while models on line still load.
+        loading = asyncio.create_task(_load(app, selector)) if selector else None
+        try:
+            yield
+        finally:
+            close(app)
+            if loading is not None:
+                loading.cancel()
+            if selector is not None:
+                await selector.close()
+            await asyncio.to_thread(service.supervisor.stop)
+
+    metrics = Metrics()
+    app = FastAPI(
+        title="bon",
+        version=bon.__version__,
+        summary="Does a reward-model benchmark predict which reward model picks better answers?",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+    )
+    app.state.service = service
+    app.state.metrics = metrics
+    app.state.streams = set()
+    app.state.online = selector = make_selector(service, metrics)
+    add_error_handlers(app)
+    app.include_router(validations.router)
+    app.include_router(online.router)
+    app.include_router(openai.router)
+    app.include_router(operations.router)
+    metrics.collect("bon_validations", "Validations by state.", "state", _as_floats(service))
+    app.add_middleware(
+        Guard, settings=service.settings, metrics=metrics, identify=identify(service)
+    )
+    return app
+
+
+def make_selector(service: Service, metrics: Metrics) -> Selector | None:
+    """The models on line, if the operator names any."""
+    settings = service.settings
+    if not settings.online.policies and not settings.online.rewarders:
+        return None
+    selector = Selector(settings.online, settings.base, metrics)
+    selector.use(make_backend(settings.online, selector.specs(), settings.ray_address))
+    return selector
+
+
+async def _load(app: FastAPI, selector: Selector) -> None:
+    try:
+        await selector.start()
+    except Exception as error:
+        log.exception("no model on line")
+        app.state.online_error = str(error)
+
+
+def identify(service: Service) -> Any:
+    """Headers -> who asks: a bearer token, a page session, or the local user of a new server."""
+    loopback = service.settings.host in LOOPBACK
+
+    def found(headers: Headers) -> Identity | None:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and token:
+            return service.tokens.check(token.strip())
+        cookie = _cookie(headers.get("cookie", ""), COOKIE)
+        if cookie:
+            session = service.tokens.check_session(cookie)
+            if session is not None:
+                return session
+        return LOCAL if loopback and not service.tokens.any() else None
+
+    return found
+
+
+def check_binding(settings: Settings, service: Service) -> None:
+    """Off loopback nobody may ask without a token.
+
+    Raises:
+        BonError: there is none.
+    """
+    if settings.host not in LOOPBACK and not service.tokens.any():
+        raise BonError(
+            f"{settings.host} can be reached from other machines and there is no token",
+            f"bon token add NAME --role admin --data {settings.data}",
+        )
+
+
+def serve(settings: Settings) -> None:
+    """Run the server until it is told to stop."""
+    import uvicorn
+
+    with opened(settings) as service:
+        check_binding(settings, service)
+        set_up_logs()
+        app = create_app(service)
+
+        class Server(uvicorn.Server):
+            def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+                """Event streams end first: the server waits for open connections."""
+                closing = app.state.closing
+                closing.get_loop().call_soon_threadsafe(close, app)
+                super().handle_exit(sig, frame)
+
+        config = uvicorn.Config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=20,
+            h11_max_incomplete_event_size=64 * 1024,
+        )
+        server = Server(config)
+        server.run()
+        if not server.started:
+            raise BonError(f"cannot listen on {settings.host}:{settings.port}", "see the log")
+
+
+def close(app: FastAPI) -> None:
+    """Say to whatever waits that the server is about to stop."""
+    if not app.state.closing.done():
+        app.state.closing.set_result(None)
+
+
+def _as_floats(service: Service) -> Any:
+    return lambda: {state: float(count) for state, count in service.jobs.counts().items()}
+
+
+def _cookie(header: str, name: str) -> str:
+    for part in header.split(";"):
+        key, _, value = part.strip().partition("=")
+        if key == name:
+            return value
+    return ""

@@ -1,0 +1,62 @@
+"""Structured logs, one JSON object a line, with the id of the request; no secrets."""
+
+import contextlib
+import json
+import logging
+import os
+import re
+import sys
+import time
+from contextvars import ContextVar
+
+request_id: ContextVar[str] = ContextVar("request_id", default="")
+
+_SECRET = re.compile(
+    r"(bon_[0-9a-f]{8}_[\w-]{20,}|sk-[\w-]{16,}|hf_\w{16,}|(?<=[Bb]earer )[\w.~+/-]{8,}=*)"
+)
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def redact(text: str) -> str:
+    """The text without tokens, keys, or the values of secret environment variables."""
+    text = _SECRET.sub("[redacted]", text)
+    for name, value in os.environ.items():
+        if len(value) >= 8 and _SECRET_NAME.search(name):
+            text = text.replace(value, "[redacted]")
+    return text
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON; what was given as `extra` are keys of their own."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        row = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if found := request_id.get():
+            row["request_id"] = found
+        row |= {key: value for key, value in vars(record).items() if key not in _STANDARD}
+        if record.exc_info:
+            row["traceback"] = self.formatException(record.exc_info)
+        return redact(json.dumps(row, ensure_ascii=True, default=str))
+
+
+def set_up_logs(level: str = "INFO") -> None:
+    """Send every log line of this process to stderr as JSON."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = name != "uvicorn.access"  # the guard writes the access log
+    with contextlib.suppress(ValueError):
+        logging.getLogger("httpx").setLevel("WARNING")

@@ -1,0 +1,109 @@
+"""What an operator sets: one YAML file, with flags of `bon serve` laid over it."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from bon.config import CardRef, Strict, read_yaml, validate
+
+
+class Limits(Strict):
+    """The most that one request or one validation may ask for."""
+
+    questions: int = Field(20_000, ge=1)
+    pairs: int = Field(50_000, ge=1)
+    n: int = Field(256, ge=1)
+    votes: int = Field(25, ge=1)
+    models: int = Field(64, ge=1, description="policies and rewarders of one validation")
+    calls: int = Field(50_000_000, ge=1, description="planned model calls of one validation")
+    gpus_per_run: float = Field(8, ge=0)
+    actors_per_model: int = Field(64, ge=1)
+    queued_per_owner: int = Field(50, ge=1)
+    events: int = Field(200, ge=1, description="event streams open at once")
+    experiment_bytes: int = Field(256 * 1024, ge=1024)
+    body_bytes: int = Field(32 * 1024 * 1024, ge=1024)
+    text_chars: int = Field(200_000, ge=1, description="of one message or candidate")
+    candidates: int = Field(64, ge=1, description="of one on-line request")
+    images: int = Field(16, ge=0, description="of one on-line request")
+    image_bytes: int = Field(10 * 1024 * 1024, ge=1)
+    image_pixels: int = Field(40_000_000, ge=1)
+    image_seconds: float = Field(10, gt=0, description="to fetch one image by URL")
+    requests_per_minute: int = Field(6000, ge=0, description="of one token or address; 0: any")
+    request_seconds: float = Field(300, gt=0, description="that an on-line request may take")
+
+
+class Allow(Strict):
+    """What is off unless it is listed here."""
+
+    python: tuple[str, ...] = Field((), description="module:Class that experiments may name")
+    remote_code: bool = False
+    base_urls: tuple[str, ...] = Field((), description="endpoints that cards may call")
+    image_hosts: tuple[str, ...] = Field((), description="hosts of image URLs; '*' for any")
+    hosts: tuple[str, ...] = Field((), description="Host headers besides loopback; '*' for any")
+
+
+class Scaling(Strict):
+    """How many replicas hold a model on line, and how much may wait for them."""
+
+    min_replicas: int = Field(1, ge=0)
+    max_replicas: int = Field(1, ge=1)
+    target_ongoing_requests: float = Field(16, gt=0)
+    max_ongoing_requests: int = Field(64, ge=1, description="a replica works on at once")
+    max_queued_requests: int = Field(256, ge=0, description="wait; more are answered 429")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Scaling":
+        if self.min_replicas > self.max_replicas:
+            raise ValueError("min_replicas is larger than max_replicas")
+        return self
+
+
+class Online(Strict):
+    """Which policies and rewarders answer on line. Cards are the operator's: names or files."""
+
+    policies: tuple[CardRef, ...] = ()
+    rewarders: tuple[CardRef, ...] = ()
+    backend: str = Field("serve", pattern="^(serve|process)$", description="Ray Serve, or here")
+    scaling: Scaling = Scaling()
+    cache_items: int = Field(10_000, ge=0, description="judged items kept in memory")
+    allow_remote_code: bool = False
+
+
+class Settings(Strict):
+    """The service's settings."""
+
+    data: Path = Path("bon-data")
+    host: str = "127.0.0.1"
+    port: int = Field(8321, ge=0, le=65535)
+    ray_address: str | None = None
+    max_running: int = Field(1, ge=1, description="validations that run at once")
+    grace_seconds: float = Field(30, gt=0, description="from a cancel to the kill")
+    max_crashes: int = Field(3, ge=1, description="of one validation's process, then it failed")
+    interim_plots: bool = True
+    limits: Limits = Limits()
+    allow: Allow = Allow()
+    online: Online = Online()
+    base: Path = Field(Path("."), description="where card files are relative to; set by the file")
+
+    @property
+    def files(self) -> Path:
+        """The only folder that an experiment's paths can reach."""
+        return self.data / "files"
+
+    @property
+    def runs(self) -> Path:
+        """One run directory a validation."""
+        return self.data / "runs"
+
+
+def read_settings(path: Path | None, **flags: Any) -> Settings:
+    """Settings from a file, with the flags that are not None laid over it."""
+    data: dict[str, Any] = {} if path is None else read_yaml(path)
+    if path is not None:
+        data.setdefault("base", str(path.parent))
+    data |= {key: value for key, value in flags.items() if value is not None}
+    settings = validate(Settings, data, str(path or "bon serve"))
+    return settings.model_copy(
+        update={"data": settings.data.absolute(), "base": settings.base.absolute()}
+    )

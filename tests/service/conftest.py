@@ -1,0 +1,89 @@
+"""A server in this process over a data directory of its own; validations run as they would."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from bon.service.app import create_app
+from bon.service.settings import Settings
+from bon.service.state import opened
+from tests.conftest import echo_experiment, write_pairs, write_questions
+
+Serve = Callable[..., Any]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever asks for a Ray is a Ray test."""
+    for item in items:
+        if "ray_address" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.ray)
+
+
+@pytest.fixture(scope="session")
+def ray_address() -> Iterator[str]:
+    """One local Ray for the session (or a running one), so that each validation only connects."""
+    if os.environ.get("BON_TEST_RAY"):
+        yield os.environ["BON_TEST_RAY"]
+        return
+    import ray
+
+    os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")
+    mine = not ray.is_initialized()
+    if mine:
+        ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
+    yield ray.get_runtime_context().gcs_address
+    if mine:
+        ray.shutdown()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Settings with data in it, and no Ray."""
+    data = tmp_path / "data"
+    (data / "files").mkdir(parents=True)
+    write_questions(data / "files" / "questions.jsonl", 12)
+    write_pairs(data / "files" / "pairs.jsonl", 9)
+    return Settings(data=data, limits={"requests_per_minute": 0})
+
+
+@pytest.fixture
+def client(settings: Settings) -> Iterator[TestClient]:
+    """A client of a server that starts no validation: its supervisor does not run."""
+    with opened(settings) as service:
+        service.supervisor.start = lambda: None
+        service.supervisor.stop = lambda: None
+        with TestClient(create_app(service), base_url="http://localhost") as found:
+            yield found
+
+
+@pytest.fixture
+def running(settings: Settings, ray_address: str) -> Iterator[TestClient]:
+    """A client of a whole server, on a Ray that is there already."""
+    with (
+        opened(settings.model_copy(update={"ray_address": ray_address})) as service,
+        TestClient(create_app(service), base_url="http://localhost") as found,
+    ):
+        yield found
+
+
+def experiment(**changes: Any) -> dict[str, Any]:
+    """An experiment that ends in a second, with no interval worth reading."""
+    return {**echo_experiment(), "analysis": {"bootstrap": 100}, **changes}
+
+
+def wait_for(client: TestClient, key: str, *states: str, seconds: float = 60) -> dict[str, Any]:
+    """The validation, once it is in one of these states."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = client.get(f"/v1/validations/{key}").json()
+        if found["state"] in states:
+            return found
+        if found["state"] == "failed" or time.monotonic() > deadline:
+            log = client.get(f"/v1/validations/{key}/log").text
+            raise AssertionError(f"{found['state']}: {found['error']}\n{log}")
+        time.sleep(0.1)

@@ -1,0 +1,183 @@
+"""What an attacker sends: each gets a clear 4xx and nothing else happens."""
+
+import json
+
+import pytest
+import yaml
+from starlette.testclient import TestClient
+
+from bon.service.app import create_app
+from bon.service.state import opened
+from tests.service.conftest import experiment
+
+YAML = {"content-type": "application/yaml"}
+JSON = {"content-type": "application/json"}
+
+
+def changed(**changes):
+    found = json.loads(json.dumps(experiment()))
+    for path, value in changes.items():
+        node = found
+        *parents, last = path.split("__")
+        for part in parents:
+            node = node[int(part)] if part.isdigit() else node.setdefault(part, {})
+        node[int(last) if last.isdigit() else last] = value
+    return found
+
+
+REFUSED = {
+    "absolute path": changed(questions__path="/etc/passwd"),
+    "upward path": changed(questions__path="../service.sqlite"),
+    "upward path inside": changed(questions__path="a/../../secret"),
+    "home": changed(questions__path="~/.ssh/id_rsa"),
+    "null character": changed(questions__path="questions.jsonl\x00"),
+    "link out": changed(questions__path="link/hosts"),
+    "config upward": changed(questions__config="../../runs"),
+    "pairs path": changed(pairs__0__path="/etc/hosts"),
+    "hub address": changed(questions={"benchmark": "mmmu_pro", "hub": "http://evil/x"}),
+    "card path": changed(rewarders__0="/tmp/card.yaml"),
+    "card upward": changed(rewarders__0={"card": "../x.yaml"}),
+    "unknown card": changed(rewarders__0="no-such-card"),
+    "python": changed(rewarders__0={"name": "x", "kind": "python", "python": "os:system"}),
+    "python unlisted key": changed(rewarders__0__python="subprocess:Popen"),
+    "remote code": changed(allow_remote_code=True),
+    "trust": changed(policies__0={
+        "name": "x", "model": "a/b", "engine_args": {"trust_remote_code": True}}),
+    "model path": changed(policies__0={"name": "x", "model": "/etc", "prompt": "bare"}),
+    "model upward": changed(policies__0={"name": "x", "model": "../../x", "prompt": "bare"}),
+    "runtime env": changed(policies__0__placement={"runtime_env": {"pip": ["evil"]}}),
+    "base url": changed(policies__0={
+        "name": "x", "model": "m", "engine": "openai",
+        "engine_args": {"base_url": "http://169.254.169.254/"}}),
+    "key of the environment": changed(policies__0={
+        "name": "x", "model": "m", "engine": "openai", "engine_args": {"api_key_env": "HOME"}}),
+    "stolen key": changed(policies__0={
+        "card": "gpt-4o", "engine_args": {"base_url": "https://evil.example/v1"}}),
+    "ray address": changed(cluster={"address": "ray://evil:10001"}),
+    "prompt file": changed(policies__0__prompt={"file": "/etc/passwd"}),
+    "prompt name": changed(policies__0__prompt="../../../etc/passwd"),
+    "upstream prompt": changed(policies__0__prompt={"upstream": "../../x"}),
+    "too many candidates": changed(policies__0__n=4000),
+    "too many votes": changed(rewarders__0__votes=99),
+    "too many questions": changed(questions__limit=10**7),
+    "too many gpus": changed(policies__0__placement={"gpus": 64, "group": "all"}),
+    "too many actors": changed(policies__0__placement={"actors": 10_000, "group": "all"}),
+    "1,000 rewarders": changed(rewarders=[{"name": "x", "kind": "scalar"}] * 1000),
+    "script name": changed(name="<script>alert(1)</script>"),
+    "unknown key": changed(evil=1),
+    "regex": changed(rewarders__0__verdict={"pattern": "((("}),
+    "wrong type": changed(policies="x"),
+    "number key": {1: 2},
+    "huge number": changed(seed=10**30),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("route", ["validations", "plan"])
+def test_experiments_that_reach_out_are_refused(client, settings, name, route):
+    (settings.files / "link").symlink_to("/etc")
+    answer = client.post(f"/v1/{route}", json=REFUSED[name])
+    assert answer.status_code == 422, answer.text
+    error = answer.json()["error"]
+    assert error["message"]
+    assert "Traceback" not in answer.text
+    assert client.get("/v1/validations").json()["validations"] == []
+
+
+BODIES = {
+    "bad utf-8": (b"name: \xff\xfe", YAML, 422),
+    "not yaml": (b"{a: [", YAML, 422),
+    "a list": (b"[1, 2]", YAML, 422),
+    "nothing": (b"", YAML, 422),
+    "python tag": (b"!!python/object/apply:os.system ['id']", YAML, 422),
+    "date": (b"name: 2020-01-01", YAML, 422),
+    "bomb": (
+        b"a: &a [x,x,x,x,x,x,x,x,x]\n"
+        + b"".join(
+            b"%c: &%c [%s]\n" % (98 + i, 98 + i, b",".join([b"*%c" % (97 + i)] * 9))
+            for i in range(9)
+        ),
+        YAML,
+        422,
+    ),
+    "merge bomb": (
+        b"a: &a {k: 1}\n"
+        + b"".join(b"%c: &%c {<<: [*%c, *%c]}\n" % (b, b, b - 1, b - 1) for b in range(98, 120)),
+        YAML,
+        422,
+    ),
+    "itself": (b"&a [*a]", YAML, 422),
+    "itself inside": (b"name: &a [*a]", YAML, 422),
+    "deep": (b"[" * 5000, YAML, 422),
+    "deep blocks": (b"".join(b" " * i + b"a:\n" for i in range(400)), YAML, 422),
+    "surrogate": (b'{"name": "\\ud800"}', JSON, 422),
+    "infinity": (b"seed: .inf", YAML, 422),
+    "wrong type": (b"name: x", {"content-type": "text/plain"}, 415),
+    "no type": (b"name: x", {}, 415),
+    "too long": (b"#" * 300_000, YAML, 413),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies_that_are_no_experiment(client, name):
+    body, headers, status = BODIES[name]
+    answer = client.post("/v1/validations", content=body, headers=headers)
+    assert answer.status_code == status, answer.text
+    assert answer.json()["error"]["message"]
+
+
+def test_a_body_of_100_mb_is_not_read(client):
+    def parts():
+        for _ in range(100):
+            yield b"x" * 1_000_000
+
+    assert client.post("/v1/plan", content=parts(), headers=YAML).status_code == 413
+    declared = client.post(
+        "/v1/plan", content=b"x", headers={**YAML, "content-length": "104857600"}
+    )
+    assert declared.status_code == 413
+
+
+def test_requests_from_other_sites_and_for_other_names(client):
+    for headers, status in (
+        ({"host": "evil.example"}, 421),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://localhost"}, 201),
+    ):
+        answer = client.post("/v1/validations", json=experiment(), headers=headers)
+        assert answer.status_code == status, answer.text
+    assert client.get("/healthz", headers={"host": "10.0.0.1"}).status_code == 200
+
+
+def test_ids_that_are_paths(client):
+    for key in ("..", "%2e%2e%2fsecret", "v000000-0000000000/../../x", "x" * 5000):
+        assert client.get(f"/v1/validations/{key}").status_code in (404, 422)
+        assert client.get(f"/v1/validations/{key}/log").status_code in (404, 422)
+    assert client.get("/v1/validations/v000000-0000000000").status_code == 404
+
+
+def test_headers_and_request_ids(client):
+    answer = client.get("/healthz", headers={"x-request-id": "mine-1"})
+    assert answer.headers["x-request-id"] == "mine-1"
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    odd = client.get("/healthz", headers={"x-request-id": "a b\tc"}).headers["x-request-id"]
+    assert " " not in odd
+
+
+def test_too_many_requests_are_told_when_to_come_back(settings):
+    limits = settings.limits.model_copy(update={"requests_per_minute": 60})
+    with (
+        opened(settings.model_copy(update={"limits": limits})) as service,
+        TestClient(create_app(service), base_url="http://localhost") as client,
+    ):
+        answers = [client.get("/v1/validations") for _ in range(30)]
+    assert {answer.status_code for answer in answers} == {200, 429}
+    assert int(answers[-1].headers["retry-after"]) >= 1
+
+
+def test_yaml_aliases_of_ordinary_size_are_fine(client):
+    text = yaml.safe_dump(experiment())
+    assert "&id" in text
+    assert client.post("/v1/plan", content=text, headers=YAML).status_code == 200

@@ -1,0 +1,58 @@
+"""The queue's order and its moves between states."""
+
+import pytest
+
+from bon.service.jobs import Conflict, Jobs
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    found = Jobs(tmp_path / "service.sqlite")
+    yield found
+    found.close()
+
+
+def add(jobs, owner, count=1):
+    return [jobs.add("x", owner, {}, "h", None)[0].id for _ in range(count)]
+
+
+def test_an_owner_with_many_does_not_hold_up_one_with_few(jobs):
+    many, few = add(jobs, "ann", 4), add(jobs, "bob", 2)
+    order = []
+    while (chosen := jobs.next_queued()) is not None:
+        jobs.start(chosen.id)
+        jobs.finish(chosen.id, "done")
+        order.append(chosen.id)
+    assert order == [many[0], few[0], many[1], few[1], many[2], many[3]]
+
+
+def test_who_has_one_running_waits_for_who_has_none(jobs):
+    (first, _), (other,) = add(jobs, "ann", 2), add(jobs, "bob", 1)
+    jobs.start(first)
+    assert jobs.next_queued().id == other
+
+
+def test_only_what_has_ended_is_queued_again_or_deleted(jobs):
+    (key,) = add(jobs, "ann")
+    for move in (jobs.queue_again, jobs.delete):
+        with pytest.raises(Conflict):
+            move(key)
+    jobs.start(key)
+    assert jobs.start(key) is None
+    assert jobs.cancel(key).state == "cancelling"
+    jobs.crashed(key, counts=True)
+    assert jobs.get(key).state == "cancelled"
+    assert jobs.queue_again(key).state == "queued"
+    assert jobs.start(key).attempt == 2
+    jobs.finish(key, "done")
+    jobs.delete(key)
+    assert jobs.get(key) is None
+
+
+def test_what_was_written_is_there_for_the_next_server(tmp_path):
+    one = Jobs(tmp_path / "s.sqlite")
+    key = one.add("x", "ann", {"a": "ü"}, "h", "k")[0].id
+    two = Jobs(tmp_path / "s.sqlite")
+    assert two.get(key) == one.get(key)
+    assert two.add("x", "ann", {}, "h", "k") == (one.get(key), False)
+    assert two.add("x", "bob", {}, "h", "k")[1]

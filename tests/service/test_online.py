@@ -1,0 +1,313 @@
+"""The selector on line, on the echo engine in the server's own process."""
+
+import base64
+import io
+import json
+
+import pytest
+from PIL import Image
+from starlette.testclient import TestClient
+
+from bon.service import fetching
+from bon.service.app import create_app
+from bon.service.fetching import public
+from bon.service.settings import Allow, Limits, Online, Scaling
+from bon.service.state import opened
+from tests.conftest import echo_experiment
+
+CARDS = echo_experiment()
+OPTIONS = ["2", "4", "6", "8", "10"]
+
+
+def online_settings(settings, **changes):
+    online = {
+        "policies": CARDS["policies"], "rewarders": CARDS["rewarders"], "backend": "process",
+        **changes,
+    }  # fmt: skip
+    return settings.model_copy(update={"online": Online.model_validate(online)})
+
+
+def serving(settings):
+    with opened(settings) as service:
+        service.supervisor.start = lambda: None
+        service.supervisor.stop = lambda: None
+        with TestClient(create_app(service), base_url="http://localhost") as client:
+            yield client
+
+
+@pytest.fixture
+def online(settings):
+    yield from serving(online_settings(settings))
+
+
+def picture(colour="red", size=(8, 8), form="PNG"):
+    data = io.BytesIO()
+    Image.new("RGB", size, colour).save(data, form)
+    return data.getvalue()
+
+
+def data_url(data, kind="png"):
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def asks(text="What is 2 + 2?", image=None):
+    content = [{"type": "text", "text": text}]
+    if image is not None:
+        content.insert(0, {"type": "image_url", "image_url": {"url": image}})
+    return [{"role": "user", "content": content}]
+
+
+@pytest.mark.parametrize("rewarder", ["judge", "critic", "head"])
+def test_best_of_n(online, rewarder):
+    body = {"policy": "policy", "rewarder": rewarder, "messages": asks(image=data_url(picture()))}
+    body |= {"options": OPTIONS, "n": 6}
+    answer = online.post("/v1/best-of-n", json=body)
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert len(found["candidates"]) == 6
+    best = found["candidates"][found["chosen"]]
+    assert (best["text"], best["answer"]) == (found["text"], found["answer"])
+    scores = [row["score"] for row in found["candidates"] if row["score"] is not None]
+    if rewarder != "judge":
+        assert best["score"] == max(scores)
+    assert sum(row["probability"] for row in found["candidates"]) == pytest.approx(1)
+    texts = {row["text"] for row in found["candidates"]}
+    each = len(texts) * (len(texts) - 1) if rewarder == "judge" else len(texts)
+    assert len(found["judgements"]) == each
+    assert found["usage"]["completion_tokens"] > 0
+    assert online.post("/v1/best-of-n", json=body).json()["text"] == found["text"]
+
+
+def test_every_rule(online):
+    for rule in (
+        "round_robin",
+        "copeland",
+        "bradley_terry",
+        "knockout",
+        "weighted_vote",
+        "majority",
+    ):
+        body = {"policy": "policy", "rewarder": "judge", "messages": asks(f"{rule}?")}
+        answer = online.post(
+            "/v1/best-of-n", json={**body, "options": OPTIONS, "n": 6, "rule": rule}
+        )
+        assert answer.status_code == 200, answer.text
+        found = answer.json()
+        assert found["rule"] == rule
+        distinct = len({row["text"] for row in found["candidates"]})
+        calls = {"knockout": 2 * (distinct - 1), "majority": 0}.get(rule, distinct * (distinct - 1))
+        assert len(found["judgements"]) == calls
+
+
+def test_score_and_rank_agree_and_remember(online):
+    body = {"rewarder": "head", "messages": asks(), "candidates": ["four", "five", "six", "four"]}
+    scored = online.post("/v1/score", json=body).json()
+    ranked = online.post("/v1/rank", json=body).json()
+    assert scored["scores"] == ranked["scores"]
+    assert scored["scores"][0] == scored["scores"][3]
+    assert scored["usage"]["cached_judgements"] == 0
+    assert ranked["usage"]["cached_judgements"] == 3
+    assert ranked["scores"][ranked["order"][0]] == max(scored["scores"])
+    assert sorted(ranked["order"]) == [0, 1, 2, 3]
+    text = online.get("/metrics").text
+    assert 'bon_online_cache_hits_total{model="head"} 3.0' in text
+    assert 'bon_online_calls_total{model="head",stage="judge"} 2.0' in text
+
+
+def test_chat_completions(online):
+    body = {"model": "bon/policy/judge", "messages": asks(image=data_url(picture())), "best_of": 4}
+    found = online.post("/v1/chat/completions", json={**body, "temperature": 0.3}).json()
+    assert found["object"] == "chat.completion"
+    text = found["choices"][0]["message"]["content"]
+    assert found["usage"]["total_tokens"] == (
+        found["usage"]["prompt_tokens"] + found["usage"]["completion_tokens"]
+    )
+    assert found["bon"]["n"] == 4
+    body |= {"stream": True, "stream_options": {"include_usage": True}}
+    with online.stream("POST", "/v1/chat/completions", json=body) as stream:
+        lines = [line.removeprefix("data: ") for line in stream.iter_lines() if line]
+    assert lines[-1] == "[DONE]"
+    events = [json.loads(line) for line in lines[:-1]]
+    said = "".join(e["choices"][0]["delta"].get("content", "") for e in events if e["choices"])
+    assert said == text
+    assert events[-1]["usage"]["completion_tokens"] > 0
+    assert "bon/policy/judge" in {row["id"] for row in online.get("/v1/models").json()["data"]}
+
+
+def good(**changes):
+    return {"rewarder": "head", "messages": asks(), "candidates": ["a", "b"], **changes}
+
+
+BOMB = picture(size=(9000, 9000))
+HOSTILE = {
+    "10,000 options": (good(options=["x"] * 10_000), 422),
+    "1,000 candidates": (good(candidates=["x"] * 1000), 413),
+    "no candidates": (good(candidates=[]), 422),
+    "unknown rewarder": (good(rewarder="nobody"), 404),
+    "rule of another kind": (good(rule="knockout"), 422),
+    "counting rule": (good(rule="majority"), 422),
+    "unknown rule": (good(rule="../x"), 422),
+    "no messages": (good(messages=[]), 422),
+    "last turn not the user's": (good(messages=[{"role": "assistant", "content": "x"}]), 422),
+    "not an image": (good(messages=asks(image=data_url(b"hello"))), 422),
+    "half an image": (good(messages=asks(image=data_url(picture()[:40]))), 422),
+    "svg": (good(messages=asks(image=data_url(b"<svg onload=alert(1)>", "svg+xml"))), 422),
+    "postscript": (good(messages=asks(image=data_url(b"%!PS-Adobe-3.0 EPSF-3.0\n", "eps"))), 422),
+    "bad base64": (good(messages=asks(image="data:image/png;base64,@@@@")), 422),
+    "html data url": (good(messages=asks(image="data:text/html,<script>")), 422),
+    "decompression bomb": (good(messages=asks(image=data_url(BOMB))), 413),
+    "huge image": (good(messages=asks(image="data:image/png;base64," + "A" * 15_000_000)), 413),
+    "file": (good(messages=asks(image="file:///etc/passwd")), 422),
+    "address": (good(messages=asks(image="http://127.0.0.1:8321/secret")), 422),
+    "too many images": (good(messages=asks(image=data_url(picture())) * 17), 413),
+    "long text": (good(candidates=["x" * 300_000]), 413),
+    "unknown field": (good(evil=1), 422),
+    "lists as text": (good(candidates=[["a"]]), 422),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_requests(online, name):
+    body, status = HOSTILE[name]
+    answer = online.post("/v1/score", json=body)
+    assert answer.status_code == status, answer.text
+    assert answer.json()["error"]["message"]
+
+
+def test_more_hostile_requests(online):
+    for body in (b'{"rewarder": "\\ud800"}', b"[" * 100_000, b"\xff\xfe", b"null", b"{", b""):
+        for route in ("score", "rank", "best-of-n", "chat/completions"):
+            answer = online.post(
+                f"/v1/{route}", content=body, headers={"content-type": "application/json"}
+            )
+            assert answer.status_code in (400, 422), answer.text
+    surrogate = json.dumps(good(candidates=["\ud800", "b"])).encode()
+    answer = online.post(
+        "/v1/score", content=surrogate, headers={"content-type": "application/json"}
+    )
+    assert answer.status_code == 422
+    for model in ("gpt-4", "bon/policy", "bon/x/judge", "bon/policy/x"):
+        body = {"model": model, "messages": asks()}
+        assert online.post("/v1/chat/completions", json=body).status_code == 404
+    many = {"policy": "policy", "rewarder": "head", "messages": asks(), "n": 10_000}
+    assert online.post("/v1/best-of-n", json=many).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "10.1.2.3", "192.168.0.1", "169.254.169.254", "172.16.0.1", "0.0.0.0",
+        "100.64.0.1", "224.0.0.1", "::1", "::", "fe80::1", "fc00::1", "::ffff:127.0.0.1",
+        "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "fe80::1%eth0", "not an address",
+    ],
+)  # fmt: skip
+def test_private_addresses(address):
+    assert not public(address)
+
+
+def test_image_addresses_never_reach_this_machine(settings):
+    allowed = online_settings(settings).model_copy(update={"allow": Allow(image_hosts=("*",))})
+    for client in serving(allowed):
+        for url in (
+            "http://127.0.0.1/x.png", "http://localhost/x.png", "http://[::1]/x.png",
+            "http://0x7f000001/x.png", "http://2130706433/", "http://user@1.1.1.1/",
+            "http://169.254.169.254/latest/meta-data/", "gopher://1.1.1.1/", "http://", "http://[",
+        ):  # fmt: skip
+            answer = client.post("/v1/score", json=good(messages=asks(image=url)))
+            assert answer.status_code == 422, (url, answer.text)
+
+
+def test_an_allowed_address_is_fetched_and_its_redirects_checked(settings, monkeypatch):
+    """A server on loopback stands for the internet: only the check of the address is replaced."""
+    import threading
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+
+    class Pictures(BaseHTTPRequestHandler):
+        def do_GET(self):
+            kinds = {
+                "/a.png": (200, {"content-type": "image/png"}, picture()),
+                "/page": (200, {"content-type": "text/html"}, b"<html>"),
+                "/big": (200, {"content-type": "image/png"}, b"x" * 3_000_000),
+                "/away": (302, {"location": "http://evil.example/x.png"}, b""),
+                "/round": (302, {"location": "/round"}, b""),
+                "/near": (302, {"location": "/a.png"}, b""),
+            }
+            status, headers, body = kinds.get(self.path, (404, {}, b""))
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args):
+            pass
+
+    monkeypatch.setattr(fetching, "public", lambda address: address == "127.0.0.1")
+    server = HTTPServer(("127.0.0.1", 0), Pictures)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    base = f"http://localhost:{server.server_port}"
+    limits = Limits(image_bytes=1_000_000, requests_per_minute=0)
+    changed = {"allow": Allow(image_hosts=("localhost",)), "limits": limits}
+    for client in serving(online_settings(settings).model_copy(update=changed)):
+        for path, status in {
+            "/a.png": 200, "/near": 200, "/page": 422, "/big": 413, "/away": 422, "/round": 422,
+            "/none": 422,
+        }.items():  # fmt: skip
+            answer = client.post("/v1/score", json=good(messages=asks(image=base + path)))
+            assert answer.status_code == status, (path, answer.text)
+    server.shutdown()
+
+
+def test_overload_is_answered_429_and_recovers(settings):
+    import threading
+
+    slow = [
+        {**row, "engine_args": {**row["engine_args"], "latency": 0.5}} for row in CARDS["rewarders"]
+    ]
+    scaling = Scaling(max_ongoing_requests=2, max_queued_requests=1)
+    for client in serving(online_settings(settings, rewarders=slow, scaling=scaling)):
+        answers = []
+
+        def ask(number, client=client, answers=answers):
+            body = good(messages=asks(f"number {number}"))
+            answers.append(client.post("/v1/score", json=body))
+
+        threads = [threading.Thread(target=ask, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted({answer.status_code for answer in answers}) == [200, 429]
+        assert sum(answer.status_code == 200 for answer in answers) == 3
+        refused = next(answer for answer in answers if answer.status_code == 429)
+        assert int(refused.headers["retry-after"]) >= 1
+        assert client.post("/v1/score", json=good()).status_code == 200
+
+
+def test_a_model_that_fails_is_one_line(settings):
+    broken = json.loads(json.dumps(CARDS))
+    broken["policies"][0]["engine_args"]["failure_rate"] = 1.0
+    broken["rewarders"][2]["engine_args"]["failure_rate"] = 1.0
+    changed = {"policies": broken["policies"], "rewarders": broken["rewarders"]}
+    for client in serving(online_settings(settings, **changed)):
+        body = {"policy": "policy", "rewarder": "judge", "messages": asks()}
+        for answer in (
+            client.post("/v1/best-of-n", json=body),
+            client.post("/v1/score", json=good()),
+        ):
+            assert answer.status_code == 502
+            assert "echo was told to fail" in answer.json()["error"]["message"]
+
+
+def test_no_model_on_line(client):
+    assert client.post("/v1/score", json=good()).status_code == 503
+    assert client.get("/v1/models").json()["data"] == []
+
+
+def test_ready_and_catalogue(online):
+    ready = online.get("/readyz")
+    assert ready.json()["checks"]["online"] is True
+    found = online.get("/v1/catalogue").json()
+    assert found["online"]["rewarders"] == ["critic", "head", "judge"]
+    assert {row["name"] for row in found["benchmarks"]} >= {"mmmu_pro", "vl_rewardbench"}

@@ -1,0 +1,148 @@
+"""Validations through the API, run by the real runner on the echo engine."""
+
+import io
+import json
+import time
+
+import pandas as pd
+import pytest
+import yaml
+
+from bon.store import Store
+from tests.service.conftest import experiment, wait_for
+
+
+def rows(directory):
+    with Store(directory, readonly=True) as store:
+        return {
+            table: store.query(f"SELECT key, outcome, text FROM {table} ORDER BY key")
+            for table in ("candidates", "judgements")
+        }
+
+
+def test_a_validation_from_submission_to_deletion(running, settings):
+    body = yaml.safe_dump(experiment())
+    made = running.post(
+        "/v1/validations",
+        content=body,
+        headers={"content-type": "application/yaml", "idempotency-key": "one"},
+    )
+    assert made.status_code == 201, made.text
+    key = made.json()["id"]
+    assert made.headers["location"] == f"/v1/validations/{key}"
+    again = running.post("/v1/validations", json=experiment(), headers={"idempotency-key": "one"})
+    assert (again.status_code, again.json()["id"]) == (200, key)
+    other = running.post(
+        "/v1/validations", json=experiment(seed=1), headers={"idempotency-key": "one"}
+    )
+    assert other.status_code == 409
+
+    seen = []
+    with running.stream("GET", f"/v1/validations/{key}/events") as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        for line in stream.iter_lines():
+            if line.startswith("data: "):
+                seen.append(json.loads(line.removeprefix("data: ")))
+    assert seen[-1] == {"state": "done"}, running.get(f"/v1/validations/{key}/log").text
+    phases = [event["progress"]["phase"] for event in seen[:-1]]
+    assert phases[-1] == "done"
+
+    done = wait_for(running, key, "done")
+    assert done["counts"]["candidates"] == 48
+    assert done["counts"]["judgements"] > 9 * 4
+    assert done["counts"]["input_tokens"] > 0
+    assert {stage["stage"] for stage in done["progress"]["stages"]} == {
+        "generate", "benchmark", "judge",
+    }  # fmt: skip
+    assert all(stage["done"] == stage["total"] for stage in done["progress"]["stages"])
+    assert running.get("/v1/validations", params={"state": "done"}).json()["validations"]
+    assert not running.get("/v1/validations", params={"state": "failed"}).json()["validations"]
+    found = running.get(f"/v1/validations/{key}/results").json()
+    assert {row["rewarder"] for row in found["best_of_n"]} >= {"judge", "critic", "head"}
+    text = running.get(f"/v1/validations/{key}/tables/best_of_n").text
+    assert {"accuracy", "accuracy_low", "accuracy_high"} <= set(pd.read_csv(io.StringIO(text)))
+    parquet = running.get(
+        f"/v1/validations/{key}/tables/candidates", params={"format": "parquet"}
+    ).content
+    assert len(pd.read_parquet(io.BytesIO(parquet))) == 48
+    assert len(running.get(f"/v1/validations/{key}/tables/pairs?format=json").json()) == 9
+    written = yaml.safe_load(running.get(f"/v1/validations/{key}/experiment").text)
+    assert written == experiment()
+    assert "12 questions" in running.get(f"/v1/validations/{key}/log").text
+
+    # Extending computes only what is missing.
+    before = rows(settings.runs / key)
+    more = {"n": 6, "rewarders": [{"name": "late", "kind": "scalar", "engine": "echo"}]}
+    extended = running.post(f"/v1/validations/{key}/extend", json=more)
+    assert extended.status_code == 202, extended.text
+    assert wait_for(running, key, "done")["counts"]["candidates"] == 72
+    after = rows(settings.runs / key)
+    for table in before:
+        assert set(before[table]) < set(after[table])
+
+    assert running.delete(f"/v1/validations/{key}").status_code == 204
+    assert running.get(f"/v1/validations/{key}").status_code == 404
+    assert not (settings.runs / key).exists()
+
+
+def test_cancel_keeps_what_was_computed_and_resume_goes_on(running, settings):
+    slow = experiment()
+    for model in [*slow["policies"], *slow["rewarders"]]:
+        model["engine_args"] = {**model["engine_args"], "latency": 0.12}
+    slow["cluster"] = {"batch": 1, "in_flight": 1}
+    key = running.post("/v1/validations", json=slow).json()["id"]
+    while not running.get(f"/v1/validations/{key}").json()["counts"]["candidates"]:
+        time.sleep(0.2)
+    assert running.delete(f"/v1/validations/{key}").status_code == 409
+    assert running.post(f"/v1/validations/{key}/extend", json={"n": 8}).status_code == 409
+    started = time.monotonic()
+    assert running.post(f"/v1/validations/{key}/cancel").status_code == 202
+    wait_for(running, key, "cancelled")
+    assert time.monotonic() - started < 10
+    kept = rows(settings.runs / key)
+    assert 0 < len(kept["candidates"]) < 48
+    assert running.post(f"/v1/validations/{key}/resume").status_code == 202
+    wait_for(running, key, "done")
+    finished = rows(settings.runs / key)
+    assert set(kept["candidates"]) <= set(finished["candidates"])
+    assert len(finished["candidates"]) == 48
+
+
+def test_a_queued_validation_is_cancelled_at_once(client):
+    key = client.post("/v1/validations", json=experiment()).json()["id"]
+    assert client.get(f"/v1/validations/{key}").json()["progress"]["phase"] == "queued"
+    assert client.post(f"/v1/validations/{key}/cancel").json()["state"] == "cancelled"
+
+
+def test_a_run_that_cannot_work_says_why(running):
+    broken = experiment()
+    broken["policies"][0]["engine_args"]["failure_rate"] = 1.0
+    key = running.post("/v1/validations", json=broken).json()["id"]
+    with pytest.raises(AssertionError, match="no candidate could be sampled"):
+        wait_for(running, key, "done")
+
+
+def test_the_plan_counts_calls(client):
+    found = client.post("/v1/plan", json=experiment()).json()
+    calls = {row["name"]: row["calls"] for row in found["models"]}
+    assert calls == {
+        "policy": 12 * 4,
+        "judge": 9 * 2 + 12 * 6 * 2,
+        "critic": 9 * 2 + 12 * 4,
+        "head": 9 * 2 + 12 * 4,
+    }
+    assert found["calls"] == sum(calls.values())
+    assert (found["questions"], found["model_hours"]) == (12, None)
+
+
+def test_pages_of_the_list(client):
+    keys = [
+        client.post("/v1/validations", json=experiment(name=f"run {i}")).json()["id"]
+        for i in range(5)
+    ]
+    first = client.get("/v1/validations", params={"limit": 3}).json()
+    rest = client.get("/v1/validations", params={"limit": 3, "before": first["next"]}).json()
+    assert [row["id"] for row in first["validations"] + rest["validations"]] == keys[::-1]
+    assert rest["next"] is None
+    named = client.get("/v1/validations", params={"text": "RUN 2"}).json()["validations"]
+    assert [row["id"] for row in named] == [keys[2]]

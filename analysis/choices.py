@@ -133,7 +133,8 @@ def _curves(s: Study) -> list[tuple[CurvePoint, ...]]:
     for at in range(0, len(where), COLUMNS):
         part = where[at : at + COLUMNS]
         values = np.stack([s.replays[k].at(n) for k, n in part], axis=1)
-        estimates = from_draws(values.mean(axis=0), s.draws.means(values), q, HOW, s.options.level)
+        means = np.array([s.replays[k].at(n).mean() for k, n in part])
+        estimates = from_draws(means, s.draws.means(values), q, HOW, s.options.level)
         for (k, n), estimate in zip(part, estimates, strict=True):
             found[k].append(CurvePoint(n=n, accuracy=estimate))
     return [tuple(points) for points in found]

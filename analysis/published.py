@@ -5,6 +5,7 @@ accuracy. Rows whose name is in parentheses, such as `(majority vote)`, have no 
 lines to compare with. Lines that start with `#` are notes.
 """
 
+import csv
 import io
 import re
 from dataclasses import dataclass
@@ -132,6 +133,13 @@ def read_csv(path: Path) -> pd.DataFrame:
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if len(lines) < 2:
         raise BonError(f"{path} holds no rows", "a header line and one line a rewarder are needed")
+    wide = len(next(csv.reader(lines[:1])))
+    for cells in csv.reader(lines):
+        if len(cells) != wide:
+            raise BonError(
+                f"{path} is not a CSV table: the row of {cells[0]!r} has {len(cells)} cells, "
+                f"the header {wide}"
+            )
     try:
         return pd.read_csv(io.StringIO("\n".join(lines)), skipinitialspace=True)
     except (pd.errors.ParserError, ValueError) as error:

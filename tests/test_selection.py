@@ -11,6 +11,9 @@ from hypothesis.extra.numpy import arrays
 from bon import selection
 from bon.rewarders import designs
 
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
+
 SHARES = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
 
 

@@ -12,6 +12,9 @@ from hypothesis.extra.numpy import arrays
 from bon import selection
 from bon.analysis import accuracy
 
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
+
 M = 6
 NS = tuple(range(1, M + 1))
 SCORES = arrays(float, (2, M), elements=st.sampled_from([0.0, 1.0, 2.0, np.nan]))

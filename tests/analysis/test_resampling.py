@@ -11,6 +11,9 @@ from scipy import stats
 
 from bon.analysis import resampling
 
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
+
 VALUES = arrays(float, 7, elements=st.sampled_from([0.0, 0.1, 0.3, 0.35, 0.8]))
 
 

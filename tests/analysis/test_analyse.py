@@ -1,0 +1,352 @@
+"""The whole analysis on a made-up run: everything is there, agrees with plain sums, and repeats."""
+
+import json
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from synthetic import analyse, synthetic_tables
+
+from bon import selection
+from bon.analysis.results import Options, Results
+from bon.analysis.run import analyse as analyse_tables
+from bon.analysis.tables import Tables
+from bon.errors import BonError
+
+FAST = {"draws": 300, "permutations": 300, "subsets": 16}
+
+
+@pytest.fixture(scope="module")
+def tables() -> Tables:
+    return synthetic_tables(num_rewarders=6, num_questions=60, num_candidates=5, num_pairs=120)
+
+
+@pytest.fixture(scope="module")
+def results(tables) -> Results:
+    return analyse(tables, **FAST)
+
+
+def best(results: Results, rewarder: str, rule: str):
+    return next(b for b in results.best_of_n if (b.rewarder, b.rule) == (rewarder, rule))
+
+
+def test_it_survives_json_without_nan(results):
+    text = results.model_dump_json()
+    assert "NaN" not in text
+    assert "Infinity" not in text
+    assert Results.model_validate_json(text) == results
+    json.loads(text)
+
+
+def test_the_same_tables_and_options_give_the_same_results(tables, results):
+    assert analyse(tables, **FAST) == results
+
+
+def test_order_of_rows_does_not_matter(tables, results):
+    shuffled = replace(
+        tables,
+        candidates=tables.candidates.sample(frac=1, random_state=1),
+        judgements=tables.judgements.sample(frac=1, random_state=1),
+    )
+    assert analyse(shuffled, **FAST).best_of_n == results.best_of_n
+
+
+def test_every_estimate_has_its_interval(results):
+    for b in results.best_of_n:
+        for point in b.curve:
+            assert point.accuracy.low <= point.accuracy.value <= point.accuracy.high
+        assert b.gain.low <= b.gain.value <= b.gain.high
+        assert b.n == 5
+    for c in results.correlations:
+        assert c.pearson.estimate.low is not None
+        assert all(p.x.low is not None and p.y.low is not None for p in c.points)
+
+
+def test_best_score_and_baselines_are_plain_sums(tables, results):
+    scores = tables.judgements.query("rewarder == 'rewarder-01' and item_kind == 'question'")
+    score = scores.set_index(["item", "first"])["score"].to_dict()
+    for n in (1, 3, 5):
+        found = next(p for p in best(results, "rewarder-01", "best_score").curve if p.n == n)
+        total, longest, oracle = [], [], []
+        for question, rows in tables.candidates.groupby("question"):
+            cells = list(
+                zip(
+                    [score.get((question, key), np.nan) for key in rows["text_key"]],
+                    rows["correct"],
+                    rows["length"],
+                    strict=True,
+                )
+            )
+            for subset in combinations(cells, n):
+                values = np.array([s for s, _, _ in subset], dtype=float)
+                right = np.array([c for _, c, _ in subset], dtype=float)
+                total.append(selection.best_score(values) @ right)
+                longest.append(
+                    selection.best_score(np.array([k for *_, k in subset], float)) @ right
+                )
+                oracle.append(right.max())
+        assert found.accuracy.value == pytest.approx(np.mean(total), abs=1e-9)
+        for name, values in (("longest", longest), ("oracle", oracle)):
+            curve = best(results, name, "baseline").curve
+            assert curve[n - 1].accuracy.value == pytest.approx(np.mean(values), abs=1e-9)
+
+
+def test_gain_gap_and_majority_fit_together(results):
+    random, vote = (best(results, name, "baseline") for name in ("random", "majority"))
+    oracle = best(results, "oracle", "baseline")
+    assert random.gain.value == 0
+    assert oracle.gap_closed.value == pytest.approx(1)
+    assert vote.verdict_versus_majority == "is"
+    for b in results.best_of_n:
+        assert b.gain.value == pytest.approx(b.accuracy.value - random.accuracy.value)
+        assert b.versus_majority.value == pytest.approx(b.accuracy.value - vote.accuracy.value)
+        room = oracle.accuracy.value - random.accuracy.value
+        assert b.gap_closed.value == pytest.approx(b.gain.value / room)
+        assert b.curve[0].accuracy.value == pytest.approx(results.policies[0].pass_at_1.value) or (
+            b.rewarder == "first"
+        )
+
+
+def test_slices_add_up(results, tables):
+    b = best(results, "rewarder-01", "best_score")
+    total = sum(s.accuracy.value * s.accuracy.n for s in b.by_subject)
+    assert total / len(tables.questions) == pytest.approx(b.accuracy.value)
+    assert [s.name for s in b.by_difficulty] == ["Easy", "Medium", "Hard"]
+
+
+def test_without_leaks_is_the_analysis_of_what_is_left(tables, results):
+    kept = ~tables.questions["leaked"]
+    left = replace(
+        tables,
+        questions=tables.questions[kept],
+        candidates=tables.candidates[
+            tables.candidates["question"].isin(tables.questions["question"][kept])
+        ],
+    )
+    alone = analyse(left, **FAST)
+    for b in results.best_of_n:
+        if not b.exact or b.rule == "weighted_vote":  # its scale is that of all questions
+            continue
+        other = best(alone, b.rewarder, b.rule)
+        assert b.accuracy_without_leaks.value == pytest.approx(other.accuracy.value, abs=1e-9)
+    leaks = {c.leaks for c in results.correlations}
+    assert leaks == {"in", "out"}
+    assert results.leaks.num_questions == int((~kept).sum())
+
+
+def test_the_correlation_is_of_the_headline_numbers(results):
+    c = next(c for c in results.correlations if c.primary)
+    macro = {b.rewarder: b.macro.value for b in results.benchmarks}
+    for point in c.points:
+        assert point.x.value == pytest.approx(macro[point.rewarder])
+        assert point.y.value == pytest.approx(
+            best(results, point.rewarder, point.rule).accuracy.value
+        )
+    r = np.corrcoef([p.x.value for p in c.points], [p.y.value for p in c.points])[0, 1]
+    assert c.pearson.estimate.value == pytest.approx(r)
+    last = results.correlation_by_n[0].points[-1]
+    assert (last.n, last.pearson.value) == (5, pytest.approx(r))
+
+
+def test_unparsed_answers_are_wrong_and_the_report_shows_the_others(results):
+    s = best(results, "random", "baseline").sensitivity
+    assert s.wrong.value < s.chance.value < s.drop.value
+    assert best(results, "majority", "baseline").unparsed_chosen.value < 0.02
+
+
+def test_savings_and_protocol(results):
+    pairwise = results.judging[0]
+    assert pairwise.saved_unanimous > 0
+    assert pairwise.saved_identical == 0
+    assert results.protocol.rewarders[0].orders_pairs == "both"
+    assert results.protocol.rewarders[1].orders_pairs == "none"
+    assert results.protocol.differences == ()
+    info = {r.rewarder: r for r in results.rewarders}
+    assert info["rewarder-00"].handicap == "sees no image"
+    assert info["rewarder-00"].headline_rule == "round_robin"
+    assert info["oracle"].baseline
+
+
+def test_votes_that_differ_between_the_axes_are_on_the_first_screen(tables):
+    again = tables.judgements.query("item_kind == 'pair' and rewarder == 'rewarder-00'")
+    more = pd.concat([tables.judgements, again.assign(vote=1)], ignore_index=True)
+    found = analyse(replace(tables, judgements=more), **FAST)
+    assert (
+        "2 votes on the reward benchmark and 1 vote on the candidates"
+        in (found.protocol.differences[0])
+    )
+    assert found.protocol.differences[0] in found.finding.caveats
+
+
+# ------------------------------------------------------------------ what was not judged
+
+
+def test_a_rule_is_unsupported_where_comparisons_are_missing(tables):
+    judged = tables.judgements
+    some = judged.query("rewarder == 'rewarder-00' and item_kind == 'question'").index[:2]
+    found = analyse(replace(tables, judgements=judged.drop(some)), **FAST)
+    rules = {(r.rewarder, r.rule): r for r in found.rules}
+    assert rules["rewarder-00", "round_robin"].supported  # the other order is still there
+    rows = judged.loc[some[:1]].iloc[0]
+    item = rows["item"]
+    both = judged.query("rewarder == 'rewarder-00' and item == @item").index
+    pair = {rows["first"], rows["second"]}
+    gone = [i for i in both if {judged.at[i, "first"], judged.at[i, "second"]} == pair]
+    found = analyse(replace(tables, judgements=judged.drop(gone)), **FAST)
+    rule = {(r.rewarder, r.rule): r for r in found.rules}["rewarder-00", "round_robin"]
+    assert not rule.supported
+    assert "1 of 60 questions" in rule.reason
+
+
+def test_a_knockout_that_was_judged_is_replayed_as_it_was_played(tables):
+    """Only the matches of the bracket exist: knockout at n = N, and no other rule."""
+    judged = tables.judgements.query("rewarder == 'rewarder-00'")
+    rows, winners = [], {}
+    truth = tables.candidates.set_index("text_key")["correct"]
+    for question, group in judged.query("item_kind == 'question'").groupby("item"):
+        verdict = {(r.first, r.second): r.outcome for r in group.itertuples()}
+        alive = selection.bracket(set(group["first"]), question)
+        while len(alive) > 1:
+            through = []
+            for a, b in zip(alive[0::2], alive[1::2], strict=False):
+                said = (verdict[a, b], verdict[b, a])
+                rows += group.index[
+                    group["first"].isin((a, b)) & group["second"].isin((a, b))
+                ].tolist()
+                worth = {"first": 1.0, "second": 0.0, "tie": 0.5}
+                votes = [worth[said[0]]] if said[0] in worth else []
+                votes += [1 - worth[said[1]]] if said[1] in worth else []
+                share = np.mean(votes) if votes else 0.5
+                if share == 0.5:
+                    through.append(selection.coin(a, b, question))
+                else:
+                    through.append(a if share > 0.5 else b)
+            alive = through + ([alive[-1]] if len(alive) % 2 else [])
+        winners[question] = float(truth[alive[0]])
+    keep = [*rows, *judged.query("item_kind == 'pair'").index]
+    found = analyse(replace(tables, judgements=tables.judgements.loc[keep]), **FAST)
+    rules = {r.rule: r for r in found.rules if r.rewarder == "rewarder-00"}
+    assert rules["knockout"].ns == (1, 5)
+    assert not rules["round_robin"].supported
+    constant = tables.candidates.groupby("question")["correct"].mean()
+    total = [winners.get(q, constant[q]) for q in tables.questions["question"]]
+    assert best(found, "rewarder-00", "knockout").accuracy.value == pytest.approx(np.mean(total))
+    assert {r.rewarder: r for r in found.rewarders}["rewarder-00"].headline_rule == "knockout"
+
+
+def test_identical_texts_are_one_response(tables):
+    frame = tables.candidates.copy()
+    twins = frame.groupby("question").head(2).groupby("question")
+    for _, rows in twins:
+        frame.loc[rows.index[1], ["text_key", "answer", "correct", "outcome"]] = frame.loc[
+            rows.index[0], ["text_key", "answer", "correct", "outcome"]
+        ].to_numpy()
+    found = analyse(replace(tables, candidates=frame), **FAST)
+    assert found.judging[0].saved_identical > 0
+    assert best(found, "rewarder-00", "round_robin").exact
+
+
+def test_listwise_choices_are_replayed_at_full_size(tables):
+    rows = []
+    for question, group in tables.candidates.groupby("question"):
+        chosen = group["text_key"].iloc[2]
+        rows.append({"item": question, "first": chosen, "outcome": "chosen", "score": 2.0})
+    frame = pd.DataFrame(rows).assign(
+        rewarder="rewarder-05", item_kind="question", second=None, vote=0, num_tokens=1,
+        seconds=0.1, cost=0.0,
+    )  # fmt: skip
+    others = tables.judgements.query("rewarder != 'rewarder-05'")
+    kinds = tables.rewarders.assign(
+        kind=tables.rewarders["kind"].where(
+            tables.rewarders["rewarder"] != "rewarder-05", "listwise"
+        )
+    )
+    found = analyse(replace(tables, judgements=pd.concat([others, frame]), rewarders=kinds), **FAST)
+    third = tables.candidates.groupby("question").nth(2)["correct"].mean()
+    b = best(found, "rewarder-05", "listwise")
+    assert b.accuracy.value == pytest.approx(third)
+    assert [p.n for p in b.curve] == [1, 5]
+
+
+def test_ensembles_choose_together(tables):
+    members = ("rewarder-00", "rewarder-01", "rewarder-03")
+    found = analyse(tables, **FAST, ensembles={"three": members})
+    together = best(found, "three", "round_robin")
+    assert together.accuracy.low > 0
+    assert "three" not in {p.rewarder for c in found.correlations for p in c.points}
+    assert any(b.rewarder == "three" for b in found.benchmarks)
+    with pytest.raises(BonError, match="names 'nobody'"):
+        analyse(tables, **FAST, ensembles={"x": ("nobody",)})
+
+
+# ------------------------------------------------------------------ edges
+
+
+def test_a_run_without_benchmark_or_rewarders_still_has_its_policies(tables):
+    bare = replace(
+        tables,
+        pairs=tables.pairs.head(0),
+        judgements=tables.judgements.head(0),
+        rewarders=tables.rewarders.head(0),
+    )
+    found = analyse(bare, **FAST)
+    assert found.finding.verdict == "cannot tell"
+    assert found.policies[0].pass_at_1.value == pytest.approx(tables.candidates["correct"].mean())
+    assert found.correlations == ()
+
+
+def test_two_rewarders_cannot_tell(tables):
+    two = tables.rewarders.head(2)
+    judged = tables.judgements[tables.judgements["rewarder"].isin(two["rewarder"])]
+    found = analyse(replace(tables, rewarders=two, judgements=judged), **FAST)
+    assert found.finding.verdict == "cannot tell"
+    assert found.correlations[0].pearson.estimate.value is None
+
+
+def test_pools_of_unequal_size_leave_the_short_ones_out(tables):
+    short = tables.candidates.drop(tables.candidates.index[[0, 7]])
+    found = analyse(replace(tables, candidates=short), **FAST)
+    assert found.policies[0].num_questions == 58
+    assert any("2 questions with fewer than 5 candidates" in w for w in found.warnings)
+
+
+def test_several_policies_share_their_draws():
+    t = synthetic_tables(3, 40, 3, 60, policies=("a", "b"))
+    found = analyse_tables(t, Options(draws=200, permutations=200))
+    assert [p.policy for p in found.policies] == ["a", "b"]
+    assert {c.policy for c in found.correlations} == {"a", "b"}
+
+
+def test_a_headline_n_below_the_pool(tables):
+    found = analyse(tables, **FAST, n=3)
+    b = best(found, "rewarder-01", "best_score")
+    assert b.accuracy.value == b.curve[2].accuracy.value
+    with pytest.raises(BonError, match="n = 9 was asked for"):
+        analyse(tables, **FAST, n=9)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (
+            lambda t: replace(t, candidates=t.candidates.drop(columns="length")),
+            "lacks column 'length'",
+        ),
+        (lambda t: replace(t, rewarders=pd.concat([t.rewarders, t.rewarders])), "twice"),
+        (lambda t: replace(t, questions=t.questions.head(3)), "which table 'questions' lacks"),
+        (
+            lambda t: replace(t, judgements=t.judgements.assign(outcome="maybe")),
+            "unknown outcome 'maybe'",
+        ),
+    ],
+)
+def test_bad_tables_give_one_clear_line(tables, change, says):
+    with pytest.raises(BonError, match=says):
+        analyse(change(tables), **FAST)
+
+
+def test_an_unknown_axis_lists_the_known_ones(tables):
+    with pytest.raises(BonError, match="no axis 'micro'.*macro, overall, group:general"):
+        analyse(tables, **FAST, axis="micro")

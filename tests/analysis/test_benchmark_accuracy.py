@@ -1,0 +1,146 @@
+"""Reward-benchmark accuracy: how verdicts become pairs won, and how those are counted."""
+
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+from synthetic import synthetic_tables
+
+from bon.analysis import benchmark, verdicts
+from bon.analysis.benchmark import pair_sets
+from bon.analysis.inputs import read
+from bon.analysis.results import Options
+from bon.analysis.tables import Tables
+from bon.analysis.verdicts import NOT_ASKED, RIGHT, TIE, UNDECIDED, WRONG, Verdicts
+
+OPTIONS = Options(draws=200)
+
+
+def one_pair(rows: list[tuple[str, str, int, str, float | None]], preferred: int = 0) -> Verdicts:
+    """Verdicts on a single pair from rows (first, second, vote, outcome, score)."""
+    t = synthetic_tables(num_rewarders=3, num_questions=4, num_candidates=2, num_pairs=1)
+    pairs = t.pairs.assign(preferred=preferred, response_0="a", response_1="b")
+    judged = pd.DataFrame(rows, columns=["first", "second", "vote", "outcome", "score"])
+    judged = judged.assign(
+        rewarder="rewarder-00", item_kind="pair", item=pairs["pair"].iloc[0], num_tokens=1,
+        seconds=0.0, cost=0.0,
+    )  # fmt: skip
+    run = read(Tables(t.questions, t.candidates, pairs, judged, t.rewarders))
+    return verdicts.verdicts(run.pairs.of("rewarder-00"), pairs["preferred"].to_numpy())
+
+
+@pytest.mark.parametrize(
+    ("rows", "code"),
+    [
+        ([("a", "b", 0, "first", None), ("b", "a", 0, "second", None)], RIGHT),
+        ([("a", "b", 0, "first", None), ("b", "a", 0, "first", None)], TIE),
+        ([("a", "b", 0, "second", None), ("b", "a", 0, "unparsed", None)], WRONG),
+        ([("a", "b", 0, "unparsed", None), ("b", "a", 0, "error", None)], UNDECIDED),
+        ([("a", "b", 0, "tie", None)], TIE),
+        ([("a", None, 0, "scored", 2.0), ("b", None, 0, "scored", 1.0)], RIGHT),
+        ([("a", None, 0, "scored", 2.0), ("b", None, 0, "scored", 2.0)], TIE),
+        ([("a", None, 0, "scored", 2.0), ("b", None, 0, "unparsed", None)], UNDECIDED),
+        ([("b", None, 0, "chosen", 0.0)], WRONG),
+        ([("a", None, 0, "scored", 0.0), ("a", None, 1, "scored", 4.0), ("b", None, 0, "scored", 1.0),
+          ("b", None, 1, "scored", 1.0)], RIGHT),
+    ],
+)  # fmt: skip
+def test_outcomes_are_explicit(rows, code):
+    assert one_pair(rows).code.tolist() == [code]
+    swapped = {RIGHT: WRONG, WRONG: RIGHT}.get(code, code)
+    assert one_pair(rows, preferred=1).code.tolist() == [swapped]
+
+
+def test_treatments_of_what_is_not_decided():
+    codes = np.array([[RIGHT, WRONG, TIE, UNDECIDED, NOT_ASKED]]).T
+    share = {}
+    for treatment in ("headline", "drop", "wrong", "chance"):
+        w = benchmark.worth_of(codes, treatment, OPTIONS)
+        share[treatment] = (w.num.sum(), w.den.sum())
+    assert share == {"headline": (1.5, 4), "drop": (1, 2), "wrong": (1, 4), "chance": (2, 4)}
+
+
+def test_official_scoring_needs_more_than_half_of_all_votes():
+    counts = np.zeros((3, 2, 4), dtype=int)
+    counts[0, 0] = [3, 1, 0, 1]
+    counts[1, 0] = [2, 1, 0, 2]
+    counts[2, 1] = [0, 3, 0, 2]
+    assert verdicts.official_code(counts).tolist() == [RIGHT, UNDECIDED, WRONG]
+
+
+def test_accuracy_by_votes_is_the_mean_over_all_choices_of_votes():
+    counts = np.array([[[3, 1, 1, 0], [0, 0, 0, 0]], [[2, 2, 0, 1], [1, 2, 0, 2]]])
+    said = Verdicts(verdicts.code_of(counts.sum(axis=1)), counts, None, {})
+    kinds = [np.repeat([1, -1, 0, 9], counts[p, o]) for p in range(2) for o in range(2)]
+    for k in (1, 2, 3, 5):
+        found = verdicts.code_chances(said, np.zeros(2, dtype=int), k, 0)
+        for p in range(2):
+            expected = np.zeros(4)
+            choices = [
+                list(combinations(v.tolist(), min(k, len(v)))) for v in kinds[2 * p : 2 * p + 2]
+            ]
+            for a in choices[0]:
+                for b in choices[1]:
+                    votes = [v for v in a + b if v != 9]
+                    net = sum(votes)
+                    code = (
+                        UNDECIDED if not votes else RIGHT if net > 0 else WRONG if net < 0 else TIE
+                    )
+                    expected[code] += 1 / len(choices[0]) / len(choices[1])
+            assert found[p] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.fixture(scope="module")
+def results():
+    run = read(synthetic_tables(num_rewarders=6, num_questions=5, num_pairs=240))
+    pairs = pair_sets(run, OPTIONS)[0]
+    said = benchmark.all_verdicts(run, pairs)
+    said["longest"] = benchmark.baseline_verdicts(pairs.frame, "longest")
+    said["random"] = benchmark.baseline_verdicts(pairs.frame, "random")
+    found = benchmark.benchmark_results(pairs, said, OPTIONS)
+    return {r.rewarder: r for r in found}, pairs, said
+
+
+def test_overall_is_over_pairs_and_macro_over_groups(results):
+    found, pairs, said = results
+    for name, result in found.items():
+        code = said[name].code
+        worth = (code == RIGHT) + 0.5 * (code == TIE)
+        assert result.overall.value == pytest.approx(worth.mean())
+        groups = [worth[pairs.group == g].mean() for g in range(3)]
+        assert result.macro.value == pytest.approx(np.mean(groups))
+        assert [s.accuracy.value for s in result.groups] == pytest.approx(groups)
+        assert result.overall_from_groups == pytest.approx(result.overall.value)
+        assert result.overall_agrees
+
+
+def test_without_leaks_leaves_leaked_pairs_out(results):
+    found, pairs, said = results
+    code = said["rewarder-01"].code[~pairs.leaked]
+    worth = (code == RIGHT) + 0.5 * (code == TIE)
+    assert found["rewarder-01"].overall_without_leaks.value == pytest.approx(worth.mean())
+
+
+def test_biases_are_seen(results):
+    found, _, _ = results
+    pairwise = found["rewarder-00"]
+    assert pairwise.position_bias.value > 0.02  # the made-up judges favour the first shown
+    assert 0.5 < pairwise.consistency.value < 1
+    assert found["rewarder-01"].consistency is None
+    assert found["longest"].length_bias.value == 1
+    assert found["longest"].picks_longer.value == 1
+    assert found["random"].macro.value == 0.5
+
+
+def test_position_bias_and_consistency_by_hand():
+    rows = [("a", "b", 0, "first", None), ("b", "a", 0, "first", None)]
+    said = one_pair(rows)
+    assert said.counts[0].tolist() == [[1, 0, 0, 0], [0, 1, 0, 0]]
+
+
+def test_votes_curve_ends_at_the_headline(results):
+    found, _, _ = results
+    assert found["rewarder-00"].votes[-1].macro.value == pytest.approx(
+        found["rewarder-00"].macro.value
+    )

@@ -1,0 +1,209 @@
+"""Correlation reports: influence, noise, agreement, pooling, what-if, and bad input."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bon.analysis import correlation, power
+from bon.analysis.correlation import Label, Measured, correct, correlate
+from bon.analysis.pooled import pool
+from bon.analysis.results import Estimate, Options
+
+OPTIONS = Options(draws=300, permutations=500)
+
+
+def measured(x, y, **more) -> Measured:
+    none = tuple(Estimate(value=0.0) for _ in x)
+    names = tuple(f"r{i}" for i in range(len(x)))
+    return Measured(names, np.asarray(x, float), np.asarray(y, float), none, none, **more)
+
+
+def label(policy: str = "p", axis: str = "macro") -> Label:
+    return Label(policy, "bench", axis, primary=True)
+
+
+def test_leave_one_out_leverage_and_cook_are_the_textbooks():
+    rng = np.random.default_rng(0)
+    x = rng.random(9)
+    y = x + rng.normal(0, 0.3, 9)
+    found = correlate(measured(x, y), label(), OPTIONS)
+    design = np.stack([np.ones(9), x], axis=1)
+    hat = design @ np.linalg.inv(design.T @ design) @ design.T
+    residual = y - hat @ y
+    variance = residual @ residual / 7
+    for i, one in enumerate(found.leave_one_out):
+        rest = np.arange(9) != i
+        assert one.pearson == pytest.approx(stats.pearsonr(x[rest], y[rest])[0])
+        assert one.p_value == pytest.approx(stats.pearsonr(x[rest], y[rest])[1])
+        assert one.leverage == pytest.approx(hat[i, i])
+        cook = residual[i] ** 2 / (2 * variance) * hat[i, i] / (1 - hat[i, i]) ** 2
+        assert one.cooks_distance == pytest.approx(cook)
+
+
+def test_one_point_that_carries_the_result_is_named():
+    x = [0.3, 0.31, 0.29, 0.3, 0.32, 0.9]
+    y = [0.41, 0.39, 0.4, 0.42, 0.4, 0.6]
+    found = correlate(measured(x, y), label(), OPTIONS)
+    assert found.carried_by == "r5"
+    assert found.influence_sentence.startswith("Without r5 r falls to")
+
+
+def test_a_family_that_carries_the_result_is_named():
+    x = [0.3, 0.31, 0.29, 0.3, 0.8, 0.81, 0.82]
+    y = [0.41, 0.39, 0.42, 0.4, 0.6, 0.62, 0.61]
+    families = ("a", "b", "c", "d", "big", "big", "big")
+    found = correlate(measured(x, y, families=families), label(), OPTIONS)
+    assert found.carried_by is None
+    assert found.carried_by_family == "big"
+
+
+def test_fit_is_least_squares_with_students_intervals():
+    rng = np.random.default_rng(1)
+    x = rng.random(12)
+    y = 0.4 * x + rng.normal(0, 0.05, 12)
+    found = correlation.fit(x, y, 0.95)
+    line = stats.linregress(x, y)
+    assert found.slope.value == pytest.approx(line.slope)
+    half = stats.t.ppf(0.975, 10) * line.stderr
+    assert found.slope.high == pytest.approx(line.slope + half)
+    at_zero = stats.t.ppf(0.975, 10) * line.intercept_stderr
+    assert found.intercept.low == pytest.approx(line.intercept - at_zero)
+    assert all(b.predict_low < b.low < b.y < b.high < b.predict_high for b in found.band)
+
+
+def test_too_few_and_identical_rewarders_give_no_number():
+    two = correlate(measured([0.1, 0.2], [0.3, 0.4]), label(), OPTIONS)
+    assert two.pearson.estimate.value is None
+    assert "too few" in two.pearson.read
+    assert two.fit is None
+    flat = correlate(measured([0.5] * 5, [0.1, 0.2, 0.3, 0.4, 0.5]), label(), OPTIONS)
+    assert flat.spearman.estimate.value is None
+    assert "does not vary" in flat.sentence
+    missing = correlate(measured([0.1, np.nan, 0.3, 0.5], [0.1, 0.2, 0.2, 0.4]), label(), OPTIONS)
+    assert missing.num_rewarders == 3
+
+
+def studied(r: int, q: int, noise: bool, seed: int = 0) -> Measured:
+    """R rewarders measured on q questions and as many pairs, with true r = 1."""
+    rng = np.random.default_rng(seed)
+    quality = np.linspace(0.3, 0.8, r)
+    x = (rng.random((q, r)) < quality).astype(float) if noise else np.tile(quality, (q, 1))
+    y = (rng.random((q, r)) < quality).astype(float) if noise else np.tile(quality, (q, 1))
+    half = np.argsort(rng.random((20, q)), axis=1) < q // 2
+    split = lambda v: np.stack([[v[h].mean(0) for h in s] for s in (half, ~half)])  # noqa: E731
+    which = rng.integers(0, q, (300, q))
+    return measured(
+        x.mean(0),
+        y.mean(0),
+        x_draws=np.stack([x[w].mean(0) for w in which], axis=1),
+        y_draws=np.stack([y[w].mean(0) for w in which], axis=1),
+        x_halves=split(x).transpose(0, 2, 1),
+        y_halves=split(y).transpose(0, 2, 1),
+    )
+
+
+def test_reliability_finds_the_noise_and_corrects_for_it():
+    noisy = correlation.reliability(studied(24, 40, True), OPTIONS)
+    # error variance of a mean of 40 answers against a spread of 0.3 to 0.8 in 24 steps
+    quality = np.linspace(0.3, 0.8, 24)
+    error = (quality * (1 - quality)).mean() / 40
+    expected = quality.var() / (quality.var() + error)
+    assert noisy.x.value == pytest.approx(expected, abs=0.1)
+    assert noisy.ceiling.value == pytest.approx(expected, abs=0.1)
+    observed = noisy.disattenuated.value * noisy.ceiling.value
+    assert observed < 0.85 < 0.9 < noisy.disattenuated.value
+    clean = correlation.reliability(studied(6, 40, False), OPTIONS)
+    assert clean.ceiling.value == pytest.approx(1)
+
+
+def test_agreement_on_pairs_of_rewarders():
+    m = studied(8, 400, True)
+    found = correlation.agreement(m, OPTIONS)
+    dx, dy = np.subtract.outer(m.x, m.x), np.subtract.outer(m.y, m.y)
+    upper = np.triu_indices(8, 1)
+    assert found.agreement.value == pytest.approx((np.sign(dx) == np.sign(dy))[upper].mean())
+    assert found.num_separable < found.num_pairs == 28
+    assert found.agreement_separable.value == 1
+    assert 0 <= found.brier.value < 0.1
+    assert 0.5 < found.separability_x.value < 1
+
+
+def test_difference_errors_are_those_of_paired_differences():
+    draws = np.random.default_rng(0).normal(size=(3, 5000))
+    draws[1] = draws[0] + 0.1 * draws[1]
+    found = correlation.difference_errors(draws)
+    assert found[0, 1] == pytest.approx((draws[0] - draws[1]).std(ddof=1))
+    assert found[0, 1] < found[0, 2]
+
+
+def test_partial_correlation_is_that_of_residuals():
+    rng = np.random.default_rng(4)
+    size = np.exp(rng.random(20) * 3)
+    x = np.log(size) + rng.normal(0, 0.3, 20)
+    y = np.log(size) + rng.normal(0, 0.3, 20)
+    found = correlate(measured(x, y, sizes=size), label(), OPTIONS)
+    rxy, rxz, ryz = (np.corrcoef(*p)[0, 1] for p in ((x, y), (x, np.log(size)), (y, np.log(size))))
+    expected = (rxy - rxz * ryz) / np.sqrt((1 - rxz**2) * (1 - ryz**2))
+    assert found.partial[0].given == "size"
+    assert found.partial[0].estimate.value == pytest.approx(expected)
+    assert abs(expected) < found.pearson.estimate.value
+
+
+def test_p_is_corrected_over_the_axes():
+    rng = np.random.default_rng(5)
+    y = rng.random(6)
+    found = correct(
+        [
+            correlate(measured(rng.random(6), y), label(axis=a), OPTIONS)
+            for a in ("macro", "overall")
+        ]
+    )
+    p = sorted(c.pearson.p_value for c in found)
+    adjusted = sorted(c.pearson.p_adjusted for c in found)
+    assert adjusted[0] == pytest.approx(min(1, 2 * p[0]))
+
+
+def test_policies_that_differ_are_said_to_differ():
+    rng = np.random.default_rng(6)
+    x = np.linspace(0.3, 0.8, 12)
+    steep, flat = (s * x + rng.normal(0, 0.01, 12) for s in (1.0, 0.1))
+    same = pool(
+        [correlate(measured(x, y), label(p), OPTIONS) for p, y in (("a", steep), ("b", steep))],
+        0.95,
+    )
+    assert same.i_squared == 0
+    apart = pool(
+        [correlate(measured(x, y), label(p), OPTIONS) for p, y in (("a", steep), ("b", flat))], 0.95
+    )
+    assert apart.heterogeneity_p < 0.001
+    assert apart.i_squared > 0.9
+    assert "read each policy on its own" in apart.sentence
+
+
+def test_what_if_is_the_prediction_of_the_line():
+    x = np.linspace(0.3, 0.8, 10)
+    y = 0.2 + 0.5 * x + 0.01 * np.cos(7 * x)
+    m = measured(x, y)
+    found = power.what_if(m, correlate(m, label(), OPTIONS), 0.4, 0.45, 0.95)
+    row = next(r for r in found.rows if r.x == 0.6)
+    line = stats.linregress(x, y)
+    assert row.accuracy.value == pytest.approx(line.intercept + 0.6 * line.slope)
+    assert row.gain.value == pytest.approx(row.accuracy.value - 0.4)
+    assert row.probability_above_majority > 0.9
+    assert found.rows[0].extrapolated
+    assert not row.extrapolated
+
+
+def test_more_rewarders_are_needed_for_a_smaller_margin():
+    x = np.linspace(0.3, 0.8, 10)
+    rng = np.random.default_rng(0)
+    strong = measured(x, x + rng.normal(0, 0.01, 10))
+    weak = measured(x, x + rng.normal(0, 0.2, 10))
+    plans = [
+        power.needed(correlate(m, label(), OPTIONS), 200, 300, OPTIONS) for m in (strong, weak)
+    ]
+    assert plans[0].num_rewarders is not None
+    assert plans[0].num_rewarders <= 16
+    assert plans[1].num_rewarders is None
+    widths = [r.median_width for r in plans[0].rows if r.num_questions == 200]
+    assert widths == sorted(widths, reverse=True)

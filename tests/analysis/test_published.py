@@ -1,0 +1,165 @@
+"""Published figures come out, and bad tables give one clear line."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bon.analysis.published import correlate_table, flags, read_csv
+from bon.analysis.results import Options
+from bon.errors import BonError
+
+SHARED = Path(__file__).parents[2] / ".." / "shared" / "data" / "published"
+needs_data = pytest.mark.skipif(not SHARED.exists(), reason="needs ../shared/data/published")
+FAST = Options(draws=500)
+
+POLICIES = ("Qwen2-VL-7B", "LLaVA-OneVision-7B")
+
+
+@pytest.fixture(scope="module")
+def figure():
+    return correlate_table(SHARED / "vl_rewardbench_bon_figure.csv", options=Options(draws=4000))
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("axis", "policy", "r", "p", "without"),
+    [
+        ("x_as_plotted", 0, 0.946, 0.004, 0.82),
+        ("x_as_plotted", 1, 0.914, 0.011, 0.67),
+        ("macro", 0, 0.951, 0.0035, 0.83),
+        ("macro", 1, 0.919, 0.0096, 0.60),
+    ],
+)
+def test_the_published_figure(figure, axis, policy, r, p, without):
+    """The file rounds the digitised heights to a tenth, so r is right to two digits."""
+    found = next(c for c in figure.correlations if (c.axis, c.policy) == (axis, POLICIES[policy]))
+    assert found.num_rewarders == 6
+    assert found.pearson.estimate.value == pytest.approx(r, abs=0.003)
+    assert found.pearson.p_parametric == pytest.approx(p, abs=0.001)
+    assert found.carried_by == "GPT-4o"
+    left = next(x for x in found.leave_one_out if x.left_out == "GPT-4o")
+    assert left.pearson == pytest.approx(without, abs=0.01)
+    assert left.p_value > 0.05
+
+
+@needs_data
+def test_its_intervals_ranks_and_lines(figure):
+    first, second = (
+        next(c for c in figure.correlations if (c.axis, c.policy) == ("macro", p)) for p in POLICIES
+    )
+    fisher, bootstrap = first.pearson.fisher, first.pearson.bootstrap
+    assert (fisher.low, fisher.high) == pytest.approx((0.61, 0.995), abs=0.03)
+    assert (bootstrap.low, bootstrap.high) == pytest.approx((0.69, 0.997), abs=0.04)
+    fisher, bootstrap = second.pearson.fisher, second.pearson.bootstrap
+    assert (fisher.low, fisher.high) == pytest.approx((0.42, 0.991), abs=0.02)
+    assert (bootstrap.low, bootstrap.high) == pytest.approx((0.02, 0.998), abs=0.08)
+    assert first.pearson.p_value == pytest.approx(4 / 720)
+    assert second.pearson.p_value == pytest.approx(23 / 720)
+    assert first.spearman.estimate.value == pytest.approx(0.943, abs=0.001)
+    assert second.spearman.estimate.value == pytest.approx(0.543, abs=0.001)
+    assert first.kendall.estimate.value == pytest.approx(0.867, abs=0.001)
+    assert second.kendall.estimate.value == pytest.approx(0.467, abs=0.001)
+    assert first.fit.slope.value == pytest.approx(0.276, abs=0.002)
+    assert second.fit.intercept.value == pytest.approx(0.172, abs=0.002)
+    assert "Fisher" in first.pearson.read
+    assert figure.finding.verdict == "weak"
+    assert any("Without GPT-4o" in caveat for caveat in figure.finding.caveats)
+    assert {(r.policy, r.name): r.accuracy for r in figure.references}[
+        POLICIES[1], "majority vote"
+    ] == pytest.approx(0.375)
+
+
+@needs_data
+def test_the_mixed_axis_is_flagged_from_the_data(figure):
+    (flag,) = figure.flags
+    assert flag.kind == "mixed axis"
+    assert flag.rows == ("Phi-3.5-Vision",)
+    assert "x_as_plotted" in flag.sentence
+
+
+@needs_data
+def test_overall_scores_that_do_not_follow_from_the_groups_are_flagged():
+    (flag,) = flags(read_csv(SHARED / "vl_rewardbench_table2.csv"))
+    assert flag.kind == "overall"
+    assert len(flag.rows) == 8
+    assert "28.2 % given, 31.9 % implied" in flag.sentence
+
+
+def table(**changes) -> pd.DataFrame:
+    columns = {
+        "judge": ["a", "b", "c", "d"],
+        "macro": [40.0, 50.0, 60.0, 70.0],
+        "best_of_n": [41.0, 42.0, 44.0, 47.0],
+    }
+    return pd.DataFrame({**columns, **changes})
+
+
+def test_fractions_and_percent_give_the_same():
+    percent = correlate_table(table(), options=FAST)
+    fraction = correlate_table(
+        table(macro=[0.4, 0.5, 0.6, 0.7], best_of_n=[0.41, 0.42, 0.44, 0.47]), options=FAST
+    )
+    assert percent.unit == "percent"
+    assert fraction.unit == "fraction"
+    a, b = percent.correlations[0], fraction.correlations[0]
+    assert a.pearson.estimate.value == pytest.approx(b.pearson.estimate.value)
+    assert a.points[0].y.value == pytest.approx(0.41)
+
+
+def test_extra_columns_are_used_and_named_columns_are_taken():
+    frame = table(size=[1e9, 2e9, 4e9, 3e9], family=["f", "f", "g", "g"]).rename(
+        columns={"best_of_n": "MMMU"}
+    )
+    found = correlate_table(frame, x="macro", y="MMMU", options=FAST)
+    assert found.correlations[0].points[3].family == "g"
+    assert "null" not in found.finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("frame", "says"),
+    [
+        (table(macro=[40.0, None, 60.0, 70.0]), "'b' has no value in column 'macro'"),
+        (table().head(2), "2 rewarders"),
+        (table(macro=[50.0] * 4), "same value in column 'macro'"),
+        (table(best_of_n=[41.0] * 4), "same value in column 'best_of_n'"),
+        (table(macro=[0.4, 0.5, 0.6, 0.7]), "column 'macro' holds fractions while others"),
+        (table(macro=[40.0, 0.5, 60.0, 70.0]), "column 'macro' holds fractions while others"),
+        (table(judge=["a", "b", "b", "d"]), "'b' occurs twice"),
+        (table(notes=["x", "y", "z", "w"]), "column 'notes' holds 'x'"),
+        (table(macro=[-1.0, 50.0, 60.0, 70.0]), "outside 0 to 100"),
+        (table().rename(columns={"best_of_n": "score"}), "no column with the Best-of-N accuracy"),
+        (table().rename(columns={"judge": "who"}), "no column with the names"),
+        (table().drop(columns="macro"), "no column with a benchmark score"),
+    ],
+)
+def test_bad_tables_give_one_clear_line(frame, says):
+    with pytest.raises(BonError) as caught:
+        correlate_table(frame, options=FAST)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_column_names_list_the_known_ones():
+    with pytest.raises(BonError, match="no column 'axis' -> columns are judge"):
+        correlate_table(table(), x="axis", options=FAST)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("", "holds no rows"), ("judge,macro\n", "holds no rows"), ("a,b\n1,2,3\n4\n", "not a CSV")],
+)
+def test_bad_files(tmp_path, text, says):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(BonError, match=says):
+        read_csv(path)
+    with pytest.raises(BonError, match="no file"):
+        read_csv(tmp_path / "nothing.csv")
+
+
+def test_three_rewarders_say_that_nothing_can_be_told():
+    found = correlate_table(table().head(3), options=FAST)
+    assert found.finding.verdict == "cannot tell"
+    assert found.correlations[0].pearson.fisher.low is None
+    assert "NaN" not in found.model_dump_json()

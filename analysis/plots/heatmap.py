@@ -13,6 +13,7 @@ from bon.analysis.plots.style import (
     style,
 )
 from bon.analysis.results import Correlation, Results
+from bon.analysis.wording import coefficient
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,15 +88,13 @@ def _cell(ax: Axes, row: int, column: int, one: Correlation | None, theme: Theme
         text, small = "–", "cannot be computed"
     else:
         star = one.pearson.p_adjusted is not None and one.pearson.p_adjusted < 0.05
-        text = _short(value) + ("*" if star else "")
+        text = coefficient(value) + ("*" if star else "")
         low, high = one.pearson.estimate.low, one.pearson.estimate.high
-        small = f"[{_short(low)}, {_short(high)}]" if low is not None and high is not None else ""
+        small = (
+            f"[{coefficient(low)}, {coefficient(high)}]"
+            if low is not None and high is not None
+            else ""
+        )
     centred: dict[str, Any] = {"ha": "center", "va": "center", "color": theme.ink}
     ax.text(column + 0.5, row + 0.35, text, fontsize=8.5, fontweight="bold", **centred)
     ax.text(column + 0.5, row + 0.74, small, fontsize=6.2, **centred)
-
-
-def _short(value: float) -> str:
-    text = f"{abs(value):.2f}"
-    text = text[1:] if text.startswith("0") else text
-    return f"−{text}" if value < 0 else text

@@ -35,13 +35,13 @@ def place_labels(
     colour: str,
     line_colour: str,
     size: float,
-    avoid: Sequence[Sequence[tuple[float, float]]] = (),
+    avoid: Sequence[tuple[Sequence[tuple[float, float]], float]] = (),
     taken: Sequence[Box] = (),
 ) -> list[str]:
     """Write each label near its point; return the labels that found no room.
 
     Call it once the layout is settled. `avoid` holds polylines in data coordinates that a
-    label should rather not cross; `taken` boxes in pixels that it must not.
+    label should rather not cross, and how bad it is; `taken` boxes in pixels that it must not.
     """
     if not labels:
         return []
@@ -52,8 +52,11 @@ def place_labels(
     bounds: Box = (frame.x0, frame.y0, frame.x1, frame.y1)
     radius = 3.6 * scale
     dots = [(x - radius, y - radius, x + radius, y + radius) for x, y in anchor]
-    lines = [_along(ax.transData.transform(np.asarray(path, dtype=float))) for path in avoid]
-    track = np.concatenate(lines) if lines else np.empty((0, 2))
+    lines = []
+    for path, weight in avoid:
+        dense = _along(ax.transData.transform(np.asarray(path, dtype=float)))
+        lines.append(np.column_stack([dense, np.full(len(dense), weight)]))
+    track = np.concatenate(lines) if lines else np.empty((0, 3))
 
     options = [_positions(anchor[i], sizes[i], scale) for i in range(len(labels))]
     fixed = [
@@ -160,7 +163,7 @@ def _cost(
     if len(track):
         inside = (track[:, 0] > box[0]) & (track[:, 0] < box[2])
         inside &= (track[:, 1] > box[1]) & (track[:, 1] < box[3])
-        cost += 1.1 * float(inside.sum())
+        cost += float(track[inside, 2].sum())
     outside = max(bounds[0] - box[0], 0) + max(box[2] - bounds[2], 0)
     outside += max(bounds[1] - box[1], 0) + max(box[3] - bounds[3], 0)
     return float(cost + 60 * outside)

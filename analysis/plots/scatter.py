@@ -27,6 +27,7 @@ from bon.analysis.results import (
     Reference,
     Results,
 )
+from bon.analysis.wording import coefficient, probability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,7 +124,7 @@ def _panel(ax: Axes, correlation: Correlation, theme: Theme) -> None:
     """Axes, limits, the fitted line with its band."""
     axis = correlation.axis.removeprefix("group:")
     kind = f"{axis} accuracy" if correlation.axis in ("macro", "overall") else f"accuracy, {axis}"
-    ax.set_xlabel(f"{correlation.benchmark} {kind} (%)".strip())
+    ax.set_xlabel(f"{correlation.benchmark or 'reward-benchmark'} {kind} (%)")
     at = f"Best-of-{correlation.n}" if correlation.n else "Best-of-N"
     ax.set_ylabel(f"{at} accuracy (%)")
     fit = correlation.fit
@@ -217,12 +218,12 @@ def _write_r(ax: Axes, correlation: Correlation, marks: list[tuple[float, float]
     if estimate.value is None:
         text = "r cannot be computed"
     else:
-        text = f"r = {_r(estimate.value)}"
+        text = f"r = {coefficient(estimate.value)}"
         if estimate.low is not None and estimate.high is not None:
-            text += f" [{_r(estimate.low)}, {_r(estimate.high)}]"
+            text += f" [{coefficient(estimate.low)}, {coefficient(estimate.high)}]"
         if correlation.pearson.p_value is not None:
             p = correlation.pearson.p_value
-            text += f"\np {'< .001' if p < 0.001 else '= ' + _r(p, 3 if p < 0.01 else 2)}"
+            text += f"\n{probability(p)}"
     text += f", {correlation.num_rewarders} rewarders"
     label = ax.text(0, 0, text, transform=ax.transAxes, fontsize=7.5, linespacing=1.35)
     costs = []
@@ -237,12 +238,6 @@ def _write_r(ax: Axes, correlation: Correlation, marks: list[tuple[float, float]
 
 def _ends(estimate: Estimate) -> list[float]:
     return [v for v in (estimate.value, estimate.low, estimate.high) if v is not None]
-
-
-def _r(value: float, digits: int = 2) -> str:
-    """A coefficient without its leading zero."""
-    text = f"{value:.{digits}f}".replace("-0.", "−.").replace("-", "−")
-    return text[1:] if text.startswith("0.") else text
 
 
 def _points(
@@ -268,15 +263,16 @@ def _points(
             linestyle="none", zorder=5,
         )  # fmt: skip
     at = [(100 * _value(p.x), 100 * _value(p.y)) for p in points]
-    paths: list[list[tuple[float, float]]] = []
+    paths: list[tuple[list[tuple[float, float]], float]] = []
     if correlation.fit is not None and len(correlation.fit.band) > 1:
-        paths.append([(100 * b.x, 100 * b.y) for b in correlation.fit.band])
+        paths.append(([(100 * b.x, 100 * b.y) for b in correlation.fit.band], 2.5))
     for p, (x, y) in zip(points, at, strict=True):
         for low, high, horizontal in ((p.x.low, p.x.high, True), (p.y.low, p.y.high, False)):
             if low is not None and high is not None:
                 ends = (100 * low, 100 * high)
-                paths.append([(e, y) for e in ends] if horizontal else [(x, e) for e in ends])
-    paths += [[(x, y) for x in ax.get_xlim()] for y in heights]
+                bar = [(e, y) for e in ends] if horizontal else [(x, e) for e in ends]
+                paths.append((bar, 1.0))
+    paths += [([(x, y) for x in ax.get_xlim()], 1.2) for y in heights]
     taken = [_box(text) for text in ax.texts]
     names = [p.rewarder for p in points]
     if len(names) > _MAX_LABELS:  # the ends of both axes are named, the table has the rest

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from bon.analysis.results import Coefficient, Estimate
+from bon.analysis.wording import coefficient as coefficient_text
 
 NONE = "–"
 MINUS = "−"
@@ -64,6 +65,8 @@ def number(value: float | None, digits: int = 2) -> str:
     """A coefficient, without the zero before its point: .95."""
     if not _ok(value) or value is None:
         return NONE
+    if digits == 2:
+        return coefficient_text(value)
     text = f"{abs(value):.{digits}f}"
     if float(text) == 0:
         return "0"

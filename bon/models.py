@@ -4,7 +4,9 @@ import asyncio
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -67,6 +69,44 @@ class Reply:
     stop_run: bool = False
 
 
+class _Clock:
+    """The worker's time, shared equally among the batches in flight: what each of them took."""
+
+    def __init__(self) -> None:
+        self._active = 0
+        self._shared = 0.0
+        self._last = time.perf_counter()
+
+    @contextmanager
+    def share(self) -> Iterator[list[float]]:
+        """Fills its list with the seconds that fell to the batch."""
+        spent: list[float] = []
+        self._advance(1)
+        before = self._shared
+        try:
+            yield spent
+        finally:
+            self._advance(-1)
+            spent.append(self._shared - before)
+
+    def _advance(self, change: int) -> None:
+        now = time.perf_counter()
+        if self._active:
+            self._shared += (now - self._last) / self._active
+        self._last = now
+        self._active += change
+
+
+def _timed(reply: Reply, seconds: float) -> Reply:
+    """The reply with the batch's time shared equally among its rows."""
+    rows = len(reply.candidates) + len(reply.judgements)
+    each = seconds / max(1, rows)
+    return Reply(
+        tuple(replace(row, seconds=each) for row in reply.candidates),
+        tuple(replace(row, seconds=each) for row in reply.judgements),
+    )
+
+
 class Host:
     """Models of one worker, each loaded on first use; cards of one checkpoint share it."""
 
@@ -76,17 +116,21 @@ class Host:
         self._specs = specs
         self._engines: dict[str, Engine] = {}
         self._loading = asyncio.Lock()
+        self._clock = _Clock()
 
     async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
         """Every payload of a batch at once; the engine batches them."""
         spec = self._specs[model]
         try:
             engine = await self._engine(spec.loaded.card, spec.loaded.model_path, spec.remote_code)
-            if isinstance(spec, PolicySpec):
-                return Reply(candidates=await self._sample(spec, engine, payloads))
-            return Reply(judgements=await self._judge(spec, engine, payloads))
+            with self._clock.share() as spent:
+                if isinstance(spec, PolicySpec):
+                    reply = Reply(candidates=await self._sample(spec, engine, payloads))
+                else:
+                    reply = Reply(judgements=await self._judge(spec, engine, payloads))
         except BonError as error:
             return Reply(failure=str(error), stop_run=error.stops_run)
+        return _timed(reply, spent[0])
 
     async def info(self, model: str) -> dict[str, Any]:
         """Versions, device and flags of a loaded model."""

@@ -1,5 +1,7 @@
 """What flows through a run: small frozen types, no logic.
 
+`seconds` is the worker's time that fell to a row; what is in flight together shares it.
+
 Every record is picklable and crosses Ray and SQLite as it is. `key` fields are content
 hashes (bon.keys); `id` fields are the labels of the dataset and may repeat.
 """

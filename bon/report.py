@@ -44,8 +44,11 @@ def options(setup: Setup) -> Options:
     )
 
 
-def report_run(directory: Path, *, quiet: bool = False) -> Path:
-    """Analyse a run and write results.json, report.html, tables/ and figures/ into it."""
+def report_run(directory: Path, *, quiet: bool = False, figures: bool = False) -> Path:
+    """Analyse a run and write results.json, report.html and tables/ into it.
+
+    `figures` also writes every figure to figures/ as PNG, SVG and PDF, which takes seconds.
+    """
     from bon.analysis.exports import write_figures, write_tables
     from bon.analysis.report import write_report
     from bon.analysis.run import analyse
@@ -58,7 +61,8 @@ def report_run(directory: Path, *, quiet: bool = False) -> Path:
         views = question_views(setup, store, tables)
         path = write_report(results, views, directory / "report.html", images="folder")
     write_tables(results, directory / "tables")
-    write_figures(results, directory / "figures")
+    if figures:
+        write_figures(results, directory / "figures")
     say(results.finding.sentence, quiet=quiet)
     say(f"report: {path}", quiet=quiet)
     return path

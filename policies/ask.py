@@ -1,6 +1,5 @@
 """One policy on one question: sample the missing candidates and read their answers."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,7 +41,6 @@ async def sample(
     request = GenerateRequest(
         ask.messages, card.sampling.build(), seeds, choices=letters, expected=ask.answer
     )
-    started = time.perf_counter()
     error = ""
     for _ in range(retries + 1):
         try:
@@ -54,7 +52,6 @@ async def sample(
             error = one_line(failure)
     else:
         return give_up(card, spec, ask, error)
-    seconds = (time.perf_counter() - started) / len(seeds)
     rows = []
     for index, one_seed, drawn in zip(ask.missing, seeds, generation.samples, strict=True):
         answer, outcome = read(drawn.text, ask.options, card.reader)
@@ -74,7 +71,6 @@ async def sample(
                 num_tokens=drawn.num_tokens,
                 num_prompt_tokens=generation.num_prompt_tokens,
                 finish=drawn.finish,
-                seconds=seconds,
             )
         )
     return rows

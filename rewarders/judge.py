@@ -5,7 +5,6 @@ the same way on both axes.
 """
 
 import asyncio
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -162,13 +161,12 @@ def give_up(
     while calls := missing_calls(card, arity, item.responses, item.key, protocol, [*known, *made]):
         for call in calls:
             verdicts = [Verdict("error")] * len(call.votes)
-            made += _file(card, arity, prompt_hash, item, protocol, call, verdicts, 0.0, error)
+            made += _file(card, arity, prompt_hash, item, protocol, call, verdicts, error)
     return made
 
 
 async def _ask(rewarder: Rewarder, item: Item, protocol: Protocol, call: Call) -> list[Judgement]:
     seeds = tuple(item_seed(protocol.spec, item.key, call.shown, vote) for vote in call.votes)
-    started = time.perf_counter()
     error = ""
     for _ in range(protocol.retries + 1):
         try:
@@ -180,11 +178,8 @@ async def _ask(rewarder: Rewarder, item: Item, protocol: Protocol, call: Call) -
             error = one_line(failure)
     else:
         verdicts = [Verdict("error")] * len(seeds)
-    seconds = (time.perf_counter() - started) / len(seeds)
     prompt_hash = rewarder.prompt.sha256[:16]
-    return _file(
-        rewarder.card, rewarder.arity, prompt_hash, item, protocol, call, verdicts, seconds, error
-    )
+    return _file(rewarder.card, rewarder.arity, prompt_hash, item, protocol, call, verdicts, error)
 
 
 def _file(
@@ -195,7 +190,6 @@ def _file(
     protocol: Protocol,
     call: Call,
     verdicts: Sequence[Verdict],
-    seconds: float,
     error: str,
 ) -> list[Judgement]:
     rows = []
@@ -218,7 +212,6 @@ def _file(
                 prompt_hash=prompt_hash,
                 num_tokens=verdict.num_tokens,
                 num_prompt_tokens=verdict.num_prompt_tokens,
-                seconds=seconds,
                 cost=verdict.cost,
                 error=error if verdict.outcome == "error" else "",
             )

@@ -12,11 +12,13 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 import transformers
+from PIL.Image import Image
 from transformers import AutoModelForImageTextToText, GenerationConfig
 from transformers.utils import logging as transformers_logging
 
@@ -25,6 +27,7 @@ from bon.engines.base import (
     Engine,
     GenerateRequest,
     Generation,
+    ImagePart,
     Likelihood,
     Reward,
     Sample,
@@ -185,7 +188,7 @@ class TransformersEngine(Engine):
         else:
             rendered = self._renderer.conversation(request.messages, self._score_at)
             job.key = ("reward",)
-        images = [open_image(part.data) for part in rendered.images]
+        images = [_opened(part) for part in rendered.images]
         if self._shrink and self._max_pixels:
             images = [downscale(image, self._max_pixels) for image in images]
         # An estimate is enough: it sorts, and bounds memory. 784 pixels a token is Qwen's rate.
@@ -365,6 +368,12 @@ def _loading(model: str) -> Iterator[None]:
         transformers_logging.set_verbosity(verbosity)
         if bars:
             transformers_logging.enable_progress_bar()
+
+
+@lru_cache(maxsize=128)
+def _opened(part: ImagePart) -> Image:
+    """An image once decoded serves all requests about its question, which come together."""
+    return open_image(part.data)
 
 
 def _check_complete(model: str, report: dict[str, Any], has_head: bool) -> None:

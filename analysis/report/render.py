@@ -77,6 +77,7 @@ def write_report(
             images=images,
             rewarders=names,
         )
+        packed.data["labels"] = _labels(results)
         write_beside(packed, folder)
     path.write_text(page.html(packed, folder.name), encoding="utf-8")
     return path
@@ -197,6 +198,14 @@ def _context(results: Results) -> dict[str, Any]:
         "outcome_of": _outcome_of,
         "treated": _treated,
         "asked": _asked,
+    }
+
+
+def _labels(results: Results) -> dict[str, dict[int, str]]:
+    """Names of candidate indexes, where an index means something: the file it came from."""
+    return {
+        p.policy: {f.index: f.label for f in p.files if f.label not in ("", str(f.index))}
+        for p in results.policies
     }
 
 

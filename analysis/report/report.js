@@ -238,7 +238,7 @@ class Browser {
       const button = make("button", {
         type: "button", "data-i": i, "aria-current": i === this.current ? "true" : null,
         onclick: () => this.open(i),
-      }, make("b", { text: this.index.text[i].replace(/<image \d+>/g, "").trim() || this.index.id[i] }), make("span", { text: notes || this.index.id[i] }));
+      }, make("b", { text: this.index.text[i].replace(/<image \d+>/g, "[image]").trim() || this.index.id[i] }), make("span", { text: notes || this.index.id[i] }));
       return make("li", {}, button);
     });
     if (this.shown.length > this.limit) {
@@ -336,7 +336,7 @@ function question(browser, i, detail, texts) {
   const parts = [head, make("p", { class: "q-text", text: detail.q }), pictures(detail.i), options(detail, pool)];
   if (pool.length) {
     parts.push(make("h3", { text: "Candidates" }),
-      make("div", { class: "candidates" }, ...pool.map((c, k) => card(data, c, said ? said[k] : null, choices))));
+      make("div", { class: "candidates" }, ...pool.map((c, k) => card(data, policy, c, said ? said[k] : null, choices))));
   }
   if (choices.length) parts.push(make("h3", { text: "What the rewarders made of them" }), scores(browser, i, policy, pool, choices));
   else if (pool.length && data.rewarders.length) {
@@ -375,7 +375,8 @@ function verdict(outcome, correct) {
   return make("span", { class: correct ? "yes" : "no", text: correct ? "✓ right" : "✗ wrong" });
 }
 
-function card(data, [number, answer, outcome, correct], text, choices) {
+function card(data, policy, [number, answer, outcome, correct], text, choices) {
+  const label = (data.labels[data.policies[policy]] || {})[number];
   const by = choices.filter(([, picked]) => picked.includes(number)).map(([r, picked]) =>
     data.rewarders[r] + (picked.length > 1 ? " (tie)" : ""));
   const more = make("button", { type: "button", text: "show all", "aria-expanded": "false", hidden: "" });
@@ -386,7 +387,7 @@ function card(data, [number, answer, outcome, correct], text, choices) {
     more.setAttribute("aria-expanded", String(open));
   });
   return make("div", { class: correct ? "card right" : "card" },
-    make("header", {}, make("span", { class: "soft", text: `#${number}` }),
+    make("header", {}, make("span", { class: "soft", text: `#${number} ${label ?? ""}`.trim() }),
       make("span", { class: "letter", text: answer ?? "–" }), verdict(outcome, correct)),
     by.length ? make("p", { class: "by", text: `picked by ${by.join(", ")}` }) : null,
     ...(text === null || text === undefined

@@ -350,6 +350,18 @@ def test_images(results, tmp_path):
     assert found[0] == found[1] == f"data:image/png;base64,{pixel}"
 
 
+def test_candidates_of_files_carry_the_name_of_their_file(results, views, tmp_path):
+    first = results.policies[0]
+    files = tuple(f.model_copy(update={"label": f"file-{f.index}"}) for f in first.files)
+    named = results.model_copy(
+        update={"policies": (first.model_copy(update={"files": files}), *results.policies[1:])}
+    )
+    data, _ = embedded(write_report(named, views[:3], tmp_path / "r.html"))
+    assert data["labels"]["policy-a"]["1"] == "file-1"
+    data, _ = embedded(write_report(results, views[:3], tmp_path / "r.html"))
+    assert data["labels"] == {"policy-a": {}}
+
+
 def test_image_references_of_a_question_become_paths(tables):
     key = str(tables.questions["question"].iloc[0])
     known = {key: Question(key, "id", "d", "text", ("a",), "A", images=(ImageRef("00", "x.png"),))}

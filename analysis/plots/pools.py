@@ -61,7 +61,8 @@ def baselines(results: Results, *, theme: Theme = LIGHT, width: Width = "single"
             if len(shown) > 1:
                 ax.plot([], [], color=colour, label=policy.policy)
         low, high = ax.get_xlim()
-        ax.set_xlim(low, high + 0.42 * (high - low))
+        narrow = figure.get_figwidth() < 4
+        ax.set_xlim(low, high + (0.68 if narrow else 0.42) * (high - low))
         ax.set_yticks(range(len(rows)), [name for name, _, _ in rows])
         ax.set_ylim(len(rows) - 0.5, -0.5)
         ax.tick_params(axis="y", length=0, labelcolor=theme.ink)

@@ -12,19 +12,22 @@ from starlette.datastructures import Headers
 
 import bon
 from bon.errors import BonError
+from bon.service import pages
 from bon.service.api import online, openai, operations, validations
 from bon.service.api.common import add_error_handlers
 from bon.service.backend import make_backend
 from bon.service.guard import LOOPBACK, Guard
+from bon.service.interim import Interim
 from bon.service.logs import set_up_logs
 from bon.service.metrics import Metrics
 from bon.service.online import Selector
+from bon.service.pages import login, reports
+from bon.service.pages.render import problem_page, wants_page
 from bon.service.settings import Settings
 from bon.service.state import Service, opened
-from bon.service.tokens import LOCAL, Identity
+from bon.service.tokens import COOKIE, LOCAL, Identity
 
 log = logging.getLogger("bon.service")
-COOKIE = "bon_session"
 
 
 def create_app(service: Service) -> FastAPI:
@@ -59,12 +62,15 @@ def create_app(service: Service) -> FastAPI:
     app.state.service = service
     app.state.metrics = metrics
     app.state.streams = set()
+    app.state.interim = Interim()
     app.state.online = selector = make_selector(service, metrics)
-    add_error_handlers(app)
+    add_error_handlers(app, wants_page, problem_page)
     app.include_router(validations.router)
     app.include_router(online.router)
     app.include_router(openai.router)
     app.include_router(operations.router)
+    for part in (pages, reports, login):
+        app.include_router(part.router)
     metrics.collect("bon_validations", "Validations by state.", "state", _as_floats(service))
     app.add_middleware(
         Guard, settings=service.settings, metrics=metrics, identify=identify(service)

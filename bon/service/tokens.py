@@ -17,6 +17,7 @@ from bon.service.jobs import Jobs
 Role = Literal["read", "submit", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
 SESSION_SECONDS = 12 * 3600
+COOKIE = "bon_session"
 
 
 @dataclass(frozen=True, slots=True)

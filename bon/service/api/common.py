@@ -79,11 +79,17 @@ def find_own(service: Service, key: str, identity: Identity) -> Validation:
     return found
 
 
-def add_error_handlers(app: FastAPI) -> None:
-    """Every error in one form, and nothing of the request in it."""
+def add_error_handlers(
+    app: FastAPI,
+    wants_page: Callable[[Request], bool],
+    problem_page: Callable[[Request, Problem], Response],
+) -> None:
+    """Every error in one form, and nothing of the request in it; a page for a browser."""
 
     @app.exception_handler(Problem)
-    async def problem(_: Request, error: Problem) -> Response:
+    async def problem(request: Request, error: Problem) -> Response:
+        if wants_page(request):
+            return problem_page(request, error)
         headers = {"retry-after": str(max(1, round(error.retry)))} if error.retry else None
         body = error_body(error.message, error.fix, error.kind)
         if error.status == 401:
@@ -96,7 +102,9 @@ def add_error_handlers(app: FastAPI) -> None:
         return JSONResponse(error_body(_clean(error.message), _clean(error.fix)), status)
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> Response:
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        if wants_page(request):
+            return problem_page(request, Problem(404, "There is no such page."))
         first: dict[str, Any] = dict(error.errors()[0]) if error.errors() else {}
         where = ".".join(str(part) for part in first.get("loc", ()))
         body = error_body(_clean(f"{where}: {first.get('msg', 'not valid')}"))
@@ -104,7 +112,9 @@ def add_error_handlers(app: FastAPI) -> None:
         return JSONResponse(body, 422)
 
     @app.exception_handler(HTTPException)
-    async def http(_: Request, error: HTTPException) -> Response:
+    async def http(request: Request, error: HTTPException) -> Response:
+        if wants_page(request) and error.status_code == 404:
+            return problem_page(request, Problem(404, "There is no such page."))
         headers = dict(error.headers or {})
         return JSONResponse(error_body(_clean(str(error.detail))), error.status_code, headers)
 

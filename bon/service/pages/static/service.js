@@ -1,0 +1,229 @@
+"use strict";
+// The pages work without this file, but for live progress, the plan and the actions.
+// All text goes in through textContent: nothing that a model wrote becomes markup.
+
+const $ = (id) => document.getElementById(id);
+
+function make(tag, options, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(options || {})) {
+    if (name === "text") node.textContent = value;
+    else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+function theme() {
+  const button = $("theme"), root = document.documentElement, order = ["auto", "light", "dark"];
+  const read = () => { try { return localStorage.getItem("bon-theme"); } catch { return null; } };
+  const apply = (name) => { root.dataset.theme = name; button.lastElementChild.textContent = name; };
+  const asked = new URLSearchParams(location.search).get("theme");
+  apply([asked, read()].find((name) => order.includes(name)) || "auto");
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const next = order[(order.indexOf(root.dataset.theme) + 1) % order.length];
+    apply(next);
+    try { localStorage.setItem("bon-theme", next); } catch { /* private window */ }
+  });
+}
+
+const number = (value) => Math.round(value).toLocaleString("en-GB");
+
+function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "";
+  if (seconds < 90) return `${Math.ceil(seconds)} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  return `${(seconds / 3600).toFixed(1)} h`;
+}
+
+async function call(method, path, body, type) {
+  const options = { method, headers: {} };
+  if (body !== undefined) { options.body = body; options.headers["content-type"] = type; }
+  const answer = await fetch(path, options);
+  const text = await answer.text();
+  let found = null;
+  try { found = text ? JSON.parse(text) : null; } catch { /* not JSON */ }
+  if (!answer.ok) {
+    const error = found && found.error;
+    throw new Error(error ? error.message + (error.fix ? ` → ${error.fix}` : "") : `status ${answer.status}`);
+  }
+  return found;
+}
+
+// ------------------------------------------------------------------ one validation, live
+
+function stageRow(stage) {
+  const rate = stage.rate > 0 ? `${stage.rate.toFixed(1)}/s` : "";
+  const left = stage.seconds_left ? `${duration(stage.seconds_left)} left` : "";
+  const told = [`${number(stage.done)} of ${number(stage.total)}`, rate, left].filter(Boolean).join(" · ");
+  const bar = make("progress", { max: stage.total || 1, "aria-label": stage.label });
+  bar.value = stage.done;
+  return make("li", {}, make("div", { class: "line" },
+    make("span", { text: stage.label }), make("span", { text: told })), bar);
+}
+
+function showState(v) {
+  const state = $("state");
+  state.textContent = v.state;
+  state.className = `state ${v.state}`;
+  $("phase").textContent = v.progress.phase;
+  $("stages").replaceChildren(...v.progress.stages.map(stageRow));
+  for (const name of ["candidates", "judgements", "input_tokens", "output_tokens", "errors", "unparsed"]) {
+    $(`count-${name}`).textContent = number(v.counts[name]);
+  }
+  $("count-cost").textContent = v.counts.cost ? `$ ${v.counts.cost.toFixed(2)}` : "–";
+}
+
+async function showInterim(base) {
+  const found = await call("GET", `${base}/interim`).catch(() => null);
+  if (!found || !found.at) return;
+  const box = $("interim");
+  const stamp = `?at=${found.at}`;
+  for (const image of box.querySelectorAll("img")) {
+    const source = `${base}/interim-${image.dataset.theme}.svg${stamp}`;
+    if (image.getAttribute("src") !== source) image.src = source;
+  }
+  $("interim-sentence").textContent = found.sentence;
+  $("interim-rows").textContent =
+    `So far: ${number(found.candidates)} candidates, ${number(found.judgements)} judgements. It moves until the run is done.`;
+  box.hidden = false;
+}
+
+function live(root) {
+  const base = `/validations/${root.dataset.id}`;
+  const events = new EventSource(`/v1${base}/events`);
+  events.addEventListener("state", (event) => showState(JSON.parse(event.data)));
+  events.addEventListener("end", () => { events.close(); location.reload(); });
+  showInterim(base);
+  setInterval(() => showInterim(base), 5000);
+}
+
+function actions() {
+  for (const button of document.querySelectorAll("button[data-call]")) {
+    button.addEventListener("click", async () => {
+      if (button.dataset.sure && !confirm(button.dataset.sure)) return;
+      button.disabled = true;
+      const body = button.dataset.body;
+      try {
+        await call(button.dataset.call, button.dataset.path, body, body && "application/json");
+        location.assign(button.dataset.then || location.pathname);
+      } catch (error) {
+        $("action-error").textContent = error.message;
+        $("action-error").hidden = false;
+        button.disabled = false;
+      }
+    });
+  }
+  const form = $("extend");
+  if (form) form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const more = {};
+    if (form.n.value) more.n = Number(form.n.value);
+    if (form.rewarder.value) more.rewarders = [form.rewarder.value];
+    try {
+      await call("POST", form.dataset.path, JSON.stringify(more), "application/json");
+      location.reload();
+    } catch (error) {
+      $("action-error").textContent = error.message;
+      $("action-error").hidden = false;
+    }
+  });
+}
+
+// ------------------------------------------------------------------ writing an experiment
+
+function planTable(plan) {
+  const cells = (row) => [row.name, row.calls, row.max_output_tokens, row.model_seconds];
+  const told = (value, at) => value === null ? "not known" : at === 3 ? duration(value) : number(value);
+  const rows = plan.models.map((row) => make("tr", {}, ...cells(row).map((value, at) =>
+    make(at ? "td" : "th", { text: at ? told(value, at) : value, scope: at ? null : "row" }))));
+  const head = ["model", "calls", "output tokens", "model time"].map((t) => make("th", { text: t, scope: "col" }));
+  return make("div", { class: "scroll" }, make("table", { class: "plan-table" },
+    make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)));
+}
+
+function showPlan(plan) {
+  const pairs = Object.entries(plan.pairs).map(([name, count]) => `${count ?? "unknown"} pairs of ${name}`);
+  const lines = [`${plan.questions ?? "an unknown number of"} questions`, ...pairs].join(", ");
+  const calls = plan.calls === null ? "not known before the data is read" : `at most ${number(plan.calls)} calls`;
+  const hours = plan.model_hours === null
+    ? "no model hours known: none of these ran here before"
+    : `about ${plan.model_hours < 0.1 ? duration(plan.model_hours * 3600) : `${plan.model_hours.toFixed(1)} h`} of model time`;
+  $("plan").replaceChildren(
+    make("p", { class: "fine", text: `Valid: ${lines}.` }),
+    make("p", { text: `${calls}; ${hours}.` }), planTable(plan),
+    make("p", { class: "note", text: plan.note }));
+}
+
+function writing(form) {
+  const area = form.experiment, submit = form.querySelector("button[type=submit]");
+  const type = "application/yaml";
+  let timer = 0, asked = 0;
+  const check = async () => {
+    const mine = ++asked;
+    try {
+      const plan = await call("POST", "/v1/plan", area.value, type);
+      if (mine !== asked) return;
+      showPlan(plan);
+      submit.disabled = false;
+    } catch (error) {
+      if (mine !== asked) return;
+      $("plan").replaceChildren(make("p", { class: "error", text: error.message }));
+      submit.disabled = true;
+    }
+  };
+  area.addEventListener("input", () => { clearTimeout(timer); submit.disabled = true; timer = setTimeout(check, 350); });
+  for (const select of form.querySelectorAll("select[data-key]")) {
+    select.addEventListener("change", () => {
+      if (!select.value) return;
+      area.value = insert(area.value, select.dataset.key, select.value);
+      select.value = "";
+      area.dispatchEvent(new Event("input"));
+    });
+  }
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    submit.disabled = true;
+    try {
+      const made = await call("POST", "/v1/validations", area.value, type);
+      location.assign(`/validations/${made.id}`);
+    } catch (error) {
+      $("plan").replaceChildren(make("p", { class: "error", text: error.message }));
+      submit.disabled = false;
+    }
+  });
+  check();
+}
+
+// Adds "- NAME" under a key of the YAML, or the key itself where it is missing.
+function insert(text, key, name) {
+  const lines = text.replace(/\s*$/, "").split("\n");
+  const at = lines.findIndex((line) => line.startsWith(`${key}:`));
+  if (at < 0) return `${lines.join("\n")}\n${key}:\n- ${name}\n`;
+  if (/^\w+:\s*\[\s*\]\s*$/.test(lines[at])) lines[at] = `${key}:`;
+  let end = at + 1;
+  while (end < lines.length && /^(\s|-|#|$)/.test(lines[end])) end += 1;
+  const like = lines.slice(at + 1, end).find((line) => /^\s*-/.test(line));
+  lines.splice(end, 0, `${like ? like.match(/^\s*/)[0] : ""}- ${name}`);
+  return `${lines.join("\n")}\n`;
+}
+
+function filtering(form) {
+  form.hidden = false;
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.words.addEventListener("input", () => {
+    const words = form.words.value.toLowerCase().split(/\s+/);
+    for (const card of document.querySelectorAll("article.card")) {
+      const text = card.textContent.toLowerCase();
+      card.hidden = !words.every((word) => text.includes(word));
+    }
+  });
+}
+
+theme();
+actions();
+if ($("filter")) filtering($("filter"));
+if ($("live")) live($("live"));
+if ($("write")) writing($("write"));
+if ($("refresh")) setTimeout(() => { if (!document.hidden) location.reload(); }, 10000);

@@ -28,6 +28,11 @@ FLAGS: dict[str, Any] = {
 }
 
 
+@pytest.fixture(scope="session")
+def flags() -> dict[str, Any]:
+    return FLAGS
+
+
 class Session:
     """One event loop for all tests: vLLM's engine lives in the loop that it first served."""
 

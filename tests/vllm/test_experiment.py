@@ -1,0 +1,115 @@
+"""One whole experiment on Ray actors that hold vLLM engines, a server's judge beside them."""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+found = find_spec("vllm")
+if found is None or found.origin is None:  # a folder of that name is not the package
+    pytest.skip("vllm is not installed: see tests/vllm/run.sh", allow_module_level=True)
+
+from tiny_checkpoint import image  # noqa: E402
+
+from bon.runner import run  # noqa: E402
+from bon.setup import prepare  # noqa: E402
+from bon.store import Store  # noqa: E402
+
+pytestmark = [
+    pytest.mark.model,
+    pytest.mark.ray,
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+]
+
+
+def test_from_questions_to_report(
+    tmp_path: Path,
+    checkpoint: Path,
+    scored: Path,
+    servers: dict[str, Any],
+    flags: dict[str, Any],
+) -> None:
+    _write(tmp_path)
+    on_vllm = {"engine": "vllm", "engine_args": {"engine_args": flags}}
+    experiment = {
+        "name": "tiny",
+        "questions": {
+            "benchmark": "multiple_choice",
+            "path": "questions.jsonl",
+            "columns": {"image": "image"},
+        },
+        "pairs": [
+            {"benchmark": "preference", "path": "pairs.jsonl", "columns": {"image": "image"}}
+        ],
+        "policies": [
+            {
+                **on_vllm,
+                "name": "policy",
+                "model": str(checkpoint),
+                "prompt": "bare",
+                "n": 4,
+                "sampling": {"temperature": 1.0, "max_tokens": 12},
+            }
+        ],
+        "rewarders": [
+            {
+                "name": "judge",
+                "kind": "pairwise",
+                "model": "tiny",
+                "engine": "openai",
+                "engine_args": {
+                    "base_url": servers["generate"].url,
+                    "api_key_env": None,
+                    "endpoint": "vllm",
+                },
+                "prompt": {"text": "{{ prompt }} 1. {{ first }} 2. {{ second }}"},
+                "verdict": {"pattern": r"Answer (\d) is better"},
+                "sampling": {"temperature": 0.0, "max_tokens": 8},
+            },
+            {
+                **on_vllm,
+                "name": "head",
+                "kind": "scalar",
+                "model": str(scored),
+                "engine_args": {"task": "reward", "engine_args": flags},
+            },
+        ],
+        # A random model answers nothing, so all its candidates agree: judge them all the same.
+        "judging": {"judge_unanimous": True},
+        "analysis": {"bootstrap": 100},
+    }
+    report = run(prepare(experiment, tmp_path), tmp_path / "run", quiet=True)
+    assert report.exists()
+    with Store(tmp_path / "run", readonly=True) as store:
+        candidates = store.query("SELECT question, text, outcome, logprob FROM candidates")
+        judgements = store.query("SELECT rewarder, outcome, score, error FROM judgements")
+        assert not store.meta("failed")
+    assert len(candidates) == 4 * 4
+    assert len({text for _, text, *_ in candidates}) > 12  # all four samples of a question came
+    assert all(logprob < 0 for *_, logprob in candidates)
+    heads = [row for row in judgements if row[0] == "head"]
+    judges = [row for row in judgements if row[0] == "judge"]
+    assert heads
+    assert judges
+    assert {outcome for _, outcome, *_ in heads} == {"scored"}
+    assert all(isinstance(score, float) for _, _, score, _ in heads)
+    assert not [error for *_, error in judges if error]
+
+
+def _write(folder: Path) -> None:
+    """Four questions and three pairs, each with an image."""
+    with (folder / "questions.jsonl").open("w") as file:
+        for i in range(4):
+            (folder / f"q{i}.png").write_bytes(image(i).data)
+            row = {"id": f"q{i}", "question": f"What is in picture {i}?", "answer": "AB"[i % 2],
+                   "options": ["circle", "square"], "image": f"q{i}.png"}  # fmt: skip
+            file.write(json.dumps(row) + "\n")
+    with (folder / "pairs.jsonl").open("w") as file:
+        for i in range(3):
+            (folder / f"p{i}.png").write_bytes(image(10 + i).data)
+            row = {"id": f"p{i}", "prompt": "Describe it.", "chosen": "A red circle.",
+                   "rejected": f"{i} squares.", "image": f"p{i}.png"}  # fmt: skip
+            file.write(json.dumps(row) + "\n")

@@ -8,6 +8,7 @@ Sources: pass@n, Chen et al. 2021 (arXiv 2107.03374); best-of-n, Nakano et al. 2
 2112.09332) with the weights of a group of ties added up.
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -56,21 +57,23 @@ def pass_at_n(correct: Floats) -> Floats:
     return 1 - missed
 
 
-def best_of_n(scores: Floats, gold: Floats) -> Floats:
-    """(Q, N): gold of the highest score of n, ties broken uniformly; no score ranks lowest."""
-    size = scores.shape[1]
+def best_of_n(scores: Floats, golds: list[Floats]) -> list[Floats]:
+    """(Q, N) for each gold: the highest score of n, ties broken uniformly; no score is lowest."""
     filled = np.where(np.isnan(scores), -np.inf, scores)
     order = np.argsort(filled, axis=1)
     ranked = np.take_along_axis(filled, order, axis=1)
-    worth = np.take_along_axis(gold, order, axis=1)
     new = np.ones(ranked.shape, dtype=bool)
     new[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
-    if not new.all():  # a group of ties is worth its mean at each of its positions
-        group = new.cumsum().reshape(new.shape) - 1
-        count = np.bincount(group.ravel())
-        worth = (np.bincount(group.ravel(), worth.ravel()) / count)[group]
-    result: Floats = worth @ position_weights(size).T
-    return result
+    weights = position_weights(scores.shape[1]).T
+    results = []
+    for gold in golds:
+        worth = np.take_along_axis(gold, order, axis=1)
+        if not new.all():  # a group of ties is worth its mean at each of its positions
+            group = new.cumsum().reshape(new.shape) - 1
+            count = np.bincount(group.ravel())
+            worth = (np.bincount(group.ravel(), worth.ravel()) / count)[group]
+        results.append(worth @ weights)
+    return results
 
 
 # ------------------------------------------------------------------ over all subsets
@@ -189,47 +192,76 @@ def rate_vote_values(
 # ------------------------------------------------------------------ over random orders
 
 
-def vote_by_orders(
-    answers: Ints, weights: Floats, golds: list[Floats], orders: Ints, seed: int
-) -> tuple[list[Floats], Floats]:
+@dataclass(frozen=True)
+class VotePlan:
+    """Random orders of the candidates, laid out for votes; shared by all rewarders of a pool.
+
+    All (M, S·Q), one row a step: `candidate`, the flat place of each candidate in (Q, M);
+    `slot`, the flat place of its answer in (S·Q, A + 1), the last answer being none; `worth`,
+    what choosing that answer is worth, for each gold. `start`: the same before any vote.
+    """
+
+    shape: tuple[int, int, int]
+    kinds: int
+    candidate: Ints
+    slot: Ints
+    worth: list[Floats]
+    start: list[Floats]
+    seed: int
+
+
+def vote_plan(answers: Ints, golds: list[Floats], count: int, seed: int) -> VotePlan:
+    """`count` random orders of every question. `answers` (Q, M), −1 for none."""
+    q, m = answers.shape
+    kinds = int(answers.max(initial=0)) + 1
+    orders = random_orders(m, q, count, seed).reshape(count * q, m)
+    questions = np.tile(np.arange(q), count)
+    candidate = (questions[:, None] * m + orders).T.copy()
+    answer = np.where(answers < 0, kinds, answers).ravel()[candidate]
+    worth, start = [], []
+    for gold in golds:
+        by_answer = np.zeros((q, kinds + 1))
+        for kind in range(kinds + 1):
+            of = answers == (-1 if kind == kinds else kind)
+            by_answer[:, kind] = (gold * of).sum(axis=1) / np.maximum(of.sum(axis=1), 1)
+        worth.append(by_answer.ravel()[questions * (kinds + 1) + answer])
+        start.append(by_answer[questions, kinds])
+    slot = np.arange(count * q) * (kinds + 1) + answer
+    return VotePlan((count, q, m), kinds, candidate, slot, worth, start, seed)
+
+
+def vote_by_orders(weights: Floats, plan: VotePlan) -> tuple[list[Floats], Floats]:
     """Weighted vote of the first n of each random order, every n in one pass.
 
-    Weights are not negative, so after each candidate the leader is the former one or the
-    answer that was just voted for. Ties are broken by tiny random head starts, uniformly.
-    `orders` (S, Q, M). Returns (Q, N) for each gold, and the mean of the first gold by order
-    and n (S, N), whose spread is the resampling error.
+    Weights (Q, M) are not negative, so after each candidate the leader is the former one or
+    the answer that was just voted for. Ties are broken by tiny random head starts, uniformly.
+    Returns (Q, N) for each gold, and the mean of the first gold by order and n (S, N), whose
+    spread is the resampling error.
     """
-    s, q, m = orders.shape
-    kinds = int(answers.max(initial=0)) + 1
-    rng = np.random.default_rng(seed)
+    s, q, m = plan.shape
+    rng = np.random.default_rng(plan.seed)
     weights = np.nan_to_num(weights)
-    totals = rng.random((s * q, kinds)) * (1e-9 * weights.max(initial=1e-300))
-    rows, questions = np.arange(s * q), np.tile(np.arange(q), s)
-    worth = [np.zeros((q, kinds + 1)) for _ in golds]
-    for w, gold in zip(worth, golds, strict=True):
-        for kind in range(-1, kinds):
-            of = answers == kind
-            w[:, kind] = (gold * of).sum(axis=1) / np.maximum(of.sum(axis=1), 1)
-    leader = np.full(s * q, -1)
+    totals = rng.random((s * q, plan.kinds + 1)) * (1e-9 * weights.max(initial=1e-300))
+    totals[:, plan.kinds] = -np.inf  # candidates without an answer never lead
+    flat = totals.ravel()
+    cast = weights.ravel()[plan.candidate]
     lead = np.full(s * q, -1.0)
-    flat = orders.reshape(s * q, m)
-    results = [np.empty((q, m)) for _ in golds]
+    values = [start.copy() for start in plan.start]
+    results = [np.empty((m, q)) for _ in values]
     spread = np.empty((s, m))
     for n in range(m):
-        candidate = flat[:, n]
-        answer = answers[questions, candidate]
-        voted = answer >= 0
-        totals[rows, answer] += np.where(voted, weights[questions, candidate], 0.0)
-        now = totals[rows, answer]
-        ahead = voted & ((now > lead) | (answer == leader))
-        leader = np.where(ahead, answer, leader)
-        lead = np.where(ahead, now, lead)
-        for k, w in enumerate(worth):
-            value = w[questions, leader].reshape(s, q)
-            results[k][:, n] = value.mean(axis=0)
+        slot = plan.slot[n]
+        now = flat[slot] + cast[n]
+        flat[slot] = now
+        ahead = now > lead
+        np.maximum(lead, now, out=lead)
+        for k, worth in enumerate(plan.worth):
+            np.copyto(values[k], worth[n], where=ahead)
+            by_order = values[k].reshape(s, q)
+            results[k][n] = by_order.mean(axis=0)
             if k == 0:
-                spread[:, n] = value.mean(axis=1)
-    return results, spread
+                spread[:, n] = by_order.mean(axis=1)
+    return [result.T for result in results], spread
 
 
 def random_orders(size: int, questions: int, count: int, seed: int) -> Ints:

@@ -42,7 +42,7 @@ def baseline_replays(pool: Pool, n: int, subsets: int, seed: int) -> list[Replay
         ("logprob_sum", pool.logprob),
     ):
         if np.isfinite(scores).any():
-            values, blank = (accuracy.best_of_n(scores, gold) for gold in golds)
+            values, blank = accuracy.best_of_n(scores, golds)
             found.append(made(name, values, blank[:, n - 1]))
     found.append(made("oracle", accuracy.pass_at_n(pool.correct), np.zeros(len(pool.correct))))
     return found
@@ -62,7 +62,7 @@ def _majority(pool: Pool, golds: list[Floats], n: int, subsets: int, seed: int) 
         values, blank = accuracy.vote_values(pool.answers, ones, golds, masks, average)
         return _replay(pool, "majority", values, blank[:, n - 1], None)
     count = orders_count(4 * subsets, len(ones))
-    orders = accuracy.random_orders(pool.size, len(ones), count, seed)
-    (values, blank), spread = accuracy.vote_by_orders(pool.answers, ones, golds, orders, seed)
+    plan = accuracy.vote_plan(pool.answers, golds, count, seed)
+    (values, blank), spread = accuracy.vote_by_orders(ones, plan)
     error = accuracy.resampling_error(spread)
     return _replay(pool, "majority", values, blank[:, n - 1], error)

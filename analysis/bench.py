@@ -8,7 +8,7 @@ estimators as plain loops on a small case, with the results compared.
 import argparse
 import resource
 import time
-from itertools import combinations
+from itertools import combinations, pairwise
 from math import comb
 
 import numpy as np
@@ -128,18 +128,21 @@ def large(r: int, q: int, m: int, p: int, draws: int) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"\n{r} rewarders, {q} questions, {m} candidates, {p} pairs, {draws} draws")
     print(f"  {len(tables.judgements):,} judgements, {before:.2f} GB before the analysis")
-    stages: list[tuple[str, float]] = [("reading", time.perf_counter())]
+    stages = [("reading", time.perf_counter(), time.process_time())]
     results = analyse(
         tables,
         Options(draws=draws),
-        progress=lambda stage: stages.append((stage, time.perf_counter())),
+        progress=lambda stage: stages.append((stage, time.perf_counter(), time.process_time())),
     )
-    end = time.perf_counter()
-    for (name, at), (_, after) in zip(stages, [*stages[1:], ("", end)], strict=True):
-        print(f"  {name:18s} {after - at:7.2f} s")
+    stages.append(("all of it", time.perf_counter(), time.process_time()))
+    print(f"  {'':18s} {'wall':>9s} {'processor':>10s}")
+    for (name, wall, cpu), (_, wall_after, cpu_after) in pairwise(stages):
+        print(f"  {name:18s} {wall_after - wall:7.2f} s {cpu_after - cpu:8.2f} s")
+    name, wall, cpu = stages[-1]
+    print(f"  {name:18s} {wall - stages[0][1]:7.2f} s {cpu - stages[0][2]:8.2f} s")
     print(f"  {'results.json':18s} {len(results.model_dump_json()) / 1e6:7.2f} MB")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"  {'all of it':18s} {end - stages[0][1]:7.2f} s, peak {peak:.2f} GB")
+    print(f"  {'peak memory':18s} {peak:7.2f} GB")
 
 
 # ------------------------------------------------------------------ beside plain loops
@@ -154,9 +157,13 @@ def small(q: int = 40, m: int = 8, draws: int = 500) -> None:
     sampled = resampling.draw(q, draws, 0, "bench")
     x, y = rng.random((draws, 20)), rng.random((draws, 20))
     masks, average = accuracy.masks_for(m, tuple(range(1, m + 1)), 1, 0)
-    table = accuracy.best_of_n(scores, right)
+    table = accuracy.best_of_n(scores, [right])[0]
     cases = (
-        ("best score, every n", lambda: table_of(scores, right), lambda: accuracy.best_of_n(scores, right)),
+        (
+            "best score, every n",
+            lambda: loop_best(scores, right),
+            lambda: accuracy.best_of_n(scores, [right])[0],
+        ),
         ("pass@n", lambda: loop_pass(right), lambda: accuracy.pass_at_n(right)),
         (
             "weighted vote, every n",
@@ -190,7 +197,7 @@ def small(q: int = 40, m: int = 8, draws: int = 500) -> None:
             raise SystemExit(f"{name}: the loops and the arrays disagree by {gap}")
 
 
-def table_of(scores: Floats, right: Floats) -> Floats:
+def loop_best(scores: Floats, right: Floats) -> Floats:
     """Best-of-n over every subset, ties shared."""
     q, m = scores.shape
     result = np.zeros((q, m))

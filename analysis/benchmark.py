@@ -188,7 +188,7 @@ def _nanmean(x: NDArray[np.floating]) -> Floats:
 
 def _ratio(pairs: PairSet, worth: Worth, keep: Bools) -> Axis:
     num, den = worth.num[keep], worth.den[keep]
-    counts = pairs.draws.of(keep)
+    counts = pairs.draws if keep.all() else pairs.draws.of(keep)
     with np.errstate(invalid="ignore", divide="ignore"):
         values = num.sum(axis=0) / den.sum(axis=0)
         draws = counts.sums(num) / counts.sums(den)
@@ -212,6 +212,9 @@ def benchmark_results(
     kept = axes(pairs, worth, ~pairs.leaked) if pairs.leaked.any() else None
     treatments: tuple[Treatment, ...] = ("drop", "wrong", "chance", "official")
     treated = {t: _treated(pairs, said, t, options) for t in treatments}
+    tagged = _tags(pairs, worth, codes, options)
+    consistent, position = _order_biases(pairs, list(said.values()), options)
+    longer, length = _length_biases(pairs, codes, worth, options)
     results = []
     for r, name in enumerate(names):
         asked = codes[:, r] != NOT_ASKED
@@ -241,10 +244,10 @@ def benchmark_results(
                 groups_without_leaks=_slices(
                     pairs, kept, r, asked & ~pairs.leaked, options
                 ) if kept else (),
-                tags=_tags(pairs, worth, r, asked, options),
+                tags=tagged[r],
                 overall_from_groups=from_groups,
                 overall_agrees=agrees_with_groups(overall.value or 0.0, implied, 0.003),
-                votes=_votes(pairs, said[name], asked, options),
+                votes=_votes(pairs, said[name], asked, options, overall, read(everything, "macro")),
                 outcomes=_rates(said[name].outcomes, options.level),
                 sensitivity=(
                     TreatmentResult(
@@ -265,7 +268,10 @@ def benchmark_results(
                 )
                 if said[name].outcomes
                 else (),
-                **_biases(pairs, said[name], worth, r, options),
+                consistency=consistent[r],
+                position_bias=position[r],
+                picks_longer=longer[r],
+                length_bias=length[r],
             )
         )  # fmt: skip
     return results
@@ -304,18 +310,18 @@ def _slices(
     return tuple(made)
 
 
-def _tags(
-    pairs: PairSet, worth: Worth, r: int, asked: Bools, options: Options
-) -> tuple[Slice, ...]:
+def _tags(pairs: PairSet, worth: Worth, codes: Ints, options: Options) -> list[tuple[Slice, ...]]:
+    """Accuracy of every rewarder within every tag."""
     tags = pairs.frame["tag"].fillna("").astype(str).to_numpy()
-    made = []
+    made: list[list[Slice]] = [[] for _ in codes.T]
     for tag in sorted(set(tags) - {""}):
-        inside = asked & (tags == tag)
-        if inside.any():
-            one = Worth(worth.num[:, [r]], worth.den[:, [r]])
-            axis = _ratio(pairs, one, inside)
-            made.append(Slice(name=tag, accuracy=_estimate(axis, 0, int(inside.sum()), options)))
-    return tuple(made)
+        inside = np.asarray(tags == tag, dtype=bool)
+        axis = _ratio(pairs, worth, inside)
+        counts = (codes[inside] != NOT_ASKED).sum(axis=0)
+        for r, count in enumerate(counts.tolist()):
+            if count:
+                made[r].append(Slice(name=tag, accuracy=_estimate(axis, r, count, options)))
+    return [tuple(slices) for slices in made]
 
 
 def _rates(outcomes: dict[str, int], level: float) -> tuple[OutcomeRate, ...]:
@@ -327,14 +333,20 @@ def _rates(outcomes: dict[str, int], level: float) -> tuple[OutcomeRate, ...]:
 
 
 def _votes(
-    pairs: PairSet, said: Verdicts, asked: Bools, options: Options
+    pairs: PairSet,
+    said: Verdicts,
+    asked: Bools,
+    options: Options,
+    overall: Estimate,
+    macro: Estimate,
 ) -> tuple[VotesPoint, ...]:
-    """Accuracy against the number of votes; one point where there is one vote."""
+    """Accuracy against the number of votes; all of them is the headline."""
     if said.counts is None and said.scores is None:
         return ()
     num, den = worths("headline", options)
     made = []
-    for k in range(1, number_of_votes(said) + 1):
+    most = number_of_votes(said)
+    for k in range(1, most):
         chance = code_chances(said, pairs.preferred, k, options.seed)
         worth = Worth(
             np.where(asked, chance @ (num * den), 0.0)[:, None],
@@ -349,65 +361,68 @@ def _votes(
                 macro=_estimate(found["macro"], 0, n, options),
             )
         )
-    return tuple(made)
+    return (*made, VotesPoint(k=most, overall=overall, macro=macro))
 
 
-def _biases(
-    pairs: PairSet, said: Verdicts, worth: Worth, r: int, options: Options
-) -> dict[str, Estimate | None]:
-    """Consistency, signed position bias, and what length has to do with it."""
-    lengths = pairs.frame[["length_0", "length_1"]].to_numpy(dtype=float)
-    rows = np.arange(len(lengths))
-    gap = lengths[rows, pairs.preferred] - lengths[rows, 1 - pairs.preferred]
-    decided = np.isin(said.code, (RIGHT, WRONG)) & np.isfinite(gap) & (gap != 0)
-    longer = decided & ((said.code == RIGHT) == (gap > 0))
-    result: dict[str, Estimate | None] = {
-        "consistency": None,
-        "position_bias": None,
-        "picks_longer": _rate(pairs, longer, decided, options),
-        "length_bias": _length_bias(pairs, worth, r, gap, options),
-    }
-    if said.counts is None:
-        return result
-    counts = said.counts
-    both = (counts[:, :, :3].sum(axis=2) > 0).all(axis=1)
-    if both.any():
+def _order_biases(
+    pairs: PairSet, said: list[Verdicts], options: Options
+) -> tuple[list[Estimate | None], list[Estimate | None]]:
+    """Consistency in both orders and signed position bias, of rewarders that compare."""
+    zero = np.zeros(len(pairs.preferred))
+    columns: list[list[Floats]] = [[], [], [], []]
+    for v in said:
+        if v.counts is None:
+            for column in columns:
+                column.append(zero)
+            continue
+        counts = v.counts
+        both = (counts[:, :, :3].sum(axis=2) > 0).all(axis=1)
         lean = np.sign(counts[:, :, 0] - counts[:, :, 1])
-        result["consistency"] = _rate(pairs, both & (lean[:, 0] == lean[:, 1]), both, options)
-    # side o shown first: its votes are column 0 where o is the better side, else column 1
-    shown_first = np.where(
-        pairs.preferred[:, None] == np.arange(2), counts[:, :, 0], counts[:, :, 1]
-    ).sum(axis=1)
-    verdicts_made = counts[:, :, :2].sum(axis=(1, 2))
-    result["position_bias"] = _ratio_estimate(
-        pairs, 2.0 * shown_first - verdicts_made, verdicts_made.astype(float), options
-    )
+        columns[0].append((both & (lean[:, 0] == lean[:, 1])).astype(float))
+        columns[1].append(both.astype(float))
+        # side o shown first: its votes are column 0 where o is the better side, else column 1
+        shown_first = np.where(
+            pairs.preferred[:, None] == np.arange(2), counts[:, :, 0], counts[:, :, 1]
+        ).sum(axis=1)
+        made = counts[:, :, :2].sum(axis=(1, 2))
+        columns[2].append(2.0 * shown_first - made)
+        columns[3].append(made.astype(float))
+    table = [np.stack(column, axis=1) for column in columns]
+    return _ratios(pairs, *table[:2], options), _ratios(pairs, *table[2:], options)
+
+
+def _ratios(pairs: PairSet, num: Floats, den: Floats, options: Options) -> list[Estimate | None]:
+    """Ratio estimates of columns (P, R); None where there is nothing to divide by."""
+    known = np.flatnonzero(den.sum(axis=0) > 0)
+    result: list[Estimate | None] = [None] * num.shape[1]
+    if not len(known):
+        return result
+    everything = np.ones(len(num), dtype=bool)
+    axis = _ratio(pairs, Worth(num[:, known], den[:, known]), everything)
+    for k, r in enumerate(known.tolist()):
+        result[r] = _estimate(axis, k, int((den[:, r] > 0).sum()), options)
     return result
 
 
-def _rate(pairs: PairSet, hits: Bools, of: Bools, options: Options) -> Estimate | None:
-    return _ratio_estimate(pairs, hits.astype(float), of.astype(float), options)
-
-
-def _ratio_estimate(pairs: PairSet, num: Floats, den: Floats, options: Options) -> Estimate | None:
-    if den.sum() == 0:
-        return None
-    everything = np.ones(len(num), dtype=bool)
-    axis = _ratio(pairs, Worth(num[:, None], den[:, None]), everything)
-    return _estimate(axis, 0, int((den > 0).sum()), options)
-
-
-def _length_bias(
-    pairs: PairSet, worth: Worth, r: int, gap: Floats, options: Options
-) -> Estimate | None:
-    with np.errstate(invalid="ignore"):
-        longer, shorter = gap > 0, gap < 0
+def _length_biases(
+    pairs: PairSet, codes: Ints, worth: Worth, options: Options
+) -> tuple[list[Estimate | None], list[Estimate | None]]:
+    """How often the longer response is chosen, and how far accuracy depends on that."""
+    lengths = pairs.frame[["length_0", "length_1"]].to_numpy(dtype=float)
+    rows = np.arange(len(lengths))
+    gap = lengths[rows, pairs.preferred] - lengths[rows, 1 - pairs.preferred]
+    known = np.isfinite(gap) & (gap != 0)
+    decided = np.isin(codes, (RIGHT, WRONG)) & known[:, None]
+    chose_longer = decided & ((codes == RIGHT) == (gap > 0)[:, None])
+    picks = _ratios(pairs, chose_longer.astype(float), decided.astype(float), options)
+    longer, shorter = known & (gap > 0), known & (gap < 0)
     if not longer.any() or not shorter.any():
-        return None
-    one = Worth(worth.num[:, [r]], worth.den[:, [r]])
-    a, b = _ratio(pairs, one, longer), _ratio(pairs, one, shorter)
+        return picks, [None] * codes.shape[1]
+    a, b = _ratio(pairs, worth, longer), _ratio(pairs, worth, shorter)
     low, high = resampling.quantiles(a.draws - b.draws, options.level)
-    value = a.values[0] - b.values[0]
-    if not np.isfinite(value):
-        return nothing()
-    return estimate(value, low[0], high[0], int((longer | shorter).sum()), "pairs")
+    values = a.values - b.values
+    n = int(known.sum())
+    return picks, [
+        estimate(values[r], low[r], high[r], n, "pairs") if np.isfinite(values[r]) else nothing()
+        for r in range(codes.shape[1])
+    ]

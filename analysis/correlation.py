@@ -40,7 +40,7 @@ MIN_REWARDERS = 3
 SMALL = 20
 """Below this many rewarders the bootstrap over rewarders is too narrow; see docs/validity.md."""
 
-KENDALL_WORK = 20_000_000  # pairs of rewarders times draws, at most
+KENDALL_WORK = 5_000_000  # pairs of rewarders times draws, at most
 LOW_CEILING = 0.2  # below this there is too little signal to correct for
 CARRIES = 0.15  # a fall of r by this much without one rewarder is worth a sentence
 

@@ -6,9 +6,11 @@ import numpy as np
 
 from bon.analysis.correlation import Label, Measured, coefficient
 from bon.analysis.replay import Replay
-from bon.analysis.resampling import Draws
+from bon.analysis.resampling import Draws, Floats32
 from bon.analysis.results import CorrelationAtN, CorrelationByN, Options
 from bon.analysis.wording import coefficient as written
+
+DRAWS = 2000  # enough for a line of intervals
 
 
 def by_n(
@@ -17,7 +19,9 @@ def by_n(
     """r at each n ≥ 2 (at n = 1 every rewarder has pass@1), with the interval to read."""
     shared = set.intersection(*(set(replay.ns) for replay in chosen))
     ns = sorted(n for n in shared if n >= 2)
-    quick = options.model_copy(update={"permutations": 100, "draws": min(options.draws, 2000)})
+    quick = options.model_copy(update={"draws": min(options.draws, DRAWS)})
+    measured = replace(measured, x_draws=_first(measured.x_draws))
+    draws = Draws(draws.counts[:DRAWS])
     points = []
     for n in ns:
         values = np.stack([replay.at(n) for replay in chosen], axis=1)
@@ -36,6 +40,10 @@ def by_n(
         points=tuple(points),
         sentence=_sentence(known),
     )
+
+
+def _first(draws: Floats32 | None) -> Floats32 | None:
+    return None if draws is None else draws[:, :DRAWS]
 
 
 def _with_y(m: Measured, values: np.ndarray, draws: Draws) -> Measured:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from bon.analysis.choices import Study
-from bon.analysis.inputs import OUTCOMES, Judged, Run
+from bon.analysis.inputs import OUTCOMES, Judged, Pool, Run
 from bon.analysis.resampling import wilson
 from bon.analysis.results import (
     Counts,
@@ -220,7 +220,7 @@ def judging(run: Run, level: float) -> tuple[Judging, ...]:
         pairs, candidates = run.pairs.of(name), run.candidates.of(name)
         identical = unanimous = 0
         for pool in run.pools.values():
-            a, b = _saved(candidates, pool.responses, run.num_responses)
+            a, b = _saved(candidates, pool, run.num_responses)
             identical, unanimous = identical + a, unanimous + b
         tally = np.bincount(candidates.outcome, minlength=len(OUTCOMES))
         made.append(
@@ -244,8 +244,9 @@ def judging(run: Run, level: float) -> tuple[Judging, ...]:
     return tuple(made)
 
 
-def _saved(judged: Judged, responses: np.ndarray, size: int) -> tuple[int, int]:
+def _saved(judged: Judged, pool: Pool, size: int) -> tuple[int, int]:
     """Calls that identical texts and unjudged questions saved in one pool."""
+    responses = pool.responses
     q, m = responses.shape
     row = np.full(size, -1)
     row[responses] = np.arange(q)[:, None]
@@ -253,7 +254,7 @@ def _saved(judged: Judged, responses: np.ndarray, size: int) -> tuple[int, int]:
     calls = np.bincount(here[here >= 0], minlength=q)
     if not calls.any():
         return 0, 0
-    distinct = np.array([len(set(r)) for r in responses.tolist()])
+    distinct = pool.local.max(axis=1) + 1
     compared = bool((judged.second >= 0).any())
     work = distinct * (distinct - 1) if compared else distinct
     full = m * (m - 1) if compared else m

@@ -5,6 +5,7 @@ its accuracy is the same. Everywhere else a missing judgement makes a rule unsup
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,20 +118,31 @@ def _listwise(run: Run, pool: Pool, judged: Judged) -> Opinion | None:
     return Opinion("listwise", scores, None, None, asked, undecided, int(asked.sum()))
 
 
-def replays(
-    run: Run, pool: Pool, rewarder: str, kind: str, n: int, options: Options
-) -> tuple[list[Replay], list[RuleSupport]]:
-    """All rules of one rewarder on one pool, and why others cannot be replayed."""
-    said = opinion(run, pool, rewarder, kind)
-    if said is None:
-        return [], []
-    return replay_opinion(said, pool, rewarder, n, options)
+@dataclass(frozen=True)
+class Setting:
+    """Where rules are replayed: a pool, the headline n, the options."""
+
+    pool: Pool
+    n: int
+    options: Options
+
+    @property
+    def golds(self) -> list[Floats]:
+        """What a chosen candidate is looked at for: whether it is right, whether it is unread."""
+        return [self.pool.correct, self.pool.unparsed.astype(float)]
+
+    @cached_property
+    def vote_plan(self) -> accuracy.VotePlan:
+        """Random orders for votes on pools too large to enumerate; the same for all rewarders."""
+        count = orders_count(self.options.subsets, len(self.pool.correct))
+        return accuracy.vote_plan(self.pool.answers, self.golds, count, self.options.seed)
 
 
 def replay_opinion(
-    said: Opinion, pool: Pool, rewarder: str, n: int, options: Options
+    said: Opinion, setting: Setting, rewarder: str
 ) -> tuple[list[Replay], list[RuleSupport]]:
-    """All rules that an opinion supports."""
+    """All rules that an opinion supports, and why others cannot be replayed."""
+    pool, n, options = setting.pool, setting.n, setting.options
     rules = {"pointwise": POINTWISE, "pairwise": PAIRWISE, "listwise": LISTWISE}[said.kind]
     lacking = int((~said.complete & ~pool.constant).sum())
     found, support = [], []
@@ -140,7 +152,7 @@ def replay_opinion(
         if said.kind == "listwise":
             made = _listwise_replay(said, pool, n) if lacking == 0 else None
         elif said.kind == "pointwise":
-            made = _pointwise_replay(said, pool, rule, n, options) if lacking == 0 else None
+            made = _pointwise_replay(said, setting, rule) if lacking == 0 else None
         elif lacking == 0:
             made = _full_replay(said, pool, rule, n, options)
         else:
@@ -180,23 +192,20 @@ class Part:
     error: float | None
 
 
-def _pointwise_replay(said: Opinion, pool: Pool, rule: str, n: int, options: Options) -> Part:
+def _pointwise_replay(said: Opinion, setting: Setting, rule: str) -> Part:
     assert said.scores is not None
-    golds = [pool.correct, pool.unparsed.astype(float)]
+    pool, n, golds = setting.pool, setting.n, setting.golds
     ns = tuple(range(1, pool.size + 1))
     if rule == "best_score":
-        values, blank = (accuracy.best_of_n(said.scores, gold) for gold in golds)
+        values, blank = accuracy.best_of_n(said.scores, golds)
         return Part(ns, values, blank[:, n - 1], None)
     weights = selection.vote_weights(said.scores, _spread(said.scores))
     if pool.size <= accuracy.EXACT_SIZE:
+        options = setting.options
         masks, average = accuracy.masks_for(pool.size, ns, options.subsets, options.seed)
         values, blank = accuracy.vote_values(pool.answers, weights, golds, masks, average)
         return Part(ns, values, blank[:, n - 1], None)
-    count = orders_count(options.subsets, len(weights))
-    orders = accuracy.random_orders(pool.size, len(weights), count, options.seed)
-    (values, blank), spread = accuracy.vote_by_orders(
-        pool.answers, weights, golds, orders, options.seed
-    )
+    (values, blank), spread = accuracy.vote_by_orders(weights, setting.vote_plan)
     return Part(ns, values, blank[:, n - 1], accuracy.resampling_error(spread))
 
 

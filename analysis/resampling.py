@@ -6,7 +6,7 @@ rewarder, so differences between them are paired.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,12 @@ class Draws:
     def means(self, values: NDArray[np.floating]) -> Floats32:
         """(C, B): means of each column of values (Q, C) in every draw."""
         sums = self.sums(values)
-        sums /= np.maximum(self.counts.sum(axis=1), 1e-9)
+        sums /= self._totals
         return sums
+
+    @cached_property
+    def _totals(self) -> Floats32:
+        return np.asarray(np.maximum(self.counts.sum(axis=1), 1e-9), dtype=np.float32)
 
     def sums(self, values: NDArray[np.floating]) -> Floats32:
         """(C, B): sums of each column of values (Q, C) in every draw."""

@@ -19,7 +19,7 @@ from bon.analysis.finding import find
 from bon.analysis.inputs import Pool, Run, read
 from bon.analysis.pooled import pool as pool_policies
 from bon.analysis.power import needed, what_if
-from bon.analysis.replay import Replay, ensemble_opinion, opinion, replay_opinion
+from bon.analysis.replay import Replay, Setting, ensemble_opinion, opinion, replay_opinion
 from bon.analysis.resampling import Draws
 from bon.analysis.results import (
     BenchmarkResult,
@@ -166,6 +166,7 @@ def _study(
             f"n = {n} was asked for, but {pool.policy} has {pool.size} candidates a question",
             f"choose n between 1 and {pool.size}",
         )
+    setting = Setting(pool, n, options)
     made: list[Replay] = []
     support: list[RuleSupport] = []
     kinds = dict(zip(run.rewarders, run.tables.rewarders["kind"].astype(str), strict=True))
@@ -176,14 +177,14 @@ def _study(
             continue
         if any(rewarder in members for members in ensembles.values()):
             opinions[rewarder] = said
-        found, reasons = replay_opinion(said, pool, rewarder, n, options)
+        found, reasons = replay_opinion(said, setting, rewarder)
         made += found
         support += reasons
     for name, members in ensembles.items():
         if all(m in opinions for m in members):
             together = ensemble_opinion([opinions[m] for m in members])
             if together is not None:
-                found, reasons = replay_opinion(together, pool, name, n, options)
+                found, reasons = replay_opinion(together, setting, name)
                 made += found
                 support += reasons
     made += baseline_replays(pool, n, options.subsets, options.seed)

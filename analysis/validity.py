@@ -221,8 +221,8 @@ def page(
         lines.append("| " + " | ".join(cells) + " |")
     lines += [
         "",
-        "`accuracy`: Best-of-N accuracy of one rewarder, questions resampled. `difference`: of two, "
-        "paired. `Fisher` and `bootstrap` (rewarders, questions and pairs together): intervals of "
+        "`accuracy`: Best-of-N accuracy of one rewarder, questions resampled. `difference`: of "
+        "two, paired. `Fisher` and `bootstrap` (rewarders, questions and pairs together): of "
         "Pearson's r against the measured r. `read`: the one of the two that reports show. "
         "`Fisher, true r`: the same interval against the true r, which it is not made for. "
         "`corrected, true r`: r corrected for attenuation. `width`: median width of `read`.",

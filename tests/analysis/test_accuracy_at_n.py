@@ -34,7 +34,7 @@ def over_subsets(rule, gold: np.ndarray) -> np.ndarray:
 @given(SCORES, GOLD)
 def test_best_of_n(scores, gold):
     expected = over_subsets(lambda mask: selection.best_score(scores, mask), gold)
-    assert accuracy.best_of_n(scores, gold) == pytest.approx(expected, abs=1e-12)
+    assert accuracy.best_of_n(scores, [gold])[0] == pytest.approx(expected, abs=1e-12)
 
 
 def test_best_of_n_by_the_plainest_loop():
@@ -46,7 +46,7 @@ def test_best_of_n_by_the_plainest_loop():
             top = max(scores[i] for i in subset)
             best = [i for i in subset if scores[i] == top]
             total += sum(gold[i] for i in best) / len(best)
-        found = accuracy.best_of_n(scores[None], gold[None].astype(float))[0, n - 1]
+        found = accuracy.best_of_n(scores[None], [gold[None].astype(float)])[0][0, n - 1]
         assert found == pytest.approx(total / comb(7, n), abs=1e-12)
 
 
@@ -110,8 +110,8 @@ def test_votes_over_random_orders_come_close_to_enumeration():
     gold = (answers == 1).astype(float)
     masks, average = accuracy.masks_for(M, NS, 9, 0)
     exact = accuracy.vote_values(answers, weights, [gold], masks, average)[0]
-    orders = accuracy.random_orders(M, 30, 400, 0)
-    found, spread = accuracy.vote_by_orders(answers, weights, [gold], orders, 0)
+    plan = accuracy.vote_plan(answers, [gold], 400, 0)
+    found, spread = accuracy.vote_by_orders(weights, plan)
     error = accuracy.resampling_error(spread)
     assert 0 < error < 0.01
     assert abs(found[0].mean(axis=0) - exact.mean(axis=0)).max() < 4 * error

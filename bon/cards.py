@@ -88,7 +88,10 @@ def _load(model: type[CardT], room: Room, ref: CardRef, base: Path, seed: int) -
     elif "card" in ref:
         path = find(room, str(ref["card"]), base)
         overrides = {key: value for key, value in ref.items() if key != "card"}
-        data = merge(read_yaml(path), overrides)
+        data = read_yaml(path)
+        if overrides.get("engine", data.get("engine")) != data.get("engine"):
+            data.pop("engine_args", None)  # they are another engine's
+        data = merge(data, overrides)
     else:
         path, data = base / "experiment", dict(ref)
     card = validate(model, data, str(path.name))
@@ -106,10 +109,19 @@ def _spec(card: Card, base: Path, prompt: Prompt, seed: int) -> str:
             "image_filter", "aggregate", "window", "step_separator", "python", "options",
         },
     )  # fmt: skip
-    args = {key: value for key, value in card.engine_args.items() if key not in _SPEED_ONLY}
+    args = _shaping(card.engine_args)
     # What is decoded greedily does not depend on the experiment's seed.
     drawn = seed if shown["sampling"]["temperature"] > 0 else None
     return content_key(shown, args, prompt.sha256, _fingerprint(base, card.model), drawn)
+
+
+def _shaping(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Engine arguments that shape the output, at every depth."""
+    return {
+        key: _shaping(value) if isinstance(value, Mapping) else value
+        for key, value in arguments.items()
+        if key not in _SPEED_ONLY
+    }
 
 
 def _fingerprint(base: Path, model: str) -> str:

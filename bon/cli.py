@@ -145,14 +145,16 @@ def status(
 @app.command()
 def report(
     directory: Annotated[Path, typer.Argument(help="Run directory.")],
-    sets: Sets = None,
+    figures: Annotated[
+        bool, typer.Option("--figures", help="Also write every figure as PNG, SVG and PDF.")
+    ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Analyse a run again and write its report; loads no model."""
     from bon.report import report_run
 
-    _finish(report_run(directory, quiet=quiet or as_json), as_json)
+    _finish(report_run(directory, quiet=quiet or as_json, figures=figures), as_json)
 
 
 @app.command()

@@ -5,7 +5,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -213,7 +213,7 @@ def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[
     arguments = dict(card.engine_args)
     if card.engine == "echo":
         return arguments
-    if arguments.get("trust_remote_code") and not remote_code:
+    if _asks(arguments, "trust_remote_code") and not remote_code:
         raise BonError(
             f"card {card.name!r} runs code that comes with the model",
             "read that code, then allow it with --allow-remote-code",
@@ -224,6 +224,14 @@ def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[
     if card.engine == "openai" and not isinstance(card.cost, str):
         arguments.setdefault("price", card.cost.model_dump())
     return arguments
+
+
+def _asks(arguments: Mapping[str, Any], name: str) -> bool:
+    """Whether a setting is on, at any depth of the arguments."""
+    return any(
+        _asks(value, name) if isinstance(value, Mapping) else key == name and bool(value)
+        for key, value in arguments.items()
+    )
 
 
 def filter_images(images: tuple[ImagePart, ...], spec: str) -> tuple[ImagePart, ...]:

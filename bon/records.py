@@ -1,6 +1,7 @@
 """What flows through a run: small frozen types, no logic.
 
-`seconds` is the worker's time that fell to a row; what is in flight together shares it.
+`seconds` is the worker's time that fell to a row; what is in flight together shares it. `cost`
+is in US dollars.
 
 Every record is picklable and crosses Ray and SQLite as it is. `key` fields are content
 hashes (bon.keys); `id` fields are the labels of the dataset and may repeat.
@@ -78,6 +79,7 @@ class Candidate:
     num_prompt_tokens: int = 0
     finish: str = ""
     seconds: float = 0.0
+    cost: float = 0.0
     error: str = ""
 
 

@@ -17,7 +17,7 @@ from bon.benchmarks import BadRow, load_pairs, load_questions, provenance
 from bon.benchmarks.leaks import find_leaks
 from bon.cluster import Dispatcher, connected
 from bon.config import DatasetSpec
-from bon.errors import BonError
+from bon.errors import BonError, SpendingCapReached
 from bon.models import Reply
 from bon.policies.ask import read
 from bon.progress import Reporter, note_phase, reporting, say
@@ -168,6 +168,7 @@ class Tally:
         self._rows: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
         self._last_error: dict[str, str] = {}
+        self._cost = store.cost()
         self._dispatcher: Dispatcher | None = None
         self._progress: Reporter | None = None
 
@@ -194,6 +195,13 @@ class Tally:
             self._fail(model, reply.failure)
             if reply.stop_run:
                 raise BonError(reply.failure)
+        self._cost += sum(row.cost for row in rows)
+        cap = self._setup.experiment.cluster.spending_cap
+        if cap is not None and self._cost >= cap:
+            raise SpendingCapReached(
+                f"the run has cost ${self._cost:.2f} and may cost ${cap:.2f}",
+                "raise cluster.spending_cap and run the same command: what was bought is kept",
+            )
         share = self._setup.experiment.cluster.max_error_share
         if self._rows[model] >= MIN_ROWS_TO_FAIL and model not in self.failed:
             errors = self._errors[model]

@@ -30,6 +30,11 @@ class Setup:
     ensembles: tuple[Loaded[RewarderCard], ...] = ()
     raw: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def models(self) -> list[Loaded[PolicyCard] | Loaded[RewarderCard]]:
+        """Everything that runs, policies first."""
+        return [*self.policies, *self.rewarders]
+
     def protocol(self, rewarder: Loaded[RewarderCard]) -> Protocol:
         """How a rewarder is asked about candidates."""
         return Protocol(

@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS candidates (
   "index" INTEGER NOT NULL, text TEXT NOT NULL, text_key TEXT NOT NULL, answer TEXT,
   outcome TEXT NOT NULL, seed INTEGER NOT NULL, logprob REAL, num_tokens INTEGER NOT NULL,
   num_prompt_tokens INTEGER NOT NULL, finish TEXT NOT NULL, seconds REAL NOT NULL,
-  error TEXT NOT NULL) WITHOUT ROWID;
+  cost REAL NOT NULL, error TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS candidates_by_question ON candidates (spec, question);
 CREATE TABLE IF NOT EXISTS judgements (
   key TEXT PRIMARY KEY, rewarder TEXT NOT NULL, spec TEXT NOT NULL, item_kind TEXT NOT NULL,
@@ -200,6 +200,13 @@ class Store:
         for data in self._pages("pairs", page, column="benchmark || char(31) || data"):
             benchmark, _, text = data.partition("\x1f")
             yield benchmark, self._pair(text)
+
+    def cost(self) -> float:
+        """US dollars that the run has cost so far."""
+        rows = self.query(
+            "SELECT (SELECT TOTAL(cost) FROM candidates) + (SELECT TOTAL(cost) FROM judgements)"
+        )
+        return float(rows[0][0])
 
     def question(self, key: str) -> Question | None:
         """One question by key."""

@@ -133,7 +133,7 @@ def sources(setup: Setup, store: Store) -> list[dict[str, Any]]:
         revision = found.get("commit") or found.get("revision") or ""
         rows.append(_source("dataset", found["benchmark"], revision, details))
     engines = store.meta("engines", {})
-    for loaded in (*setup.policies, *setup.rewarders):
+    for loaded in setup.models:
         card = loaded.card
         details = {
             "model": card.model,
@@ -155,7 +155,7 @@ def warnings(setup: Setup, store: Store) -> list[str]:
     found = [f"{model} failed: {why}" for model, why in store.meta("failed", {}).items()]
     bad = store.query("SELECT dataset, COUNT(*), MIN(reason) FROM bad_rows GROUP BY dataset")
     found += [f"{count} rows of {name} were left out ({why})" for name, count, why in bad]
-    for loaded in (*setup.policies, *setup.rewarders):
+    for loaded in setup.models:
         table = "candidates" if loaded.card.role == "policy" else "judgements"
         count = store.count(table, "spec = ? AND outcome = 'error'", (loaded.spec,))
         if count:

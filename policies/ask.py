@@ -71,6 +71,7 @@ async def sample(
                 num_tokens=drawn.num_tokens,
                 num_prompt_tokens=generation.num_prompt_tokens,
                 finish=drawn.finish,
+                cost=generation.cost / len(seeds),
             )
         )
     return rows

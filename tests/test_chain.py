@@ -189,6 +189,49 @@ def test_a_judge_makes_room_for_the_policy_it_waits_for(make_experiment, tmp_pat
     assert rows["failed"] == {}
 
 
+BON = str(Path(sys.executable).with_name("bon"))
+
+
+def command(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
+    """The installed command, joined to the module's Ray."""
+    import ray
+
+    environment = {**os.environ, "BON_RAY_ADDRESS": ray.get_runtime_context().gcs_address}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [BON, *arguments], cwd=cwd, env=environment, text=True, stdout=pipe, stderr=pipe
+    )
+
+
+def test_folders_of_the_users_shadow_nothing(make_experiment, tmp_path):
+    experiment = make_experiment(questions=4, pairs=3)
+    (tmp_path / "e.yaml").write_text(yaml.safe_dump(experiment))
+    for name in ("analysis", "policies", "rewarders"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise RuntimeError('shadowed')")
+    process = command("run", "e.yaml", "--out", "run", cwd=tmp_path)
+    _, errors = process.communicate(timeout=200)
+    assert process.returncode == 0, errors
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_ctrl_c_stops_with_one_line_and_keeps_what_is_committed(make_experiment, tmp_path):
+    experiment = make_experiment(questions=200)
+    for model in [*experiment["policies"], *experiment["rewarders"]]:
+        model["engine_args"]["latency"] = 0.5
+    (tmp_path / "e.yaml").write_text(yaml.safe_dump(experiment))
+    process = command("run", "e.yaml", "--out", "run", "--quiet", cwd=tmp_path)
+    while rows_in(tmp_path / "run") == 0:
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.strip().splitlines()[-1] == "bon: stopped; the same command goes on from here"
+    assert "Traceback" not in errors
+    assert rows_in(tmp_path / "run") > 0
+
+
 @pytest.mark.slow
 def test_workers_killed_twenty_times(make_experiment, tmp_path):
     experiment = make_experiment(questions=160, cluster={"batch": 2})

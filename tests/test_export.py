@@ -1,0 +1,55 @@
+"""Files of a run: raw rows, analysis tables, training pairs."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from bon.errors import BonError
+from bon.export import export_run
+from bon.importing import import_answers
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    for name, texts in {"one": ["Answer: A", "Answer: B"], "two": ["Answer: B", "hm"]}.items():
+        rows = [
+            {"id": f"q{i}", "question": f"{i}?", "options": "['x', 'y']", "answer": "A"}
+            | {"response": text}
+            for i, text in enumerate(texts)
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    files = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
+    import_answers(files, "p", tmp_path / "run", quiet=True)
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "jsonl"])
+def test_every_row_is_exported(run, tmp_path, file_format):
+    export_run(run, tmp_path / "out", file_format)
+    if file_format == "parquet":
+        raw = pd.read_parquet(tmp_path / "out" / "candidates.parquet")
+        table = pd.read_parquet(tmp_path / "out" / "analysis" / "candidates.parquet")
+    else:
+        raw = pd.read_json(tmp_path / "out" / "candidates.jsonl", lines=True)
+        table = pd.read_json(tmp_path / "out" / "analysis" / "candidates.jsonl", lines=True)
+    assert sorted(raw.text) == ["Answer: A", "Answer: B", "Answer: B", "hm"]
+    assert table.correct.sum() == 1
+
+
+def test_training_pairs_by_correctness(run, tmp_path):
+    paths = export_run(run, tmp_path / "out", "parquet", "correct")
+    rows = pq.read_table(paths[-1]).to_pylist()
+    assert len(rows) == 1  # the other question has no right candidate
+    assert rows[0]["chosen"][0]["content"][0]["text"] == "Answer: A"
+    assert rows[0]["rejected"][0]["content"][0]["text"] == "Answer: B"
+    assert rows[0]["prompt"][0]["role"] == "user"
+
+
+def test_what_is_not_there_is_one_line(run, tmp_path):
+    with pytest.raises(BonError, match="no format 'csv'"):
+        export_run(run, tmp_path, "csv")
+    with pytest.raises(BonError, match="no rewarder 'x'"):
+        export_run(run, tmp_path, "jsonl", "x")

@@ -8,6 +8,7 @@ estimators as plain loops on a small case, with the results compared.
 import argparse
 import resource
 import time
+from collections.abc import Callable
 from itertools import combinations, pairwise
 from math import comb
 
@@ -158,7 +159,7 @@ def small(q: int = 40, m: int = 8, draws: int = 500) -> None:
     x, y = rng.random((draws, 20)), rng.random((draws, 20))
     masks, average = accuracy.masks_for(m, tuple(range(1, m + 1)), 1, 0)
     table = accuracy.best_of_n(scores, [right])[0]
-    cases = (
+    cases: tuple[tuple[str, Callable[[], Floats], Callable[[], Floats]], ...] = (
         (
             "best score, every n",
             lambda: loop_best(scores, right),
@@ -173,7 +174,7 @@ def small(q: int = 40, m: int = 8, draws: int = 500) -> None:
         (
             f"{draws} bootstrap draws",
             lambda: loop_draws(table, sampled.counts),
-            lambda: sampled.means(table),
+            lambda: np.asarray(sampled.means(table), dtype=float),
         ),
         (
             f"Kendall of {draws} draws",

@@ -387,8 +387,9 @@ def _order_biases(
         made = counts[:, :, :2].sum(axis=(1, 2))
         columns[2].append(2.0 * shown_first - made)
         columns[3].append(made.astype(float))
-    table = [np.stack(column, axis=1) for column in columns]
-    return _ratios(pairs, *table[:2], options), _ratios(pairs, *table[2:], options)
+    same, both_made, lean_first, made_all = (np.stack(column, axis=1) for column in columns)
+    consistency = _ratios(pairs, same, both_made, options)
+    return consistency, _ratios(pairs, lean_first, made_all, options)
 
 
 def _ratios(pairs: PairSet, num: Floats, den: Floats, options: Options) -> list[Estimate | None]:

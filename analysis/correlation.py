@@ -15,6 +15,7 @@ from bon.analysis import resampling
 from bon.analysis.resampling import COEFFICIENTS, estimate, nothing, number
 from bon.analysis.results import (
     BandPoint,
+    Clusters,
     Coefficient,
     Correlation,
     Estimate,
@@ -42,6 +43,7 @@ SMALL = 20
 
 KENDALL_WORK = 5_000_000  # pairs of rewarders times draws, at most
 LOW_CEILING = 0.2  # below this there is too little signal to correct for
+WIDE_GAP = 0.4  # of the range of x: two clusters rather than a spread
 CARRIES = 0.15  # a fall of r by this much without one rewarder is worth a sentence
 
 
@@ -149,6 +151,7 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
         leave_family_out=families,
         carried_by=carrier.left_out if carrier else None,
         carried_by_family=family.left_out if family else None,
+        clusters=clusters(m, pearson),
         reliability=reliability(m, options) if m.x_halves is not None else None,
         agreement=agreement(m, options) if r >= MIN_REWARDERS else None,
         partial=partials(m, options),
@@ -331,6 +334,36 @@ def carried(pearson: Coefficient, loo: tuple[LeaveOneOut, ...], r: int) -> Leave
     significant = pearson.p_parametric is not None and pearson.p_parametric <= 0.05
     loses = significant and (worst.p_value is None or worst.p_value > 0.05)
     return worst if fall >= CARRIES or (loses and fall > 0.02) else None
+
+
+def clusters(m: Measured, pearson: Coefficient) -> Clusters | None:
+    """Two clusters that make r between them, if that is what makes it.
+
+    The split is the widest gap in x that leaves two rewarders or more on either side. It counts
+    if the gap is at least two fifths of the range, and r within the clusters is lower by .15.
+    """
+    r, value = len(m.names), pearson.estimate.value
+    if r < 5 or value is None:
+        return None
+    order = np.argsort(m.x, kind="stable")
+    gaps = np.diff(m.x[order])[1:-1]
+    at = int(np.argmax(gaps)) + 2
+    if gaps[at - 2] < WIDE_GAP * np.ptp(m.x):
+        return None
+    x, y = m.x[order].copy(), m.y[order].copy()
+    for part in (slice(0, at), slice(at, r)):
+        x[part] -= x[part].mean()
+        y[part] -= y[part].mean()
+    within = float(resampling.pearson_rows(x, y))
+    if np.isfinite(within) and abs(value) - np.sign(value) * within < CARRIES:
+        return None
+    named = [m.names[i] for i in order]
+    return Clusters(
+        lower=tuple(named[:at]),
+        upper=tuple(named[at:]),
+        within=number(within),
+        p_value=resampling.t_test_p(within, r, given=1),
+    )
 
 
 def influence_sentence(

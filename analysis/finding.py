@@ -1,6 +1,7 @@
 """The answer in words: a verdict by fixed rules, what supports it, what would change it.
 
-- `predicts`: the lower bound of r is above .5, p ≤ .05, and no one rewarder carries it.
+- `predicts`: the lower bound of r is above .5, p ≤ .05, and neither one rewarder, nor one
+  family, nor the distance between two clusters carries it.
 - `weak`: p ≤ .05 and the interval is above zero, but one of the other two fails.
 - `does not predict`: the upper bound of r is below .5.
 - `cannot tell`: anything else; above all, too few rewarders.
@@ -41,7 +42,8 @@ def verdict(c: Correlation) -> Verdict:
         return "cannot tell"
     p = c.pearson.p_value
     if r.low > 0 and p is not None and p <= ALPHA:
-        return "predicts" if r.low > STRONG and c.carried_by is None else "weak"
+        carried = c.carried_by or c.carried_by_family or c.clusters
+        return "predicts" if r.low > STRONG and not carried else "weak"
     if r.high < STRONG:
         return "does not predict"
     return "cannot tell"
@@ -142,6 +144,13 @@ def _caveats(
             f"Without the family {left.left_out} r falls to {coefficient(left.pearson)} "
             f"({probability(left.p_value)})."
         )
+    if c.clusters is not None:
+        upper = c.clusters.upper
+        said.append(
+            f"Two clusters make r: {names(list(upper))} against the other "
+            f"{len(c.clusters.lower)}; within them r is {coefficient(c.clusters.within)} "
+            f"({probability(c.clusters.p_value)})."
+        )
     out = next(
         (
             x
@@ -183,8 +192,8 @@ def _would_change(c: Correlation, worst: Verdict, needed: list[Needed]) -> list[
         )
     elif worst == "weak":
         reason = (
-            "that r stays high without any one of them"
-            if c.carried_by is not None
+            "that r stays high without any one of them, without any family, and within clusters"
+            if c.carried_by or c.carried_by_family or c.clusters
             else f"a lower bound of r above {coefficient(STRONG)}"
         )
         said.append(f"More rewarders, spread between the weakest and the strongest, and {reason}.")

@@ -373,6 +373,18 @@ class LeaveOneOut(Record):
     cooks_distance: float | None = None
 
 
+class Clusters(Record):
+    """Two groups of rewarders far apart on the benchmark, between which r is made.
+
+    `within`: Pearson's r of what is left when each group's means are taken out.
+    """
+
+    lower: tuple[str, ...]
+    upper: tuple[str, ...]
+    within: float | None
+    p_value: float | None
+
+
 class BandPoint(Record):
     """The fitted line at x: its confidence band and its prediction band."""
 
@@ -454,6 +466,7 @@ class Correlation(Record):
     leave_family_out: tuple[LeaveOneOut, ...] = ()
     carried_by: str | None = None
     carried_by_family: str | None = None
+    clusters: Clusters | None = None
     reliability: Reliability | None = None
     agreement: PairAgreement | None = None
     partial: tuple[Partial, ...] = ()

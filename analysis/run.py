@@ -32,6 +32,7 @@ from bon.analysis.results import (
 from bon.analysis.tables import Tables
 from bon.analysis.verdicts import Verdicts
 from bon.errors import BonError
+from bon.selection import RULES
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -59,6 +60,9 @@ def analyse(
 ) -> Results:
     """All results of a run. Pure: the same tables and options give the same results."""
     options = options or Options()
+    unknown = [rule for rule in options.rules if rule not in RULES]
+    if unknown:
+        raise BonError(f"no selection rule {unknown[0]!r}", f"choose among {', '.join(RULES)}")
     run = read(tables)
     ensembles = _ensembles(run, options)
     progress("reward benchmark")

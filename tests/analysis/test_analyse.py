@@ -190,8 +190,7 @@ def test_a_rule_is_unsupported_where_comparisons_are_missing(tables):
     rules = {(r.rewarder, r.rule): r for r in found.rules}
     assert rules["rewarder-00", "round_robin"].supported  # the other order is still there
     rows = judged.loc[some[:1]].iloc[0]
-    item = rows["item"]
-    both = judged.query("rewarder == 'rewarder-00' and item == @item").index
+    both = judged[(judged["rewarder"] == "rewarder-00") & (judged["item"] == rows["item"])].index
     pair = {rows["first"], rows["second"]}
     gone = [i for i in both if {judged.at[i, "first"], judged.at[i, "second"]} == pair]
     found = analyse(replace(tables, judgements=judged.drop(gone)), **FAST)
@@ -347,6 +346,21 @@ def test_bad_tables_give_one_clear_line(tables, change, says):
         analyse(change(tables), **FAST)
 
 
+def test_one_candidate_a_question(tables):
+    first = tables.candidates[tables.candidates["index"] == 0]
+    found = analyse(replace(tables, candidates=first), **FAST)
+    assert found.policies[0].oracle.value == pytest.approx(first["correct"].mean())
+    assert found.finding.verdict == "cannot tell"
+    assert all(b.gap_closed.value is None for b in found.best_of_n)
+
+
+def test_unknown_rules_are_refused(tables):
+    with pytest.raises(BonError, match=r"no selection rule 'best'.*best_score, majority"):
+        analyse(tables, **FAST, rules=("best",))
+    found = analyse(tables, **FAST, rules=("knockout", "best_score"))
+    assert {b.rule for b in found.best_of_n} == {"knockout", "best_score", "baseline"}
+
+
 def test_an_unknown_axis_lists_the_known_ones(tables):
-    with pytest.raises(BonError, match="no axis 'micro'.*macro, overall, group:general"):
+    with pytest.raises(BonError, match=r"no axis 'micro'.*macro, overall, group:general"):
         analyse(tables, **FAST, axis="micro")

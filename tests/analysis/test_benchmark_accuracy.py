@@ -42,8 +42,8 @@ def one_pair(rows: list[tuple[str, str, int, str, float | None]], preferred: int
         ([("a", None, 0, "scored", 2.0), ("b", None, 0, "scored", 2.0)], TIE),
         ([("a", None, 0, "scored", 2.0), ("b", None, 0, "unparsed", None)], UNDECIDED),
         ([("b", None, 0, "chosen", 0.0)], WRONG),
-        ([("a", None, 0, "scored", 0.0), ("a", None, 1, "scored", 4.0), ("b", None, 0, "scored", 1.0),
-          ("b", None, 1, "scored", 1.0)], RIGHT),
+        ([("a", None, 0, "scored", 0.0), ("a", None, 1, "scored", 4.0),
+          ("b", None, 0, "scored", 1.0), ("b", None, 1, "scored", 1.0)], RIGHT),
     ],
 )  # fmt: skip
 def test_outcomes_are_explicit(rows, code):

@@ -57,6 +57,17 @@ def test_a_family_that_carries_the_result_is_named():
     assert found.carried_by_family == "big"
 
 
+def test_two_clusters_that_make_r_are_named():
+    x = [0.30, 0.31, 0.32, 0.33, 0.70, 0.71, 0.72, 0.73]
+    y = [0.42, 0.39, 0.41, 0.40, 0.60, 0.62, 0.59, 0.61]
+    found = correlate(measured(x, y), label(), OPTIONS)
+    assert found.pearson.estimate.value > 0.95
+    assert found.clusters.upper == ("r4", "r5", "r6", "r7")
+    assert found.clusters.within < 0.2
+    spread = correlate(measured(np.linspace(0.3, 0.7, 8), y), label(), OPTIONS)
+    assert spread.clusters is None
+
+
 def test_fit_is_least_squares_with_students_intervals():
     rng = np.random.default_rng(1)
     x = rng.random(12)

@@ -2,20 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import FrameType
 from typing import Any
 
 from fastapi import FastAPI
 from starlette.datastructures import Headers
+from starlette.responses import Response
 
 import bon
 from bon.errors import BonError
-from bon.service import pages
+from bon.service import pages, views
 from bon.service.api import online, openai, operations, validations
 from bon.service.api.common import add_error_handlers
-from bon.service.backend import make_backend
+from bon.service.backend import RayServe, make_backend
 from bon.service.guard import LOOPBACK, Guard
 from bon.service.interim import Interim
 from bon.service.logs import set_up_logs
@@ -24,7 +25,8 @@ from bon.service.online import Selector
 from bon.service.pages import login, reports
 from bon.service.pages.render import problem_page, wants_page
 from bon.service.settings import Settings
-from bon.service.state import Service, opened
+from bon.service.state import Service, open_tokens, opened
+from bon.service.supervisor import Supervisor
 from bon.service.tokens import COOKIE, LOCAL, Identity
 
 log = logging.getLogger("bon.service")
@@ -32,6 +34,9 @@ log = logging.getLogger("bon.service")
 
 def create_app(service: Service) -> FastAPI:
     """The application over opened parts; its lifespan starts the supervisor."""
+
+    metrics = Metrics()
+    selector = make_selector(service, metrics)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -49,7 +54,23 @@ def create_app(service: Service) -> FastAPI:
                 await selector.close()
             await asyncio.to_thread(service.supervisor.stop)
 
-    metrics = Metrics()
+    app = _bare_app(service, metrics, lifespan)
+    app.state.streams = set()
+    app.state.interim = Interim()
+    app.state.online = selector
+    app.include_router(validations.router)
+    app.include_router(online.router)
+    app.include_router(openai.router)
+    app.include_router(operations.router)
+    for part in (pages, reports, login):
+        app.include_router(part.router)
+    metrics.collect("bon_validations", "Validations by state.", "state", _as_floats(service))
+    metrics.collect("bon_validation_work", "Work of validations so far.", "kind", _work(service))
+    return app
+
+
+def _bare_app(service: Service, metrics: Metrics, lifespan: Callable[[FastAPI], Any]) -> FastAPI:
+    """An application with its guard and its errors, and no routes yet."""
     app = FastAPI(
         title="bon",
         version=bon.__version__,
@@ -61,20 +82,33 @@ def create_app(service: Service) -> FastAPI:
     )
     app.state.service = service
     app.state.metrics = metrics
-    app.state.streams = set()
-    app.state.interim = Interim()
-    app.state.online = selector = make_selector(service, metrics)
     add_error_handlers(app, wants_page, problem_page)
-    app.include_router(validations.router)
-    app.include_router(online.router)
-    app.include_router(openai.router)
-    app.include_router(operations.router)
-    for part in (pages, reports, login):
-        app.include_router(part.router)
-    metrics.collect("bon_validations", "Validations by state.", "state", _as_floats(service))
     app.add_middleware(
         Guard, settings=service.settings, metrics=metrics, identify=identify(service)
     )
+    return app
+
+
+def create_online_app(settings: Settings, find: Callable[[str], Any]) -> FastAPI:
+    """The on-line routes alone, over models that are deployed already (bon.service.deploy)."""
+    metrics = Metrics()
+    selector = Selector(settings.online, settings.base, metrics)
+    selector.use(RayServe(selector.specs(), settings.online.scaling, None, find))
+    tokens = open_tokens(settings.data)
+    service = Service(settings, tokens.jobs, Supervisor(settings, tokens.jobs), tokens)
+    check_binding(settings, service)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await selector.start()
+        yield
+
+    app = _bare_app(service, metrics, lifespan)
+    app.state.online = selector
+    for part in (online, openai):
+        app.include_router(part.router)
+    app.add_api_route("/healthz", operations.healthz)
+    app.add_api_route("/metrics", operations.metrics, response_class=Response)
     return app
 
 
@@ -164,6 +198,17 @@ def close(app: FastAPI) -> None:
     """Say to whatever waits that the server is about to stop."""
     if not app.state.closing.done():
         app.state.closing.set_result(None)
+
+
+def _work(service: Service) -> Any:
+    def total() -> dict[str, float]:
+        found: dict[str, float] = {}
+        for row in service.jobs.listed(limit=200):
+            for kind, value in views.counts(row, service.supervisor.directory(row.id)).items():
+                found[kind] = found.get(kind, 0.0) + float(value)
+        return found
+
+    return total
 
 
 def _as_floats(service: Service) -> Any:

@@ -7,7 +7,7 @@ into the queue, so that overload is answered at once and not after minutes.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from bon.models import Host, ModelSpec, Payload, Reply
@@ -76,16 +76,28 @@ class InProcess:
 class RayServe:
     """One Serve deployment for each placement group of cards, or for each card without one."""
 
-    def __init__(self, specs: dict[str, ModelSpec], scaling: Scaling, address: str | None) -> None:
+    def __init__(
+        self,
+        specs: dict[str, ModelSpec],
+        scaling: Scaling,
+        address: str | None,
+        find: Callable[[str], Any] | None = None,
+    ) -> None:
+        """`find` gives the handle of a deployment that is there already: nothing is deployed."""
         self._specs = specs
         self._scaling = scaling
         self._address = address
+        self._find = find
         self._handles: dict[str, Any] = {}
         self._ready = False
 
     async def start(self) -> None:
         """Deploy; models load in their replicas when they are first asked."""
-        await asyncio.to_thread(self._deploy)
+        if self._find is not None:
+            for name, specs in grouped(self._specs).items():
+                self._handles |= dict.fromkeys(specs, self._find(name))
+        else:
+            await asyncio.to_thread(self._deploy)
         self._ready = True
 
     async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
@@ -105,13 +117,13 @@ class RayServe:
 
     async def ready(self) -> bool:
         """Whether Serve says that the deployments run."""
-        if not self._ready:
-            return False
+        if not self._ready or self._find is not None:
+            return self._ready
         return await asyncio.to_thread(self._running)
 
     async def close(self) -> None:
         """Take the deployments down where the Ray is ours; leave a shared one as it is."""
-        if self._ready:
+        if self._ready and self._find is None:
             await asyncio.to_thread(self._shut_down)
 
     def _deploy(self) -> None:

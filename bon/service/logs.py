@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from contextvars import ContextVar
+from functools import lru_cache
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 
@@ -26,10 +27,16 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {
 def redact(text: str) -> str:
     """The text without tokens, keys, or the values of secret environment variables."""
     text = _SECRET.sub("[redacted]", text)
-    for name, value in os.environ.items():
-        if len(value) >= 8 and _SECRET_NAME.search(name):
-            text = text.replace(value, "[redacted]")
+    for value in _secret_values(len(os.environ)):
+        text = text.replace(value, "[redacted]")
     return text
+
+
+@lru_cache(maxsize=4)
+def _secret_values(_size: int) -> tuple[str, ...]:
+    """Read once, and again when the environment has grown: this is asked for every line."""
+    pairs = os.environ.items()
+    return tuple(v for name, v in pairs if len(v) >= 8 and _SECRET_NAME.search(name))
 
 
 class JsonLines(logging.Formatter):

@@ -81,6 +81,7 @@ class Settings(Strict):
     grace_seconds: float = Field(30, gt=0, description="from a cancel to the kill")
     max_crashes: int = Field(3, ge=1, description="of one validation's process, then it failed")
     interim_plots: bool = True
+    miniature: bool = Field(True, description="put the miniature's data into files/")
     limits: Limits = Limits()
     allow: Allow = Allow()
     online: Online = Online()

@@ -52,6 +52,10 @@ def opened(settings: Settings) -> Iterator[Service]:
             raise BonError(
                 f"another bon serve uses {data}", "stop it, or choose another --data"
             ) from None
+        if settings.miniature and not (settings.files / "miniature" / "pairs.parquet").exists():
+            from bon.miniature.data import write
+
+            write(settings.files / "miniature")
         jobs = Jobs(data / DATABASE)
         try:
             tokens = Tokens(jobs, server_secret(data))

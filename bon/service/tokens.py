@@ -40,7 +40,7 @@ class Tokens:
     """The tokens of one server."""
 
     def __init__(self, jobs: Jobs, secret: bytes) -> None:
-        self._jobs = jobs
+        self.jobs = jobs
         self._secret = secret
 
     def add(self, name: str, role: str) -> str:
@@ -50,7 +50,7 @@ class Tokens:
         if not 1 <= len(name) <= 100 or not name.isprintable():
             raise BonError(f"{name!r} is no name for a token", "1 to 100 printable characters")
         key, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
-        with self._jobs.write() as db:
+        with self.jobs.write() as db:
             if db.execute("SELECT 1 FROM tokens WHERE name = ?", (name,)).fetchone():
                 raise BonError(f"there is a token named {name!r}", "revoke it, or choose another")
             db.execute(
@@ -61,18 +61,18 @@ class Tokens:
 
     def listed(self) -> list[tuple[str, str, float]]:
         """(name, role, created) of each, oldest first."""
-        with self._jobs.write() as db:
+        with self.jobs.write() as db:
             return db.execute("SELECT name, role, created FROM tokens ORDER BY created").fetchall()
 
     def revoke(self, name: str) -> None:
         """Make a token useless, and every page session that was opened with it."""
-        with self._jobs.write() as db:
+        with self.jobs.write() as db:
             if not db.execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount:
                 raise BonError(f"no token named {name!r}", "bon token list")
 
     def any(self) -> bool:
         """Whether there is one; then every request needs one."""
-        with self._jobs.write() as db:
+        with self.jobs.write() as db:
             return db.execute("SELECT 1 FROM tokens LIMIT 1").fetchone() is not None
 
     def check(self, token: str) -> Identity | None:
@@ -109,7 +109,7 @@ class Tokens:
         return hmac.new(self._secret, f"{purpose}:{text}".encode(), "sha256").hexdigest()
 
     def _row(self, key: str) -> tuple[str, Role, str] | None:
-        with self._jobs.write() as db:
+        with self.jobs.write() as db:
             found = db.execute("SELECT name, role, digest FROM tokens WHERE id = ?", (key,))
             row: tuple[str, Role, str] | None = found.fetchone()
         return row

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ from typing import Any
 from bon.errors import BonError
 from bon.report import open_run
 from bon.service.job import LOG, PROGRESS, read_json
-from bon.service.jobs import Validation
+from bon.service.jobs import FINAL, Validation
 from bon.store import Store
 
 COUNTS_SECONDS = 2.0
@@ -69,7 +70,8 @@ def counts(validation: Validation, directory: Path) -> dict[str, Any]:
     They are sums over tables that can hold millions of rows, so they are kept for a while,
     the longer the longer they took.
     """
-    key = (validation.id, validation.attempt if validation.state != "done" else -1)
+    final = validation.state in FINAL
+    key = (validation.id, validation.attempt if not final else -validation.attempt)
     now = time.monotonic()
     known = _counts_cache.get(key)
     if known is not None and now < known[1]:
@@ -78,7 +80,8 @@ def counts(validation: Validation, directory: Path) -> dict[str, Any]:
     took = time.monotonic() - now
     if len(_counts_cache) > 1000:
         _counts_cache.clear()
-    _counts_cache[key] = (now, now + max(COUNTS_SECONDS, 20 * took), found)
+    lasts = math.inf if final else max(COUNTS_SECONDS, 20 * took)
+    _counts_cache[key] = (now, now + lasts, found)
     return found
 
 

@@ -1,6 +1,6 @@
 """What routes have in common: who asks, the service's parts, errors with their status."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Path, Request
@@ -32,16 +32,16 @@ class Problem(Exception):  # noqa: N818 - an answer, not a fault
         )
 
 
-def service_of(request: Request) -> Service:
+async def service_of(request: Request) -> Service:
     """The parts of the server that answers."""
     found: Service = request.app.state.service
     return found
 
 
-def who(role: Role) -> Callable[[Request], Identity]:
+def who(role: Role) -> Callable[[Request], Awaitable[Identity]]:
     """A dependency: the identity that asks, if it has this role."""
 
-    def check(request: Request) -> Identity:
+    async def check(request: Request) -> Identity:  # not a thread of its own for each request
         identity: Identity | None = request.scope.get("identity")
         if identity is None:
             raise Problem(

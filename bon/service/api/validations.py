@@ -36,13 +36,15 @@ router = APIRouter(prefix="/v1", tags=["validations"])
 
 EXAMPLE = """\
 name: first-look
-questions: {benchmark: multiple_choice, path: demo/questions.jsonl, limit: 20}
-pairs: {benchmark: preference, path: demo/pairs.jsonl}
+questions: {benchmark: mmmu_pro, path: miniature/questions.parquet, limit: 20}
+pairs: {benchmark: vl_rewardbench, path: miniature/pairs.parquet, limit: 60}
 policies:
-- {name: guesser, engine: echo, prompt: bare, n: 4, engine_args: {accuracy: 0.5}}
+- mini-policy-a
 rewarders:
-- {name: head, kind: scalar, engine: echo, engine_args: {accuracy: 0.7}}
-- {name: weak-head, kind: scalar, engine: echo, engine_args: {accuracy: 0.55}}
+- mini-scalar-a
+- mini-scalar-b
+- mini-critic-a
+- mini-pair-b
 """
 _BODY: dict[str, Any] = {
     "requestBody": {

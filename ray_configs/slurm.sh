@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# sbatch ray_configs/slurm.sh EXPERIMENT.yaml [OUT]
+# A Ray cluster over the nodes of one Slurm job, then `bon run` on it. Submitted again with the
+# same OUT it goes on where the time limit, or a dead node, ended it.
+#SBATCH --job-name=bon
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=16
+#SBATCH --gpus-per-node=4
+#SBATCH --mem=0
+#SBATCH --time=12:00:00
+#SBATCH --signal=B:INT@120
+#SBATCH --output=bon-%j.log
+set -euo pipefail
+
+experiment=${1:?usage: sbatch slurm.sh EXPERIMENT.yaml [OUT]}
+out=${2:-runs/$(basename "$experiment" .yaml)}
+port=${RAY_PORT:-6379}
+export RAY_USAGE_STATS_ENABLED=0
+
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+head=${nodes[0]}
+head_ip=$(srun --nodes=1 --ntasks=1 -w "$head" hostname --ip-address | awk '{print $1}')
+address=$head_ip:$port
+
+start() {  # NODE ARGUMENTS...: a Ray node that lasts as long as its srun step
+  local node=$1
+  shift
+  srun --nodes=1 --ntasks=1 --overlap -w "$node" \
+    ray start "$@" --num-cpus "$SLURM_CPUS_PER_TASK" --num-gpus "${SLURM_GPUS_ON_NODE:-0}" \
+    --disable-usage-stats --block &
+}
+
+start "$head" --head --node-ip-address "$head_ip" --port "$port"
+for attempt in $(seq 60); do
+  ray health-check --address "$address" 2> /dev/null && break
+  [ "$attempt" = 60 ] && { echo "the Ray head did not start" >&2; exit 1; }
+  sleep 2
+done
+for node in "${nodes[@]:1}"; do
+  start "$node" --address "$address"
+done
+sleep 10  # the workers join; those that come later are used too
+
+# Two minutes before the time limit Slurm sends INT: what was computed is committed.
+bon run "$experiment" --out "$out" --ray-address "$address" &
+driver=$!
+trap 'kill -INT "$driver"' INT TERM
+code=0
+wait "$driver" || { code=$?; wait "$driver" 2> /dev/null || true; }
+exit "$code"

@@ -1,0 +1,75 @@
+"""`bon serve` as a process of its own."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import yaml
+
+
+class Server:
+    """A server on a free port of loopback; `start` and `kill -9` as often as wanted."""
+
+    def __init__(self, folder: Path, **settings: object) -> None:
+        self.folder = folder
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.config = folder / "settings.yaml"
+        wanted = {"data": str(folder / "data"), "port": self.port, "miniature": False, **settings}
+        wanted.setdefault("limits", {"requests_per_minute": 0})
+        self.config.write_text(yaml.safe_dump(wanted))
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start and wait until it answers."""
+        with (self.folder / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [Path(sys.executable).with_name("bon"), "serve", "--config", self.config],
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and self.process.poll() is None:
+            with contextlib.suppress(httpx.TransportError):
+                if self.client.get("/healthz").status_code == 200:
+                    return
+            time.sleep(0.2)
+        raise AssertionError((self.folder / "server.log").read_text()[-3000:])
+
+    def kill(self) -> None:
+        """As the kernel does when memory is short."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> float:
+        """Ask it to end; returns the seconds that it took."""
+        assert self.process is not None
+        started = time.monotonic()
+        self.process.terminate()
+        self.process.wait(timeout=60)
+        return time.monotonic() - started
+
+
+@contextlib.contextmanager
+def serving(folder: Path, **settings: object) -> Iterator[Server]:
+    """A running server that is stopped at the end."""
+    server = Server(folder, **settings)
+    server.start()
+    try:
+        yield server
+    finally:
+        if server.process is not None and server.process.poll() is None:
+            server.stop()
+        server.client.close()

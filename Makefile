@@ -19,7 +19,7 @@ test-fast: $(VENV)/.dev  ## Run the tests that need no model, no Ray and no brow
 	$(BIN)/python -m pytest -m "not model and not ray and not slow and not browser"
 
 test-vllm: $(VENV)/.dev  ## Run real vLLM on the CPU in an environment of its own.
-	bash tests/vllm/setup.sh
+	sh tests/vllm/run.sh
 
 lint: $(VENV)/.dev  ## Check style and types.
 	$(BIN)/ruff check .

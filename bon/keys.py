@@ -12,5 +12,8 @@ def content_key(*parts: Any) -> str:
 
 
 def item_seed(*parts: Any) -> int:
-    """A seed in [0, 2**31) that belongs to the item: batching and sharding cannot change it."""
-    return int(content_key("seed", *parts)[:12], 16) % 2**31
+    """A seed that belongs to the item: batching and sharding cannot change it.
+
+    In [0, 2**31 - 2**16), so that a few thousand consecutive seeds still fit 31 bits.
+    """
+    return int(content_key("seed", *parts)[:12], 16) % (2**31 - 2**16)

@@ -32,9 +32,13 @@ def summary(report: CorrelationReport) -> str:
         pearson = f"{_interval(row.pearson):<22}{_p(row.pearson):<9}"
         name = f"{row.policy or '-':<24}{row.axis:<18}{row.num_rewarders:>3}"
         lines.append(f"{name}  {pearson}{_interval(row.spearman)}")
-    influences = [row.influence_sentence for row in report.correlations if row.primary]
+    influences = [
+        f"{row.policy}: {row.influence_sentence}" if row.policy else row.influence_sentence
+        for row in report.correlations
+        if row.primary and row.influence_sentence
+    ]
     blocks = (
-        ("One point decides", tuple(text for text in influences if text)),
+        ("One point decides", tuple(influences)),
         ("Look again", tuple(flag.sentence for flag in report.flags)),
         ("What would change this", finding.would_change),
         ("Keep in mind", report.warnings),

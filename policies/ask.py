@@ -98,7 +98,9 @@ def give_up(card: PolicyCard, spec: str, ask: Ask, error: str) -> list[Candidate
 
 
 def _seeds(spec: str, ask: Ask) -> tuple[int, ...]:
-    return tuple(item_seed(spec, ask.question, index) for index in ask.missing)
+    # Consecutive, so that an engine that counts up from one seed serves all n in one request.
+    first = item_seed(spec, ask.question)
+    return tuple(first + index for index in ask.missing)
 
 
 def read(text: str, options: Sequence[str], mode: str) -> tuple[str | None, AnswerOutcome]:

@@ -166,7 +166,8 @@ def give_up(
 
 
 async def _ask(rewarder: Rewarder, item: Item, protocol: Protocol, call: Call) -> list[Judgement]:
-    seeds = tuple(item_seed(protocol.spec, item.key, call.shown, vote) for vote in call.votes)
+    first = item_seed(protocol.spec, item.key, call.shown)
+    seeds = tuple(first + vote for vote in call.votes)
     error = ""
     for _ in range(protocol.retries + 1):
         try:

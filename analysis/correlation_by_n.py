@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from bon.analysis.correlation import Label, Measured, coefficient
+from bon.analysis.correlation import coefficient
+from bon.analysis.measured import Label, Measured
 from bon.analysis.replay import Replay
 from bon.analysis.resampling import Draws, Floats32
 from bon.analysis.results import CorrelationAtN, CorrelationByN, Options

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import special, stats
 
-from bon.analysis.correlation import Measured
+from bon.analysis.measured import Measured
 from bon.analysis.resampling import estimate, pearson_rows
 from bon.analysis.results import (
     Correlation,

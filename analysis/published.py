@@ -17,8 +17,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bon.analysis import resampling
-from bon.analysis.correlation import MIN_REWARDERS, Label, Measured, correct, correlate
+from bon.analysis.correlation import correct, correlate
 from bon.analysis.finding import find
+from bon.analysis.measured import MIN_REWARDERS, Label, Measured
 from bon.analysis.pooled import pool
 from bon.analysis.power import needed, what_if
 from bon.analysis.results import (

@@ -13,10 +13,11 @@ from bon.analysis.baselines import BASELINES, ON_PAIRS, baseline_replays
 from bon.analysis.benchmark import Axis, PairSet, Worth
 from bon.analysis.choices import Study, best_of_n, policy_result, study
 from bon.analysis.comparisons import compare
-from bon.analysis.correlation import Label, Measured, correct, correlate
+from bon.analysis.correlation import correct, correlate
 from bon.analysis.correlation_by_n import by_n
 from bon.analysis.finding import find
 from bon.analysis.inputs import Pool, Run, read
+from bon.analysis.measured import Label, Measured
 from bon.analysis.pooled import pool as pool_policies
 from bon.analysis.power import needed, what_if
 from bon.analysis.replay import Replay, Setting, ensemble_opinion, opinion, replay_opinion

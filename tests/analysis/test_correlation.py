@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bon.analysis import correlation, power
-from bon.analysis.correlation import Label, Measured, correct, correlate
+from bon.analysis import correlation, noise, power
+from bon.analysis import measured as measuring
+from bon.analysis.correlation import correct, correlate
+from bon.analysis.measured import Label, Measured
 from bon.analysis.pooled import pool
 from bon.analysis.results import Estimate, Options
 
@@ -114,7 +116,7 @@ def studied(r: int, q: int, noise: bool, seed: int = 0) -> Measured:
 
 
 def test_reliability_finds_the_noise_and_corrects_for_it():
-    noisy = correlation.reliability(studied(24, 40, True), OPTIONS)
+    noisy = noise.reliability(studied(24, 40, True), OPTIONS)
     # error variance of a mean of 40 answers against a spread of 0.3 to 0.8 in 24 steps
     quality = np.linspace(0.3, 0.8, 24)
     error = (quality * (1 - quality)).mean() / 40
@@ -123,13 +125,13 @@ def test_reliability_finds_the_noise_and_corrects_for_it():
     assert noisy.ceiling.value == pytest.approx(expected, abs=0.1)
     observed = noisy.disattenuated.value * noisy.ceiling.value
     assert observed < 0.85 < 0.9 < noisy.disattenuated.value
-    clean = correlation.reliability(studied(6, 40, False), OPTIONS)
+    clean = noise.reliability(studied(6, 40, False), OPTIONS)
     assert clean.ceiling.value == pytest.approx(1)
 
 
 def test_agreement_on_pairs_of_rewarders():
     m = studied(8, 400, True)
-    found = correlation.agreement(m, OPTIONS)
+    found = noise.agreement(m, OPTIONS)
     dx, dy = np.subtract.outer(m.x, m.x), np.subtract.outer(m.y, m.y)
     upper = np.triu_indices(8, 1)
     assert found.agreement.value == pytest.approx((np.sign(dx) == np.sign(dy))[upper].mean())
@@ -142,7 +144,7 @@ def test_agreement_on_pairs_of_rewarders():
 def test_difference_errors_are_those_of_paired_differences():
     draws = np.random.default_rng(0).normal(size=(3, 5000))
     draws[1] = draws[0] + 0.1 * draws[1]
-    found = correlation.difference_errors(draws)
+    found = measuring.difference_errors(draws)
     assert found[0, 1] == pytest.approx((draws[0] - draws[1]).std(ddof=1))
     assert found[0, 1] < found[0, 2]
 

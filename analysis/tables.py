@@ -25,7 +25,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "leaked",
     ),
     # one row a sampled answer; outcome: parsed | unparsed | error; correct is False unless parsed
-    # and right; logprob may be missing; length in characters
+    # and right; logprob (summed over tokens) may be missing; length in characters. An optional
+    # column pooled is False for a candidate that is no sample of the policy (a greedy first one)
     "candidates": (
         "question",
         "policy",
@@ -53,7 +54,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "leaked",
     ),
     # one row a raw judgement (see records.Judgement); first/second are text keys in the order
-    # shown; outcome: first | second | tie | scored | chosen | unparsed | error
+    # shown, and first is the chosen one of a listwise judgement; outcome: first | second | tie |
+    # scored | chosen | unparsed | error
     "judgements": (
         "rewarder",
         "item_kind",

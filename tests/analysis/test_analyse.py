@@ -354,6 +354,17 @@ def test_one_candidate_a_question(tables):
     assert all(b.gap_closed.value is None for b in found.best_of_n)
 
 
+def test_a_greedy_first_candidate_stays_out_of_the_pool(tables):
+    pooled = tables.candidates.assign(pooled=tables.candidates["index"] > 0)
+    found = analyse(replace(tables, candidates=pooled), **FAST)
+    policy = found.policies[0]
+    rest = tables.candidates[tables.candidates["index"] > 0]
+    assert policy.num_candidates == 4
+    assert policy.pass_at_1.value == pytest.approx(rest["correct"].mean())
+    first = tables.candidates[tables.candidates["index"] == 0]
+    assert policy.first.value == pytest.approx(first["correct"].mean())
+
+
 def test_unknown_rules_are_refused(tables):
     with pytest.raises(BonError, match=r"no selection rule 'best'.*best_score, majority"):
         analyse(tables, **FAST, rules=("best",))

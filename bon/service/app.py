@@ -135,6 +135,8 @@ def identify(service: Service) -> Any:
     loopback = service.settings.host in LOOPBACK
 
     def found(headers: Headers) -> Identity | None:
+        if loopback and not service.tokens.any():
+            return LOCAL  # whatever was sent: OpenAI's clients always send a key
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and token:
             return service.tokens.check(token.strip())
@@ -143,7 +145,7 @@ def identify(service: Service) -> Any:
             session = service.tokens.check_session(cookie)
             if session is not None:
                 return session
-        return LOCAL if loopback and not service.tokens.any() else None
+        return None
 
     return found
 

@@ -80,7 +80,7 @@ def bench_model(questions: int) -> None:
         write(folder / "data", num_questions=questions)
         raw = {
             "questions": {"benchmark": "mmmu_pro", "path": "data/questions.parquet"},
-            "policies": ["miniature-policy-a"],
+            "policies": ["mini-policy-a"],
         }
         setup = prepare(raw, folder)
         rates = {"bare loop": _bare_loop(setup, folder)}
@@ -153,7 +153,7 @@ def main() -> None:
     """Print the two tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, nargs="*", default=[10_000, 200_000])
-    parser.add_argument("--questions", type=int, default=200)
+    parser.add_argument("--questions", type=int, default=1000)
     parser.add_argument("--skip-model", action="store_true")
     arguments = parser.parse_args()
     bench_echo(arguments.items)

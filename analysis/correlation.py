@@ -30,8 +30,8 @@ from bon.analysis.wording import interval, probability
 
 Floats = NDArray[np.float64]
 
-SMALL = 20
-"""Below this many rewarders the bootstrap over rewarders is too narrow; see docs/validity.md."""
+SMALL = 8
+"""Below this many rewarders Fisher's interval is read; see docs/validity.md."""
 
 KENDALL_WORK = 5_000_000  # pairs of rewarders times draws, at most
 
@@ -74,7 +74,7 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
         carried_by=carrier.left_out if carrier else None,
         carried_by_family=family.left_out if family else None,
         clusters=clusters(m, pearson),
-        reliability=reliability(m, options) if m.x_halves is not None else None,
+        reliability=reliability(m, pearson.estimate, options) if m.x_halves is not None else None,
         agreement=agreement(m, options) if r >= MIN_REWARDERS else None,
         partial=partials(m, options),
         sentence=sentence(pearson, label, r),
@@ -124,11 +124,16 @@ def coefficient(m: Measured, name: str, options: Options, p: bool = True) -> Coe
     how: PermutationMethod = "none"
     if p:
         p_value, how = resampling.permutation_p(m.x, m.y, name, count, options.seed)
-    chosen, why = _to_read(bootstrap, fisher, r)
+    jackknife = None
+    if name == "pearson":
+        bounds = resampling.jackknife_interval(m.x, m.y, options.level)
+        jackknife = estimate(value, *bounds, r, "jackknife")
+    chosen, why = _to_read(fisher, jackknife, r)
     return Coefficient(
         estimate=chosen,
         bootstrap=bootstrap,
         fisher=fisher,
+        jackknife=jackknife,
         p_value=p_value,
         p_method=how,
         p_parametric=resampling.t_test_p(value, r) if name == "pearson" else None,
@@ -149,18 +154,21 @@ def _fisher(name: str, value: float, r: int, level: float) -> Estimate:
     return estimate(value, np.tanh(z - half), np.tanh(z + half), r, "fisher")
 
 
-def _to_read(bootstrap: Estimate, fisher: Estimate, r: int) -> tuple[Estimate, str]:
-    """Which of two intervals to read at this number of rewarders; docs/validity.md."""
-    if r < SMALL and fisher.low is not None:
-        return fisher, (
-            f"Fisher's interval: over only {r} rewarders the bootstrap does not hold what it "
-            "promises."
-        )
-    if r < SMALL:
+def _to_read(fisher: Estimate, jackknife: Estimate | None, r: int) -> tuple[Estimate, str]:
+    """Which interval to read at this number of rewarders; docs/validity.md shows why."""
+    if fisher.low is None:
         return fisher, f"No interval: {r} rewarders are too few for one."
-    if bootstrap.low is None:
-        return fisher, "Fisher's interval: too many draws had no correlation."
-    return bootstrap, f"The bootstrap over {r} rewarders and over the questions."
+    if jackknife is None:
+        return fisher, "Fisher's interval for ranks."
+    if r < SMALL or jackknife.low is None:
+        return fisher, (
+            f"Fisher's interval: over only {r} rewarders the bootstrap and the jackknife do not "
+            "hold what they promise."
+        )
+    return jackknife, (
+        f"The jackknife over {r} rewarders: unlike Fisher's interval it allows for a few "
+        "rewarders that are far from the others."
+    )
 
 
 def correct(correlations: list[Correlation]) -> list[Correlation]:

@@ -22,11 +22,12 @@ Ints = NDArray[np.int64]
 LOW_CEILING = 0.2  # below this there is too little signal to correct for
 
 
-def reliability(m: Measured, options: Options) -> Reliability:
+def reliability(m: Measured, pearson: Estimate, options: Options) -> Reliability:
     """Reliability of both axes by split halves, and what it does to r.
 
     The halves' correlation is stepped up (Spearman and Brown) to the full length; intervals
-    resample rewarders, but for the corrected r, whose interval takes the ceiling as known.
+    resample rewarders, but for the corrected r: its interval is that of `pearson` over the
+    ceiling, taken as known.
     """
     assert m.x_halves is not None
     assert m.y_halves is not None
@@ -49,19 +50,19 @@ def reliability(m: Measured, options: Options) -> Reliability:
         x=made(value_x, draws_x),
         y=made(value_y, draws_y),
         ceiling=made(ceiling, ceilings),
-        disattenuated=_corrected(m, ceiling, options.level),
+        disattenuated=_corrected(pearson, ceiling),
     )
 
 
-def _corrected(m: Measured, ceiling: float, level: float) -> Estimate:
-    """r over its ceiling, with Fisher's interval over the ceiling; cut at ±1."""
-    r = len(m.names)
-    observed = float(resampling.pearson_rows(m.x, m.y))
-    if not ceiling > LOW_CEILING:  # also where it is NaN
-        return nothing(r)
-    low, high = resampling.fisher_interval(observed, r, level)
-    value, low, high = np.clip(np.array([observed, low, high]) / ceiling, -1, 1)
-    return estimate(value, low, high, r, "fisher")
+def _corrected(pearson: Estimate, ceiling: float) -> Estimate:
+    """r over its ceiling, and the bounds of its interval over the ceiling; cut at ±1."""
+    if pearson.value is None or not ceiling > LOW_CEILING:  # also where the ceiling is NaN
+        return nothing(pearson.n)
+    value, low, high = (
+        None if v is None else float(np.clip(v / ceiling, -1, 1))
+        for v in (pearson.value, pearson.low, pearson.high)
+    )
+    return estimate(value, low, high, pearson.n, pearson.method)
 
 
 def _stepped_up(halves: Floats, which: Ints | None = None) -> Floats:

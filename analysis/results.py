@@ -347,14 +347,16 @@ PermutationMethod = Literal["exact permutation", "sampled permutation", "none"]
 class Coefficient(Record):
     """A correlation coefficient. `estimate` carries the interval to read.
 
-    `bootstrap` resamples rewarders and questions together, `fisher` is the parametric
-    interval beside it; `read` says which of them `estimate` holds and why. `p_parametric` is
+    `bootstrap` resamples rewarders and questions together, `fisher` is the parametric interval,
+    `jackknife` (of Pearson's r) leaves rewarders out; `read` says which of them `estimate`
+    holds and why. `p_parametric` is
     the p of Student's t, which papers print; `p_value` is the permutation's.
     """
 
     estimate: Estimate
     bootstrap: Estimate | None
     fisher: Estimate | None
+    jackknife: Estimate | None = None
     p_value: float | None
     p_method: PermutationMethod
     p_parametric: float | None = None

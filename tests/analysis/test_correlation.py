@@ -115,8 +115,12 @@ def studied(r: int, q: int, noise: bool, seed: int = 0) -> Measured:
     )
 
 
+def reliability_of(m: Measured):
+    return correlate(m, label(), OPTIONS).reliability
+
+
 def test_reliability_finds_the_noise_and_corrects_for_it():
-    noisy = noise.reliability(studied(24, 40, True), OPTIONS)
+    noisy = reliability_of(studied(24, 40, True))
     # error variance of a mean of 40 answers against a spread of 0.3 to 0.8 in 24 steps
     quality = np.linspace(0.3, 0.8, 24)
     error = (quality * (1 - quality)).mean() / 40
@@ -125,7 +129,7 @@ def test_reliability_finds_the_noise_and_corrects_for_it():
     assert noisy.ceiling.value == pytest.approx(expected, abs=0.1)
     observed = noisy.disattenuated.value * noisy.ceiling.value
     assert observed < 0.85 < 0.9 < noisy.disattenuated.value
-    clean = noise.reliability(studied(6, 40, False), OPTIONS)
+    clean = reliability_of(studied(6, 40, False))
     assert clean.ceiling.value == pytest.approx(1)
 
 
@@ -160,6 +164,25 @@ def test_partial_correlation_is_that_of_residuals():
     assert found.partial[0].given == "size"
     assert found.partial[0].estimate.value == pytest.approx(expected)
     assert abs(expected) < found.pearson.estimate.value
+
+
+def test_the_interval_to_read_changes_with_the_number_of_rewarders():
+    rng = np.random.default_rng(2)
+    for r, method in ((4, "fisher"), (7, "fisher"), (8, "jackknife"), (30, "jackknife")):
+        x = rng.random(r)
+        found = correlate(measured(x, x + rng.normal(0, 0.2, r)), label(), OPTIONS)
+        assert found.pearson.estimate.method == method
+        assert found.spearman.estimate.method in ("fisher", "none")
+    assert found.pearson.jackknife.low < found.pearson.estimate.value
+
+
+def test_one_far_point_widens_the_jackknife_only():
+    rng = np.random.default_rng(3)
+    x = np.append(rng.normal(0, 0.02, 11), 1.0)
+    y = np.append(rng.normal(0, 0.02, 11), 1.0)
+    found = correlate(measured(x, y), label(), OPTIONS).pearson
+    assert found.fisher.low > 0.9
+    assert found.jackknife.low < 0.5
 
 
 def test_p_is_corrected_over_the_axes():

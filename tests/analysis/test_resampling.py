@@ -67,6 +67,18 @@ def test_wilson_and_fisher_and_t():
     assert np.isnan(resampling.fisher_interval(0.5, 3, 0.95)).all()
 
 
+def test_the_jackknife_by_a_plain_loop():
+    rng = np.random.default_rng(1)
+    x = rng.random(9)
+    y = x + rng.normal(0, 0.3, 9)
+    z = np.arctanh(stats.pearsonr(x, y)[0])
+    without = [np.arctanh(stats.pearsonr(np.delete(x, i), np.delete(y, i))[0]) for i in range(9)]
+    error = np.sqrt(8 / 9 * sum((w - np.mean(without)) ** 2 for w in without))
+    half = stats.t.ppf(0.975, 8) * error
+    found = resampling.jackknife_interval(x, y, 0.95)
+    assert found == pytest.approx((np.tanh(z - half), np.tanh(z + half)))
+
+
 def test_holm_by_hand():
     assert resampling.holm([0.01, None, 0.04, 0.03]) == pytest.approx([0.03, None, 0.06, 0.06])
 

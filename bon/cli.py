@@ -274,9 +274,10 @@ def main() -> None:
     except BonError as error:
         typer.secho(f"bon: {error}", err=True, fg="red" if sys.stderr.isatty() else None)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("bon: stopped; the same command goes on from here", err=True)
-        sys.exit(130)
+    except SystemExit as stopped:
+        if stopped.code == 130:  # Ctrl-C, as typer passes it on
+            typer.echo("bon: stopped; the same command goes on from here", err=True)
+        raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

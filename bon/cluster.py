@@ -26,6 +26,7 @@ from bon.models import Host, ModelSpec, Payload, Reply, give_up
 from bon.sources import Source
 
 MAX_DEATHS = 3
+UNREACHABLE_SECONDS = 0.5
 Handle = Callable[[Source, Reply], None]
 """Called for every batch that comes back."""
 
@@ -34,6 +35,7 @@ Handle = Callable[[Source, Reply], None]
 class _Batch:
     source: Source
     tasks: list[Payload]
+    alone: bool = False
     actor: int = 0
     started: float = 0.0
 
@@ -197,10 +199,16 @@ class Dispatcher:
     def _feed(self, group: _Group) -> None:
         load = [0] * len(group.actors)
         for batch in group.flying.values():
-            load[batch.actor] += 1
+            load[batch.actor] += self._config.in_flight if batch.alone else 1
         for place in sorted(range(len(load)), key=load.__getitem__):
             while load[place] < self._config.in_flight:
-                ready = group.again.popleft() if group.again else self._next(group)
+                if group.again:
+                    # What may kill its worker has it to itself, so that nothing else is blamed.
+                    if load[place]:
+                        break
+                    self._send(group, group.again.popleft(), place)
+                    break
+                ready = self._next(group)
                 if ready is None:
                     return
                 self._send(group, ready, place)
@@ -238,7 +246,11 @@ class Dispatcher:
         except RayTaskError as error:
             reply = Reply(failure=one_line(error.cause))
         except RayActorError as error:
-            self._died(group, batch, error)
+            if _unreachable(error):
+                group.again.append(batch)
+                time.sleep(UNREACHABLE_SECONDS)
+            else:
+                self._died(group, batch, error)
             return
         self._report(batch, reply)
 
@@ -252,7 +264,8 @@ class Dispatcher:
         if batch.source.model in self._stopped:
             batch.source.open -= len(batch.tasks)
         elif len(batch.tasks) > 1:
-            group.again.extend(_Batch(batch.source, [task]) for task in batch.tasks)
+            singles = (_Batch(batch.source, [task], alone=True) for task in batch.tasks)
+            group.again.extend(singles)
         else:
             reason = f"its worker died {MAX_DEATHS} times: {one_line(error, 200)}"
             spec = group.specs[batch.source.model]
@@ -293,6 +306,14 @@ class Dispatcher:
     def _give(self, place: Placement, sign: int = 1) -> None:
         self._free["CPU"] += sign * place.cpus
         self._free["GPU"] += sign * place.gpus
+
+
+def _unreachable(error: RayActorError) -> bool:
+    """Whether the call never reached a worker: its node is gone and Ray is about to notice.
+
+    That costs no worker its life, so it is no batch's fault; Ray starts the actor elsewhere.
+    """
+    return "failed to connect to all addresses" in str(error)
 
 
 def _resources() -> dict[str, float]:

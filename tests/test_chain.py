@@ -177,10 +177,16 @@ def test_more_models_than_room_run_one_after_another(make_experiment, tmp_path):
 
 def test_a_judge_makes_room_for_the_policy_it_waits_for(make_experiment, tmp_path):
     experiment = make_experiment(questions=6)
-    small = {"engine": "echo", "prompt": "bare", "n": 4, "engine_args": {"latency": 0.3}}
+    small = {"engine": "echo", "prompt": "bare", "n": 4}
+    slow = {"latency": 0.3}
     experiment["policies"] = [
-        {**small, "name": "one", "placement": {"cpus": 1}},
-        {**small, "name": "two", "placement": {"cpus": 2}},
+        {**small, "name": "one", "engine_args": slow, "placement": {"cpus": 1}},
+        {
+            **small,
+            "name": "two",
+            "engine_args": {**slow, "accuracy": 0.4},
+            "placement": {"cpus": 2},
+        },
     ]
     experiment["rewarders"] = experiment["rewarders"][2:]
     experiment["rewarders"][0]["placement"] = {"cpus": 1}
@@ -226,7 +232,7 @@ def test_ctrl_c_stops_with_one_line_and_keeps_what_is_committed(make_experiment,
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 130, errors
     assert errors.strip().splitlines()[-1] == "bon: stopped; the same command goes on from here"
     assert "Traceback" not in errors
     assert rows_in(tmp_path / "run") > 0

@@ -1,0 +1,52 @@
+"""A cluster of two nodes on one machine, one of which dies under a validation."""
+
+import pytest
+
+from tests.conftest import write_pairs, write_questions
+from tests.service.conftest import wait_for
+from tests.service.server import serving
+from tests.service.test_killed import slow, wait_until
+from tests.service.test_validations import rows
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+@pytest.mark.timeout(600)
+def test_the_node_that_runs_a_validation_is_killed(tmp_path):
+    from ray.cluster_utils import Cluster
+
+    files = tmp_path / "data" / "files"
+    files.mkdir(parents=True)
+    write_questions(files / "questions.jsonl", 40)
+    write_pairs(files / "pairs.jsonl", 20)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    try:
+        nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+        with serving(tmp_path, ray_address=cluster.address, max_running=1) as server:
+            client = server.client
+            key = client.post("/v1/validations", json=slow(0.2)).json()["id"]
+
+            def count():
+                return client.get(f"/v1/validations/{key}").json()["counts"]["candidates"]
+
+            wait_until(lambda: count() > 4)
+            busy = next(node for node in nodes if _has_workers(node))
+            cluster.remove_node(busy, allow_graceful=False)
+            wait_for(client, key, "done", seconds=300)
+            calm = client.post("/v1/validations", json=slow(0)).json()["id"]
+            wait_for(client, calm, "done", seconds=200)
+            runs = tmp_path / "data" / "runs"
+            assert rows(runs / key) == rows(runs / calm)
+    finally:
+        cluster.shutdown()
+
+
+def _has_workers(node):
+    """Whether a node's raylet has a busy worker of ours among its processes."""
+    import psutil
+
+    for raylet in node.all_processes["raylet"]:
+        for child in psutil.Process(raylet.process.pid).children(recursive=True):
+            if child.name().startswith("ray::Host"):
+                return True
+    return False

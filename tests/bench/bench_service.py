@@ -44,11 +44,11 @@ def body(number):
 async def load(url, calls, concurrency):
     """Statuses, latencies in seconds, and the wall time of `calls` calls."""
     statuses, latencies = Counter(), []
-    limits = httpx.Limits(max_connections=concurrency)
     numbers = iter(range(calls))
-    async with httpx.AsyncClient(base_url=url, timeout=120, limits=limits) as client:
 
-        async def work():
+    async def work():
+        # A client each: one pool of 200 connections costs more than the server does.
+        async with httpx.AsyncClient(base_url=url, timeout=120, verify=False) as client:
             for number in numbers:
                 started = time.perf_counter()
                 try:
@@ -58,8 +58,8 @@ async def load(url, calls, concurrency):
                     statuses[type(error).__name__] += 1
                 latencies.append(time.perf_counter() - started)
 
-        started = time.perf_counter()
-        await asyncio.gather(*(work() for _ in range(concurrency)))
+    started = time.perf_counter()
+    await asyncio.gather(*(work() for _ in range(concurrency)))
     return statuses, sorted(latencies), time.perf_counter() - started
 
 

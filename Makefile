@@ -30,6 +30,7 @@ bench: $(VENV)/.dev  ## Measure the chain and the statistics.
 	$(BIN)/python tests/bench/bench_chain.py
 	$(BIN)/python tests/bench/bench_transformers.py
 	$(BIN)/python -m bon.analysis.bench
+	$(BIN)/python tests/bench/bench_service.py
 
 validity: $(VENV)/.dev  ## Check by simulation that the intervals cover what they should.
 	$(BIN)/python -m bon.analysis.validity

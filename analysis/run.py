@@ -1,6 +1,8 @@
 """From a run's tables to its results: the whole analysis, in reading order."""
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from bon.analysis import benchmark, describe, resampling
+from bon.analysis.accuracy import EXACT_SIZE
 from bon.analysis.baselines import BASELINES, ON_PAIRS, baseline_replays
 from bon.analysis.benchmark import Axis, PairSet, Worth
 from bon.analysis.choices import Study, best_of_n, policy_result, study
@@ -20,7 +23,14 @@ from bon.analysis.inputs import Pool, Run, read
 from bon.analysis.measured import Label, Measured
 from bon.analysis.pooled import pool as pool_policies
 from bon.analysis.power import needed, what_if
-from bon.analysis.replay import Replay, Setting, ensemble_opinion, opinion, replay_opinion
+from bon.analysis.replay import (
+    Opinion,
+    Replay,
+    Setting,
+    ensemble_opinion,
+    opinion,
+    replay_opinion,
+)
 from bon.analysis.resampling import Draws
 from bon.analysis.results import (
     BenchmarkResult,
@@ -176,15 +186,15 @@ def _study(
     support: list[RuleSupport] = []
     kinds = dict(zip(run.rewarders, run.tables.rewarders["kind"].astype(str), strict=True))
     opinions = {}
-    for rewarder in run.rewarders:
-        said = opinion(run, pool, rewarder, kinds[rewarder])
-        if said is None:
-            continue
-        if any(rewarder in members for members in ensembles.values()):
-            opinions[rewarder] = said
-        found, reasons = replay_opinion(said, setting, rewarder)
-        made += found
-        support += reasons
+    if pool.size > EXACT_SIZE:
+        _ = setting.vote_plan  # once, before the threads that share it
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        asked = threads.map(lambda r: _asked(run, setting, r, kinds[r]), run.rewarders)
+        for rewarder, (said, found, reasons) in zip(run.rewarders, asked, strict=True):
+            if said is not None and any(rewarder in m for m in ensembles.values()):
+                opinions[rewarder] = said
+            made += found
+            support += reasons
     for name, members in ensembles.items():
         if all(m in opinions for m in members):
             together = ensemble_opinion([opinions[m] for m in members])
@@ -194,6 +204,16 @@ def _study(
                 support += reasons
     made += baseline_replays(pool, n, options.subsets, options.seed)
     return study(pool, n, made, draws, options), support
+
+
+def _asked(
+    run: Run, setting: Setting, rewarder: str, kind: str
+) -> tuple[Opinion | None, list[Replay], list[RuleSupport]]:
+    """What one rewarder said about a pool, and what it chose."""
+    said = opinion(run, setting.pool, rewarder, kind)
+    if said is None:
+        return None, [], []
+    return said, *replay_opinion(said, setting, rewarder)
 
 
 def _headline_rules(s: Study) -> dict[str, str]:

@@ -209,7 +209,8 @@ def benchmark_results(
     codes = np.stack([said[name].code for name in names], axis=1)
     worth = worth_of(codes, "headline", options)
     everything = axes(pairs, worth)
-    kept = axes(pairs, worth, ~pairs.leaked) if pairs.leaked.any() else None
+    some = pairs.leaked.any() and not pairs.leaked.all()
+    kept = axes(pairs, worth, ~pairs.leaked) if some else None
     treatments: tuple[Treatment, ...] = ("drop", "wrong", "chance", "official")
     treated = {t: _treated(pairs, said, t, options) for t in treatments}
     tagged = _tags(pairs, worth, codes, options)

@@ -259,7 +259,8 @@ def _measure(
             if len(names) < 2:
                 continue
             leaky = bool(s.pool.leaked.any() or p.pairs.leaked.any())
-            choices: tuple[Leaks, ...] = ("in", "out") if leaky else ("in",)
+            left = not (s.pool.leaked.all() or p.pairs.leaked.all())
+            choices: tuple[Leaks, ...] = ("in", "out") if leaky and left else ("in",)
             for leaks in choices:
                 xs = _x_axes(p, names, leaks, options)
                 y = _y_axis(s, rules, names, leaks, halves)

@@ -36,7 +36,11 @@ def options(setup: Setup) -> Options:
     """How the experiment asks for its analysis."""
     wanted = setup.experiment.analysis
     return Options(
+        n=wanted.n,
+        axis=wanted.axis,
         rules=wanted.rules,
+        target_r=wanted.target_r,
+        ties=wanted.ties,
         draws=wanted.bootstrap,
         seed=setup.experiment.seed,
         level=wanted.confidence,

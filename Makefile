@@ -12,8 +12,12 @@ help:  ## Show this list.
 demo: $(VENV)/.core  ## Run the embedded miniature: a true validation in minutes, no GPU.
 	$(BIN)/bon demo
 
+# A process has one Ray: the tests of the service, and the one that stops a whole cluster, have
+# processes of their own.
 test: $(VENV)/.dev  ## Run every test (without vLLM).
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --ignore tests/service --ignore tests/vllm
+	$(BIN)/python -m pytest tests/service --ignore tests/service/test_nodes.py
+	$(BIN)/python -m pytest tests/service/test_nodes.py
 
 test-fast: $(VENV)/.dev  ## Run the tests that need no model, no Ray and no browser.
 	$(BIN)/python -m pytest -m "not model and not ray and not slow and not browser"

@@ -78,6 +78,7 @@ def test_as_an_application_of_its_own(tmp_path, ray_address):
     token = open_tokens(tmp_path / "data").add("app", "submit")
     config = {"data": str(tmp_path / "data"), "host": "0.0.0.0", "online": cards()}
     (tmp_path / "service.yaml").write_text(yaml.safe_dump(config))
+    mine = not ray.is_initialized()  # else this is the Ray that all tests here share
     ray.init(address=ray_address, ignore_reinit_error=True, log_to_driver=False)
     try:
         serve.shutdown()  # what another server started here has no HTTP of its own
@@ -94,4 +95,5 @@ def test_as_an_application_of_its_own(tmp_path, ray_address):
             assert client.get("/v1/validations", headers=headers).status_code == 404
     finally:
         serve.shutdown()
-        ray.shutdown()
+        if mine:
+            ray.shutdown()

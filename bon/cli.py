@@ -33,9 +33,7 @@ Sets = Annotated[
         "--set", metavar="KEY=VALUE", help="Change a setting, e.g. judging.design=knockout"
     ),
 ]
-Limit = Annotated[
-    int | None, typer.Option(help="Only the first LIMIT questions (and pairs).", min=1)
-]
+Limit = Annotated[int | None, typer.Option(help="Only the first LIMIT questions.", min=1)]
 Seed = Annotated[int | None, typer.Option(help="Seed of the experiment.")]
 Address = Annotated[
     str | None,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bon.analysis.results import Options, Results
+from bon.analysis.results import Options
 from bon.analysis.tables import Tables
 from bon.files import write_atomic
 from bon.progress import say
@@ -20,16 +20,6 @@ if TYPE_CHECKING:
 def open_run(store: Store) -> Setup:
     """The experiment that a run directory holds."""
     return prepare(store.meta("experiment"), Path(store.meta("base")), str(store.directory))
-
-
-def analyse_run(directory: Path) -> Results:
-    """Everything that a run's tables say."""
-    from bon.analysis.run import analyse  # scipy: not for those who only ask for the status
-
-    with Store(directory, readonly=True) as store:
-        setup = open_run(store)
-        tables = run_tables(setup, store)
-    return analyse(tables, options(setup))
 
 
 def options(setup: Setup) -> Options:

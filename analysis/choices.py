@@ -1,7 +1,5 @@
 """From replays to Best-of-N results: curves, gains, slices, with draws shared by all of them."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +8,7 @@ from numpy.typing import NDArray
 
 from bon.analysis import resampling
 from bon.analysis.inputs import Pool
+from bon.analysis.parallel import each
 from bon.analysis.replay import Replay
 from bon.analysis.resampling import Draws, from_draws, wilson
 from bon.analysis.results import (
@@ -86,9 +85,10 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
         spread = s.heads[oracle] - s.heads[random]
         closed_draws = gain / np.where(spread > 1e-9, spread, np.nan)
     accuracy = from_draws(values, s.heads, q, HOW, level)
-    gains = from_draws(values - values[random], gain, q, HOW, level)
-    closeds = from_draws(closed, closed_draws, q, HOW, level)
-    to_vote = from_draws(values - values[majority], s.heads - s.heads[majority], q, HOW, level)
+    gains = from_draws(values - values[random], gain, q, HOW, level, proportion=False)
+    closeds = from_draws(closed, closed_draws, q, HOW, level, proportion=False)
+    over_vote = s.heads - s.heads[majority]
+    to_vote = from_draws(values - values[majority], over_vote, q, HOW, level, proportion=False)
     without, gains_without = _without_leaks(s, values_out, random, int(out.sum()))
     results = []
     for k, replay in enumerate(s.replays):
@@ -139,10 +139,9 @@ def _curves(s: Study) -> list[tuple[CurvePoint, ...]]:
         return from_draws(means, s.draws.means(values), q, HOW, s.options.level)
 
     found: list[list[CurvePoint]] = [[] for _ in s.replays]
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        for part, made in zip(parts, threads.map(estimates, parts), strict=True):
-            for (k, n), estimate in zip(part, made, strict=True):
-                found[k].append(CurvePoint(n=n, accuracy=estimate))
+    for part, made in zip(parts, each(estimates, parts), strict=True):
+        for (k, n), estimate in zip(part, made, strict=True):
+            found[k].append(CurvePoint(n=n, accuracy=estimate))
     return [tuple(points) for points in found]
 
 
@@ -155,15 +154,15 @@ def _slices(s: Study, column: str, headline: set[tuple[str, str]]) -> dict[int, 
     ]
     values = np.stack([s.replays[k].at(s.n) for k in rows], axis=1)
     found: dict[int, list[Slice]] = {k: [] for k in rows}
-    for name, inside in _levels(s.pool, column):
-        estimates = from_draws(
-            values[inside].mean(axis=0),
-            s.draws.of(inside).means(values[inside]),
-            int(inside.sum()),
-            HOW,
-            s.options.level,
-        )
-        for k, estimate in zip(rows, estimates, strict=True):
+    levels = _levels(s.pool, column)
+
+    def estimates(inside: Bools) -> list[Estimate]:
+        draws = s.draws.of(inside).means(values[inside])
+        means, n = values[inside].mean(axis=0), int(inside.sum())
+        return from_draws(means, draws, n, HOW, s.options.level)
+
+    for (name, _), made in zip(levels, each(estimates, [at for _, at in levels]), strict=True):
+        for k, estimate in zip(rows, made, strict=True):
             found[k].append(Slice(name=name, accuracy=estimate))
     return {k: tuple(slices) for k, slices in found.items()}
 
@@ -187,7 +186,7 @@ def _without_leaks(
     gain = s.heads_out - s.heads_out[random]
     return (
         from_draws(values, s.heads_out, n, HOW, level),
-        from_draws(values - values[random], gain, n, HOW, level),
+        from_draws(values - values[random], gain, n, HOW, level, proportion=False),
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from bon.analysis.correlation import coefficient
 from bon.analysis.measured import Label, Measured
+from bon.analysis.parallel import each
 from bon.analysis.replay import Replay
 from bon.analysis.resampling import Draws, Floats32
 from bon.analysis.results import CorrelationAtN, CorrelationByN, Options
@@ -23,13 +24,15 @@ def by_n(
     quick = options.model_copy(update={"draws": min(options.draws, DRAWS)})
     measured = replace(measured, x_draws=_first(measured.x_draws))
     draws = Draws(draws.counts[:DRAWS])
-    points = []
-    for n in ns:
+
+    def at(n: int) -> CorrelationAtN:
         values = np.stack([replay.at(n) for replay in chosen], axis=1)
         at_n = _with_y(measured, values, draws)
         pearson = coefficient(at_n, "pearson", quick, p=False)
         spearman = coefficient(at_n, "spearman", quick, p=False)
-        points.append(CorrelationAtN(n=n, pearson=pearson.estimate, spearman=spearman.estimate))
+        return CorrelationAtN(n=n, pearson=pearson.estimate, spearman=spearman.estimate)
+
+    points = each(at, ns)
     known = [p for p in points if p.pearson.value is not None]
     if not known:
         return None

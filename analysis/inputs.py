@@ -4,7 +4,7 @@ Text keys are only unique within a question, so a response is a (question, text)
 candidates with the same text are one response: they were judged once and they tie.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ class Pool:
 
     `answers` are codes into `letters`, −1 where there is no answer; `responses` are indices
     into all responses of the run; `local` numbers the distinct texts of a question from 0.
+    `indexes` number the candidates as the policy made them.
     `rows` are the places of its questions in the table of all questions; `short` questions had
     fewer candidates than the others and are left out.
     """
@@ -35,6 +36,7 @@ class Pool:
     policy: str
     rows: Ints
     frame: pd.DataFrame
+    indexes: Ints
     correct: Floats
     answers: Ints
     unparsed: Bools
@@ -191,6 +193,7 @@ def _pool(
         policy,
         rows.astype(np.int64),
         questions.iloc[rows].reset_index(drop=True),
+        grid("index").astype(np.int64),
         grid("correct") * (outcome == "parsed"),
         answers.astype(np.int64),
         np.asarray(outcome != "parsed"),
@@ -264,20 +267,16 @@ def _judged(
     codes, values = _codes(frame["outcome"])
     outcome = np.append(pd.Index(OUTCOMES).get_indexer(values), -1)[codes].astype(np.int8)
     keep = (item >= 0) & (first >= 0) & (second > -2) & (rewarder >= 0)
-    order = np.argsort(rewarder, kind="stable")
-    order = order[keep[order]]
-    edges = np.searchsorted(rewarder[order], np.arange(len(names) + 1))
-    bounds = {n: (int(edges[i]), int(edges[i + 1])) for i, n in enumerate(names)}
     vote = frame["vote"].to_numpy(dtype=np.int64)
     score = frame["score"].to_numpy(dtype=float, na_value=np.nan)
-    return Judged(
-        item[order],
-        first[order],
-        second[order],
-        vote[order],
-        outcome[order],
-        score[order],
-        bounds,
+    judged = Judged(item, first, second, vote, outcome, score, {})
+    if not (keep.all() and (rewarder[1:] >= rewarder[:-1]).all()):  # usually as they were stored
+        order = np.argsort(rewarder, kind="stable")
+        order = order[keep[order]]
+        judged, rewarder = judged.take(order), rewarder[order]
+    edges = np.searchsorted(rewarder, np.arange(len(names) + 1))
+    return replace(
+        judged, bounds={n: (int(edges[i]), int(edges[i + 1])) for i, n in enumerate(names)}
     )
 
 

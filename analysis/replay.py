@@ -199,7 +199,7 @@ def _pointwise_replay(said: Opinion, setting: Setting, rule: str) -> Part:
     if rule == "best_score":
         values, blank = accuracy.best_of_n(said.scores, golds)
         return Part(ns, values, blank[:, n - 1], None)
-    weights = selection.vote_weights(said.scores, _spread(said.scores))
+    weights = selection.vote_weights(said.scores, score_spread(said.scores))
     if pool.size <= accuracy.EXACT_SIZE:
         options = setting.options
         masks, average = accuracy.masks_for(pool.size, ns, options.subsets, options.seed)
@@ -209,7 +209,7 @@ def _pointwise_replay(said: Opinion, setting: Setting, rule: str) -> Part:
     return Part(ns, values, blank[:, n - 1], accuracy.resampling_error(spread))
 
 
-def _spread(scores: Floats) -> float:
+def score_spread(scores: Floats) -> float:
     """Root mean within-question variance of the scores: the unit of the vote weights."""
     known = ~np.isnan(scores)
     count = np.maximum(known.sum(axis=1, keepdims=True), 1)
@@ -306,13 +306,13 @@ def _partial_replay(said: Opinion, pool: Pool, rule: str, n: int) -> Part | None
         if pool.constant[q] and not said.complete[q]:
             chosen[q] = 1 / pool.size
             continue
-        chosen[q] = _as_played(said, pool, rule, q)
+        chosen[q] = as_played(said, pool, rule, q)
         if np.isnan(chosen[q]).any():
             return None
     return _at_full_size(chosen, pool)
 
 
-def _as_played(said: Opinion, pool: Pool, rule: str, q: int) -> Floats:
+def as_played(said: Opinion, pool: Pool, rule: str, q: int) -> Floats:
     """Choice probabilities (M) of one question from the tournament that was judged."""
     assert said.prefer is not None
     assert said.games is not None

@@ -129,17 +129,22 @@ def nothing(n: int = 0) -> Estimate:
 
 
 def from_draws(
-    values: Floats, draws: NDArray[np.floating], n: int, method: str, level: float
+    values: Floats,
+    draws: NDArray[np.floating],
+    n: int,
+    method: str,
+    level: float,
+    proportion: bool = True,
 ) -> list[Estimate]:
     """Estimates of values (C) with percentile bounds of draws (C, B).
 
     A proportion that no draw moves (all right, all wrong) gets Wilson's interval: resampling
-    cannot see how rare an exception would be.
+    cannot see how rare an exception would be. Differences are no proportions.
     """
     low, high = quantiles(draws, level)
     made = []
     for value, a, b in zip(values, low, high, strict=True):
-        if a == b and np.isclose(value, a, atol=1e-6) and value in (0.0, 1.0):
+        if proportion and a == b and np.isclose(value, a, atol=1e-6) and value in (0.0, 1.0):
             made.append(wilson(value * n, n, level))
         else:
             made.append(estimate(value, a, b, n, method))
@@ -203,7 +208,14 @@ def pearson_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
 
 def ranks(x: NDArray[np.floating]) -> Floats:
     """Mean ranks along the last axis."""
-    return np.asarray(stats.rankdata(x, axis=-1), dtype=float)
+    x = np.asarray(x)
+    order = np.argsort(x, axis=-1)
+    ordered = np.take_along_axis(x, order, axis=-1)
+    if not (ordered[..., 1:] > ordered[..., :-1]).all():  # ties, or something that is no number
+        return np.asarray(stats.rankdata(x, axis=-1), dtype=float)
+    found = np.empty(x.shape)
+    np.put_along_axis(found, order, np.arange(1.0, x.shape[-1] + 1), axis=-1)
+    return found
 
 
 def spearman_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:

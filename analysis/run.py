@@ -1,8 +1,6 @@
 """From a run's tables to its results: the whole analysis, in reading order."""
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +19,7 @@ from bon.analysis.correlation_by_n import by_n
 from bon.analysis.finding import find
 from bon.analysis.inputs import Pool, Run, read
 from bon.analysis.measured import Label, Measured
+from bon.analysis.parallel import each
 from bon.analysis.pooled import pool as pool_policies
 from bon.analysis.power import needed, what_if
 from bon.analysis.replay import (
@@ -91,7 +90,7 @@ def analyse(
     policies = [policy_result(s, labels.get(s.pool.policy, [])) for s in studies]
     progress("correlation")
     measured = _measure(run, studies, heads, on_pairs, options)
-    correlations = correct([correlate(m, label, options) for label, m in measured])
+    correlations = correct(each(lambda one: correlate(one[1], one[0], options), measured))
     pooled = _pooled(correlations, options)
     primary = [(c, m) for c, (_, m) in zip(correlations, measured, strict=True) if c.primary]
     progress("what if")
@@ -188,13 +187,12 @@ def _study(
     opinions = {}
     if pool.size > EXACT_SIZE:
         _ = setting.vote_plan  # once, before the threads that share it
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        asked = threads.map(lambda r: _asked(run, setting, r, kinds[r]), run.rewarders)
-        for rewarder, (said, found, reasons) in zip(run.rewarders, asked, strict=True):
-            if said is not None and any(rewarder in m for m in ensembles.values()):
-                opinions[rewarder] = said
-            made += found
-            support += reasons
+    asked = each(lambda r: _asked(run, setting, r, kinds[r]), run.rewarders)
+    for rewarder, (said, found, reasons) in zip(run.rewarders, asked, strict=True):
+        if said is not None and any(rewarder in m for m in ensembles.values()):
+            opinions[rewarder] = said
+        made += found
+        support += reasons
     for name, members in ensembles.items():
         if all(m in opinions for m in members):
             together = ensemble_opinion([opinions[m] for m in members])

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bon.analysis.results import Options
+from bon.analysis.results import Options, Results
 from bon.analysis.tables import Tables
 from bon.files import write_atomic
 from bon.progress import say
@@ -52,7 +52,7 @@ def report_run(directory: Path, *, quiet: bool = False, figures: bool = False) -
         tables = run_tables(setup, store)
         results = analyse(tables, options(setup))
         write_atomic(directory / "results.json", results.model_dump_json(indent=1))
-        views = question_views(setup, store, tables)
+        views = question_views(setup, store, tables, results)
         path = write_report(results, views, directory / "report.html", images="folder")
     write_tables(results, directory / "tables")
     if figures:
@@ -62,8 +62,11 @@ def report_run(directory: Path, *, quiet: bool = False, figures: bool = False) -
     return path
 
 
-def question_views(setup: Setup, store: Store, tables: Tables) -> Iterator["QuestionView"]:
+def question_views(
+    setup: Setup, store: Store, tables: Tables, results: Results
+) -> Iterator["QuestionView"]:
     """What the report's question browser shows."""
+    from bon.analysis.picks import picks
     from bon.analysis.report import build_views
 
     specs = [rewarder.spec for rewarder in setup.rewarders]
@@ -74,4 +77,4 @@ def question_views(setup: Setup, store: Store, tables: Tables) -> Iterator["Ques
             yield from store.judgements(spec, question)
 
     questions = {question.key: question for question in store.questions()}
-    return build_views(tables, questions, texts.__getitem__, judgements)
+    return build_views(tables, questions, texts.__getitem__, judgements, picks(tables, results))

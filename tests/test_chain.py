@@ -205,8 +205,14 @@ def command(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     environment = {**os.environ, "BON_RAY_ADDRESS": ray.get_runtime_context().gcs_address}
     pipe = subprocess.PIPE
     return subprocess.Popen(
-        [BON, *arguments], cwd=cwd, env=environment, text=True, stdout=pipe, stderr=pipe
-    )
+        [BON, *arguments], cwd=cwd, env=environment, text=True, stdout=pipe, stderr=pipe,
+        preexec_fn=listen_to_ctrl_c,
+    )  # fmt: skip
+
+
+def listen_to_ctrl_c() -> None:
+    """As in a terminal: what a shell starts in the background ignores Ctrl-C, and so on down."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def test_folders_of_the_users_shadow_nothing(make_experiment, tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bon.analysis.plots.style import (
     LIGHT,
@@ -42,13 +42,22 @@ def _rows(ax: Axes, names: list[str]) -> None:
     ax.grid(axis="y", visible=False)
 
 
-def _dot(ax: Axes, row: float, estimate: Estimate | None, colour: str, marker: str) -> None:
-    """One estimate in percent with its interval."""
-    if estimate is None or estimate.value is None:
-        return
-    if estimate.low is not None and estimate.high is not None:
-        ax.plot([100 * estimate.low, 100 * estimate.high], [row, row], color=colour, linewidth=1)
-    ax.plot([100 * estimate.value], [row], marker=marker, color=colour, markersize=4.5)
+def _dots(ax: Axes, estimates: list[Estimate | None], markers: list[str], colour: str) -> None:
+    """Estimates in percent with their intervals, a row each."""
+    found = [(row, e) for row, e in enumerate(estimates) if e is not None and e.value is not None]
+    _intervals(ax, dict(found), color=colour, linewidth=1)
+    for marker in dict.fromkeys(markers):
+        points = [(100 * (e.value or 0), row) for row, e in found if markers[row] == marker]
+        if points:
+            x, y = zip(*points, strict=True)
+            ax.plot(x, y, marker=marker, color=colour, markersize=4.5, linestyle="none")
+
+
+def _intervals(ax: Axes, estimates: dict[int, Estimate], **look: Any) -> None:
+    """Intervals in percent, each on its row."""
+    rows = [row for row, e in estimates.items() if e.low is not None and e.high is not None]
+    low = [100 * (estimates[row].low or 0) for row in rows]
+    ax.hlines(rows, low, [100 * (estimates[row].high or 0) for row in rows], **look)
 
 
 def bias(
@@ -68,6 +77,7 @@ def bias(
     if not shown:
         raise NothingToDrawError("neither position nor length bias was measured")
     stacked = width == "single"
+    markers = [marker_for(kinds.get(b.rewarder, "")) for b in shown]
     with style(theme):
         height = 0.165 * len(shown) + 0.75
         figure, axes = new_figure(
@@ -82,9 +92,7 @@ def bias(
             ax.set_title(title)
             ax.set_xlabel(label)
             ax.axvline(0, color=theme.muted, linewidth=0.9)
-            for row, b in enumerate(shown):
-                marker = marker_for(kinds.get(b.rewarder, ""))
-                _dot(ax, row, getattr(b, field), theme.palette[0], marker)
+            _dots(ax, [getattr(b, field) for b in shown], markers, theme.palette[0])
             edge = max(abs(v) for v in (*ax.get_xlim(), 5.0))
             ax.set_xlim(-edge, edge)
             _rows(ax, [b.rewarder for b in shown])
@@ -111,18 +119,24 @@ def outcomes(
         )  # fmt: skip
         _undecided(axes[0], shown, theme)
         ax = axes[1]
-        for row, b in enumerate(shown):
-            found = [t for t in b.sensitivity if t.macro.value is not None]
-            values = [100 * (t.macro.value or 0) for t in found]
-            if b.macro.low is not None and b.macro.high is not None:
-                ends = [100 * b.macro.low, 100 * b.macro.high]
-                ax.plot(ends, [row, row], color=theme.muted, linewidth=0.9, alpha=0.7)
-            for t, value in zip(found, values, strict=True):
+        _intervals(
+            ax, {row: b.macro for row, b in enumerate(shown)},
+            color=theme.muted, linewidth=0.9, alpha=0.7,
+        )  # fmt: skip
+        for treatment, marker in _TREATMENTS.items():
+            points = [
+                (100 * t.macro.value, row)
+                for row, b in enumerate(shown)
+                for t in b.sensitivity
+                if t.treatment == treatment and t.macro.value is not None
+            ]
+            if points:
+                x, y = zip(*points, strict=True)
                 ax.plot(
-                    [value], [row], marker=_TREATMENTS.get(t.treatment, "o"), markersize=4.2,
-                    color=theme.palette[list(_TREATMENTS).index(t.treatment) % 7],
-                    linestyle="none", markeredgecolor=theme.background, markeredgewidth=0.4,
-                    label=t.treatment if row == 0 else None, zorder=3 + (t.treatment == "headline"),
+                    x, y, marker=marker, markersize=4.2, linestyle="none", label=treatment,
+                    color=theme.palette[list(_TREATMENTS).index(treatment) % 7],
+                    markeredgecolor=theme.background, markeredgewidth=0.4,
+                    zorder=3 + (treatment == "headline"),
                 )  # fmt: skip
         ax.set_xlabel("accuracy (%)")
         _rows(ax, [b.rewarder for b in shown])
@@ -166,6 +180,7 @@ def leave_one_out(
     if not shown:
         raise NothingToDrawError("too few rewarders to leave one out")
     shown = sorted(shown, key=lambda x: (x.pearson or 0, x.left_out))
+    carrier = correlation.carried_by
     with style(theme):
         figure, (ax,) = new_figure(width, 0.155 * len(shown) + 0.75)
         whole = correlation.pearson.estimate
@@ -173,11 +188,11 @@ def leave_one_out(
             ax.axvline(whole.value, color=theme.palette[0], linewidth=1)
             if whole.low is not None and whole.high is not None:
                 ax.axvspan(whole.low, whole.high, color=theme.palette[0], alpha=0.1, linewidth=0)
-        for row, x in enumerate(shown):
-            carries = x.left_out == correlation.carried_by
+        for carries, marker, colour in ((False, "o", theme.ink), (True, "D", theme.palette[1])):
+            rows = [i for i, x in enumerate(shown) if carries == (x.left_out == carrier)]
             ax.plot(
-                [x.pearson or 0], [row], marker="D" if carries else "o", markersize=4.5,
-                color=theme.palette[1] if carries else theme.ink,
+                [shown[i].pearson or 0 for i in rows], rows, marker=marker, markersize=4.5,
+                color=colour, linestyle="none",
             )  # fmt: skip
         ax.set_xlim(right=1.0)
         ax.set_xlabel("r without this rewarder (band: r with all)")

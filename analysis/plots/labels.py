@@ -27,6 +27,14 @@ def overlap(a: Box, b: Box) -> float:
     return width * height if width > 0 and height > 0 else 0.0
 
 
+def overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """(..., O): the area that each box of (..., 4) shares with each of the others (O, 4)."""
+    a = boxes[..., None, :]
+    low, high = np.maximum(a[..., :2], others[:, :2]), np.minimum(a[..., 2:], others[:, 2:])
+    shared: np.ndarray = np.maximum(high - low, 0).prod(-1)
+    return shared
+
+
 def place_labels(
     ax: Axes,
     points: Sequence[tuple[float, float]],
@@ -47,47 +55,50 @@ def place_labels(
         return []
     scale = ax.figure.dpi / 72
     anchor = ax.transData.transform(np.asarray(points, dtype=float))
-    sizes = [_measure(ax, text, size) for text in labels]
+    sizes = np.array([_measure(ax, text, size) for text in labels])
     frame = ax.get_window_extent()
-    bounds: Box = (frame.x0, frame.y0, frame.x1, frame.y1)
     radius = 3.6 * scale
-    dots = [(x - radius, y - radius, x + radius, y + radius) for x, y in anchor]
+    dots = np.concatenate([anchor - radius, anchor + radius], axis=1)
     lines = []
     for path, weight in avoid:
         dense = _along(ax.transData.transform(np.asarray(path, dtype=float)))
         lines.append(np.column_stack([dense, np.full(len(dense), weight)]))
     track = np.concatenate(lines) if lines else np.empty((0, 3))
 
-    options = [_positions(anchor[i], sizes[i], scale) for i in range(len(labels))]
-    fixed = [
-        [_cost(box, i, far, dots, taken, track, bounds) for box, far in options[i]]
-        for i in range(len(labels))
-    ]
+    boxes, far = _positions(anchor, sizes, scale)
+    fixed = 0.4 * far + _covering(boxes, dots, track)
+    fixed += 60 * overlaps(boxes, np.reshape(taken, (-1, 4))).sum(-1)
+    outside = np.maximum(np.array([frame.x0, frame.y0]) - boxes[..., :2], 0).sum(-1)
+    outside += np.maximum(boxes[..., 2:] - np.array([frame.x1, frame.y1]), 0).sum(-1)
+    fixed += 60 * outside
     # the most crowded points choose first
     gaps = np.hypot(*(anchor[:, None] - anchor[None]).transpose(2, 0, 1))
     crowd = (1 / (gaps + 8 * scale)).sum(1)
     order = sorted(range(len(labels)), key=lambda i: (-round(float(crowd[i]), 6), i))
-    chosen: dict[int, int] = {}
+    chosen = np.full(len(labels), -1)
     for _ in range(_PASSES):
-        before = dict(chosen)
+        before = chosen.copy()
         for i in order:
-            others = [options[j][k][0] for j, k in chosen.items() if j != i]
-            costs = [
-                cost + 60 * sum(overlap(box, o) for o in others)
-                for cost, (box, _) in zip(fixed[i], options[i], strict=True)
-            ]
-            chosen[i] = int(np.argmin(costs))
-        if chosen == before:
+            others = np.flatnonzero((chosen >= 0) & (np.arange(len(labels)) != i))
+            crossed = overlaps(boxes[i], boxes[others, chosen[others]]).sum(-1)
+            chosen[i] = int(np.argmin(fixed[i] + 60 * crossed))
+        if (chosen == before).all():
             break
-    return _draw(ax, labels, anchor, options, chosen, list(taken), size, colour, line_colour)
+    rows = np.arange(len(labels))
+    best = [(_tuple(b), float(d)) for b, d in zip(boxes[rows, chosen], far[chosen], strict=True)]
+    return _draw(ax, labels, anchor, best, list(taken), size, colour, line_colour)
+
+
+def _tuple(box: np.ndarray) -> Box:
+    left, bottom, right, top = box.tolist()
+    return left, bottom, right, top
 
 
 def _draw(
     ax: Axes,
     labels: Sequence[str],
     anchor: np.ndarray,
-    options: list[list[tuple[Box, float]]],
-    chosen: dict[int, int],
+    best: list[tuple[Box, float]],
     placed: list[Box],
     size: float,
     colour: str,
@@ -98,7 +109,7 @@ def _draw(
     inverse = ax.transData.inverted()
     dropped = []
     for i, text in enumerate(labels):
-        box, far = options[i][chosen[i]]
+        box, far = best[i]
         if any(overlap(box, other) > 0 for other in placed):
             dropped.append(text)
             continue
@@ -128,45 +139,34 @@ def _measure(ax: Axes, text: str, size: float) -> tuple[float, float]:
 
 
 def _positions(
-    point: np.ndarray, size: tuple[float, float], scale: float
-) -> list[tuple[Box, float]]:
-    """Boxes around a point with their distance from it."""
-    width, height = size
-    boxes = []
-    for distance in _DISTANCES:
-        for angle in _ANGLES:
-            reach = distance * scale
-            dx, dy = reach * np.cos(np.radians(angle)), reach * np.sin(np.radians(angle))
-            x = point[0] + dx
-            left = x - width / 2 if abs(angle) == 90 else x if dx > 0 else x - width
-            bottom = point[1] + dy - height / 2
-            if abs(angle) == 90:
-                bottom += np.sign(dy) * height * 0.3
-            boxes.append(((left, bottom, left + width, bottom + height), reach))
-    return boxes
+    anchor: np.ndarray, sizes: np.ndarray, scale: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes (points, positions, 4) around every point, and how far out each position is."""
+    reach = np.repeat(_DISTANCES, len(_ANGLES)) * scale
+    angle = np.tile(_ANGLES, len(_DISTANCES))
+    dx, dy = reach * np.cos(np.radians(angle)), reach * np.sin(np.radians(angle))
+    width, height = sizes[:, :1], sizes[:, 1:]
+    upright = np.abs(angle) == 90
+    left = anchor[:, :1] + dx - width * np.where(upright, 0.5, dx <= 0)
+    bottom = anchor[:, 1:] + dy - height * np.where(upright, 0.5 - 0.3 * np.sign(dy), 0.5)
+    return np.stack([left, bottom, left + width, bottom + height], axis=-1), reach
 
 
-def _cost(
-    box: Box,
-    i: int,
-    far: float,
-    dots: list[Box],
-    taken: Sequence[Box],
-    track: np.ndarray,
-    bounds: Box,
-) -> float:
-    """What a position costs by itself: points and lines covered, distance, leaving the frame."""
-    cost = 0.4 * far
-    cost += 40 * sum(overlap(box, dot) for j, dot in enumerate(dots) if j != i)
-    cost += 8 * overlap(box, dots[i])
-    cost += 60 * sum(overlap(box, other) for other in taken)
-    if len(track):
-        inside = (track[:, 0] > box[0]) & (track[:, 0] < box[2])
-        inside &= (track[:, 1] > box[1]) & (track[:, 1] < box[3])
-        cost += float(track[inside, 2].sum())
-    outside = max(bounds[0] - box[0], 0) + max(box[2] - bounds[2], 0)
-    outside += max(bounds[1] - box[1], 0) + max(box[3] - bounds[3], 0)
-    return float(cost + 60 * outside)
+def _covering(boxes: np.ndarray, dots: np.ndarray, track: np.ndarray) -> np.ndarray:
+    """What a position costs for the points and lines that it covers, its own point least."""
+    cost = np.empty(boxes.shape[:2])
+    weight = np.full(len(dots), 40.0)
+    for i, around in enumerate(boxes):
+        weight[i] = 8.0
+        cost[i] = overlaps(around, dots) @ weight
+        weight[i] = 40.0
+        low, high = around[:, :2].min(axis=0), around[:, 2:].max(axis=0)
+        near = track[(track[:, :2] > low).all(axis=1) & (track[:, :2] < high).all(axis=1)]
+        x, y = near[:, 0], near[:, 1]
+        inside = (x > around[:, :1]) & (x < around[:, 2:3])
+        inside &= (y > around[:, 1:2]) & (y < around[:, 3:])
+        cost[i] += inside @ near[:, 2]
+    return cost
 
 
 def _along(path: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bon.analysis.plots.labels import Box, overlap, place_labels
 from bon.analysis.plots.style import (
@@ -250,17 +250,19 @@ def _points(
 ) -> None:
     """Error bars, markers and names."""
     points = _usable(correlation)
+    looks: dict[tuple[str, str], list[Point]] = {}
     for p in points:
-        x, y = 100 * _value(p.x), 100 * _value(p.y)
-        colour = families.get(p.family, theme.palette[0])
-        ax.errorbar(
-            x, y, xerr=_bar(p.x), yerr=_bar(p.y), ecolor=colour, elinewidth=0.7, alpha=0.45,
-            fmt="none", zorder=2,
-        )  # fmt: skip
+        look = families.get(p.family, theme.palette[0]), kinds.get(p.rewarder, "pairwise")
+        looks.setdefault(look, []).append(p)
+    for (colour, kind), alike in looks.items():
+        bars: dict[str, Any] = {"colors": colour, "linewidth": 0.7, "alpha": 0.45, "zorder": 2}
+        xs, ys = [100 * _value(p.x) for p in alike], [100 * _value(p.y) for p in alike]
+        for across, draw, places in ((True, ax.hlines, ys), (False, ax.vlines, xs)):
+            bar = [_bar(p.x if across else p.y) for p in alike]
+            draw(places, [low for low, _ in bar], [high for _, high in bar], **bars)
         ax.plot(
-            x, y, marker=marker_for(kinds.get(p.rewarder, "pairwise")), color=colour,
-            markeredgecolor=theme.background, markeredgewidth=0.6, markersize=5.5,
-            linestyle="none", zorder=5,
+            xs, ys, marker=marker_for(kind), color=colour, markeredgecolor=theme.background,
+            markeredgewidth=0.6, markersize=5.5, linestyle="none", zorder=5,
         )  # fmt: skip
     at = [(100 * _value(p.x), 100 * _value(p.y)) for p in points]
     paths: list[tuple[list[tuple[float, float]], float]] = []
@@ -270,8 +272,8 @@ def _points(
         for low, high, horizontal in ((p.x.low, p.x.high, True), (p.y.low, p.y.high, False)):
             if low is not None and high is not None:
                 ends = (100 * low, 100 * high)
-                bar = [(e, y) for e in ends] if horizontal else [(x, e) for e in ends]
-                paths.append((bar, 1.0))
+                line = [(e, y) for e in ends] if horizontal else [(x, e) for e in ends]
+                paths.append((line, 1.0))
     paths += [([(x, y) for x in ax.get_xlim()], 1.2) for y in heights]
     taken = [_box(text) for text in ax.texts]
     names = [p.rewarder for p in points]
@@ -291,11 +293,10 @@ def _value(estimate: Estimate) -> float:
     return estimate.value
 
 
-def _bar(estimate: Estimate) -> list[list[float]] | None:
-    if estimate.value is None or estimate.low is None or estimate.high is None:
-        return None
-    down, up = estimate.value - estimate.low, estimate.high - estimate.value
-    return [[100 * max(down, 0)], [100 * max(up, 0)]]
+def _bar(estimate: Estimate) -> tuple[float, float]:
+    """The ends of an error bar in percent: the value itself where there is no interval."""
+    low, high, value = estimate.low, estimate.high, _value(estimate)
+    return 100 * (value if low is None else low), 100 * (value if high is None else high)
 
 
 def _legend(
@@ -316,7 +317,10 @@ def _legend(
                    markersize=5, label=kind)
         )  # fmt: skip
     if len(families) > 1:
-        for family, colour in families.items():
+        own = {family: colour for family, colour in families.items() if colour != theme.other}
+        left = len(families) - len(own)
+        rest = {f"{left} other families": theme.other} if left > 1 else {}
+        for family, colour in ({**own, **rest} if left != 1 else families).items():
             handles.append(
                 Line2D([], [], color=colour, linewidth=3.2, label=family, solid_capstyle="butt")
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from bon.analysis.report.figures import draw_all, primary
 from bon.analysis.report.pack import Images, Packed, pack, write_beside
 from bon.analysis.report.views import QuestionView
 from bon.analysis.results import BenchmarkResult, BestOfN, Estimate, Results, Slice
+from bon.analysis.wording import names
 
 HERE = Path(__file__).parent
 MAX_BYTES = 5_000_000
@@ -95,7 +95,7 @@ class _Page:
     def html(self, packed: Packed | None, folder: str) -> str:
         """The whole page."""
         page = environment().get_template("report.html.jinja")
-        html = page.render(
+        return page.render(
             results=self.results,
             figures=self.figures,
             style=Markup(self.style),
@@ -107,7 +107,6 @@ class _Page:
             bibtex=BIBTEX,
             **_context(self.results),
         )
-        return re.sub(r"\n\s*\n+", "\n", html) if packed is None else html
 
 
 def environment() -> Environment:
@@ -127,6 +126,7 @@ def environment() -> Environment:
         correlation=text.correlation,
         number=text.number,
         p_value=text.p_value,
+        names=partial(names, most=9),
         count=text.count,
         size=text.size,
         seconds=text.seconds,

@@ -10,6 +10,7 @@ import pytest
 from synthetic import analyse, synthetic_tables
 
 from bon import selection
+from bon.analysis.picks import picks
 from bon.analysis.results import Options, Results
 from bon.analysis.run import analyse as analyse_tables
 from bon.analysis.tables import Tables
@@ -199,11 +200,10 @@ def test_a_rule_is_unsupported_where_comparisons_are_missing(tables):
     assert "1 of 60 questions" in rule.reason
 
 
-def test_a_knockout_that_was_judged_is_replayed_as_it_was_played(tables):
-    """Only the matches of the bracket exist: knockout at n = N, and no other rule."""
+def only_the_bracket(tables: Tables) -> tuple[Tables, dict[str, str]]:
+    """Of what rewarder-00 judged, the matches of a knockout alone, and who won each question."""
     judged = tables.judgements.query("rewarder == 'rewarder-00'")
     rows, winners = [], {}
-    truth = tables.candidates.set_index("text_key")["correct"]
     for question, group in judged.query("item_kind == 'question'").groupby("item"):
         verdict = {(r.first, r.second): r.outcome for r in group.itertuples()}
         alive = selection.bracket(set(group["first"]), question)
@@ -223,16 +223,50 @@ def test_a_knockout_that_was_judged_is_replayed_as_it_was_played(tables):
                 else:
                     through.append(a if share > 0.5 else b)
             alive = through + ([alive[-1]] if len(alive) % 2 else [])
-        winners[question] = float(truth[alive[0]])
+        winners[question] = alive[0]
     keep = [*rows, *judged.query("item_kind == 'pair'").index]
-    found = analyse(replace(tables, judgements=tables.judgements.loc[keep]), **FAST)
+    return replace(tables, judgements=tables.judgements.loc[keep]), winners
+
+
+def test_a_knockout_that_was_judged_is_replayed_as_it_was_played(tables):
+    """Only the matches of the bracket exist: knockout at n = N, and no other rule."""
+    truth = tables.candidates.set_index("text_key")["correct"]
+    less, winners = only_the_bracket(tables)
+    found = analyse(less, **FAST)
     rules = {r.rule: r for r in found.rules if r.rewarder == "rewarder-00"}
     assert rules["knockout"].ns == (1, 5)
     assert not rules["round_robin"].supported
     constant = tables.candidates.groupby("question")["correct"].mean()
-    total = [winners.get(q, constant[q]) for q in tables.questions["question"]]
+    total = [
+        float(truth[winners[q]]) if q in winners else constant[q]
+        for q in tables.questions["question"]
+    ]
     assert best(found, "rewarder-00", "knockout").accuracy.value == pytest.approx(np.mean(total))
     assert {r.rewarder: r for r in found.rewarders}["rewarder-00"].headline_rule == "knockout"
+    keys = tables.candidates.set_index(["question", "index"])["text_key"]
+    made = picks(less, found)
+    for question, winner in winners.items():
+        (index,) = made["policy-a", question, "rewarder-00"]
+        assert keys[question, index] == winner
+
+
+@pytest.mark.parametrize("rule", ["", "copeland", "bradley_terry"])
+def test_picks_are_worth_the_headline_accuracy(tables, rule):
+    """The mean over questions of what was picked, ties shared, is the accuracy that is shown."""
+    found = analyse(tables, **FAST, rules=(rule,) if rule else ())
+    made = picks(tables, found)
+    correct = tables.candidates.set_index(["question", "index"])["correct"].astype(float)
+    constant = tables.candidates.groupby("question")["correct"].mean()
+    heads = [b for b in found.best_of_n if b.headline and b.rule != "baseline"]
+    assert heads
+    for b in heads:
+        worth = [
+            np.mean([correct[q, i] for i in made["policy-a", q, b.rewarder]])
+            if ("policy-a", q, b.rewarder) in made
+            else constant[q]
+            for q in tables.questions["question"]
+        ]
+        assert b.accuracy.value == pytest.approx(np.mean(worth), abs=1e-9), b.rewarder
 
 
 def test_identical_texts_are_one_response(tables):

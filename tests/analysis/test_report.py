@@ -1,4 +1,6 @@
 import base64
+import hashlib
+import html
 import io
 import json
 import re
@@ -468,3 +470,13 @@ def test_the_page_is_never_wider_than_the_screen(page, tmp_path, browser, width)
     found = re.search(r"<title>(\d+) of (\d+)</title>", document)
     assert found
     assert int(found[1]) <= int(found[2])
+
+
+@pytest.mark.parametrize("browser", [True, False])
+def test_the_policy_lets_exactly_this_style_and_script_run(tmp_path, results, views, browser):
+    page = write_report(results, views if browser else None, tmp_path / "r.html").read_text()
+    policy = html.unescape(re.search(r'Security-Policy" content="([^"]*)"', page)[1])
+    for tag in ("style", "script"):
+        (body,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.S)
+        digest = base64.b64encode(hashlib.sha256(body.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy

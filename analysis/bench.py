@@ -1,8 +1,8 @@
 """How fast is the analysis? `python -m bon.analysis.bench [--rewarders 100 ...]`.
 
 Two things: a table of 100 rewarders × 1,730 questions × 64 candidates through the whole
-analysis (every n, every pointwise rule, 10,000 bootstrap draws, correlations), and the same
-estimators as plain loops on a small case, with the results compared.
+analysis (every n, every pointwise rule, 10,000 bootstrap draws, correlations) and its report
+with all plots, and the same estimators as plain loops on a small case, with the results compared.
 """
 
 import argparse
@@ -11,12 +11,15 @@ import time
 from collections.abc import Callable
 from itertools import combinations, pairwise
 from math import comb
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from bon.analysis import accuracy, resampling
+from bon.analysis.report import write_report
 from bon.analysis.results import Options
 from bon.analysis.run import analyse
 from bon.analysis.tables import Tables
@@ -135,12 +138,16 @@ def large(r: int, q: int, m: int, p: int, draws: int) -> None:
         Options(draws=draws),
         progress=lambda stage: stages.append((stage, time.perf_counter(), time.process_time())),
     )
+    stages.append(("report with plots", time.perf_counter(), time.process_time()))
+    with TemporaryDirectory() as folder:
+        report = write_report(results, None, Path(folder) / "report.html").stat().st_size
     stages.append(("all of it", time.perf_counter(), time.process_time()))
     print(f"  {'':18s} {'wall':>9s} {'processor':>10s}")
     for (name, wall, cpu), (_, wall_after, cpu_after) in pairwise(stages):
         print(f"  {name:18s} {wall_after - wall:7.2f} s {cpu_after - cpu:8.2f} s")
     name, wall, cpu = stages[-1]
     print(f"  {name:18s} {wall - stages[0][1]:7.2f} s {cpu - stages[0][2]:8.2f} s")
+    print(f"  {'report.html':18s} {report / 1e6:7.2f} MB")
     print(f"  {'results.json':18s} {len(results.model_dump_json()) / 1e6:7.2f} MB")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"  {'peak memory':18s} {peak:7.2f} GB")

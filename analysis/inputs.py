@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+_JUDGED = ("rewarder", "item", "first", "second", "vote", "outcome", "score")
 OUTCOMES = ("first", "second", "tie", "scored", "chosen", "unparsed", "error")
 
 
@@ -132,14 +133,15 @@ def read(tables: Tables) -> Run:
         for policy, part in frame.groupby("policy", sort=False, observed=True)
     }
     on_pairs = np.asarray(tables.judgements["item_kind"] == "pair", dtype=bool)
+    judged = tables.judgements[list(_JUDGED)]
     names = tuple(str(r) for r in tables.rewarders["rewarder"])
     pair_keys = pd.Index(tables.pairs["pair"])
     sides = tables.pairs[["response_0", "response_1"]].to_numpy()
     return Run(
         tables,
         pools,
-        _judged(tables.judgements[~on_pairs], names, questions, _Responses(keys, known)),
-        _judged(tables.judgements[on_pairs], names, pair_keys, _Sides(sides)),
+        _judged(judged[~on_pairs], names, questions, _Responses(keys, known)),
+        _judged(judged[on_pairs], names, pair_keys, _Sides(sides)),
         len(known),
         names,
     )

@@ -152,8 +152,9 @@ class _File:
             done, total = _done(found), _total(found)
             rate = (done - self._before[stage]) / max(1e-9, clock - self._started)
             left = (total - done) / rate if rate > 0 else None
+            known = sum(source.known for source in found)
             row = {"stage": stage, "label": LABELS[stage], "done": done, "total": total}
-            rows.append({**row, "rate": rate, "seconds_left": left})
+            rows.append({**row, "known": known, "rate": rate, "seconds_left": left})
         text = json.dumps({"phase": "computing", "stages": rows, "at": time.time()})
         write_atomic(self._path, text)
 

@@ -30,8 +30,8 @@ Stage = Literal["generate", "benchmark", "judge"]
 class Source(ABC):
     """Work for one model, handed out in the order of its items.
 
-    `total` and `done` count items; `open` counts those taken and not yet back; `finished`
-    says that no more will be handed out.
+    `total` and `done` count items, `known` those that lacked nothing when they were looked at;
+    `open` counts those taken and not yet back; `finished` says that no more will be handed out.
     """
 
     stage: ClassVar[Stage]
@@ -40,6 +40,7 @@ class Source(ABC):
         self.model = model
         self.total = total
         self.done = 0
+        self.known = 0
         self.open = 0
         self.finished = False
         self._ahead: list[Payload] = []
@@ -53,6 +54,7 @@ class Source(ABC):
                 break
             taken += step
             self.done += not step
+            self.known += not step
         self.open += len(taken)
         return taken
 

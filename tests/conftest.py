@@ -1,7 +1,9 @@
 """Small experiments that need no model, in the form a user writes them."""
 
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +96,46 @@ def write_pairs(path: Path, count: int) -> None:
                 "group": ("general", "hallucination", "reasoning")[i % 3],
             }
             file.write(json.dumps(row) + "\n")
+
+
+# ------------------------------------------------------------------ a browser
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
+
+
+@pytest.fixture
+def tab():
+    """A tab of headless Chromium; what the page complained about fails the test."""
+    if not CHROMIUM:
+        pytest.skip("Chromium is not installed (apt-get install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    quiet = ("--disable-quic", "--disable-background-networking", "--disable-component-update")
+    complaints: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", *quiet]
+        )
+        page = browser.new_page()
+        page.set_default_timeout(60_000)
+
+        def heard(message: Any) -> None:
+            if message.type == "error":
+                complaints.append(f"{message.text} {message.location}")
+
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", heard)
+        page.complaints = complaints
+        yield page
+        browser.close()
+    assert not complaints, complaints
+
+
+@contextmanager
+def expected_complaints(tab: Any, text: str) -> Iterator[None]:
+    """What the console may say meanwhile, such as the status of an answer that is an error."""
+    before = len(tab.complaints)
+    yield
+    tab.complaints[before:] = [c for c in tab.complaints[before:] if text not in c]

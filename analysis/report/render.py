@@ -105,8 +105,16 @@ class _Page:
             data=Markup(packed.text()) if packed else "",
             folder=folder,
             bibtex=BIBTEX,
+            icon=_icon(),
             **_context(self.results),
         )
+
+
+def _icon() -> str:
+    """The picture of the page's tab, as an address that needs nothing beside the page."""
+    return (
+        "data:image/svg+xml;base64," + base64.b64encode((HERE / "icon.svg").read_bytes()).decode()
+    )
 
 
 def environment() -> Environment:

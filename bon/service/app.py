@@ -1,6 +1,7 @@
 """The application: the parts put together, and the server that runs it."""
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from starlette.responses import Response
 
 import bon
 from bon.errors import BonError
-from bon.service import pages, views
+from bon.service import pages
 from bon.service.api import online, openai, operations, validations
 from bon.service.api.common import add_error_handlers
 from bon.service.backend import RayServe, make_backend
@@ -25,9 +26,10 @@ from bon.service.online import Selector
 from bon.service.pages import login, reports
 from bon.service.pages.render import problem_page, wants_page
 from bon.service.settings import Settings
-from bon.service.state import Service, open_tokens, opened
+from bon.service.state import Service, open_tokens, opened, server_secret
 from bon.service.supervisor import Supervisor
 from bon.service.tokens import COOKIE, LOCAL, Identity
+from bon.service.watch import watch
 
 log = logging.getLogger("bon.service")
 
@@ -64,8 +66,7 @@ def create_app(service: Service) -> FastAPI:
     app.include_router(operations.router)
     for part in (pages, reports, login):
         app.include_router(part.router)
-    metrics.collect("bon_validations", "Validations by state.", "state", _as_floats(service))
-    metrics.collect("bon_validation_work", "Work of validations so far.", "kind", _work(service))
+    watch(service, metrics)
     return app
 
 
@@ -93,7 +94,7 @@ def create_online_app(settings: Settings, find: Callable[[str], Any]) -> FastAPI
     """The on-line routes alone, over models that are deployed already (bon.service.deploy)."""
     metrics = Metrics()
     selector = Selector(settings.online, settings.base, metrics)
-    selector.use(RayServe(selector.specs(), settings.online.scaling, None, find))
+    selector.use(RayServe(selector.specs(), settings.online.scaling, None, find=find))
     tokens = open_tokens(settings.data)
     service = Service(settings, tokens.jobs, Supervisor(settings, tokens.jobs), tokens)
     check_binding(settings, service)
@@ -118,7 +119,9 @@ def make_selector(service: Service, metrics: Metrics) -> Selector | None:
     if not settings.online.policies and not settings.online.rewarders:
         return None
     selector = Selector(settings.online, settings.base, metrics)
-    selector.use(make_backend(settings.online, selector.specs(), settings.ray_address))
+    # Two servers on one cluster must not take each other's models for their own.
+    mine = "bon-" + hashlib.sha256(server_secret(settings.data)).hexdigest()[:8]
+    selector.use(make_backend(settings.online, selector.specs(), settings.ray_address, mine))
     return selector
 
 
@@ -200,21 +203,6 @@ def close(app: FastAPI) -> None:
     """Say to whatever waits that the server is about to stop."""
     if not app.state.closing.done():
         app.state.closing.set_result(None)
-
-
-def _work(service: Service) -> Any:
-    def total() -> dict[str, float]:
-        found: dict[str, float] = {}
-        for row in service.jobs.listed(limit=200):
-            for kind, value in views.counts(row, service.supervisor.directory(row.id)).items():
-                found[kind] = found.get(kind, 0.0) + float(value)
-        return found
-
-    return total
-
-
-def _as_floats(service: Service) -> Any:
-    return lambda: {state: float(count) for state, count in service.jobs.counts().items()}
 
 
 def _cookie(header: str, name: str) -> str:

@@ -14,7 +14,6 @@ from bon.models import Host, ModelSpec, Payload, Reply
 from bon.service.settings import Online, Scaling
 
 log = logging.getLogger("bon.service")
-APPLICATION = "bon"
 
 
 class Overloaded(Exception):  # noqa: N818 - an answer, not a fault
@@ -81,12 +80,17 @@ class RayServe:
         specs: dict[str, ModelSpec],
         scaling: Scaling,
         address: str | None,
+        mine: str = "bon",
         find: Callable[[str], Any] | None = None,
     ) -> None:
-        """`find` gives the handle of a deployment that is there already: nothing is deployed."""
+        """`mine` begins the names of this server's applications on a cluster that it shares.
+
+        `find` gives the handle of a deployment that is there already: nothing is deployed.
+        """
         self._specs = specs
         self._scaling = scaling
         self._address = address
+        self._mine = mine
         self._find = find
         self._handles: dict[str, Any] = {}
         self._ready = False
@@ -137,7 +141,7 @@ class RayServe:
         serve.start(proxy_location="Disabled", logging_config={"log_level": "WARNING"})
         for name, specs in grouped(self._specs).items():
             bound = deployment(name, specs, self._scaling).bind(specs)
-            handle = serve.run(bound, name=f"{APPLICATION}-{name}", route_prefix=None)
+            handle = serve.run(bound, name=f"{self._mine}-{name}", route_prefix=None)
             for model in specs:
                 self._handles[model] = handle
         log.info("serving", extra={"models": sorted(self._specs), "ray": ray.__version__})
@@ -146,7 +150,7 @@ class RayServe:
         from ray import serve
 
         found = serve.status().applications
-        names = {f"{APPLICATION}-{name}" for name in grouped(self._specs)}
+        names = {f"{self._mine}-{name}" for name in grouped(self._specs)}
         return all(name in found and found[name].status == "RUNNING" for name in names)
 
     def _shut_down(self) -> None:
@@ -154,7 +158,7 @@ class RayServe:
         from ray import serve
 
         for name in grouped(self._specs):
-            serve.delete(f"{APPLICATION}-{name}", _blocking=False)
+            serve.delete(f"{self._mine}-{name}", _blocking=False)
         if self._address is None:
             serve.shutdown()
         ray.shutdown()
@@ -193,9 +197,9 @@ def deployment(name: str, specs: dict[str, ModelSpec], scaling: Scaling) -> Any:
 
 
 def make_backend(
-    online: Online, specs: dict[str, ModelSpec], address: str | None
+    online: Online, specs: dict[str, ModelSpec], address: str | None, mine: str
 ) -> "InProcess | RayServe":
     """The backend that the settings name."""
     if online.backend == "process":
         return InProcess(specs, online.scaling)
-    return RayServe(specs, online.scaling, address)
+    return RayServe(specs, online.scaling, address, mine)

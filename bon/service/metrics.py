@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -44,22 +44,35 @@ class Metrics:
         self, name: str, text: str, label: str, read: Callable[[], dict[str, float]]
     ) -> None:
         """A gauge that is read when it is asked for."""
-        self.registry.register(_Read(name, text, label, read))
+        self.registry.register(_Read(lambda: _gauge(name, text, label, read())))
+
+    def collect_calls(
+        self, name: str, text: str, label: str, read: Callable[[], dict[str, tuple[int, float]]]
+    ) -> None:
+        """Counts and sums of seconds, read when they are asked for."""
+
+        def family() -> Metric:
+            found = SummaryMetricFamily(name, text, labels=[label])
+            for key, (count, seconds) in read().items():
+                found.add_metric([key], count, seconds)
+            return found
+
+        self.registry.register(_Read(family))
 
     def _counter(self, name: str, text: str, labels: list[str]) -> Counter:
         return Counter(name, text, labels, registry=self.registry)
 
 
 class _Read(Collector):
-    def __init__(
-        self, name: str, text: str, label: str, read: Callable[[], dict[str, float]]
-    ) -> None:
-        self._names = (name, text, label)
-        self._read = read
+    def __init__(self, family: Callable[[], Metric]) -> None:
+        self._family = family
 
     def collect(self) -> Iterable[Metric]:
-        name, text, label = self._names
-        family = GaugeMetricFamily(name, text, labels=[label])
-        for key, value in self._read().items():
-            family.add_metric([key], value)
-        yield family
+        yield self._family()
+
+
+def _gauge(name: str, text: str, label: str, values: dict[str, float]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=[label])
+    for key, value in values.items():
+        family.add_metric([key], value)
+    return family

@@ -93,7 +93,8 @@ def forget_counts(key: str) -> None:
 
 _NOTHING = {
     "candidates": 0, "judgements": 0, "errors": 0, "unparsed": 0,
-    "input_tokens": 0, "output_tokens": 0, "cost": 0.0, "model_seconds": 0.0,
+    "input_tokens": 0, "output_tokens": 0, "cost": 0.0,
+    "sample_seconds": 0.0, "judge_seconds": 0.0,
 }  # fmt: skip
 
 
@@ -119,7 +120,8 @@ def _count(directory: Path) -> dict[str, Any]:
         "input_tokens": total[3],
         "output_tokens": total[4],
         "cost": total[5],
-        "model_seconds": total[6],
+        "sample_seconds": both[0][6],
+        "judge_seconds": both[1][6],
     }
 
 

@@ -4,14 +4,13 @@ import html
 import io
 import json
 import re
-import shutil
-import subprocess
 import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from PIL import Image
+from playwright.sync_api import expect
 from synthetic import analyse, synthetic_tables
 
 from bon.analysis.exports import frames, write_tables
@@ -30,8 +29,6 @@ from bon.analysis.results import Counts, Estimate, LeakReport, PolicyResult, Res
 from bon.records import ImageRef, Judgement, Question
 
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-CHROMIUM = CHROMIUM or shutil.which("google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -409,67 +406,84 @@ def test_tables(results, tmp_path):
 # ------------------------------------------------------------------ in a browser
 
 
-@pytest.fixture
-def browser(tmp_path):
-    """A function that opens a page in Chromium and returns the document it made of it."""
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed (apt-get install chromium)")
-
-    def run(address: str, *options: str) -> str:
-        command = [
-            CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
-            "--no-first-run", "--disable-background-networking", "--disable-component-update",
-            "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}",
-            "--virtual-time-budget=8000", *options, address,
-        ]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
-        return done.stdout
-
-    return run
-
-
 @pytest.mark.browser
-def test_a_link_opens_its_question_and_shows_hostile_text_as_text(page, views, browser):
+def test_a_link_opens_its_question_and_shows_hostile_text_as_text(page, views, tab):
     view = next(v for v in views if v.choices)
-    document = browser(f"{page.as_uri()}#q={view.id}", "--dump-dom")
-    assert f'data-question="{view.id}"' in document
-    assert "<title>synthetic · bon report</title>" in document
-    shown = document[document.index('id="view"') :]
-    assert "&lt;img src=x onerror=alert(1)&gt;" in shown
-    assert '<img src="x"' not in document
-    assert shown.count('class="card') == len(view.candidates)
-    assert shown.count("picked by") >= 1
-    assert f"{len(views)} questions" in document
+    tab.goto(f"{page.as_uri()}#q={view.id}")
+    shown = tab.locator("#view")
+    expect(tab.locator(f'#view[data-question="{view.id}"]')).to_be_visible()
+    assert tab.title() == "synthetic · bon report"
+    assert "<img src=x onerror=alert(1)>" in shown.inner_text()
+    assert tab.locator('img[src="x"]').count() == 0
+    assert shown.locator(".card").count() == len(view.candidates)
+    assert "picked by" in shown.inner_text()
+    expect(tab.locator("#tally")).to_contain_text(f"{len(views)} questions")
 
 
 @pytest.mark.browser
-def test_texts_beside_the_page_are_loaded(results, views, page, tmp_path, browser):
+def test_the_browser_by_keyboard_search_and_filter(page, views, tab):
+    def question():
+        return tab.locator("[data-question]").first.get_attribute("data-question")
+
+    tab.goto(page.as_uri())
+    expect(tab.locator("#place")).to_contain_text(f"1 of {len(views)}")
+    assert question() == views[0].id
+    tab.keyboard.press("j")  # the browser is not on the screen yet: not its key
+    assert question() == views[0].id
+    tab.locator("#view").scroll_into_view_if_needed()
+    tab.keyboard.press("j")
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("k")
+    expect(tab.locator("#place")).to_contain_text(f"2 of {len(views)}")
+    assert question() == views[1].id
+    assert tab.url.endswith(f"#q={views[1].id}")
+    tab.keyboard.press("/")
+    tab.keyboard.type(views[7].id)
+    expect(tab.locator("#place")).to_contain_text("1 of 1")
+    assert question() == views[7].id
+    tab.locator("#find").fill("")
+    tab.get_by_role("button", name="all wrong", exact=True).click()
+    wrong = [v for v in views if not any(c.correct for c in v.candidates)]
+    expect(tab.locator("#tally")).to_contain_text(f"{len(wrong)} ")
+    tab.get_by_role("button", name="Theme").click()
+    assert tab.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+@pytest.mark.browser
+def test_the_leaderboard_sorts(page, tab):
+    tab.goto(page.as_uri())
+    table = tab.locator("#leaderboard table.sortable").first
+    head = table.get_by_role("button", name="Best-of-4")
+    cells = table.locator("tbody tr td:nth-child(3)")
+
+    def values():
+        return [float(v) for v in cells.evaluate_all("c => c.map(x => x.dataset.v)")]
+
+    head.click()
+    first = values()
+    head.click()
+    assert first != values()
+    assert {tuple(first), tuple(values())} == {
+        tuple(sorted(first)), tuple(sorted(first, reverse=True)),
+    }  # fmt: skip
+
+
+@pytest.mark.browser
+def test_texts_beside_the_page_are_loaded(results, views, page, tmp_path, tab):
     most = room(results, page, tmp_path, "detail")
     page = write_report(results, views, tmp_path / "r.html", max_bytes=most)
     assert (tmp_path / "r_files" / "data" / "text-0000.js").exists()
-    document = browser(f"{page.as_uri()}#q={views[1].id}", "--dump-dom")
-    assert f"Text {'policy-a'}-00001-0" in document
+    tab.goto(f"{page.as_uri()}#q={views[1].id}")
+    expect(tab.locator("#view")).to_contain_text("Text policy-a-00001-0")
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [360, 1280])
-def test_the_page_is_never_wider_than_the_screen(page, tmp_path, browser, width):
-    probe = tmp_path / "probe.html"
-    source = json.dumps(page.read_text(encoding="utf-8")).replace("</", "<\\/")
-    probe.write_text(
-        f"""<!DOCTYPE html><iframe id=f width={width} height=800></iframe><script>
-        f.srcdoc = {source};
-        f.onload = () => setTimeout(() => {{
-          for (const d of f.contentDocument.querySelectorAll("details")) d.open = true;
-          const root = f.contentDocument.documentElement;
-          document.title = `${{root.scrollWidth}} of ${{root.clientWidth}}`;
-        }}, 1500);</script>""",
-        encoding="utf-8",
-    )
-    document = browser(probe.as_uri(), "--dump-dom", "--window-size=1400,900")
-    found = re.search(r"<title>(\d+) of (\d+)</title>", document)
-    assert found
-    assert int(found[1]) <= int(found[2])
+def test_the_page_is_never_wider_than_the_screen(page, tab, width):
+    tab.set_viewport_size({"width": width, "height": 800})
+    tab.goto(page.as_uri())
+    tab.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("browser", [True, False])

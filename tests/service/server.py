@@ -26,7 +26,8 @@ class Server:
         wanted = {"data": str(folder / "data"), "port": self.port, "miniature": False, **settings}
         wanted.setdefault("limits", {"requests_per_minute": 0})
         self.config.write_text(yaml.safe_dump(wanted))
-        self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60)
+        self.address = f"http://127.0.0.1:{self.port}"
+        self.client = httpx.Client(base_url=self.address, timeout=60)
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

@@ -3,18 +3,17 @@
 import base64
 import json
 import re
-import shutil
-import subprocess
 
 import pytest
 import yaml
+from playwright.sync_api import expect
 
 from bon.service.api.validations import EXAMPLE
+from tests.conftest import expected_complaints
 from tests.service.conftest import wait_for
 from tests.service.server import serving
 from tests.service.test_serve import wait_ready
 
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = [pytest.mark.slow, pytest.mark.model, pytest.mark.ray, pytest.mark.timeout(900)]
 
 
@@ -46,36 +45,48 @@ def done(server):
     return key
 
 
-def dom(address, folder):
-    """What Chromium makes of a page."""
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed (apt-get install chromium)")
-    command = [
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
-        "--no-first-run", "--disable-background-networking", "--disable-component-update",
-        "--disable-sync", f"--user-data-dir={folder}", "--virtual-time-budget=15000",
-        "--dump-dom", address,
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
-    return done.stdout
+@pytest.mark.browser
+def test_a_validation_from_the_form_to_the_report(server, done, tab):
+    """As a colleague would: write it, start it, watch it, read its report, sort and leaf."""
+    tab.goto(f"{server.address}/validations/{done}")
+    tab.get_by_role("link", name="Use as a start").click()
+    plan, start = tab.locator("#plan"), tab.get_by_role("button", name="Start the validation")
+    expect(plan).to_contain_text("Valid: 6 questions, 9 pairs", timeout=30_000)
+    text = tab.locator("#experiment").input_value()
+    tab.locator("#experiment").fill(text.replace("limit: 6", "limit: six"))
+    with expected_complaints(tab, "422"):
+        expect(plan).to_contain_text("questions.limit", timeout=30_000)
+        expect(start).to_be_disabled()
+    tab.locator("#experiment").fill(text.replace("limit: 6", "limit: 4"))
+    expect(plan).to_contain_text("Valid: 4 questions", timeout=30_000)
+    tab.locator("select[data-key=rewarders]").select_option("mini-critic-b")
+    expect(tab.locator("#experiment")).to_have_value(re.compile("- mini-critic-b\n"))
+    expect(start).to_be_enabled(timeout=30_000)
+    start.click()
+
+    tab.wait_for_url("**/validations/v*")
+    expect(tab.locator("#state")).to_have_text("running", timeout=60_000)
+    expect(tab.locator("#stages")).to_contain_text(" of ", timeout=200_000)
+    expect(tab.locator("#state")).to_have_text("done", timeout=400_000)
+    assert tab.locator("#count-errors").inner_text() == "0"
+
+    tab.get_by_role("link", name="Open the report").click()
+    expect(tab.locator("h1")).to_contain_text("mini-policy-a")
+    picture = tab.locator("#view img").first
+    picture.scroll_into_view_if_needed()
+    assert picture.evaluate("i => i.decode().then(() => i.naturalWidth)") > 0
+    tab.keyboard.press("j")
+    expect(tab.locator("#place")).to_have_text("2 of 4")
 
 
 @pytest.mark.browser
-def test_the_report_and_its_pictures_in_a_browser(server, done, tmp_path):
-    base = str(server.client.base_url).rstrip("/")
-    page = dom(f"{base}/validations/{done}", tmp_path / "profile")
-    assert "Open the report" in page
-    report = dom(f"{base}/validations/{done}/report", tmp_path / "profile")
-    assert 'id="finding"' in report
-    assert "data-question=" in report  # the question browser's script ran in its sandbox
-    pictures = re.findall(r'<img[^>]+src="([^"]+)"', report)
-    assert pictures
-    address = server.client.get(f"/validations/{done}/report").headers["location"]
-    for source in pictures:
-        answer = server.client.get(f"{address.rsplit('/', 1)[0]}/{source}")
-        assert answer.headers["content-type"] == "image/png"
-    plan = dom(f"{base}/new", tmp_path / "profile")
-    assert "Valid: 20 questions, 60 pairs" in plan
+def test_every_page_fits_a_phone(server, done, tab):
+    tab.set_viewport_size({"width": 390, "height": 844})
+    pages = ("validations", f"validations/{done}", "new", f"compare?id={done}", "catalogue")
+    for page in (*pages, f"validations/{done}/report"):
+        tab.goto(f"{server.address}/{page}")
+        tab.wait_for_load_state("networkidle")
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 390, page
 
 
 def test_extending_and_cancelling_real_models(server, done):

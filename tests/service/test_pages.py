@@ -109,7 +109,9 @@ def test_signing_in(guarded):  # noqa: F811
     assert tokens["read"] not in str(right.history[0].headers)
     assert "HttpOnly" in right.history[0].headers["set-cookie"]
     assert "SameSite=strict" in right.history[0].headers["set-cookie"]
-    assert client.get("/validations", headers=HTML).status_code == 200
+    shown = client.get("/validations", headers=HTML)
+    assert shown.status_code == 200
+    assert 'action="/logout"' in shown.text
     assert client.post("/v1/validations", json=experiment()).status_code == 403
     foreign = client.post("/logout", headers={"origin": "https://evil.example"})
     assert foreign.status_code == 403

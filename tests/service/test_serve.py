@@ -1,5 +1,6 @@
 """The models on line in Ray Serve deployments: of `bon serve`, and as an application."""
 
+import re
 import threading
 import time
 
@@ -36,12 +37,17 @@ BODY = {"policy": "policy", "messages": asks(), "options": OPTIONS, "n": 4}
 
 
 def test_serve_answers_as_one_process_does_and_sheds_load(tmp_path, ray_address):
+    from ray import serve
+
     scaling = {"max_ongoing_requests": 2, "max_queued_requests": 2}
     online = {**cards(latency=0.3), "scaling": scaling}
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     with serving(tmp_path / "a", online=online, ray_address=ray_address) as served:
         wait_ready(served.client)
+        mine = [name for name in serve.status().applications if name.endswith("-group-all")]
+        assert len(mine) == 1  # under a name that another server on this cluster would not have
+        assert re.fullmatch(r"bon-[0-9a-f]{8}-group-all", mine[0])
         found = [
             served.client.post("/v1/best-of-n", json={**BODY, "rewarder": name}).json()
             for name in ("judge", "critic", "head")

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import time
 
 import pandas as pd
@@ -69,6 +70,10 @@ def test_a_validation_from_submission_to_deletion(running, settings):
     written = yaml.safe_load(running.get(f"/v1/validations/{key}/experiment").text)
     assert written == experiment()
     assert "12 questions" in running.get(f"/v1/validations/{key}/log").text
+    text = running.get("/metrics").text
+    assert 'bon_validations{state="done"} 1.0' in text
+    assert 'bon_validation_call_seconds_count{stage="sample"} 48.0' in text
+    assert 'bon_validation_items_known{stage="benchmark"} 0.0' in text
 
     # Extending computes only what is missing.
     before = rows(settings.runs / key)
@@ -76,6 +81,8 @@ def test_a_validation_from_submission_to_deletion(running, settings):
     extended = running.post(f"/v1/validations/{key}/extend", json=more)
     assert extended.status_code == 202, extended.text
     assert wait_for(running, key, "done")["counts"]["candidates"] == 72
+    known = re.search(r'items_known{stage="benchmark"} (\S+)', running.get("/metrics").text)
+    assert float(known[1]) == 3 * 9  # the rewarders that were there, over every pair
     after = rows(settings.runs / key)
     for table in before:
         assert set(before[table]) < set(after[table])

@@ -161,7 +161,7 @@ def static(name: str) -> Response:
         "style.css": (REPORT / "style.css", "text/css"),
         "service.css": (HERE / "static" / "service.css", "text/css"),
         "service.js": (HERE / "static" / "service.js", "text/javascript"),
-        "icon.svg": (HERE / "static" / "icon.svg", "image/svg+xml"),
+        "icon.svg": (REPORT / "icon.svg", "image/svg+xml"),
     }
     if name not in files:
         raise Problem(404, "no such file")

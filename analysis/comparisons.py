@@ -1,12 +1,17 @@
 """Which rewarders can be told apart: paired differences, corrected for how many there are."""
 
+from typing import cast
+
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis import resampling
 from bon.analysis.measured import difference_errors
 from bon.analysis.results import Compared, Comparison, Estimate
+
+Pair = tuple[str, str]
 
 
 def compare(
@@ -53,3 +58,30 @@ def compare(
             )
         )
     return made
+
+
+def paired(one: pd.DataFrame, other: pd.DataFrame, level: float = 0.95) -> dict[Pair, Estimate]:
+    """How much better each rewarder chose in one run than in another, on shared questions.
+
+    `choices` of two runs (bon.analysis.picks). By (policy, rewarder) of both: the mean
+    difference of what was chosen, `one` minus `other`, with a normal interval from the spread
+    of the differences between questions (needs two). Candidates may differ between the runs:
+    then the policy's luck is part of the difference.
+    """
+    keys = ["policy", "rewarder", "question"]
+    both = one[[*keys, "correct"]].merge(other[[*keys, "correct"]], on=keys).dropna()
+    z = float(special.ndtri((1 + level) / 2))
+    found = {}
+    gaps = both["correct_x"] - both["correct_y"]
+    for name, gap in gaps.groupby([both["policy"], both["rewarder"]], sort=False):
+        policy, rewarder = map(str, cast("tuple[str, str]", name))
+        mean, n = float(gap.mean()), len(gap)
+        half = z * float(gap.std()) / np.sqrt(n) if n > 1 else None
+        found[policy, rewarder] = Estimate(
+            value=mean,
+            low=None if half is None else mean - half,
+            high=None if half is None else mean + half,
+            n=n,
+            method="questions" if half is not None else "none",
+        )
+    return found

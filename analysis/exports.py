@@ -18,16 +18,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def write_tables(results: Results, folder: str | Path) -> list[Path]:
+def write_tables(
+    results: Results, folder: str | Path, choices: pd.DataFrame | None = None
+) -> list[Path]:
     """Every table as CSV and Parquet, those of a paper as LaTeX too; return what was written.
 
     Accuracies and rates are fractions; `x`, `x_low` and `x_high` hold a number and its
-    interval. An unknown number is an empty cell.
+    interval. An unknown number is an empty cell. `choices` (bon.analysis.picks) is one of the
+    tables: results do not hold single questions.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, frame in frames(results).items():
+    made = frames(results)
+    if choices is not None and len(choices):
+        made["choices"] = choices
+    for name, frame in made.items():
         for suffix in (".csv", ".parquet"):
             path = folder / f"{name}{suffix}"
             if suffix == ".csv":

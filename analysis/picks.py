@@ -1,12 +1,15 @@
 """What each rewarder chose among all candidates of a question, by the rule that stands for it."""
 
+from collections.abc import Iterator
+
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from bon import selection
 from bon.analysis.inputs import Pool, read
 from bon.analysis.replay import Opinion, as_played, opinion, score_spread
-from bon.analysis.results import Results
+from bon.analysis.results import BestOfN, Results
 from bon.analysis.tables import Tables
 
 Floats = NDArray[np.float64]
@@ -14,28 +17,70 @@ Picks = dict[tuple[str, str, str], tuple[int, ...]]
 """(policy, question key, rewarder) → indexes of the chosen candidates, several if they tie."""
 
 
-def picks(tables: Tables, results: Results) -> Picks:
-    """The choices behind the headline accuracies, question by question.
+def choices(tables: Tables, results: Results) -> pd.DataFrame:
+    """The choices behind the headline accuracies: a row a policy, question and rewarder.
 
-    A question whose candidates were not all judged may have none. A tournament is the one
-    that was played, not the mean over the orders in which it could have been.
+    `picked` holds the indexes of the chosen candidates (several if they tie) with a blank
+    between them, `correct` the share of the choice that is right. They are made among all
+    candidates, whatever n the headline has; a tournament is the one that was played, not the
+    mean over the orders in which it could have been. Where nothing was judged nothing is
+    picked; `correct` is known all the same if the candidates are all right or all wrong.
     """
+    parts = []
+    for b, pool, chosen in _headlines(tables, results):
+        known = np.isfinite(chosen).all(axis=1)
+        correct = np.where(known, (np.nan_to_num(chosen) * pool.correct).sum(axis=1), np.nan)
+        correct = np.where(pool.constant, pool.correct[:, 0], correct)
+        parts.append(
+            pd.DataFrame(
+                {
+                    "policy": b.policy,
+                    "question": pool.frame["question"].astype(str),
+                    "id": pool.frame["id"].astype(str),
+                    "rewarder": b.rewarder,
+                    "rule": b.rule,
+                    "picked": [
+                        " ".join(map(str, indexes[row > 0]))
+                        for indexes, row in zip(pool.indexes, chosen, strict=True)
+                    ],
+                    "correct": correct,
+                }
+            )
+        )
+    columns = ["policy", "question", "id", "rewarder", "rule", "picked", "correct"]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def as_picks(frame: pd.DataFrame) -> Picks:
+    """The choices by policy, question and rewarder."""
+    columns = ("policy", "question", "rewarder", "picked")
+    return {
+        (policy, question, rewarder): tuple(map(int, picked.split()))
+        for policy, question, rewarder, picked in zip(*(frame[c] for c in columns), strict=True)
+        if picked
+    }
+
+
+def _headlines(tables: Tables, results: Results) -> Iterator[tuple[BestOfN, Pool, Floats]]:
+    """Every rewarder's headline with its choice probabilities (Q, M); NaN: not judged."""
     run = read(tables)
     kinds = dict(zip(run.rewarders, tables.rewarders["kind"].astype(str), strict=True))
-    found: Picks = {}
     for b in results.best_of_n:
         pool = run.pools.get(b.policy)
         if not b.headline or b.rewarder not in kinds or pool is None:
             continue
         said = opinion(run, pool, b.rewarder, kinds[b.rewarder])
-        if said is None:
-            continue
-        chosen = _chosen(said, pool, b.rule) > 0  # NaN is not
-        keys = pool.frame["question"].astype(str)
-        for key, row, indexes in zip(keys, chosen, pool.indexes, strict=True):
-            if row.any():
-                found[b.policy, key, b.rewarder] = tuple(indexes[row].tolist())
-    return found
+        if said is not None:
+            yield b, pool, np.where(_judged(said)[:, None], _chosen(said, pool, b.rule), np.nan)
+
+
+def _judged(said: Opinion) -> NDArray[np.bool_]:
+    """Questions (Q) about which anything was said."""
+    if said.scores is not None:
+        return np.asarray(np.isfinite(said.scores).any(axis=1))
+    assert said.known is not None
+    apart = ~np.eye(said.known.shape[1], dtype=bool)
+    return np.asarray((np.isfinite(said.known) & apart).any(axis=(1, 2)))
 
 
 def _chosen(said: Opinion, pool: Pool, rule: str) -> Floats:

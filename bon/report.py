@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bon.analysis.results import Options, Results
+from bon.analysis.results import Options
 from bon.analysis.tables import Tables
 from bon.files import write_atomic
 from bon.progress import say
@@ -14,6 +14,7 @@ from bon.store import Store
 from bon.tables import run_tables
 
 if TYPE_CHECKING:
+    from bon.analysis.picks import Picks
     from bon.analysis.report import QuestionView
 
 
@@ -44,6 +45,7 @@ def report_run(directory: Path, *, quiet: bool = False, figures: bool = False) -
     `figures` also writes every figure to figures/ as PNG, SVG and PDF, which takes seconds.
     """
     from bon.analysis.exports import write_figures, write_tables
+    from bon.analysis.picks import as_picks, choices
     from bon.analysis.report import write_report
     from bon.analysis.run import analyse
 
@@ -52,9 +54,10 @@ def report_run(directory: Path, *, quiet: bool = False, figures: bool = False) -
         tables = run_tables(setup, store)
         results = analyse(tables, options(setup))
         write_atomic(directory / "results.json", results.model_dump_json(indent=1))
-        views = question_views(setup, store, tables, results)
+        made = choices(tables, results)
+        views = question_views(setup, store, tables, as_picks(made))
         path = write_report(results, views, directory / "report.html", images="folder")
-    write_tables(results, directory / "tables")
+    write_tables(results, directory / "tables", made)
     if figures:
         write_figures(results, directory / "figures")
     say(results.finding.sentence, quiet=quiet)
@@ -63,10 +66,9 @@ def report_run(directory: Path, *, quiet: bool = False, figures: bool = False) -
 
 
 def question_views(
-    setup: Setup, store: Store, tables: Tables, results: Results
+    setup: Setup, store: Store, tables: Tables, picks: "Picks"
 ) -> Iterator["QuestionView"]:
     """What the report's question browser shows."""
-    from bon.analysis.picks import picks
     from bon.analysis.report import build_views
 
     specs = [rewarder.spec for rewarder in setup.rewarders]
@@ -77,4 +79,4 @@ def question_views(
             yield from store.judgements(spec, question)
 
     questions = {question.key: question for question in store.questions()}
-    return build_views(tables, questions, texts.__getitem__, judgements, picks(tables, results))
+    return build_views(tables, questions, texts.__getitem__, judgements, picks)

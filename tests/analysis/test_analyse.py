@@ -10,7 +10,7 @@ import pytest
 from synthetic import analyse, synthetic_tables
 
 from bon import selection
-from bon.analysis.picks import picks
+from bon.analysis.picks import as_picks, choices
 from bon.analysis.results import Options, Results
 from bon.analysis.run import analyse as analyse_tables
 from bon.analysis.tables import Tables
@@ -244,7 +244,7 @@ def test_a_knockout_that_was_judged_is_replayed_as_it_was_played(tables):
     assert best(found, "rewarder-00", "knockout").accuracy.value == pytest.approx(np.mean(total))
     assert {r.rewarder: r for r in found.rewarders}["rewarder-00"].headline_rule == "knockout"
     keys = tables.candidates.set_index(["question", "index"])["text_key"]
-    made = picks(less, found)
+    made = as_picks(choices(less, found))
     for question, winner in winners.items():
         (index,) = made["policy-a", question, "rewarder-00"]
         assert keys[question, index] == winner
@@ -254,19 +254,22 @@ def test_a_knockout_that_was_judged_is_replayed_as_it_was_played(tables):
 def test_picks_are_worth_the_headline_accuracy(tables, rule):
     """The mean over questions of what was picked, ties shared, is the accuracy that is shown."""
     found = analyse(tables, **FAST, rules=(rule,) if rule else ())
-    made = picks(tables, found)
+    made = choices(tables, found)
+    picks = as_picks(made)
     correct = tables.candidates.set_index(["question", "index"])["correct"].astype(float)
     constant = tables.candidates.groupby("question")["correct"].mean()
     heads = [b for b in found.best_of_n if b.headline and b.rule != "baseline"]
     assert heads
     for b in heads:
         worth = [
-            np.mean([correct[q, i] for i in made["policy-a", q, b.rewarder]])
-            if ("policy-a", q, b.rewarder) in made
+            np.mean([correct[q, i] for i in picks["policy-a", q, b.rewarder]])
+            if ("policy-a", q, b.rewarder) in picks
             else constant[q]
             for q in tables.questions["question"]
         ]
         assert b.accuracy.value == pytest.approx(np.mean(worth), abs=1e-9), b.rewarder
+        own = made[made["rewarder"] == b.rewarder].set_index("question")["correct"]
+        assert own[tables.questions["question"]].tolist() == pytest.approx(worth)
 
 
 def test_identical_texts_are_one_response(tables):

@@ -3,6 +3,7 @@
 import json
 import re
 
+import pandas as pd
 import pytest
 
 from bon.service.pages.login import _local
@@ -85,11 +86,21 @@ def test_comparing_and_errors(client, settings):
         "finding": {"sentence": "It may.", "verdict": "unclear"}, "counts": {"questions": 12},
         "benchmarks": [], "correlations": [], "policies": [], "best_of_n": [best],
     }  # fmt: skip
-    key = made_up_run(client, settings, results__json=json.dumps(results))
+    key, other = (
+        made_up_run(client, settings, results__json=json.dumps(results)) for _ in range(2)
+    )
     text = client.get("/compare", params={"id": [key, "nobody"]}, headers=HTML).text
     assert "It may." in text
     assert "50.0" in text
     assert SCRIPT not in text
+    right = {"policy": "p", "question": ["q1", "q2", "q3", "q4"], "rewarder": SCRIPT}
+    for one, correct in ((key, (0, 0, 1, 1)), (other, (1, 0, 1, 1))):
+        (settings.runs / one / "tables").mkdir()
+        frame = pd.DataFrame({**right, "correct": correct})
+        frame.to_parquet(settings.runs / one / "tables" / "choices.parquet")
+    text = client.get("/compare", params={"id": [key, other]}, headers=HTML).text
+    assert "+25.0 [−24.0, +74.0]" in text  # one question of four: .25 ± 1.96 × .5 / 2
+    assert "4 questions" in text
     csv = client.get(f"/v1/validations/{key}/tables/best_of_n").text
     assert csv.splitlines()[1].endswith("0.5,0.4,0.6,0.5,0.4,0.6")
     for path in ("/nothing", "/validations/nobody", "/validations/v000000-0000000000"):

@@ -112,8 +112,8 @@ def compare_page(
     found = [row for key in id[:MAX_COMPARED] if (row := service.jobs.get(key)) is not None]
     compared = []
     for row in found:
-        results = read_json(service.supervisor.directory(row.id) / "results.json")
-        compared.append((views.summary(row), results))
+        directory = service.supervisor.directory(row.id)
+        compared.append((views.summary(row), read_json(directory / "results.json"), directory))
     done = service.jobs.listed(state="done", limit=100)
     return page(
         request,

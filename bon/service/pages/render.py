@@ -30,7 +30,10 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     found.filters.update(
+        correlation=text.coefficient,
         percent=text.percent,
+        points=text.points,
+        share=text.share,
         count=text.count,
         seconds=text.seconds,
         money=text.money,

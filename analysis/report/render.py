@@ -117,10 +117,10 @@ def _icon() -> str:
     )
 
 
-def environment() -> Environment:
-    """Templates with autoescape, and the filters that write numbers."""
+def environment(*folders: Path) -> Environment:
+    """Templates of these folders and the report's, and the filters that write numbers."""
     env = Environment(
-        loader=FileSystemLoader(HERE),
+        loader=FileSystemLoader([*folders, HERE]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, RedirectResponse
 from starlette.responses import Response
 
+from bon.analysis.report.render import HERE as REPORT
 from bon.service import views
 from bon.service.api.common import Parts, Problem, Reader, ValidationId, find
 from bon.service.api.validations import EXAMPLE
@@ -17,7 +18,7 @@ from bon.service.interim import Interim
 from bon.service.job import read_json
 from bon.service.jobs import FINAL, STATES, Validation
 from bon.service.pages.compare import comparison
-from bon.service.pages.render import HERE, REPORT, page
+from bon.service.pages.render import HERE, page
 
 MAX_COMPARED = 6
 PAGE_ROWS = 50

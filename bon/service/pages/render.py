@@ -6,40 +6,22 @@ from urllib.parse import quote
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse
-from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from starlette.responses import Response
 
 import bon
-from bon.analysis.report import format as text
+from bon.analysis.report.render import environment
 from bon.service.api.common import Problem
 from bon.service.guard import PAGE_CSP
 from bon.service.jobs import STATES
 from bon.service.tokens import Identity
 
 HERE = Path(__file__).parent
-REPORT = Path(text.__file__).parent
-"""The report's folder: its frame and its style are the pages' too."""
 
 
 def _environment() -> Environment:
-    found = Environment(
-        loader=ChoiceLoader([FileSystemLoader(HERE / "templates"), FileSystemLoader(REPORT)]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    found.filters.update(
-        correlation=text.coefficient,
-        percent=text.percent,
-        points=text.points,
-        share=text.share,
-        count=text.count,
-        seconds=text.seconds,
-        money=text.money,
-        size=text.size,
-        when=_when,
-    )
+    found = environment(HERE / "templates")
+    found.filters["when"] = _when
     found.globals.update(version=bon.__version__, states=STATES)
     return found
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ORACLE, VOTE, RANDOM = "oracle", "majority", "random"
+LABEL_SIZE = 6.8
 _NAMES = {ORACLE: "oracle", VOTE: "majority vote", RANDOM: "pass@1"}
 
 
@@ -45,6 +46,15 @@ class Line:
     def y(self) -> list[float]:
         """Values in percent."""
         return [100 * (e.value or 0.0) for e in self.estimates]
+
+    def label(self, interval: bool, letters: int = 1000) -> str:
+        """Its name, of so many letters at most, with the accuracy at its end."""
+        last = self.estimates[-1]
+        name = self.name if len(self.name) <= letters else f"{self.name[: letters - 1]}…"
+        text = f"{name}  {self.y[-1]:.1f}"
+        if interval and last.low is not None and last.high is not None:
+            text += f" [{100 * last.low:.1f}, {100 * last.high:.1f}]"
+        return text
 
 
 def accuracy_at_n(
@@ -84,10 +94,10 @@ def accuracy_at_n(
         body.set_ylim(*_room([v for x in (main if split else lines) for v in x.y], 0.05))
         if split:
             _strip(axes[0], oracle[0], high)
-        leave(figure, rect=(0, 0, 0.66 if narrow else 0.73, 1))
-        settle(figure)
+        written = _settle_with_names(figure, lines, intervals=not narrow)
+        labels = {line.name: label for line, label in zip(lines, written, strict=True)}
         for ax, shown in ((body, main if split else lines), (axes[0], oracle if split else [])):
-            _name_ends(ax, shown, theme, intervals=not narrow)
+            _name_ends(ax, shown, [labels[line.name] for line in shown], theme)
     return figure
 
 
@@ -193,7 +203,31 @@ def _strip(ax: Axes, oracle: Line, high: float) -> None:
             clip_on=False, **cut)  # fmt: skip
 
 
-def _name_ends(ax: Axes, lines: Sequence[Line], theme: Theme, *, intervals: bool) -> None:
+def _settle_with_names(figure: Figure, lines: Sequence[Line], *, intervals: bool) -> list[str]:
+    """Fix the layout with room at the right for the names; return them, cut where too long."""
+    scale = figure.dpi / 72
+    most = 0.5 * figure.bbox.width - 18 * scale
+    probe = figure.text(0, 0, "", fontsize=LABEL_SIZE)
+
+    def width(text: str) -> float:
+        probe.set_text(text)
+        return float(probe.get_window_extent().width)
+
+    labels = []
+    for line in lines:
+        text, letters = line.label(intervals), len(line.name)
+        while width(text) > most and letters > 4:
+            letters -= 1
+            text = line.label(intervals, letters)
+        labels.append(text)
+    room = max(map(width, labels)) + 18 * scale
+    probe.remove()
+    leave(figure, rect=(0, 0, 1 - room / figure.bbox.width, 1))
+    settle(figure)
+    return labels
+
+
+def _name_ends(ax: Axes, lines: Sequence[Line], labels: Sequence[str], theme: Theme) -> None:
     """Names at the right of the curves, moved apart where they would overlap."""
     if not lines:
         return
@@ -203,7 +237,7 @@ def _name_ends(ax: Axes, lines: Sequence[Line], theme: Theme, *, intervals: bool
     gap = 9.2 * scale
     places = spread(ends, gap, frame.y0, max(frame.y1, frame.y0 + gap * (len(lines) - 1)))
     to_axes = ax.transAxes.inverted()
-    for line, end, place in zip(lines, ends, places, strict=True):
+    for line, label, end, place in zip(lines, labels, ends, places, strict=True):
         start = to_axes.transform((frame.x1, end))[1]
         stop = to_axes.transform((frame.x1, place))[1]
         x = to_axes.transform((frame.x1 + 12 * scale, place))[0]
@@ -211,13 +245,9 @@ def _name_ends(ax: Axes, lines: Sequence[Line], theme: Theme, *, intervals: bool
             [1.008, x * 0.998], [start, stop], transform=ax.transAxes, color=line.colour,
             linewidth=0.6, clip_on=False,
         )  # fmt: skip
-        last = line.estimates[-1]
-        text = f"{line.name}  {line.y[-1]:.1f}"
-        if intervals and last.low is not None and last.high is not None:
-            text += f" [{100 * last.low:.1f}, {100 * last.high:.1f}]"
         ax.text(
-            x + 0.006, stop, text, transform=ax.transAxes, va="center", fontsize=6.8,
-            color=theme.ink,
+            x + 0.006, stop, label, transform=ax.transAxes, va="center",
+            fontsize=LABEL_SIZE, color=theme.ink,
         )  # fmt: skip
 
 
@@ -261,9 +291,8 @@ def votes_curve(
         ax.set_xlim(0.95, max(x.x[-1] for x in lines) + 0.05)
         ax.set_xlabel("K (votes)")
         ax.set_ylabel("macro accuracy (%)")
-        leave(figure, rect=(0, 0, 0.66 if narrow else 0.73, 1))
-        settle(figure)
-        _name_ends(ax, lines, theme, intervals=not narrow)
+        labels = _settle_with_names(figure, lines, intervals=not narrow)
+        _name_ends(ax, lines, labels, theme)
     return figure
 
 

@@ -140,7 +140,7 @@ def outcomes(
                 )  # fmt: skip
         ax.set_xlabel("accuracy (%)")
         _rows(ax, [b.rewarder for b in shown])
-        _above(ax, "macro accuracy, if they count as", 5)
+        _above(ax, "macro accuracy, if they count as", 3 if stacked else 5)
     return figure
 
 
@@ -165,7 +165,8 @@ def _undecided(ax: Axes, shown: list[BenchmarkResult], theme: Theme) -> None:
 
 def _above(ax: Axes, title: str, columns: int) -> None:
     """The title with a legend under it, above the panel."""
-    ax.set_title(title, pad=16)
+    rows = -(-len(ax.get_legend_handles_labels()[0]) // columns)
+    ax.set_title(title, pad=6 + 10 * rows)
     ax.legend(
         loc="lower left", bbox_to_anchor=(-0.02, 0.985), ncols=columns, handletextpad=0.3,
         columnspacing=1.0, fontsize=6.5, handlelength=1.3, borderaxespad=0,

@@ -61,6 +61,19 @@ def test_every_point_is_named_and_no_two_texts_overlap(results):
             assert all(overlap(a, b) == 0 for b in found[:i])
 
 
+@pytest.mark.parametrize("width", ["single", "double"])
+def test_the_names_of_curves_lie_inside_the_figure(results, width):
+    names = {r.rewarder: f"{r.rewarder}-of-a-long-name" for r in results.rewarders}
+    text = results.model_dump_json()
+    for short, long in names.items():
+        if short.startswith("rewarder-"):
+            text = text.replace(f'"{short}"', f'"{long}"')
+    figure = plots.accuracy_at_n(Results.model_validate_json(text), width=width)
+    right = figure.bbox.x1
+    assert all(box[2] <= right + 1 for box in boxes(figure))
+    assert all(not a.get_xlabel() or a.get_window_extent().width > 0.3 * right for a in figure.axes)
+
+
 def test_correlation_shows_r_with_its_interval_and_what_to_compare_with(results):
     shown = " ".join(texts(plots.correlation(results)))
     assert "r = " in shown

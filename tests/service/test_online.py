@@ -99,6 +99,40 @@ def test_every_rule(online):
         assert len(found["judgements"]) == calls
 
 
+def test_rules_of_the_other_kinds(settings):
+    kinds = {
+        "list": {
+            "kind": "listwise",
+            "score": {"pattern": r"Judgement: (\d+)"},
+            "engine_args": {"reply": "Judgement: {choice}"},
+        },
+        "likely": {"kind": "likelihood"},
+        "critic": {
+            "kind": "pointwise",
+            "score": {"yes": ["Yes"], "no": ["No"]},
+            "engine_args": {"reply": "{choice}"},
+        },
+    }
+    cards = [{"name": name, "engine": "echo", **more} for name, more in kinds.items()]
+    for client in serving(online_settings(settings, rewarders=cards)):
+        for rewarder, rules in (
+            ("list", ("listwise", "weighted_vote")),
+            ("likely", ("best_score", "weighted_vote")),
+            ("critic", ("best_score", "weighted_vote")),
+        ):
+            for rule in rules:
+                body = {"policy": "policy", "rewarder": rewarder, "messages": asks(rule), "n": 5}
+                answer = client.post(
+                    "/v1/best-of-n", json={**body, "options": OPTIONS, "rule": rule}
+                )
+                assert answer.status_code == 200, answer.text
+                found = answer.json()
+                assert {row["outcome"] for row in found["judgements"]} <= {"chosen", "scored"}
+                probabilities = [row["probability"] for row in found["candidates"]]
+                assert probabilities[found["chosen"]] == max(probabilities)
+                assert sum(probabilities) == pytest.approx(1)
+
+
 def test_score_and_rank_agree_and_remember(online):
     body = {"rewarder": "head", "messages": asks(), "candidates": ["four", "five", "six", "four"]}
     scored = online.post("/v1/score", json=body).json()

@@ -67,7 +67,7 @@ def _candidate(policy: str, spec: str, reader: str, question: Question, text: Te
 def _setup(sources: Sequence[str], policy: str, reader: str) -> Setup:
     identity = content_key("import", list(sources))
     raw = {
-        "name": "import",
+        "name": f"answers of {policy}",
         "questions": {"benchmark": "multiple_choice", "name": "imported"},
         "policies": [
             {

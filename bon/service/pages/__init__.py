@@ -78,6 +78,7 @@ def validation_page(key: ValidationId, request: Request, service: Parts, me: Rea
         finding=_finding(directory),
         interim=found.state not in FINAL and (directory / "interim.json").is_file(),
         log=views.log_tail(directory, 8192),
+        **{name: rows for name, rows in catalogue().items() if name in ("rewarders", "benchmarks")},
     )
 
 

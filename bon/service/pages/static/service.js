@@ -120,7 +120,9 @@ function actions() {
     event.preventDefault();
     const more = {};
     if (form.n.value) more.n = Number(form.n.value);
+    if (form.limit.value) more.limit = Number(form.limit.value);
     if (form.rewarder.value) more.rewarders = [form.rewarder.value];
+    if (form.pairs.value) more.pairs = [{ benchmark: form.pairs.value }];
     try {
       await call("POST", form.dataset.path, JSON.stringify(more), "application/json");
       location.reload();

@@ -130,15 +130,16 @@ def _panel(ax: Axes, correlation: Correlation, theme: Theme) -> None:
     fit = correlation.fit
     if fit is not None and fit.band:
         x = [100 * b.x for b in fit.band]
-        ax.fill_between(
-            x,
-            [100 * b.low for b in fit.band],
-            [100 * b.high for b in fit.band],
-            color=theme.palette[0],
-            alpha=0.13,
-            linewidth=0,
-            zorder=1,
-        )
+        if correlation.num_rewarders > 3:  # around three points it would fill the panel
+            ax.fill_between(
+                x,
+                [100 * b.low for b in fit.band],
+                [100 * b.high for b in fit.band],
+                color=theme.palette[0],
+                alpha=0.13,
+                linewidth=0,
+                zorder=1,
+            )
         ax.plot(x, [100 * b.y for b in fit.band], color=theme.palette[0], linewidth=1.4, zorder=3)
 
 

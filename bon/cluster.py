@@ -2,9 +2,10 @@
 
 Models of one placement group share its actors. A group starts when the cluster has room for
 it and is stopped when its work is done, so eight models run in turn on one GPU and all at once
-on eight. An actor holds a bounded number of batches; when it dies Ray restarts it and runs its
-batches again. A batch that keeps killing its worker is split into single items, and an item
-that does is filed as an error.
+on eight; room that comes later, by a group that ends or a node that joins, is used too. An
+actor holds a bounded number of batches; when it dies Ray restarts it and runs its batches
+again. A batch that keeps killing its worker is split into single items, and an item that does
+is filed as an error.
 """
 
 import logging
@@ -27,6 +28,7 @@ from bon.sources import Source
 
 MAX_DEATHS = 3
 UNREACHABLE_SECONDS = 0.5
+RECOUNT_SECONDS = 5.0
 Handle = Callable[[Source, Reply], None]
 """Called for every batch that comes back."""
 
@@ -103,7 +105,9 @@ class Dispatcher:
         self._config = config
         self._handle = handle
         self._groups = _group(specs, list(sources))
-        self._free = _resources()
+        self._total = _resources()
+        self._free = dict(self._total)
+        self._counted = time.monotonic()
         self._stopped: set[str] = set()
         self.info: dict[str, dict[str, Any]] = {}
         for group in self._groups:
@@ -115,8 +119,10 @@ class Dispatcher:
         running: list[_Group] = []
         try:
             while waiting or running:
+                self._recount()
                 self._start_groups(waiting, running)
                 for group in running:
+                    self._add_actors(group)
                     self._feed(group)
                 self._collect(running)
                 self._make_room(waiting, running)
@@ -148,7 +154,7 @@ class Dispatcher:
             if not (running and not self._fits(group)):
                 waiting.remove(group)
                 running.append(group)
-                self._start_group(group)
+                self._add_actors(group)
 
     def _make_room(self, waiting: deque[_Group], running: list[_Group]) -> None:
         """Stop groups that only wait for candidates, while who samples them waits for room."""
@@ -158,8 +164,11 @@ class Dispatcher:
                 self._stop_group(group)
                 waiting.append(group)
 
-    def _start_group(self, group: _Group) -> None:
+    def _add_actors(self, group: _Group) -> None:
+        """As many as the group may have, the cluster has room for and there is work for."""
         place = group.placement
+        if len(group.actors) >= place.actors or all(s.finished for s in group.sources):
+            return
         options: dict[str, Any] = {
             "num_cpus": place.cpus,
             "num_gpus": place.gpus,
@@ -170,9 +179,7 @@ class Dispatcher:
         if place.runtime_env:
             options["runtime_env"] = place.runtime_env
         actor_class = ray.remote(Host)
-        for _ in range(place.actors):
-            if not self._take(place):
-                break
+        while len(group.actors) < place.actors and self._take(place):
             group.actors.append(actor_class.options(**options).remote(group.specs, sys.path))
 
     def _stop_group(self, group: _Group, *, quiet: bool = False) -> None:
@@ -231,6 +238,7 @@ class Dispatcher:
     def _collect(self, running: list[_Group]) -> None:
         flying = {ref: group for group in running for ref in group.flying}
         if not flying:
+            time.sleep(0.01)  # for work, or for room
             return
         ready, _ = ray.wait(list(flying), num_returns=len(flying), timeout=0.05)
         if not ready:
@@ -292,6 +300,17 @@ class Dispatcher:
                     f"{models}: wants {wanted:g} {name} an actor and Ray has {have:g}",
                     f"set placement.{key}, or use a larger cluster with --ray-address",
                 )
+
+    def _recount(self) -> None:
+        """Now and then: nodes may have joined, or gone."""
+        now = time.monotonic()
+        if now - self._counted < RECOUNT_SECONDS:
+            return
+        self._counted = now
+        total = _resources()
+        for name, amount in total.items():
+            self._free[name] += amount - self._total[name]
+        self._total = total
 
     def _fits(self, group: _Group) -> bool:
         place = group.placement

@@ -41,6 +41,35 @@ def test_the_node_that_runs_a_validation_is_killed(tmp_path):
         cluster.shutdown()
 
 
+@pytest.mark.slow
+@pytest.mark.ray
+@pytest.mark.timeout(600)
+def test_a_node_that_joins_later_is_used(tmp_path):
+    """Two actors are asked for and there is room for one, until another node comes."""
+    from ray.cluster_utils import Cluster
+
+    files = tmp_path / "data" / "files"
+    files.mkdir(parents=True)
+    write_questions(files / "questions.jsonl", 300)
+    write_pairs(files / "pairs.jsonl", 20)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    try:
+        first = cluster.add_node(num_cpus=1)
+        with serving(tmp_path, ray_address=cluster.address) as server:
+            wide = slow(0.5)
+            for card in [*wide["policies"], *wide["rewarders"]]:
+                card["placement"] = {"group": "all", "cpus": 1, "actors": 2}
+            key = server.client.post("/v1/validations", json=wide).json()["id"]
+            wait_until(lambda: _has_workers(first))
+            second = cluster.add_node(num_cpus=1)
+            wait_until(lambda: _has_workers(second))
+            wait_for(server.client, key, "running")
+            server.client.post(f"/v1/validations/{key}/cancel")
+            wait_for(server.client, key, "cancelled")
+    finally:
+        cluster.shutdown()
+
+
 def _has_workers(node):
     """Whether a node's raylet has a busy worker of ours among its processes."""
     import psutil

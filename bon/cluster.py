@@ -14,7 +14,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,12 +33,21 @@ Handle = Callable[[Source, Reply], None]
 """Called for every batch that comes back."""
 
 
+@dataclass(eq=False)
+class _Worker:
+    """An actor, the answer to where it is that is awaited, and the last one that came."""
+
+    actor: Any
+    asked: Any
+    node: str = ""
+
+
 @dataclass
 class _Batch:
     source: Source
     tasks: list[Payload]
     alone: bool = False
-    actor: int = 0
+    worker: _Worker | None = None
     started: float = 0.0
 
 
@@ -50,7 +59,7 @@ class _Group:
     placement: Placement
     specs: dict[str, ModelSpec]
     sources: list[Source]
-    actors: list[Any] = field(default_factory=list)
+    workers: list[_Worker] = field(default_factory=list)
     again: deque[_Batch] = field(default_factory=deque)
     flying: dict[Any, _Batch] = field(default_factory=dict)
 
@@ -119,10 +128,10 @@ class Dispatcher:
         running: list[_Group] = []
         try:
             while waiting or running:
-                self._recount()
+                self._recount(running)
                 self._start_groups(waiting, running)
                 for group in running:
-                    self._add_actors(group)
+                    self._add_workers(group)
                     self._feed(group)
                 self._collect(running)
                 self._make_room(waiting, running)
@@ -154,7 +163,7 @@ class Dispatcher:
             if not (running and not self._fits(group)):
                 waiting.remove(group)
                 running.append(group)
-                self._add_actors(group)
+                self._add_workers(group)
 
     def _make_room(self, waiting: deque[_Group], running: list[_Group]) -> None:
         """Stop groups that only wait for candidates, while who samples them waits for room."""
@@ -164,10 +173,11 @@ class Dispatcher:
                 self._stop_group(group)
                 waiting.append(group)
 
-    def _add_actors(self, group: _Group) -> None:
+    def _add_workers(self, group: _Group) -> None:
         """As many as the group may have, the cluster has room for and there is work for."""
         place = group.placement
-        if len(group.actors) >= place.actors or all(s.finished for s in group.sources):
+        idle = not group.again and all(source.finished for source in group.sources)
+        if idle or len(group.workers) >= place.actors:
             return
         options: dict[str, Any] = {
             "num_cpus": place.cpus,
@@ -179,22 +189,23 @@ class Dispatcher:
         if place.runtime_env:
             options["runtime_env"] = place.runtime_env
         actor_class = ray.remote(Host)
-        while len(group.actors) < place.actors and self._take(place):
-            group.actors.append(actor_class.options(**options).remote(group.specs, sys.path))
+        while len(group.workers) < place.actors and self._take(place):
+            actor = actor_class.options(**options).remote(group.specs, sys.path)
+            group.workers.append(_Worker(actor, actor.node.remote()))
 
     def _stop_group(self, group: _Group, *, quiet: bool = False) -> None:
         if not quiet:
             for model in group.specs:
                 self.info[model] = self._model_info(group, model)
-        for actor in group.actors:
-            ray.kill(actor)
+        for worker in group.workers:
+            ray.kill(worker.actor)
             self._give(group.placement)
-        group.actors.clear()
+        group.workers.clear()
 
     def _model_info(self, group: _Group, model: str) -> dict[str, Any]:
-        for actor in group.actors:
+        for worker in group.workers:
             try:
-                found: dict[str, Any] = ray.get(actor.info.remote(model), timeout=20)
+                found: dict[str, Any] = ray.get(worker.actor.info.remote(model), timeout=20)
             except (RayError, GetTimeoutError):
                 continue
             if found:
@@ -204,22 +215,23 @@ class Dispatcher:
     # -- batches -------------------------------------------------------------------------
 
     def _feed(self, group: _Group) -> None:
-        load = [0] * len(group.actors)
+        load = dict.fromkeys(group.workers, 0)
         for batch in group.flying.values():
-            load[batch.actor] += self._config.in_flight if batch.alone else 1
-        for place in sorted(range(len(load)), key=load.__getitem__):
-            while load[place] < self._config.in_flight:
+            if batch.worker in load:
+                load[batch.worker] += self._config.in_flight if batch.alone else 1
+        for worker in sorted(load, key=load.__getitem__):
+            while load[worker] < self._config.in_flight:
                 if group.again:
                     # What may kill its worker has it to itself, so that nothing else is blamed.
-                    if load[place]:
+                    if load[worker]:
                         break
-                    self._send(group, group.again.popleft(), place)
+                    self._send(group, group.again.popleft(), worker)
                     break
                 ready = self._next(group)
                 if ready is None:
                     return
-                self._send(group, ready, place)
-                load[place] += 1
+                self._send(group, ready, worker)
+                load[worker] += 1
 
     def _next(self, group: _Group) -> _Batch | None:
         for source in group.sources:
@@ -229,10 +241,10 @@ class Dispatcher:
                     return _Batch(source, tasks)
         return None
 
-    def _send(self, group: _Group, batch: _Batch, place: int) -> None:
-        batch.actor = place
+    def _send(self, group: _Group, batch: _Batch, worker: _Worker) -> None:
+        batch.worker = worker
         batch.started = time.monotonic()
-        reply = group.actors[place].run.remote(batch.source.model, batch.tasks)
+        reply = worker.actor.run.remote(batch.source.model, batch.tasks)
         group.flying[reply] = batch
 
     def _collect(self, running: list[_Group]) -> None:
@@ -254,7 +266,9 @@ class Dispatcher:
         except RayTaskError as error:
             reply = Reply(failure=one_line(error.cause))
         except RayActorError as error:
-            if _unreachable(error):
+            if batch.worker not in group.workers:  # it went with its node
+                group.again.append(batch)
+            elif _unreachable(error):
                 group.again.append(batch)
                 time.sleep(UNREACHABLE_SECONDS)
             else:
@@ -283,9 +297,9 @@ class Dispatcher:
         now = time.monotonic()
         for group in running:
             for batch in list(group.flying.values()):
-                if now - batch.started > self._config.timeout_seconds:
+                if batch.worker and now - batch.started > self._config.timeout_seconds:
                     # The actor restarts; its batches come back as died and go out again.
-                    ray.kill(group.actors[batch.actor], no_restart=False)
+                    ray.kill(batch.worker.actor, no_restart=False)
                     batch.started = now
 
     # -- resources -----------------------------------------------------------------------
@@ -301,8 +315,11 @@ class Dispatcher:
                     f"set placement.{key}, or use a larger cluster with --ray-address",
                 )
 
-    def _recount(self) -> None:
-        """Now and then: nodes may have joined, or gone."""
+    def _recount(self, running: list[_Group]) -> None:
+        """Now and then: nodes may have joined, or gone with their workers.
+
+        Ray would start those again as soon as it has room, which may be never.
+        """
         now = time.monotonic()
         if now - self._counted < RECOUNT_SECONDS:
             return
@@ -311,6 +328,14 @@ class Dispatcher:
         for name, amount in total.items():
             self._free[name] += amount - self._total[name]
         self._total = total
+        alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+        for group in running:
+            for worker in list(group.workers):
+                _locate(worker)
+                if worker.node and worker.node not in alive:
+                    group.workers.remove(worker)
+                    ray.kill(worker.actor)
+                    self._give(group.placement)
 
     def _fits(self, group: _Group) -> bool:
         place = group.placement
@@ -325,6 +350,14 @@ class Dispatcher:
     def _give(self, place: Placement, sign: int = 1) -> None:
         self._free["CPU"] += sign * place.cpus
         self._free["GPU"] += sign * place.gpus
+
+
+def _locate(worker: _Worker) -> None:
+    """Take the answer to where a worker is, if it has come, and ask again."""
+    if ray.wait([worker.asked], timeout=0)[0]:
+        with suppress(RayError):
+            worker.node = ray.get(worker.asked)
+        worker.asked = worker.actor.node.remote()
 
 
 def _unreachable(error: RayActorError) -> bool:

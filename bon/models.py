@@ -132,6 +132,12 @@ class Host:
             return Reply(failure=str(error), stop_run=error.stops_run)
         return _timed(reply, spent[0])
 
+    async def node(self) -> str:
+        """The Ray node that this is on."""
+        import ray
+
+        return str(ray.get_runtime_context().get_node_id())
+
     async def info(self, model: str) -> dict[str, Any]:
         """Versions, device and flags of a loaded model."""
         spec = self._specs[model]

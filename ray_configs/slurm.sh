@@ -32,20 +32,39 @@ start() {  # NODE ARGUMENTS...: a Ray node that lasts as long as its srun step
 }
 
 start "$head" --head --node-ip-address "$head_ip" --port "$port"
+head_step=$!
 for attempt in $(seq 60); do
   ray health-check --address "$address" 2> /dev/null && break
-  [ "$attempt" = 60 ] && { echo "the Ray head did not start" >&2; exit 1; }
+  if [ "$attempt" = 60 ] || ! kill -0 "$head_step" 2> /dev/null; then
+    echo "the Ray head did not start" >&2
+    exit 1
+  fi
   sleep 2
 done
 for node in "${nodes[@]:1}"; do
   start "$node" --address "$address"
 done
-sleep 10  # the workers join; those that come later are used too
+# `bon run` plans with the nodes it finds. After two minutes or so it starts with those there are.
+for attempt in $(seq 40); do
+  joined=$(ray status --address "$address" 2> /dev/null | grep -c " node_" || true)
+  [ "$joined" -ge "${#nodes[@]}" ] && break
+  sleep 2
+done
+echo "$joined of ${#nodes[@]} nodes"
 
 # Two minutes before the time limit Slurm sends INT: what was computed is committed.
+set -m  # else bash starts it deaf to INT
 bon run "$experiment" --out "$out" --ray-address "$address" &
 driver=$!
-trap 'kill -INT "$driver"' INT TERM
+set +m
+stopped=
+trap 'stopped=1; kill -INT "$driver"' INT TERM
 code=0
-wait "$driver" || { code=$?; wait "$driver" 2> /dev/null || true; }
+wait -n || code=$?
+if kill -0 "$driver" 2> /dev/null; then
+  # A Ray node that ends stops the run, as a node that Slurm loses ends the job: its actors
+  # would wait for room that does not come back.
+  [ "$stopped" ] || { echo "a Ray node ended" >&2; kill -INT "$driver"; }
+  wait "$driver" || code=$?
+fi
 exit "$code"

@@ -44,6 +44,41 @@ def test_the_node_that_runs_a_validation_is_killed(tmp_path):
 @pytest.mark.slow
 @pytest.mark.ray
 @pytest.mark.timeout(600)
+def test_a_node_goes_and_there_is_no_room_for_its_worker(tmp_path):
+    """Ray would wait for room for ever; the other worker does the work of both."""
+    from ray.cluster_utils import Cluster
+
+    files = tmp_path / "data" / "files"
+    files.mkdir(parents=True)
+    write_questions(files / "questions.jsonl", 40)
+    write_pairs(files / "pairs.jsonl", 20)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    try:
+        nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+        with serving(tmp_path, ray_address=cluster.address) as server:
+            key = server.client.post("/v1/validations", json=wide(0.2)).json()["id"]
+            wait_until(lambda: all(_has_workers(node) for node in nodes))
+            path = f"/v1/validations/{key}"
+            wait_until(lambda: server.client.get(path).json()["counts"]["candidates"] > 4)
+            cluster.remove_node(nodes[1], allow_graceful=False)
+            done = wait_for(server.client, key, "done", seconds=300)
+            assert done["counts"]["candidates"] == 160
+            assert done["counts"]["errors"] == 0
+    finally:
+        cluster.shutdown()
+
+
+def wide(latency):
+    """Everything on two workers."""
+    found = slow(latency)
+    for card in [*found["policies"], *found["rewarders"]]:
+        card["placement"] = {"group": "all", "cpus": 1, "actors": 2}
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+@pytest.mark.timeout(600)
 def test_a_node_that_joins_later_is_used(tmp_path):
     """Two actors are asked for and there is room for one, until another node comes."""
     from ray.cluster_utils import Cluster
@@ -56,10 +91,7 @@ def test_a_node_that_joins_later_is_used(tmp_path):
     try:
         first = cluster.add_node(num_cpus=1)
         with serving(tmp_path, ray_address=cluster.address) as server:
-            wide = slow(0.5)
-            for card in [*wide["policies"], *wide["rewarders"]]:
-                card["placement"] = {"group": "all", "cpus": 1, "actors": 2}
-            key = server.client.post("/v1/validations", json=wide).json()["id"]
+            key = server.client.post("/v1/validations", json=wide(0.5)).json()["id"]
             wait_until(lambda: _has_workers(first))
             second = cluster.add_node(num_cpus=1)
             wait_until(lambda: _has_workers(second))

@@ -62,8 +62,8 @@ trap 'stopped=1; kill -INT "$driver"' INT TERM
 code=0
 wait -n || code=$?
 if kill -0 "$driver" 2> /dev/null; then
-  # A Ray node that ends stops the run, as a node that Slurm loses ends the job: its actors
-  # would wait for room that does not come back.
+  # A Ray node that ends stops the run, as a node that Slurm loses ends the job. Submitted again,
+  # it goes on.
   [ "$stopped" ] || { echo "a Ray node ended" >&2; kill -INT "$driver"; }
   wait "$driver" || code=$?
 fi

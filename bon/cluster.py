@@ -177,7 +177,7 @@ class Dispatcher:
         """As many as the group may have, the cluster has room for and there is work for."""
         place = group.placement
         idle = not group.again and all(source.finished for source in group.sources)
-        if idle or len(group.workers) >= place.actors:
+        if idle or len(group.workers) >= place.actors or not self._fits(group):
             return
         options: dict[str, Any] = {
             "num_cpus": place.cpus,

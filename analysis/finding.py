@@ -169,8 +169,9 @@ def _caveats(
     below = [b.rewarder for b in mine if b.verdict_versus_majority == "below"]
     unclear = [b.rewarder for b in mine if b.verdict_versus_majority == "unclear"]
     if below:
+        verb = "is" if len(below) == 1 else "are"
         said.append(
-            f"{len(below)} of {len(mine)} rewarders are worse than majority vote, which needs "
+            f"{len(below)} of {len(mine)} rewarders {verb} worse than majority vote, which needs "
             f"none: {names(below)}."
         )
     if unclear:

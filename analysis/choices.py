@@ -210,7 +210,8 @@ def _peak(s: Study, replay: Replay) -> tuple[int, Estimate]:
     if peak == s.n:
         return peak, Estimate(value=0.0, low=0.0, high=0.0, n=q, method=HOW)
     change = (replay.at(s.n) - replay.at(peak))[:, None]
-    return peak, from_draws(change.mean(axis=0), s.draws.means(change), q, HOW, s.options.level)[0]
+    draws, level = s.draws.means(change), s.options.level
+    return peak, from_draws(change.mean(axis=0), draws, q, HOW, level, proportion=False)[0]
 
 
 def _mean(s: Study, values: Floats) -> Estimate:

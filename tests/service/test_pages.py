@@ -101,6 +101,10 @@ def test_comparing_and_errors(client, settings):
     text = client.get("/compare", params={"id": [key, other]}, headers=HTML).text
     assert "+25.0 [−24.0, +74.0]" in text  # one question of four: .25 ± 1.96 × .5 / 2
     assert "4 questions" in text
+    fresh = client.post("/v1/validations", json=experiment(name="unfinished")).json()["id"]
+    text = client.get("/compare", params={"id": [fresh, key, other]}, headers=HTML).text
+    assert "against unfinished" not in text
+    assert "+25.0 [−24.0, +74.0]" in text
     csv = client.get(f"/v1/validations/{key}/tables/best_of_n").text
     assert csv.splitlines()[1].endswith("0.5,0.4,0.6,0.5,0.4,0.6")
     for path in ("/nothing", "/validations/nobody", "/validations/v000000-0000000000"):

@@ -13,14 +13,14 @@ Compared = tuple[dict[str, Any], dict[str, Any] | None, Path]
 def comparison(compared: list[Compared]) -> dict[str, Any]:
     """Columns, a validation each, and rows, a policy and rewarder each; best first.
 
-    Headline rules only. From the second validation on a cell has its paired difference to the
-    first one over the questions that both hold.
+    Headline rules only. Validations without results come last. From the second one on a cell
+    has its paired difference to the first over the questions that both hold.
     """
     columns = []
     cells: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     baselines = set()
     first: Path | None = None
-    for shown, results, directory in compared:
+    for shown, results, directory in sorted(compared, key=lambda one: one[1] is None):
         if results is None:
             columns.append({**shown, "finding": None, "questions": None})
             continue

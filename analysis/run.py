@@ -352,9 +352,9 @@ def _x_axes(p: OnPairs, names: list[str], leaks: Leaks, options: Options) -> dic
 
     found = {axis: side(axis, a) for axis, a in whole.items()}
     small = [a for a, f in found.items() if a.startswith("group:") and f.n < pair_sets.MIN_GROUP]
-    ordered = ["macro", "overall", *(a for a in found if a.startswith("group:"))]
-    if len([a for a in found if a.startswith("group:")]) < 2:
-        ordered = ["macro", "overall"]
+    groups = [axis for axis in found if axis.startswith("group:")]
+    whole_ones = [axis for axis in ("macro", "overall", "natural") if axis in found]
+    ordered = [*whole_ones, *(groups if len(groups) > 1 else ())]
     return {axis: found[axis] for axis in ordered if axis not in small}
 
 

@@ -327,7 +327,8 @@ def axis_name(axis: str) -> str:
     """How an axis is called in a sentence."""
     if axis.startswith("group:"):
         return f"accuracy on its {axis[6:]} pairs"
-    return {"macro": "macro accuracy", "overall": "overall accuracy"}.get(axis, axis)
+    names = {"natural": "accuracy on the natural distribution"}
+    return names.get(axis, f"{axis} accuracy")
 
 
 def sentence(pearson: Coefficient, label: Label, r: int, shared: Families | None) -> str:

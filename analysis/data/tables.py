@@ -41,7 +41,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "num_tokens",
         "logprob",
     ),
-    # one row a preference pair; preferred is 0 or 1; response_0/1 are text keys
+    # one row a preference pair; preferred is 0 or 1; response_0/1 are text keys; see PAIR_EXTRAS
     "pairs": (
         "pair",
         "id",
@@ -75,6 +75,13 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     # family groups checkpoints of one base; size in parameters, missing where unknown
     "rewarders": ("rewarder", "kind", "family", "size"),
 }
+
+PAIR_EXTRAS: dict[str, str | float] = {"cluster": "", "set": "", "weight": 1.0}
+"""Optional columns of `pairs` and what stands where a pair has none.
+
+`cluster`: pairs about one thing, resampled together; `set`: pairs of one better response against
+each of the worse ones; `weight`: how many pairs of a larger pool this one stands for.
+"""
 
 
 @dataclass(frozen=True)

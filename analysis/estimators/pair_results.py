@@ -54,6 +54,7 @@ def benchmark_results(
     tagged = _tags(pairs, worth, codes, options)
     consistent, position = _order_biases(pairs, list(said.values()), options)
     longer, length = _length_biases(pairs, codes, worth, options)
+    best = _best_of_k(pairs, codes, options)
     results = []
     for r, name in enumerate(names):
         asked = codes[:, r] != NOT_ASKED
@@ -77,6 +78,7 @@ def benchmark_results(
                 num_pairs=int(asked.sum()),
                 overall=overall,
                 macro=read(everything, "macro"),
+                natural=read(everything, "natural") if pairs.weight is not None else None,
                 overall_without_leaks=read(kept, "overall") if kept else None,
                 macro_without_leaks=read(kept, "macro") if kept else None,
                 groups=groups,
@@ -86,6 +88,7 @@ def benchmark_results(
                 tags=tagged[r],
                 overall_from_groups=from_groups,
                 acc_plus=_acc_plus(pairs, codes[:, r], options),
+                best_of_k=best[r],
                 overall_agrees=agrees_with_groups(overall.value or 0.0, implied, 0.003),
                 votes=_votes(pairs, said[name], asked, options, overall, read(everything, "macro")),
                 outcomes=_rates(said[name].outcomes, options.level),
@@ -124,6 +127,23 @@ def _acc_plus(pairs: PairSet, codes: Ints, options: Options) -> Estimate | None:
     whole = np.bincount(pairs.cluster, weights=codes == NOT_ASKED) == 0
     right = np.bincount(pairs.cluster, weights=codes != RIGHT) == 0
     return wilson(float((whole & right).sum()), int(whole.sum()), options.level)
+
+
+def _best_of_k(pairs: PairSet, codes: Ints, options: Options) -> list[Estimate | None]:
+    """Share of sets whose better response beats each of the worse ones; ties are losses.
+
+    Sets that a rewarder was not asked about whole are left out of its share.
+    """
+    if pairs.sets is None or (pairs.sets < 0).all():
+        return [None] * codes.shape[1]
+    rows = np.flatnonzero(pairs.sets >= 0)
+    first = np.unique(pairs.sets[rows], return_index=True)[1]
+    whole, won = np.zeros(codes.shape), np.zeros(codes.shape)
+    for r, code in enumerate(codes[rows].T):
+        asked = np.bincount(pairs.sets[rows], weights=code == NOT_ASKED) == 0
+        whole[rows[first], r] = asked
+        won[rows[first], r] = asked & (np.bincount(pairs.sets[rows], weights=code != RIGHT) == 0)
+    return _ratios(pairs, won, whole, options)
 
 
 def _estimate(axis: Axis, r: int, n: int, options: Options) -> Estimate:

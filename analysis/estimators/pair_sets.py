@@ -1,6 +1,8 @@
 """The pairs of a reward benchmark with what was said about them, and accuracies over them.
 
-Overall (micro) is the mean over pairs, macro the mean over groups; they are never mixed. Pairs
+Overall (micro) is the mean over pairs, macro the mean over groups; they are never mixed. Where
+pairs were drawn from a larger pool with known probabilities, `natural` is the accuracy on that pool
+(Hájek's ratio of weighted sums). Pairs
 are resampled within their group and together with pairs of the same cluster, or else of the
 same id, which share a question. Undecided pairs count as `Options.ties` and `Options.unparsed` say.
 """
@@ -49,6 +51,8 @@ class PairSet:
     draws: Draws
     cluster: Ints
     clustered: bool = False  # the benchmark itself says which pairs are about one thing
+    weight: Floats | None = None  # pairs of the pool that each stands for
+    sets: Ints | None = None  # pairs of one better response; -1: of no set
 
     @property
     def leaked(self) -> Bools:
@@ -99,9 +103,18 @@ def pair_sets(run: Run, options: Options) -> list[PairSet]:
                 draws,
                 cluster,
                 clustered,
+                frame["weight"].to_numpy(dtype=float) if "weight" in frame else None,
+                _sets(frame) if "set" in frame else None,
             )
         )
     return sets
+
+
+def _sets(frame: pd.DataFrame) -> Ints:
+    """The set of every pair; -1 where it is the only one of it, or of none."""
+    said = frame["set"].fillna("").astype(str)
+    alone = (said == "") | (said.map(said.value_counts()) == 1)
+    return np.asarray(pd.factorize(said.where(~alone))[0], dtype=np.int64)
 
 
 def all_verdicts(run: Run, pairs: PairSet) -> dict[str, Verdicts]:
@@ -166,7 +179,7 @@ def worth_of(codes: Ints, treatment: Treatment, options: Options) -> Worth:
 
 
 def axes(pairs: PairSet, worth: Worth, keep: Bools | None = None) -> dict[str, Axis]:
-    """Every x axis: `overall`, `macro` and `group:NAME`, over the pairs to keep."""
+    """Every x axis: `overall`, `macro`, `natural` if pairs have weights, and `group:NAME`."""
     keep = np.ones(len(pairs.frame), dtype=bool) if keep is None else keep
     found: dict[str, Axis] = {}
     parts = []
@@ -180,6 +193,9 @@ def axes(pairs: PairSet, worth: Worth, keep: Bools | None = None) -> dict[str, A
     values = np.stack([a.values for a in parts])
     draws = np.stack([a.draws for a in parts])
     macro = Axis(_nanmean(values), _nanmean(draws).astype(np.float32), total.units)
+    if pairs.weight is not None:
+        weight = pairs.weight[:, None]
+        found["natural"] = ratio(pairs, Worth(worth.num * weight, worth.den * weight), keep)
     return {"overall": total, "macro": macro, **found}
 
 

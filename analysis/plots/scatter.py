@@ -124,7 +124,11 @@ def _usable(correlation: Correlation) -> list[Point]:
 def _panel(ax: Axes, correlation: Correlation, theme: Theme) -> None:
     """Axes, limits, the fitted line with its band."""
     axis = correlation.axis.removeprefix("group:")
-    kind = f"{axis} accuracy" if correlation.axis in ("macro", "overall") else f"accuracy, {axis}"
+    kind = (
+        f"{axis} accuracy"
+        if correlation.axis in ("macro", "overall", "natural")
+        else f"accuracy, {axis}"
+    )
     ax.set_xlabel(f"{correlation.benchmark or 'reward-benchmark'} {kind} (%)")
     at = f"Best-of-{correlation.n}" if correlation.n else "Best-of-N"
     ax.set_ylabel(f"{at} accuracy (%)")

@@ -85,13 +85,13 @@ def leaderboard(results: Results, policy: PolicyResult) -> list[BoardRow]:
 
 
 def score(result: BenchmarkResult | None, axis: str) -> Estimate | None:
-    """The benchmark accuracy of an axis: macro, overall or group:NAME."""
+    """The benchmark accuracy of an axis: macro, overall, natural or group:NAME."""
     if result is None:
         return None
     if axis.startswith("group:"):
         name = axis.removeprefix("group:")
         return next((g.accuracy for g in result.groups if g.name == name), None)
-    return result.overall if axis == "overall" else result.macro
+    return {"overall": result.overall, "natural": result.natural}.get(axis, result.macro)
 
 
 def _unparsed(result: BenchmarkResult | None) -> Estimate | None:
@@ -105,7 +105,7 @@ def _number(estimate: Estimate | None) -> float:
 
 
 def axis_name(axis: str) -> str:
-    """macro, overall, or the name of a group."""
+    """macro, overall, natural, or the name of a group."""
     return axis.removeprefix("group:")
 
 

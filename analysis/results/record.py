@@ -39,7 +39,7 @@ class Options(Record):
     """How an analysis was asked for. The defaults are the ones that the docs explain."""
 
     n: int | None = Field(None, description="headline n; None: as many as the pool holds")
-    axis: str = Field("macro", description="primary x axis: macro, overall or group:NAME")
+    axis: str = Field("macro", description="primary x axis: macro, overall, natural or group:NAME")
     rules: tuple[str, ...] = Field((), description="selection rules; empty: all supported")
     draws: int = Field(2000, ge=100, description="bootstrap draws")
     permutations: int = Field(20_000, ge=100, description="sampled permutations, R > 9")

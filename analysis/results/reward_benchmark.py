@@ -24,7 +24,9 @@ class BenchmarkResult(Record):
     """One rewarder (or baseline) on one reward benchmark.
 
     `acc_plus` is the share of clusters, where the benchmark names some, all of whose pairs are
-    right (MM-RLHF-RewardBench's Acc+). `overall_from_groups` is the overall accuracy that the
+    right (MM-RLHF-RewardBench's Acc+). `best_of_k` is the share of sets (pairs of one better
+    response and each of several worse ones) in which it beats all. `natural` is the accuracy on the
+    pool that weighted pairs were drawn from. `overall_from_groups` is the overall accuracy that the
     groups and their sizes imply.
     `position_bias` is the share of decided verdicts for the response shown first minus the
     share for the second. `length_bias` is accuracy where the better response is the longer
@@ -45,6 +47,8 @@ class BenchmarkResult(Record):
     overall_from_groups: float | None
     overall_agrees: bool
     acc_plus: Estimate | None = None
+    best_of_k: Estimate | None = None
+    natural: Estimate | None = None
     votes: tuple[VotesPoint, ...] = ()
     consistency: Estimate | None
     position_bias: Estimate | None

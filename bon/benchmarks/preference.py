@@ -2,8 +2,13 @@
 
 Either `chosen` and `rejected`, or two `responses` with `preferred`, the place of the better
 one (0 or 1). A response may also be a conversation, whose last message counts.
+
+Three columns are for benchmarks drawn from a larger pool. `cluster`: pairs about one thing, which
+are resampled together. `set`: one better response against each of the worse ones (best of k).
+`weight`: how many pairs of the pool this one stands for, 1 / its inclusion probability.
 """
 
+import math
 from typing import Any
 
 from bon.benchmarks.base import IMAGE_COLUMNS, Adapter, Context, Form, Row, RowError
@@ -27,7 +32,23 @@ def convert(context: Context, row: Row) -> PreferencePair:
         chosen=last_message(chosen, "better response"),
         rejected=last_message(rejected, "worse response"),
         cluster=row.text("cluster"),
+        set=row.text("set"),
+        weight=weight_of(row),
     )
+
+
+def weight_of(row: Row) -> float | None:
+    """The weight of a row; None where the dataset has none."""
+    said = row.get("weight")
+    if said is None:
+        return None
+    try:
+        weight = float(said)
+    except (TypeError, ValueError):
+        weight = math.nan
+    if not 0 < weight < math.inf:
+        raise RowError(f"its weight {said!r} is not a number above 0")
+    return weight
 
 
 def last_message(value: Any, what: str) -> str:
@@ -41,7 +62,11 @@ def last_message(value: Any, what: str) -> str:
     return value
 
 
-MAY = {"id": "id", "image": IMAGE_COLUMNS, "group": "group", "tag": "tag", "cluster": "cluster"}
+MAY = {
+    "id": "id",
+    "image": IMAGE_COLUMNS,
+    **{role: role for role in ("group", "tag", "cluster", "set", "weight")},
+}
 ADAPTER = Adapter(
     kind="pairs",
     title="Any preference set",

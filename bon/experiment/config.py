@@ -404,8 +404,9 @@ class AnalysisConfig(Strict):
     n: int | None = Field(None, ge=1, description="headline n; as many as the pool holds")
     axis: str = Field(
         "macro",
-        pattern="^(macro|overall|group:.+)$",
-        description="macro, overall or group:NAME, a group of the reward benchmark",
+        pattern="^(macro|overall|natural|group:.+)$",
+        description="macro, overall, group:NAME, a group of the reward benchmark, or natural, the "
+        "pool that its weighted pairs were drawn from",
     )
     rules: tuple[str, ...] = ()
     target_r: float | None = Field(None, gt=0, lt=1)

@@ -53,6 +53,7 @@ def _on_pairs(contents: Contents, rewarder: Loaded[RewarderCard]) -> Iterator[Sc
         about = f"votes: {said.votes_pairs}, orders: {said.orders_pairs}, " if said else ""
         about += f"ties: {results.options.ties}"
         rows = [("macro", found.macro), ("overall", found.overall)]
+        rows += [("natural", found.natural)] if found.natural else []
         rows += [(group.name, group.accuracy) for group in found.groups]
         for name, estimate in rows:
             yield Scored(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from bon.analysis.data.tables import COLUMNS, Tables
+from bon.analysis.data.tables import COLUMNS, PAIR_EXTRAS, Tables
 from bon.benchmarks import adapter
 from bon.core.text import unicode_only
 from bon.experiment.cards import Loaded
@@ -57,16 +57,20 @@ def _questions(store: Store) -> pd.DataFrame:
 
 def _pairs(store: Store) -> pd.DataFrame:
     leaked = dict(store.query("SELECT key, leaked FROM pairs WHERE active > 0"))
-    rows, clusters = [], []
+    rows: list[tuple[Any, ...]] = []
+    metas: list[dict[str, Any]] = []
     for benchmark, pair in store.pairs():
         one, two = pair.responses
         label = (pair.key, pair.id, benchmark, pair.group, pair.tag, pair.preferred)
         lengths = (None, None) if pair.meta.get(WITHOUT_TEXT) else (len(one), len(two))
         texts = (text_key(one), text_key(two), *lengths)
         rows.append((*label, *texts, bool(leaked[pair.key])))
-        clusters.append(str(pair.meta.get("cluster") or ""))
+        metas.append(pair.meta)
     frame = _frame("pairs", rows)
-    return frame.assign(cluster=clusters) if any(clusters) else frame
+    for column, missing in PAIR_EXTRAS.items():
+        if any(column in meta for meta in metas):
+            frame[column] = [meta.get(column, missing) for meta in metas]
+    return frame
 
 
 def _candidates(setup: Setup, store: Store, questions: pd.DataFrame) -> pd.DataFrame:

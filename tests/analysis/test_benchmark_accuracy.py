@@ -15,6 +15,7 @@ from bon.analysis.estimators import pair_sets as sets
 from bon.analysis.estimators.pair_results import benchmark_results
 from bon.analysis.estimators.pair_sets import pair_sets
 from bon.analysis.results import Options
+from bon.core.errors import BonError
 
 OPTIONS = Options(draws=200)
 
@@ -166,3 +167,37 @@ def test_acc_plus_counts_clusters_all_of_whose_pairs_are_right():
         assert found.acc_plus.n == 20
         assert found.acc_plus.low <= expected <= found.acc_plus.high
     assert {b.acc_plus for b in analyse(t, draws=200).benchmarks} == {None}
+
+
+def test_sets_count_where_the_better_response_beats_all_and_weights_give_the_natural_accuracy():
+    t = synthetic_tables(num_rewarders=4, num_questions=4, num_candidates=2, num_pairs=60)
+    rng = np.random.default_rng(3)
+    named = [f"s{row // 3}" if row < 45 else "" for row in range(59)] + ["alone"]
+    weight = rng.uniform(1, 9, 60)
+    frame = t.pairs.assign(set=named, weight=weight)
+    tables = Tables(t.questions, t.candidates, frame, t.judgements, t.rewarders)
+    (pairs,) = pair_sets(read(tables), OPTIONS)
+    said = sets.all_verdicts(read(tables), pairs)
+    for found in analyse(tables, draws=200).benchmarks:
+        if found.rewarder not in said:
+            continue
+        right = said[found.rewarder].code == RIGHT
+        expected = np.mean([right[at : at + 3].all() for at in range(0, 45, 3)])
+        assert found.best_of_k.value == pytest.approx(expected)
+        assert found.best_of_k.n == 15
+        worth = np.select([right, said[found.rewarder].code == TIE], [1.0, 0.5], 0.0)
+        assert found.natural.value == pytest.approx(np.average(worth, weights=weight))
+        assert found.natural.low < found.natural.value < found.natural.high
+    assert {(b.natural, b.best_of_k) for b in analyse(t, draws=200).benchmarks} == {(None, None)}
+
+
+def test_the_natural_axis_can_be_the_headline():
+    t = synthetic_tables(num_rewarders=6, num_questions=40, num_candidates=4, num_pairs=60)
+    frame = t.pairs.assign(weight=np.linspace(1, 5, 60))
+    tables = Tables(t.questions, t.candidates, frame, t.judgements, t.rewarders)
+    results = analyse(tables, draws=200, axis="natural")
+    assert results.main.axis == "natural"
+    scores = {b.rewarder: b.natural.value for b in results.benchmarks}
+    assert all(point.x.value == scores[point.rewarder] for point in results.main.points)
+    with pytest.raises(BonError, match="no axis 'natural'"):
+        analyse(t, draws=200, axis="natural")

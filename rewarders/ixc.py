@@ -39,7 +39,7 @@ class IxcReward(Rewarder):
             {"role": "user", "content": item.prompt},
             {"role": "assistant", "content": item.responses[response]},
         ]
-        score = await asyncio.to_thread(self._score, chat, item.images)
+        score = await asyncio.to_thread(self._score, chat, self.images_apart(item))
         if not math.isfinite(score):
             raise ValueError(f"the model gave the score {score}")
         return [Verdict("scored", score=score)] * len(seeds)

@@ -88,8 +88,9 @@ class MmRlhfReward(Rewarder):
         """With temperature 0 every seed gives the same critique: it is asked once."""
         (response,) = shown
         text = self.prompt.render(prompt=item.prompt, response=item.responses[response])
+        images = self.images_apart(item)
         asked = seeds if self.card.sampling.temperature > 0 else seeds[:1]
-        found = [await asyncio.to_thread(self._one, text, item.images, seed) for seed in asked]
+        found = [await asyncio.to_thread(self._one, text, images, seed) for seed in asked]
         return found if len(found) == len(seeds) else found * len(seeds)
 
     def _one(self, text: str, images: Sequence[ImagePart], seed: int) -> Verdict:

@@ -39,7 +39,7 @@ def _request(rewarder: Rewarder, item: Item, shown: tuple[str, ...]) -> ScoreReq
     (response,) = shown
     messages = (
         rewarder.user_message(item),
-        Message("assistant", (item.responses[response],)),
+        Message("assistant", item.parts(item.responses[response])),
     )
     return ScoreRequest(messages, expected=item.correct.get(response))
 

@@ -98,7 +98,10 @@ class StepwiseCritic(Rewarder):
             )
         messages = [self.user_message(item, steps=steps[:1], step=steps[0], number=1)]
         for step in steps[1:]:
-            messages += [Message("assistant", (self.card.score.yes[0],)), Message("user", (step,))]
+            messages += [
+                Message("assistant", (self.card.score.yes[0],)),
+                Message("user", item.parts(step)),
+            ]
         return tuple(messages)
 
     def _verdict(self, replies: Sequence[Generation], place: int) -> Verdict:

@@ -52,7 +52,7 @@ def benchmark_results(
     treatments: tuple[Treatment, ...] = ("drop", "wrong", "chance", "official")
     treated = {t: _treated(pairs, said, t, options) for t in treatments}
     tagged = _tags(pairs, worth, codes, options)
-    consistent, position = _order_biases(pairs, list(said.values()), options)
+    consistent, position, each = _by_judgement(pairs, list(said.values()), options)
     longer, length = _length_biases(pairs, codes, worth, options)
     best = _best_of_k(pairs, codes, options)
     results = []
@@ -89,6 +89,7 @@ def benchmark_results(
                 overall_from_groups=from_groups,
                 acc_plus=_acc_plus(pairs, codes[:, r], options),
                 best_of_k=best[r],
+                per_judgement=each[r],
                 overall_agrees=agrees_with_groups(overall.value or 0.0, implied, 0.003),
                 votes=_votes(pairs, said[name], asked, options, overall, read(everything, "macro")),
                 outcomes=_rates(said[name].outcomes, options.level),
@@ -236,12 +237,15 @@ def _votes(
     return (*made, VotesPoint(k=most, overall=overall, macro=macro))
 
 
-def _order_biases(
+def _by_judgement(
     pairs: PairSet, said: list[Verdicts], options: Options
-) -> tuple[list[Estimate | None], list[Estimate | None]]:
-    """Consistency in both orders and signed position bias, of rewarders that compare."""
+) -> tuple[list[Estimate | None], list[Estimate | None], list[Estimate | None]]:
+    """What is counted in judgements, not in pairs, of rewarders that compare.
+
+    Consistency in both orders, signed position bias, and the share of right verdicts.
+    """
     zero = np.zeros(len(pairs.preferred))
-    columns: list[list[Floats]] = [[], [], [], []]
+    columns: list[list[Floats]] = [[], [], [], [], [], []]
     for v in said:
         if v.counts is None:
             for column in columns:
@@ -259,9 +263,14 @@ def _order_biases(
         made = counts[:, :, :2].sum(axis=(1, 2))
         columns[2].append(2.0 * shown_first - made)
         columns[3].append(made.astype(float))
-    same, both_made, lean_first, made_all = (np.stack(column, axis=1) for column in columns)
+        columns[4].append(counts[:, :, 0].sum(axis=1).astype(float))
+        columns[5].append(counts[:, :, :3].sum(axis=(1, 2)).astype(float))
+    same, both_made, lean_first, made_all, right, read = (
+        np.stack(column, axis=1) for column in columns
+    )
     consistency = _ratios(pairs, same, both_made, options)
-    return consistency, _ratios(pairs, lean_first, made_all, options)
+    position = _ratios(pairs, lean_first, made_all, options)
+    return consistency, position, _ratios(pairs, right, read, options)
 
 
 def _ratios(pairs: PairSet, num: Floats, den: Floats, options: Options) -> list[Estimate | None]:

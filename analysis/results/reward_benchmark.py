@@ -28,6 +28,8 @@ class BenchmarkResult(Record):
     response and each of several worse ones) in which it beats all. `natural` is the accuracy on the
     pool that weighted pairs were drawn from. `overall_from_groups` is the overall accuracy that the
     groups and their sizes imply.
+    `per_judgement` is the share of right verdicts, each counted on its own, ties as wrong and
+    without those that could not be read (Multimodal RewardBench 2's accuracy).
     `position_bias` is the share of decided verdicts for the response shown first minus the
     share for the second. `length_bias` is accuracy where the better response is the longer
     one minus accuracy where it is the shorter one; `picks_longer` the share of decided pairs
@@ -49,6 +51,7 @@ class BenchmarkResult(Record):
     acc_plus: Estimate | None = None
     best_of_k: Estimate | None = None
     natural: Estimate | None = None
+    per_judgement: Estimate | None = None
     votes: tuple[VotesPoint, ...] = ()
     consistency: Estimate | None
     position_bias: Estimate | None

@@ -36,6 +36,7 @@ BENCHMARKS = (
     "vl_rewardbench",
     "multimodal_rewardbench",
     "mm_rlhf",
+    "mmrb2",
     "preference",
 )
 ADDED: Added[Adapter] = Added("bon.benchmarks")

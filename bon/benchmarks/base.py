@@ -139,16 +139,17 @@ class Context:
         rejected: str,
         group: str = "",
         tag: str = "",
+        images: tuple[ImageRef, ...] | None = None,
         **meta: Any,
     ) -> PreferencePair:
-        """A preference pair with its content key.
+        """A preference pair with its content key; `images` are by default all of the row's.
 
         The two responses are put in an order that depends on their texts alone: a place that
         told which one is better would help whoever prefers a place.
         """
         if chosen == rejected:
             raise RowError("both responses are the same text")
-        images = self.read_images(row)
+        images = self.read_images(row) if images is None else images
         first, second = sorted((chosen, rejected), key=lambda text: content_key("place", text))
         hashes = [image.sha256 for image in images]
         source = [self.label, self.spec.revision or ""]

@@ -10,11 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from bon.core.images import IMAGE_MARK
 from bon.core.records import PreferencePair, Question
 
 Rule = Literal["id", "text", "image"]
 
-_TOKEN = re.compile(r"<image(?: \d+)?>")
+_TOKEN = re.compile(rf"<image(?: \d+)?>|{IMAGE_MARK.pattern}")
 _LAYOUT = re.compile(r"^\s*(?:(?:\(?[A-Z][.):]|options:|choices:|question:)\s*)+", re.I | re.M)
 _NOISE = re.compile(r"[\W_]+")
 

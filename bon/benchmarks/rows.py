@@ -22,8 +22,9 @@ RawRow = tuple[Path | None, dict[str, Any] | BadRow]
 def local_files(path: Path, config: str | None, split: str | None) -> list[Path]:
     """The data files of a dataset on disk, in order.
 
-    In a folder: those of the subfolder named like `config`, where there is one, and those
-    whose name starts with `split`, where any does; parquet before JSONL before JSON.
+    In a folder: the file named like `config`, where there is one, or those of the subfolder of
+    that name, and those whose name starts with `split`, where any does; parquet before JSONL
+    before JSON.
     """
     if path.is_file():
         if path.suffix not in READERS:
@@ -36,6 +37,10 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
     if not path.exists():
         written = str(path).replace("\n", "\\n")
         raise BonError(f"no file or folder {written}", "check `path`")
+    if config:
+        for suffix in READERS:
+            if (path / f"{config}{suffix}").is_file():
+                return [path / f"{config}{suffix}"]
     folder = path / config if config and (path / config).is_dir() else path
     for ending in ("*.parquet", "*.jsonl", "*.json"):
         files = sorted(file for file in folder.rglob(ending) if not file.name.startswith("."))
@@ -193,6 +198,8 @@ def _json(file: Path) -> Iterator[dict[str, Any] | BadRow]:
         rows = json.loads(file.read_bytes())
     except ValueError as error:
         raise BonError(f"{file} is not JSON: {error}", "check the file") from None
+    if isinstance(rows, dict) and len(rows) == 1:  # {"pairs": [...]} and the like
+        (rows,) = rows.values()
     if not isinstance(rows, list):
         raise BonError(f"{file} does not hold a list of rows", "give one list, or use .jsonl")
     for number, row in enumerate(rows, start=1):

@@ -7,6 +7,7 @@ one line, so that a row with a bad image is recorded as such and the run goes on
 import hashlib
 import io
 import os
+import re
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,18 @@ MAX_PIXELS = 80_000_000
 _FORMATS = ("PNG", "JPEG", "MPO", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF")
 
 ImageSource = ImageRef | bytes | str | Path
+
+IMAGE_MARK = re.compile(r"<image ([0-9a-f]{16})>")
+"""Where an image stands within a text, by the first 16 digits of its SHA-256 (`image_mark`).
+
+A mark means something only beside the images of its own record: text that looks like one names
+none of them and stays text.
+"""
+
+
+def image_mark(sha256: str) -> str:
+    """The mark of an image."""
+    return f"<image {sha256[:16]}>"
 
 
 class ImageError(ValueError):

@@ -66,7 +66,11 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class PreferencePair:
-    """One item of a reward benchmark: a prompt and two responses, of which one is better."""
+    """One item of a reward benchmark: a prompt and two responses, of which one is better.
+
+    An image that stands within the prompt or a response is there as its mark
+    (`bon.core.images.image_mark`); the others belong to the prompt as a whole.
+    """
 
     key: str
     id: str

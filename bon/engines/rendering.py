@@ -51,7 +51,8 @@ class Renderer:
 
     def conversation(self, messages: tuple[Message, ...], score_at: ScoreAt) -> Rendered:
         """The whole conversation, ending with the token that a reward is read at."""
-        _last(messages)
+        if messages[-1].role != "assistant":
+            raise ValueError("the last message must be the assistant's")
         text = self._apply(messages, False)
         if score_at == "turn_end":
             text = text[: text.rindex(self._turn_end) + len(self._turn_end)]
@@ -128,5 +129,5 @@ def _last(messages: tuple[Message, ...]) -> str:
     """The text of the last message, which must be the assistant's."""
     last = messages[-1]
     if last.role != "assistant" or any(isinstance(part, ImagePart) for part in last.parts):
-        raise ValueError("the last message must be the assistant's text")
+        raise ValueError("the last message must be the assistant's, of text alone")
     return "".join(part for part in last.parts if isinstance(part, str))

@@ -34,7 +34,7 @@ from bon.running.worker import (
     PolicySpec,
     RewarderSpec,
     engine_arguments,
-    filter_images,
+    seen_item,
 )
 
 _WAITS = "UnansweredError"
@@ -172,7 +172,7 @@ class _Desk:
     async def _judge(self, spec: RewarderSpec, engine: DeferredEngine, task: JudgeTask) -> bool:
         card = spec.loaded.card
         rewarder = (spec.own or rewarder_class(card))(card, spec.loaded.prompt, engine)
-        item = replace(task.item, images=filter_images(task.item.images, card.image_filter))
+        item = seen_item(task.item, card.image_filter)
         protocol = replace(spec.protocol, votes=task.votes, retries=0)
         known = list(task.known)
         while rows := await judge.judge_round(rewarder, item, protocol, known, task.stakes):

@@ -32,6 +32,7 @@ PUBLISHED = {
     "mmmu_pro": (1730, "each of its three configs has 1,730 questions"),
     "vl_rewardbench": (1250, "1,250 pairs; 1,247 in the later revision"),
     "multimodal_rewardbench": (4711, "4,711 pairs in the open release"),
+    "mmrb2": (1000, "1,000 pairs of the reasoning task"),
     "mm_rlhf": (145, "170 pairs, of which 25 are about videos and are left out"),
 }
 

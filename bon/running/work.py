@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 
 from bon.choosing.opinion import shown_of
 from bon.choosing.race import Stakes
+from bon.core.images import IMAGE_MARK
 from bon.core.records import Candidate, ImageRef, Judgement, PreferencePair, Question
 from bon.engines.base import ImagePart
 from bon.experiment.cards import Loaded
@@ -269,13 +270,16 @@ def question_item(question: Question, candidates: list[Candidate]) -> Item:
 def pair_item(pair: PreferencePair) -> Item:
     """A preference pair, for a rewarder."""
     keys = [text_key(response) for response in pair.responses]
+    images = [read_image(ref) for ref in pair.images]
+    inside = set(IMAGE_MARK.findall("".join((pair.prompt, *pair.responses))))
     return Item(
         kind="pair",
         key=pair.key,
         prompt=pair.prompt,
-        images=tuple(read_image(ref) for ref in pair.images),
+        images=tuple(image for image in images if image.sha256[:16] not in inside),
         responses=dict(zip(keys, pair.responses, strict=True)),
         correct={key: place == pair.preferred for place, key in enumerate(keys)},
+        marked={key: image for image in images if (key := image.sha256[:16]) in inside},
     )
 
 

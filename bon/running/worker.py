@@ -185,7 +185,7 @@ class Host:
             *(
                 judge.judge_item(
                     rewarder,
-                    replace(task.item, images=filter_images(task.item.images, seen)),
+                    seen_item(task.item, seen),
                     replace(spec.protocol, votes=task.votes),
                     task.known,
                     task.stakes,
@@ -237,11 +237,17 @@ def _asks(arguments: Mapping[str, Any], name: str) -> bool:
     )
 
 
-def filter_images(images: tuple[ImagePart, ...], name: str) -> tuple[ImagePart, ...]:
-    """What a handicapped rewarder sees of the images."""
+def seen_item(item: Item, name: str) -> Item:
+    """The item with what a handicapped rewarder sees of its images."""
     if name == "none":
-        return images
-    return () if name == "drop" else tuple(_filtered(image, name) for image in images)
+        return item
+    if name == "drop":
+        return replace(item, images=(), marked={})
+    return replace(
+        item,
+        images=tuple(_filtered(image, name) for image in item.images),
+        marked={mark: _filtered(image, name) for mark, image in item.marked.items()},
+    )
 
 
 @lru_cache(maxsize=256)

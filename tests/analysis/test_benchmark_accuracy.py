@@ -142,6 +142,17 @@ def test_position_bias_and_consistency_by_hand():
     assert said.counts[0].tolist() == [[1, 0, 0, 0], [0, 1, 0, 0]]
 
 
+def test_verdicts_each_on_its_own_are_counted_as_mmrb2_counts_them(results):
+    found, _, said = results
+    for name, result in found.items():
+        if said[name].counts is None:
+            assert result.per_judgement is None
+            continue
+        right, wrong, tied, _ = said[name].counts.sum(axis=(0, 1))
+        assert result.per_judgement.value == pytest.approx(right / (right + wrong + tied))
+        assert result.per_judgement.low < result.per_judgement.value < result.per_judgement.high
+
+
 def test_votes_curve_ends_at_the_headline(results):
     found, _, _ = results
     assert found["rewarder-00"].votes[-1].macro.value == pytest.approx(

@@ -73,11 +73,20 @@ def test_response_and_conversation() -> None:
     assert renderer.conversation(messages, "turn_end").text.endswith("It is red. <end>")
 
 
-@pytest.mark.parametrize("last", [Message("user", ("a",)), Message("assistant", (IMAGES[0],))])
-def test_only_an_assistants_text_is_scored(last: Message) -> None:
+def test_only_an_assistants_turn_is_scored() -> None:
     renderer = Renderer(Tokenizer(parts=True), "m")
-    with pytest.raises(ValueError, match="must be the assistant's text"):
-        renderer.conversation((*ASKED, last), "end")
+    with pytest.raises(ValueError, match="must be the assistant's"):
+        renderer.conversation((*ASKED, Message("user", ("a",))), "end")
+
+
+def test_a_scored_turn_may_hold_images_but_a_likelihood_is_of_text() -> None:
+    renderer = Renderer(Tokenizer(parts=True), "m")
+    messages = (*ASKED, Message("assistant", (IMAGES[0], "red")))
+    rendered = renderer.conversation(messages, "end")
+    assert rendered.images[-1] == IMAGES[0]
+    assert len(rendered.images) == len(renderer.prompt(ASKED).images) + 1
+    with pytest.raises(ValueError, match="of text alone"):
+        renderer.response(messages)
 
 
 def test_no_template() -> None:

@@ -37,6 +37,7 @@ def invoke(*arguments: str):
         "stress",
         "gate",
         "compare",
+        "curate",
         "plan",
         "doctor",
         "prompts",

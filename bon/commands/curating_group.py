@@ -1,0 +1,31 @@
+"""`bon curate`: a reward benchmark from judged runs, step by step."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Make a reward benchmark of your own from finished runs: init, propose, draft, annotate, "
+    "audit, freeze, predict.",
+)
+
+Bench = Annotated[Path, typer.Argument(help="Folder of the benchmark that bon curate init made.")]
+
+
+@app.command()
+def init(
+    runs: Annotated[list[Path], typer.Argument(help="Finished run directories.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the new benchmark.")],
+    items: Annotated[int, typer.Option(min=10, help="How many items are wanted in all.")] = 300,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed draws another benchmark.")] = 0,
+    held_out: Annotated[
+        float, typer.Option(min=0, max=0.9, help="Share of the questions kept unpublished.")
+    ] = 0.3,
+) -> None:
+    """Check runs and write a recipe to edit: what is drawn from them, and how people are asked."""
+    from bon.curating.starting import begin
+
+    bench = begin(runs, out, items=items, seed=seed, held_out=held_out)
+    typer.echo(f"{bench.recipe_path}: edit it, then bon curate propose {out}")

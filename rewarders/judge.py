@@ -76,6 +76,13 @@ async def judge_round(
     calls = missing_calls(
         rewarder.card, rewarder.arity, item.responses, item.key, protocol, known, stakes
     )
+    return await ask(rewarder, item, protocol, calls)
+
+
+async def ask(
+    rewarder: Rewarder, item: Item, protocol: Protocol, calls: Sequence[Call]
+) -> list[Judgement]:
+    """The judgements of these calls, whatever is known of the item."""
     batches = await asyncio.gather(*(_ask(rewarder, item, protocol, call) for call in calls))
     return [judgement for batch in batches for judgement in batch]
 
@@ -208,9 +215,24 @@ def give_up(
     while calls := missing_calls(
         card, arity, item.responses, item.key, protocol, [*known, *made], stakes
     ):
-        for call in calls:
-            verdicts = [Verdict("error")] * len(call.votes)
-            made += _file(card, arity, prompt_hash, item, protocol, call, verdicts, error)
+        made += failed(card, arity, prompt_hash, item, protocol, calls, error)
+    return made
+
+
+def failed(
+    card: RewarderCard,
+    arity: Arity,
+    prompt_hash: str,
+    item: Item,
+    protocol: Protocol,
+    calls: Sequence[Call],
+    error: str,
+) -> list[Judgement]:
+    """These calls, filed as errors."""
+    made: list[Judgement] = []
+    for call in calls:
+        verdicts = [Verdict("error")] * len(call.votes)
+        made += _file(card, arity, prompt_hash, item, protocol, call, verdicts, error)
     return made
 
 

@@ -113,6 +113,19 @@ def test_rewarders_are_attacked_as_they_judge(make_experiment, tmp_path):
     assert contents(tmp_path / "run" / "stress")["judgements"] == first
 
 
+def test_judgements_are_asked_again_when_all_are_made_and_kept_apart(make_experiment, tmp_path):
+    """While models are loaded: a stage of the same start, also of one that had all judgements."""
+    experiment = make_experiment()
+    before = go(experiment, tmp_path)
+    assert go({**experiment, "judging": {"repeat_check": 5}}, tmp_path) == before
+    again = contents(tmp_path / "run" / "repeats")["judgements"]
+    assert len(again) == 15
+    assert set(again) <= set(before["judgements"])  # echo says the same in any batch
+    at_once = go({**experiment, "judging": {"repeat_check": 5}}, tmp_path, "once")
+    assert at_once == before
+    assert contents(tmp_path / "once" / "repeats")["judgements"] == again
+
+
 def test_changing_one_rewarder_leaves_the_others_alone(make_experiment, tmp_path):
     experiment = make_experiment()
     before = go(experiment, tmp_path)

@@ -136,5 +136,10 @@ def money(value: float | None) -> str:
     return "$0" if value == 0 else f"${value:,.2f}" if value >= 0.01 else f"${value:.2g}"
 
 
+def short(value: float | None) -> str:
+    """Three digits that count: 0.00312, 1.2e−07."""
+    return NONE if not _ok(value) or value is None else f"{value:.3g}".replace("-", MINUS)
+
+
 def _with(text: str, bounds: str) -> str:
     return f"{text} {bounds}" if bounds and text != NONE else text

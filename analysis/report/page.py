@@ -119,6 +119,7 @@ def environment(*folders: Path) -> Environment:
         size=text.size,
         seconds=text.seconds,
         money=text.money,
+        short=text.short,
         axis=board.axis_name,
         plain_points=_plain_points,
     )

@@ -105,6 +105,9 @@ from bon.analysis.results.regraded import (
     ReaderScore,
     Regraded,
 )
+from bon.analysis.results.repeat import (
+    RepeatCheck,
+)
 from bon.analysis.results.reward_benchmark import (
     BenchmarkResult,
     TreatmentResult,
@@ -213,6 +216,7 @@ __all__ = [
     "Reference",
     "Regraded",
     "Reliability",
+    "RepeatCheck",
     "Results",
     "RewarderInfo",
     "RewarderProtocol",

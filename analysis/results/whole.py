@@ -18,6 +18,7 @@ from bon.analysis.results.hack import Hack
 from bon.analysis.results.policy import PolicyResult, Readers
 from bon.analysis.results.prediction import Components, Needed, WhatIf
 from bon.analysis.results.record import SCHEMA_VERSION, Options, Record
+from bon.analysis.results.repeat import RepeatCheck
 from bon.analysis.results.reward_benchmark import BenchmarkResult
 from bon.analysis.results.study import (
     Counts,
@@ -66,6 +67,7 @@ class Results(Record):
     components: tuple[Components, ...] = ()
     judging: tuple[JudgeCalls, ...] = ()
     hacks: tuple[Hack, ...] = ()
+    repeats: tuple[RepeatCheck, ...] = ()
     leaks: LeakReport
     completeness: RunCompleteness | None = None
     rules: tuple[RuleSupport, ...] = ()

@@ -9,12 +9,15 @@ from bon.running.sizing import Sizing
 
 def show_plan(plan: Plan) -> str:
     """What `bon plan` prints."""
-    rows = [plan.questions, *plan.pairs]
+    sets = [plan.questions, *plan.pairs]
     lines = [f"{plan.name}: {plan.design.replace('_', ' ')}", ""]
-    for place, data in enumerate(rows):
+    for place, data in enumerate(sets):
         what = "preference pairs" if place else "questions"
         lines.append(f"{data.count:>9,} {what} of {data.name} ({data.known_from})")
-    lines += ["", show_listing([_row(work) for work in [*plan.policies, *plan.rewarders]]), ""]
+    every = [*plan.policies, *plan.rewarders]
+    left_out = () if any(work.again for work in every) else ("again",)
+    rows = [{k: v for k, v in _row(work).items() if k not in left_out} for work in every]
+    lines += ["", show_listing(rows), ""]
     totals = plan.totals()
     lines.append(
         f"to do: {totals['calls']:,.0f} calls, {_many(totals['tokens'])} tokens, "
@@ -70,6 +73,7 @@ def _row(work: Work) -> Row:
         "on questions": f"{work.on_questions:,}",
         "on pairs": f"{work.on_pairs:,}",
         "reused": f"{work.reused:,}",
+        "again": f"{work.again:,}" if work.again else "",
         "to do": f"{work.to_do:,}",
         "tokens in": _many(work.prompt_tokens),
         "tokens out": _many(work.reply_tokens),

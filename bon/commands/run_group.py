@@ -79,6 +79,10 @@ def run(
         int | None,
         typer.Option(help="Judge only about so many random questions, then plan.", min=20),
     ] = None,
+    repeat_check: Annotated[
+        int | None,
+        typer.Option(help="Then ask one judgement of so many items again: does it change?", min=1),
+    ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -94,6 +98,8 @@ def run(
     settings = settings_of(sets, limit, seed, ray_address)
     if allow_remote_code:
         settings.append("allow_remote_code=true")
+    if repeat_check is not None:
+        settings.append(f"judging.repeat_check={repeat_check}")
     setup = read_experiment(file, settings)
     directory = out or Path("runs") / setup.experiment.name.replace(" ", "-")
     if pilot is not None:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from bon.core.errors import BonError, SpendingCapReached
+from bon.engines.metering import note_cached
 
 _TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 _LONGEST_WAIT = 120.0
@@ -129,9 +130,9 @@ class Ledger:
         cost = (sent * self.input_price + received * self.output_price) / 1e6
         self.requests += 1
         self.input_tokens += sent
-        self.cached_tokens += int(
-            (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-        )
+        kept = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
+        note_cached(sent, kept)
+        self.cached_tokens += int(kept or 0)
         self.output_tokens += received
         self.spent += cost
         self._here += cost

@@ -32,6 +32,7 @@ from bon.engines.base import (
 )
 from bon.engines.capabilities import TokenPrice
 from bon.engines.endpoint import AdaptiveLimit, Endpoint, EndpointError, Ledger
+from bon.engines.metering import SALT, fresh
 from bon.engines.settings import OpenAISettings
 
 _IMAGE_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
@@ -230,6 +231,8 @@ class OpenAIEngine(Engine):
         self, body: dict[str, Any], seeds: tuple[int, ...], request: GenerateRequest
     ) -> Generation:
         body = dict(body)
+        if fresh() and self._kind == "vllm":  # the others cannot be told
+            body["cache_salt"] = SALT
         if len(seeds) > 1:
             body["n"] = len(seeds)
         if self.can.seed != "none":

@@ -40,6 +40,7 @@ from bon.engines.base import (
     ScoreRequest,
     TokenLogprob,
 )
+from bon.engines.metering import SALT, fresh, note_cached
 from bon.engines.processors import counts_pixels, load_processor
 from bon.engines.rendering import Rendered, Renderer
 from bon.engines.settings import VllmSettings
@@ -80,6 +81,7 @@ class VllmEngine(Engine):
             )
             arguments |= self._for_images(arguments)
             self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+        self._keeps_prompts = self._engine.vllm_config.cache_config.enable_prefix_caching
         self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
         self._renderer = Renderer(self._processor, model, self._placeholder)
 
@@ -93,6 +95,9 @@ class VllmEngine(Engine):
                 for seed, count in self._runs(request)
             )
         )
+        for output in outputs:
+            if self._keeps_prompts:
+                note_cached(len(output.prompt_token_ids), output.num_cached_tokens)
         samples = [
             _sample(completion, request.logprobs)
             for output in outputs
@@ -218,6 +223,8 @@ class VllmEngine(Engine):
         """Token ids (one placeholder an image, as the template has it) and images by hash."""
         ids = self._tokenizer(rendered.text, add_special_tokens=False)["input_ids"]
         prompt: dict[str, Any] = {"prompt_token_ids": [*ids, *(extra or [])]}
+        if fresh():
+            prompt["cache_salt"] = SALT
         if rendered.images:
             images = [open_image(part.data) for part in rendered.images]
             if self._max_pixels:

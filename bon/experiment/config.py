@@ -380,6 +380,9 @@ class Judging(Strict):
         True, description="do not judge questions whose candidates are all right or all wrong"
     )
     judge_unanimous: bool = Field(False, description="judge every question, whatever is chosen")
+    repeat_check: int = Field(
+        0, ge=0, description="judged items of which each rewarder is asked one judgement again"
+    )
 
     @property
     def skips(self) -> Literal["constant", "unanimous", "nothing"]:

@@ -107,7 +107,7 @@ def _identity(run: Store, setup: Setup) -> dict[str, Any]:
     for one in run.meta("datasets", []):
         contents = sorted((one.get("files") or {}).values()) or one.get("commit")
         found[f"data of {one['benchmark']}"] = contents
-    found["judging"] = experiment.judging.model_dump(mode="json")
+    found["judging"] = experiment.judging.model_dump(mode="json", exclude={"repeat_check"})
     for policy in setup.policies:
         found[f"policy {policy.card.name}"] = (policy.spec, policy.card.n)
     for rewarder in setup.rewarders:

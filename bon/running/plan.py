@@ -18,10 +18,12 @@ from bon.core.errors import BonError
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, Card, DatasetSpec, PolicyCard, Price, RewarderCard
 from bon.rewarders.judge import most_calls
+from bon.running.database import DATABASE
 from bon.running.filed import filed
 from bon.running.image_tokens import OTHERWISE, ROWS, TYPICAL, Size, first_sizes, tokens_of
 from bon.running.pinning import questions_in
 from bon.running.preflight import mistakes, retiring
+from bon.running.repeating import FOLDER
 from bon.running.setup import Setup
 from bon.running.stakes import drawn, stakes_of, to_judge
 from bon.running.store import Store
@@ -81,13 +83,17 @@ class Rows:
 
 @dataclass
 class Work:
-    """One model's calls. `reused` are in the run already; `lengths` says where tokens are from."""
+    """One model's calls. `reused` are in the run already; `lengths` says where tokens are from.
+
+    `again`: judgements that `judging.repeat_check` still asks for once more.
+    """
 
     name: str
     kind: str
     on_questions: int = 0
     on_pairs: int = 0
     reused: int = 0
+    again: int = 0
     prompt_tokens: int = 0
     reply_tokens: int = 0
     gpu_hours: float | None = None
@@ -97,7 +103,7 @@ class Work:
     @property
     def to_do(self) -> int:
         """Calls that are still to be made."""
-        return max(0, self.on_questions + self.on_pairs - self.reused)
+        return max(0, self.on_questions + self.on_pairs - self.reused) + self.again
 
 
 @dataclass
@@ -251,6 +257,7 @@ class _Counter:
             judged = "spec = ? AND item_kind = 'pair'"
             reused += min(work.on_pairs, self._store.count("judgements", judged, (rewarder.spec,)))
         work.reused = reused
+        work.again = self._again(rewarder)
         images = sum(count * self._image_tokens(card, name) for name, count in calls.items())
         assumed = _assumed_lengths(card, images / max(1, sum(calls.values())))
         prompt, reply = self._lengths("judgements", rewarder.spec, work, *assumed)
@@ -260,6 +267,18 @@ class _Counter:
         prompts = reads * share * prompt * steps
         _price(work, card, prompts, work.to_do * min(reply, card.sampling.max_tokens) * steps)
         return work
+
+    def _again(self, rewarder: Loaded[RewarderCard]) -> int:
+        """Judgements to be asked for once more: one of each of so many items."""
+        items = round(self._questions.count * self._setup.experiment.questions.subset)
+        items += sum(rows.count for rows in self._pairs)
+        wanted = min(self._setup.experiment.judging.repeat_check, items)
+        there = self._store.directory / FOLDER if self._store is not None else None
+        if wanted and there is not None and (there / DATABASE).is_file():
+            with Store(there, readonly=True) as repeats:
+                done = "spec = ? AND outcome != 'error'"
+                wanted -= repeats.count("judgements", done, (rewarder.spec,))
+        return max(0, wanted)
 
     def _on_questions(
         self, policy: Loaded[PolicyCard], rewarder: Loaded[RewarderCard]

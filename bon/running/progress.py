@@ -17,7 +17,12 @@ from bon.core.files import write_atomic
 from bon.running.pace import Left, Pace
 from bon.running.work import Source
 
-LABELS = {"generate": "sampling", "benchmark": "reward benchmark", "judge": "judging candidates"}
+LABELS = {
+    "generate": "sampling",
+    "benchmark": "reward benchmark",
+    "judge": "judging candidates",
+    "repeat": "asking again",
+}
 PLAIN_EVERY_SECONDS = 10.0
 FILE_EVERY_SECONDS = 1.0
 UNITS = ((1, "s"), (60, "min"), (3600, "h"))

@@ -20,6 +20,7 @@ from bon.running.completeness import Completeness, completeness
 from bon.running.filed import filed
 from bon.running.frames import run_tables
 from bon.running.progress import say
+from bon.running.repeating import repeat_table
 from bon.running.setup import Setup, prepare
 from bon.running.store import Store
 from bon.running.stressed import stress_tables
@@ -113,6 +114,7 @@ def report_run(
     from bon.analysis.data.arrays import read
     from bon.analysis.estimators.hacks import hacks
     from bon.analysis.estimators.picks import as_picks, choices
+    from bon.analysis.estimators.repeated import repeats
     from bon.analysis.export import write_figures, write_tables
     from bon.analysis.report import write_report
     from bon.analysis.run import analyse
@@ -128,6 +130,10 @@ def report_run(
             what = {attack: said for attack, (said, _) in ATTACKS.items()}
             won = hacks(attacked, what, options(setup))
             results = results.model_copy(update={"hacks": won})
+        repeated = repeat_table(setup, store)
+        if repeated is not None:
+            changed = repeats(repeated, options(setup))
+            results = results.model_copy(update={"repeats": changed})
         write_atomic(directory / "results.json", results.model_dump_json(indent=1))
         made = choices(arrays, results)
         views = question_views(setup, store, arrays, as_picks(made))
@@ -144,6 +150,8 @@ def report_run(
         say(results.finding.sentence, quiet=quiet)
         for said in (text for h in results.how_much for text in h.sentences):
             say(said, quiet=quiet)
+        for one in results.repeats:
+            say(one.sentence, quiet=quiet)
         say(f"report: {path}", quiet=quiet)
     return path
 

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from bon.running.filed import filed, say_changed_code
 from bon.running.live import Live, Watcher
 from bon.running.preflight import check_models, retiring
 from bon.running.progress import Reporter, note_phase, reporting, say
+from bon.running.repeating import FOLDER, repeat_sources
 from bon.running.reporting import report_run
 from bon.running.setup import Setup
 from bon.running.start import now, start
@@ -66,8 +68,13 @@ def compute(
     began = time.monotonic()
     found = completeness(setup, store)
     _pass_over(sources, found)
-    if work_off(setup, tally, sources, quiet=quiet, progress_file=progress_file):
-        found = completeness(setup, store)
+    with ExitStack() as stack:
+        if setup.experiment.judging.repeat_check:
+            repeats = stack.enter_context(Store(store.directory / FOLDER))
+            repeats.forget_errors()
+            sources += repeat_sources(setup, store, repeats, sources)
+        if work_off(setup, tally, sources, quiet=quiet, progress_file=progress_file):
+            found = completeness(setup, store)
     seconds = store.meta("compute_seconds", 0.0) + time.monotonic() - began
     store.set_meta(compute_seconds=seconds, engines=tally.engines)
     if found.complete:
@@ -91,8 +98,10 @@ def work_off(
     """Do all that these sources still lack, on Ray; whether there was anything."""
     busy = [source for source in sources if source.has_work()]  # each counts what is done
     if busy:
-        # New candidates are work for every rewarder.
-        later = sources if any(source.stage == "generate" for source in busy) else busy
+        # New candidates are work for every rewarder, and what is judged may be asked again.
+        later = [s for s in sources if s in busy or (s.stage == "repeat" and not s.finished)]
+        if any(source.stage == "generate" for source in busy):
+            later = sources
         models = {source.model for source in later}
         check_models(setup, models, here=own_ray(setup.experiment.cluster.address))
         for line in retiring(setup, models):
@@ -159,7 +168,8 @@ class Tally:
 
     def dispatch(self, sources: list[Source], progress: Reporter, rays: Connection) -> None:
         """Run all sources to their end."""
-        self._cost = self._store.cost()
+        stores = {self._store, *(s.kept_in for s in sources if s.kept_in is not None)}
+        self._cost = sum(store.cost() for store in stores)
         self._progress = progress
         config = self._setup.experiment.cluster
         self._dispatcher = Dispatcher(config, self._setup.specs(), sources, self.file, rays)
@@ -167,13 +177,15 @@ class Tally:
             self._dispatcher.run()
         finally:
             self._live.tell(self._cost)
-        self._store.commit()
+        for store in stores:
+            store.commit()
 
     def file(self, source: Source, reply: Reply) -> None:
         """Commit a reply's rows; a model that cannot go on is stopped and the others go on."""
+        store = source.kept_in or self._store
         rows: list[Candidate | Judgement] = [
-            *self._store.add_candidates(reply.candidates, reply.each),
-            *self._store.add_judgements(reply.judgements, reply.each),
+            *store.add_candidates(reply.candidates, reply.each),
+            *store.add_judgements(reply.judgements, reply.each),
         ]
         model = source.model
         self._rows[model] += len(rows)

@@ -254,6 +254,10 @@ class Store:
         row = self._one("SELECT data FROM questions WHERE key = ?", (key,))
         return None if row is None else self.read_question(row[0])
 
+    def pair(self, key: str) -> PreferencePair:
+        """One pair that the run has, by key."""
+        return self.read_pair(self.query("SELECT data FROM pairs WHERE key = ?", (key,))[0][0])
+
     def indices(self, spec: str, question: str) -> set[int]:
         """Which candidates of a question there are under a policy's spec."""
         rows = self.query(
@@ -311,9 +315,9 @@ class Store:
         for row in self._rows("candidates", _CANDIDATE_COLUMNS):
             yield Candidate(*row)
 
-    def stored_judgements(self) -> Iterator[Judgement]:
-        """Every judgement of the run as it is stored, also where it means nothing."""
-        for row in self._rows("judgements", _JUDGEMENT_COLUMNS):
+    def stored_judgements(self, spec: str | None = None) -> Iterator[Judgement]:
+        """Every judgement of the run or of a spec as it is stored, also where it means nothing."""
+        for row in self._rows("judgements", _JUDGEMENT_COLUMNS, spec):
             yield _stored(row)
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -375,9 +379,14 @@ class Store:
     def _refs(self, hashes: list[str]) -> tuple[ImageRef, ...]:
         return tuple(ImageRef(sha256, str(self.images.path(sha256))) for sha256 in hashes)
 
-    def _rows(self, table: str, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    def _rows(
+        self, table: str, columns: Sequence[str], spec: str | None = None
+    ) -> Iterator[tuple[Any, ...]]:
+        where, parameters = ("1", ()) if spec is None else ("spec = ?", (spec,))
         with guard(self.path):
-            yield from self.db.execute(f"SELECT {_names(columns)} FROM {table}")
+            yield from self.db.execute(
+                f"SELECT {_names(columns)} FROM {table} WHERE {where}", parameters
+            )
 
     def _one(self, sql: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
         with guard(self.path):

@@ -28,7 +28,7 @@ from bon.running.stakes import stakes_of, to_judge
 from bon.running.store import Store
 from bon.running.worker import JudgeTask, Payload
 
-Stage = Literal["generate", "benchmark", "judge"]
+Stage = Literal["generate", "benchmark", "judge", "repeat"]
 
 
 class Source(ABC):
@@ -41,6 +41,8 @@ class Source(ABC):
     """
 
     stage: ClassVar[Stage]
+    kept_in: Store | None = None
+    """The store that its rows go to, where that is not the run's own."""
 
     def __init__(self, model: str, total: int, calls: int) -> None:
         self.model = model

@@ -3,9 +3,10 @@
 import asyncio
 import hashlib
 import json
+import math
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -17,13 +18,14 @@ from bon.core.images import ImageError, apply_filter, encode, open_image
 from bon.core.records import Candidate, Judgement, travels
 from bon.engines import build
 from bon.engines.base import Engine, ImagePart
+from bon.engines.metering import metered
 from bon.experiment.cards import Loaded, given_settings
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.policies import ask
 from bon.policies.ask import Ask
 from bon.rewarders import judge
 from bon.rewarders.base import Item, Rewarder
-from bon.rewarders.judge import Protocol
+from bon.rewarders.judge import Call, Protocol
 from bon.rewarders.registry import rewarder_class
 
 
@@ -58,30 +60,47 @@ ModelSpec = PolicySpec | RewarderSpec
 class JudgeTask:
     """An item to be judged, what is known of it, how many votes are wanted, and what is at stake.
 
-    The stakes are for the design alone: no rewarder sees them.
+    The stakes are for the design alone: no rewarder sees them. `again`: exactly these calls are
+    made, of an engine that uses nothing it has kept of earlier prompts.
     """
 
     item: Item
     known: tuple[Judgement, ...]
     votes: int
     stakes: Stakes | None = None
+    again: tuple[Call, ...] = ()
 
 
 Payload = Ask | JudgeTask
 
 
 @dataclass(frozen=True, slots=True)
+class Effort:
+    """What a batch took beside the seconds of its rows.
+
+    Seconds that its worker had waited for it and that loading its model took; tokens of prompts of
+    which the engine says how many it still had, and these.
+    """
+
+    waited: float = 0.0
+    loading: float = 0.0
+    read: int = 0
+    cached: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """What a batch came to, and what it ran on: versions, device, flags.
 
-    `seconds` is the worker's time that fell to it, which its rows share equally. `failure` says
-    why the model cannot go on at all.
+    `seconds` is the worker's time that fell to it, which its rows share equally. `effort` is what
+    else it took. `failure` says why the model cannot go on at all.
     """
 
     candidates: tuple[Candidate, ...] = ()
     judgements: tuple[Judgement, ...] = ()
     engine: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    effort: Effort = Effort()
     failure: str = ""
     stop_run: bool = False
 
@@ -92,12 +111,28 @@ class Reply:
 
 
 class _Clock:
-    """The worker's time, shared equally among the batches in flight: what each of them took."""
+    """The worker's time, shared equally among the batches in flight: what each of them took.
+
+    Time without any is `waited`: for input, after the first batch had come.
+    """
 
     def __init__(self) -> None:
         self._active = 0
+        self._here = 0
+        self._left = math.inf
         self._shared = 0.0
         self._last = time.perf_counter()
+
+    @contextmanager
+    def here(self) -> Iterator[float]:
+        """A batch is here, its model loaded or not; gives the seconds without any before it."""
+        waited = 0.0 if self._here else max(0.0, time.perf_counter() - self._left)
+        self._here += 1
+        try:
+            yield waited
+        finally:
+            self._here -= 1
+            self._left = time.perf_counter()
 
     @contextmanager
     def share(self) -> Iterator[list[float]]:
@@ -133,16 +168,19 @@ class Host:
     async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
         """Every payload of a batch at once; the engine batches them."""
         spec = self._specs[model]
-        try:
-            engine = await self._engine(spec.loaded.card, spec.loaded.model_path, spec.remote_code)
-            with self._clock.share() as spent:
-                if isinstance(spec, PolicySpec):
-                    reply = Reply(candidates=await self._sample(spec, engine, payloads))
-                else:
-                    reply = Reply(judgements=await self._judge(spec, engine, payloads))
-        except BonError as error:
-            return Reply(failure=str(error), stop_run=error.stops_run)
-        return replace(reply, engine=engine.info(), seconds=spent[0])
+        again = any(isinstance(payload, JudgeTask) and payload.again for payload in payloads)
+        with self._clock.here() as waited, metered(fresh=again) as meter:
+            try:
+                engine, loading = await self._engine(spec)
+                with self._clock.share() as spent:
+                    if isinstance(spec, PolicySpec):
+                        reply = Reply(candidates=await self._sample(spec, engine, payloads))
+                    else:
+                        reply = Reply(judgements=await self._judge(spec, engine, payloads))
+            except BonError as error:
+                return Reply(failure=str(error), stop_run=error.stops_run)
+            effort = Effort(waited, loading, meter.read, meter.cached)
+            return replace(reply, engine=engine.info(), seconds=spent[0], effort=effort)
 
     def add(self, name: str, spec: ModelSpec) -> None:
         """One more model, loaded on first use."""
@@ -154,13 +192,17 @@ class Host:
         self._engines.clear()
         await asyncio.gather(*(engine.close() for engine in engines), return_exceptions=True)
 
-    async def _engine(self, card: Card, model_path: str, remote_code: bool) -> Engine:
+    async def _engine(self, spec: ModelSpec) -> tuple[Engine, float]:
+        """The model, and the seconds that loading it took if it was this that loaded it."""
+        card, model_path = spec.loaded.card, spec.loaded.model_path
         key = _engine_key(card, model_path)
         async with self._loading:
-            if key not in self._engines:
-                arguments = engine_arguments(card, model_path, remote_code=remote_code)
-                self._engines[key] = await asyncio.to_thread(build, card.engine, arguments)
-            return self._engines[key]
+            began = time.perf_counter()
+            if key in self._engines:
+                return self._engines[key], 0.0
+            arguments = engine_arguments(card, model_path, remote_code=spec.remote_code)
+            self._engines[key] = await asyncio.to_thread(build, card.engine, arguments)
+            return self._engines[key], time.perf_counter() - began
 
     async def _sample(
         self, spec: PolicySpec, engine: Engine, payloads: Sequence[Payload]
@@ -181,20 +223,16 @@ class Host:
         made = spec.own or rewarder_class(spec.loaded.card)
         rewarder: Rewarder = made(spec.loaded.card, spec.loaded.prompt, engine)
         seen = spec.loaded.card.image_filter
-        rows = await asyncio.gather(
-            *(
-                judge.judge_item(
-                    rewarder,
-                    seen_item(task.item, seen),
-                    replace(spec.protocol, votes=task.votes),
-                    task.known,
-                    task.stakes,
-                )
-                for task in payloads
-                if isinstance(task, JudgeTask)
-            )
-        )
-        return tuple(row for batch in rows for row in batch)
+
+        def judged(task: JudgeTask) -> Coroutine[Any, Any, list[Judgement]]:
+            item = seen_item(task.item, seen)
+            protocol = replace(spec.protocol, votes=task.votes)
+            if task.again:
+                return judge.ask(rewarder, item, protocol, task.again)
+            return judge.judge_item(rewarder, item, protocol, task.known, task.stakes)
+
+        tasks = (judged(task) for task in payloads if isinstance(task, JudgeTask))
+        return tuple(row for batch in await asyncio.gather(*tasks) for row in batch)
 
 
 def give_up(spec: ModelSpec, payload: Payload, error: str) -> Reply:
@@ -206,17 +244,10 @@ def give_up(spec: ModelSpec, payload: Payload, error: str) -> Reply:
     assert isinstance(card, RewarderCard)
     assert isinstance(spec, RewarderSpec)
     protocol = replace(spec.protocol, votes=payload.votes)
-    rows = judge.give_up(
-        card,
-        rewarder_class(card).arity,
-        prompt.sha256[:16],
-        payload.item,
-        protocol,
-        payload.known,
-        error,
-        payload.stakes,
-    )
-    return Reply(judgements=tuple(rows))
+    to_file = card, rewarder_class(card).arity, prompt.sha256[:16], payload.item, protocol
+    if payload.again:
+        return Reply(judgements=tuple(judge.failed(*to_file, payload.again, error)))
+    return Reply(judgements=tuple(judge.give_up(*to_file, payload.known, error, payload.stakes)))
 
 
 def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[str, Any]:

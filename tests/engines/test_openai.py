@@ -19,6 +19,7 @@ from bon.core.sampling import Sampling
 from bon.engines import build
 from bon.engines.base import GenerateRequest, ImagePart, Message, ScoreRequest
 from bon.engines.endpoint import AdaptiveLimit, EndpointError, Ledger
+from bon.engines.metering import metered
 from bon.engines.openai import OpenAIEngine
 
 KEY = "sk-very-secret-123"
@@ -411,6 +412,28 @@ def test_what_was_read_from_the_prefix_cache_is_said_where_the_endpoint_says_it(
     ledger.add({"prompt_tokens": 1000, "prompt_tokens_details": None})
     assert ledger.report()["cached_tokens"] == 600
     assert ledger.report()["prefix_hit_rate"] == 0.2
+
+
+def test_prompts_are_metered_and_asked_afresh_where_the_endpoint_can() -> None:
+    def kept(number: int, body: dict[str, Any]) -> Any:
+        told = {"prompt_tokens_details": {"cached_tokens": 40}} if number else {}
+        answer = ordinary(body)
+        return 200, {}, {**answer, "usage": {**answer["usage"], **told}}
+
+    async def metered_twice(made: Any) -> list[tuple[int, int]]:
+        found = []
+        for again in (False, True, True):
+            with metered(fresh=again) as meter:
+                await asyncio.gather(made.generate(ask()))
+            found.append((meter.read, meter.cached))
+        return found
+
+    for kind, salted in (("vllm", True), ("openai", False)):
+        with serve(kept) as server:
+            made = engine(server.url, endpoint=kind)
+            # Nothing where the endpoint does not say it: that is not the same as none.
+            assert asyncio.run(metered_twice(made)) == [(0, 0), (100, 40), (100, 40)]
+            assert ["cache_salt" in body for body in server.bodies] == [False, salted, salted]
 
 
 def test_what_is_on_its_way_counts_toward_the_cap() -> None:

@@ -29,6 +29,8 @@ SPREAD_X, SPREAD_Y, DIFFICULTY = 0.30, 0.25, 1.0  # on the probit scale
 FAR = 4.0  # standard deviations by which a broken rewarder is below the others
 HALVES = 20
 PROMISE = (0.93, 0.97)
+FEWEST = 50
+"""Printed intervals from which on their coverage is said."""
 OPTIONS = Options(draws=400, permutations=2000)
 LABEL = Label("policy", "benchmark", "macro", primary=True)
 
@@ -50,7 +52,10 @@ class Collection:
 COLLECTIONS = (
     Collection("independent, r = .85"),
     Collection("independent, r = 0", r=0.0),
+    Collection("independent, r = .5", r=0.5),
+    Collection("1 of 14 broken, r = 0 among the rest", r=0.0, broken=1),
     Collection("3 of 14 broken, r = 0 among the rest", r=0.0, broken=3),
+    Collection("3 of 14 broken, r = .85 among the rest", broken=3),
     Collection("4 of 14 broken, r = 0 among the rest", r=0.0, broken=4),
     Collection("5 of 14 broken, r = 0 among the rest", r=0.0, broken=5),
     Collection("from 2 bases, icc .5", bases=2, icc=0.5),
@@ -59,6 +64,8 @@ COLLECTIONS = (
     Collection("from 4 bases, icc .8", bases=4, icc=0.8),
     Collection("from 7 bases, icc .5", bases=7, icc=0.5),
     Collection("from 7 bases, icc .8", bases=7, icc=0.8),
+    Collection("from 7 bases, icc .8, r = .5", r=0.5, bases=7, icc=0.8),
+    Collection("from 7 bases, icc .8, r = 0", r=0.0, bases=7, icc=0.8),
     Collection("only the better half of all rewarders", restricted=True),
     Collection("pairs in 60 clusters of 10 alike", cluster=10),
     Collection("pairs in 20 clusters of 10 alike", cluster=10, pairs=200),
@@ -79,7 +86,7 @@ def row(c: Collection, studies: int) -> dict[str, float | str]:
         "collection": c.name,
         "measured r": true,
         "interval of r printed": len(held) / studies,
-        "covers r": float(np.mean(held)) if held else "–",
+        "covers r": float(np.mean(held)) if len(held) >= FEWEST else "–",
         "covers accuracy": float(np.mean(accuracy)),
         "Yes": said["predicts"] / studies,
         "Perhaps": said["weak"] / studies,
@@ -129,15 +136,17 @@ def page(rows: list[dict[str, float | str]], few: list[dict[str, float | str]]) 
         f"{REWARDERS} rewarders, {QUESTIONS} questions, {PAIRS} pairs unless it says otherwise. "
         f"Broken: {FAR:g} standard deviations below the mean on both axes. Bases: rewarders of one "
         "base share part of their quality (icc, the intraclass correlation). `covers r`: of the "
-        "intervals that are printed, against the r that very many such rewarders show; where none "
-        "is printed, there is none to hold. `covers accuracy`: of one rewarder on the pairs. The "
-        "rest are shares of verdicts.",
+        "intervals that are printed, against the r that very many such rewarders show; of fewer than "
+        f"{FEWEST} it is not said. `covers accuracy`: of one rewarder on the pairs. The rest are "
+        "shares of verdicts.",
         "",
         *_table(rows, ("covers r", "covers accuracy")),
         "",
-        "Where broken rewarders stand apart the interval of r is wider than it need be. One "
-        "standard error of a coverage is about .011 here; over 4,000 studies the accuracy on "
-        "clusters of pairs is covered .945 (60 clusters) and .944 (20).",
+        "Where rewarders stand far below all others no interval of r is printed; printed, it "
+        "would cover up to 1.00 of collections with as many such rewarders. A yes says r > .5, so "
+        "at a true r of .5 it should come in 2.5 of 100 or fewer. One standard error of a coverage "
+        "is about .011 here; over 4,000 studies the accuracy on clusters of pairs is covered .945 "
+        "(60 clusters) and .944 (20).",
         "",
         "## Gains from few questions",
         "",

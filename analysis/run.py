@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 from bon.analysis.correlation.allocation import components
 from bon.analysis.correlation.by_n import by_n
 from bon.analysis.correlation.coefficients import correct, correlate
-from bon.analysis.correlation.measured import Label, Measured
+from bon.analysis.correlation.measured import (
+    Label,
+    Measured,
+    difference_errors,
+    errors_of_means,
+)
 from bon.analysis.correlation.pooled import pool as pool_policies
 from bon.analysis.correlation.power import needed, what_if
 from bon.analysis.data.arrays import Pool, Run, opinion, read
@@ -519,11 +524,11 @@ def _compare_choices(s: Study, rules: dict[str, str]) -> list[Any]:
     rows = [k for k, r in enumerate(s.replays) if rules.get(r.rewarder) == r.rule]
     if len(rows) < 2:
         return []
-    values = np.array([s.replays[k].at(s.n).mean() for k in rows])
+    values = np.stack([s.replays[k].at(s.n) for k in rows], axis=1)
     names = [s.replays[k].rewarder for k in rows]
-    q = len(s.pool.rows)
+    means, errors = values.mean(axis=0), errors_of_means(values)
     return compare(
-        "best_of_n", s.pool.policy, None, names, values, s.heads[rows], q, s.options.level
+        "best_of_n", s.pool.policy, None, names, means, errors, len(values), s.options.level
     )
 
 
@@ -536,9 +541,8 @@ def _compare_scores(
     axis = pair_sets.axes(p.pairs, Worth(p.worth.num[:, rows], p.worth.den[:, rows]))["macro"]
     names = [p.names[i] for i in rows]
     size = len(p.pairs.frame)
-    return compare(
-        "benchmark", None, p.pairs.name, names, axis.values, axis.draws, size, options.level
-    )
+    errors = difference_errors(axis.draws)
+    return compare("benchmark", None, p.pairs.name, names, axis.values, errors, size, options.level)
 
 
 def _warnings(run: Run, studies: list[Study], on_pairs: list[OnPairs]) -> list[str]:

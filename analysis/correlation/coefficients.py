@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from bon.analysis.correlation.apart import apart, far_below
 from bon.analysis.correlation.families import (
-    ENOUGH,
     bases,
     clustered,
     families,
@@ -28,6 +28,7 @@ from bon.analysis.correlation.noise import agreement, partials, reliability
 from bon.analysis.estimators import resampling
 from bon.analysis.estimators.resampling import COEFFICIENTS, estimate, nothing
 from bon.analysis.results import (
+    ENOUGH_BASES,
     BandPoint,
     Coefficient,
     Correlation,
@@ -69,6 +70,7 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
     carrier = carried(pearson, loo)
     family = carried(pearson, without_family)
     two = leave_two_out(m)
+    line = fit(m.x, m.y, options.level)
 
     def said(record: T) -> T:
         return record if shared is None else untested(record)
@@ -98,12 +100,13 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
         pearson=pearson,
         spearman=found["spearman"],
         kendall=found["kendall"],
-        fit=fit(m.x, m.y, options.level),
+        fit=line if line is None or shared is None or shared.enough else _without_bands(line),
         leave_one_out=tuple(map(said, loo)),
         leave_family_out=tuple(map(said, without_family)),
         carried_by=carrier.left_out if carrier else None,
         carried_by_family=family.left_out if family else None,
         clusters=said_if(clusters(m, pearson)),
+        apart=said_if(apart(m, options.level) if known else None),
         leave_two_out=two,
         smallest_set=said_if(smallest_set(m, pearson)),
         better_half=said_if(better_half(m, pearson, options.level)),
@@ -131,7 +134,11 @@ def drawn(m: Measured, options: Options) -> tuple[Floats, Floats]:
 
 def coefficient(m: Measured, name: str, options: Options, p: bool = True) -> Coefficient:
     """One coefficient with its intervals and, unless told not to, its p."""
-    return _for_bases(_of_independent(m, name, options, p), m, name, options.level)
+    found = _for_bases(_of_independent(m, name, options, p), m, name, options.level)
+    if found.estimate.low is None or not len(far_below(m.x, m.y)):
+        return found
+    read = "No interval: some rewarders stand far below all others, and r says how many do."
+    return found.model_copy(update={"estimate": without_bounds(found.estimate), "read": read})
 
 
 def _kendall(x: Floats, y: Floats) -> tuple[float, float]:
@@ -205,7 +212,9 @@ def interval_to_read(m: Measured, level: float) -> Estimate:
         return nothing(r)
     chosen, _ = _to_read(_fisher("pearson", value, r, level), _jackknife(m, value, level), r)
     base = bases(m)
-    return chosen if base is None else clustered(m, base, chosen, level)[0]
+    if base is not None:
+        chosen, _ = clustered(m, base, chosen, level)
+    return without_bounds(chosen) if len(far_below(m.x, m.y)) else chosen
 
 
 def _jackknife(m: Measured, value: float, level: float) -> Estimate:
@@ -227,8 +236,8 @@ def _for_bases(c: Coefficient, m: Measured, name: str, level: float) -> Coeffici
             f"The jackknife over {count} bases, or the interval for independent rewarders where "
             "that is wider: rewarders of one base err alike."
             if held.low is not None
-            else f"No interval and no p: rewarders of one base err alike, and fewer than {ENOUGH} "
-            "bases cannot say what others would do."
+            else "No interval and no p: rewarders of one base err alike, and fewer than "
+            f"{ENOUGH_BASES} bases cannot say what others would do."
         )
     update: dict[str, object] = {"estimate": held, "read": why}
     if p is None:
@@ -318,6 +327,12 @@ def fit(x: Floats, y: Floats, level: float, points: int = 25) -> Fit | None:
             for a, b, c, d, e, f in rows.tolist()
         ),
     )
+
+
+def _without_bands(line: Fit) -> Fit:
+    """A line whose bounds would take rewarders of few bases for independent."""
+    bare = tuple(BandPoint(x=point.x, y=point.y) for point in line.band)
+    return untested(line).model_copy(update={"band": bare})
 
 
 # ------------------------------------------------------------------ words

@@ -17,15 +17,12 @@ from scipy import special
 from bon.analysis.correlation.measured import Measured
 from bon.analysis.estimators import resampling
 from bon.analysis.estimators.resampling import estimate, nothing
-from bon.analysis.results import Estimate, Families, Record
+from bon.analysis.results import ENOUGH_BASES, Estimate, Families, Record
 from bon.analysis.results.phrasing import bounded
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 T = TypeVar("T", bound=Record)
-
-ENOUGH = 5
-"""Bases from which on an interval of r holds; docs/statistics.md."""
 
 
 def bases(m: Measured) -> Ints | None:
@@ -49,7 +46,7 @@ def clustered(
         level: of the interval.
     """
     count = int(base.max()) + 1
-    if count < ENOUGH or read.value is None or read.low is None or read.high is None:
+    if count < ENOUGH_BASES or read.value is None or read.low is None or read.high is None:
         return without_bounds(read), None
     rest = [base != b for b in range(count)]
     r = np.array([float(resampling.pearson_rows(m.x[keep], m.y[keep])) for keep in rest])
@@ -98,7 +95,7 @@ def families(m: Measured, held: Estimate, level: float) -> Families | None:
         interval=held,
         within=inner,
         between=outer,
-        sentence=_sentence(count, len(base), held, inner, outer),
+        sentence=_sentence(count, len(base), inner, outer),
     )
 
 
@@ -108,13 +105,14 @@ def _fisher(x: Floats, y: Floats, size: int, level: float) -> Estimate:
     return estimate(r, *resampling.fisher_interval(r, size, level), size, "fisher")
 
 
-def _sentence(count: int, rewarders: int, held: Estimate, inner: Estimate, outer: Estimate) -> str:
+def _sentence(count: int, rewarders: int, inner: Estimate, outer: Estimate) -> str:
     text = f"{rewarders} rewarders from {count} bases"
-    if held.low is None:
+    few = count < ENOUGH_BASES
+    if few:
         one = "one base" if count == 1 else f"{count} bases"
         text += (
-            f" do not tell what others would do: an interval of r holds from {ENOUGH} bases on, "
-            f"and {one} cannot carry a yes"
+            " do not tell what others would do: an interval of r holds from "
+            f"{ENOUGH_BASES} bases on, and {one} cannot carry a yes"
         )
     parts = []
     if inner.value is not None:
@@ -123,7 +121,7 @@ def _sentence(count: int, rewarders: int, held: Estimate, inner: Estimate, outer
         parts.append(f"between them {bounded(outer)}")
     if not parts:
         return f"{text}."
-    return f"{text}{'.' if held.low is None else ':'} {_capital(parts, held.low is None)}."
+    return f"{text}{'.' if few else ':'} {_capital(parts, few)}."
 
 
 def _capital(parts: list[str], first: bool) -> str:

@@ -103,7 +103,21 @@ def difference_errors(draws: NDArray[np.floating]) -> Floats:
     usable = np.isfinite(draws).all(axis=0)
     if usable.sum() < 2:
         return np.full((len(draws), len(draws)), np.nan)
-    covariance = np.atleast_2d(np.cov(np.asarray(draws[:, usable], dtype=float)))
+    return _of_differences(np.cov(np.asarray(draws[:, usable], dtype=float)))
+
+
+def errors_of_means(values: Floats) -> Floats:
+    """(R, R): standard errors of the paired differences between the means of columns (Q, R).
+
+    What resampling the rows comes to with very many draws, but for the factor √(1 − 1/Q).
+    """
+    if len(values) < 2:
+        return np.full((values.shape[1], values.shape[1]), np.nan)
+    return _of_differences(np.cov(values.T) / len(values))
+
+
+def _of_differences(covariance: Floats) -> Floats:
+    covariance = np.atleast_2d(covariance)
     own = np.diag(covariance)
     variance: Floats = own[:, None] + own[None, :] - 2 * covariance
     return np.sqrt(np.maximum(variance, 0))

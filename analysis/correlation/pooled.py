@@ -26,7 +26,7 @@ def pool(correlations: list[Correlation], level: float) -> Pooled | None:
         return None
     z = float(special.ndtri((1 + level) / 2))
     slopes = np.array([c.fit.slope.value for c in usable if c.fit], dtype=float)
-    errors = np.array([slope_error(c, level) for c in usable])
+    errors = np.array([slope_error(c) for c in usable])
     weights = 1 / np.maximum(errors, 1e-12) ** 2
     fixed = (weights * slopes).sum() / weights.sum()
     q = float((weights * (slopes - fixed) ** 2).sum())
@@ -40,12 +40,16 @@ def pool(correlations: list[Correlation], level: float) -> Pooled | None:
     zs = np.arctanh(np.clip(values, -0.9999999, 0.9999999))
     r_min = min(c.num_rewarders for c in usable)
     shared = any(c.families is not None for c in usable)
-    spread = max(map(_spread, usable)) if shared else z / np.sqrt(r_min - 3)
+    spread = z / np.sqrt(r_min - 3)
+    if shared or any(c.pearson.estimate.low is None for c in usable):
+        spread = float(np.max([_spread(c) for c in usable]))  # NaN where one has no interval
     low, high = np.tanh(zs.mean() - spread), np.tanh(zs.mean() + spread)
     pearson = estimate(
         np.tanh(zs.mean()), low, high, r_min, "jackknife over bases" if shared else "fisher"
     )
     p = float(special.chdtrc(df, q))
+    if any(c.families is not None and not c.families.enough for c in usable):
+        half = float("nan")
     first = usable[0]
     return Pooled(
         benchmark=first.benchmark,
@@ -79,14 +83,12 @@ def _spread(c: Correlation) -> float:
     return float(high - low) / 2
 
 
-def slope_error(c: Correlation, level: float) -> float:
-    """Standard error of the slope, back from its interval."""
+def slope_error(c: Correlation) -> float:
+    """Standard error of the slope of least squares."""
     assert c.fit is not None
-    low, high = c.fit.slope.low, c.fit.slope.high
-    if low is None or high is None:
-        return float("inf")
-    t = special.stdtrit(c.num_rewarders - 2, (1 + level) / 2)
-    return max(float((high - low) / (2 * t)), 1e-9)
+    assert c.fit.residual_sd is not None
+    x = np.array([point.x.value for point in c.points], dtype=float)
+    return max(c.fit.residual_sd / float(np.sqrt(((x - x.mean()) ** 2).sum())), 1e-9)
 
 
 def _sentence(usable: list[Correlation], r: float | None, bounds: str, p: float) -> str:

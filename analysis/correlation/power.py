@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from bon.analysis.correlation.families import without_bounds
 from bon.analysis.correlation.leave_out import STRONG
 from bon.analysis.correlation.measured import Measured
 from bon.analysis.estimators.resampling import estimate, pearson_rows
 from bon.analysis.results import Correlation, Needed, NeededRow, Options, Prediction, WhatIf
-from bon.analysis.results.phrasing import coefficient, percent, points
+from bon.analysis.results.phrasing import coefficient, interval, percent, points
 
 REWARDERS = (6, 10, 16, 24, 36, 50, 75, 100, 150, 200)
 STUDIES = 400
@@ -37,7 +38,8 @@ def what_if(
     """Best-of-N accuracy of one new rewarder for a range of benchmark scores.
 
     The interval is Student's prediction interval of the fitted line: it holds for a new
-    rewarder of the same population, measured on as many pairs, and takes pass@1 as known.
+    rewarder of the same population, measured on as many pairs, and takes pass@1 as known. With
+    rewarders of fewer bases than an interval needs there is none.
     """
     x, y = measured.x, measured.y
     usable = np.isfinite(x) & np.isfinite(y)
@@ -45,6 +47,7 @@ def what_if(
     r = len(x)
     if correlation.fit is None or r < 4:
         return None
+    few = correlation.families is not None and not correlation.families.enough
     dx = x - x.mean()
     sxx = float(dx @ dx)
     slope = float(dx @ y) / sxx
@@ -64,10 +67,13 @@ def what_if(
         if majority is not None and error > 0:
             above = float(special.stdtr(r - 2, (value - majority) / error))
         gain = estimate(value - base, low - base, high - base, r, "t")
+        accuracy = estimate(value, low, high, r, "t")
+        if few:
+            gain, accuracy, above = without_bounds(gain), without_bounds(accuracy), None
         rows.append(
             Prediction(
                 x=round(at, 6),
-                accuracy=estimate(value, low, high, r, "t"),
+                accuracy=accuracy,
                 gain=gain if pass_at_1 is not None else estimate(None, None, None, r, "none"),
                 probability_above_majority=above,
                 extrapolated=bool(at < x.min() - 1e-9 or at > x.max() + 1e-9),
@@ -77,7 +83,7 @@ def what_if(
     a = middle.accuracy
     text = (
         f"A new rewarder that scores {percent(middle.x, 0)} would reach {percent(a.value)} "
-        f"Best-of-N accuracy ({percent(a.low)} to {percent(a.high)}) on {correlation.policy}"
+        f"Best-of-N accuracy{interval(a, percent)} on {correlation.policy}"
     )
     if middle.gain.value is not None:
         text += f", a gain of {points(middle.gain.value)}"

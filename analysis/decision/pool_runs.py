@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bon.analysis.correlation.families import ENOUGH
 from bon.analysis.correlation.pooled import slope_error
 from bon.analysis.correlation.random_effects import next_study, random_effects
 from bon.analysis.estimators.resampling import estimate, pearson_rows
 from bon.analysis.results import (
+    ENOUGH_BASES,
     Correlation,
     Estimate,
     PooledMean,
@@ -86,7 +86,7 @@ def _pooled(
     bases = {base for _, of, _, _ in points for base in of}
     count = Counter(name for names, *_ in points for name in names)
     variances = np.array([1 / (len(names) - 3) for names, *_ in points])
-    errors = np.array([slope_error(c, level) for c in cs])
+    errors = np.array([slope_error(c) for c in cs])
     pearson, weights = _mean(points, bases, variances, _z, np.tanh, level)
     slope, _ = _mean(points, bases, errors**2, _slope, float, level)
     return PooledRuns(
@@ -170,7 +170,7 @@ def _mean(
     values = np.array([of(p) for p in points])
     found = random_effects(values, variances)
     low, high = found.interval(level, _jackknife(points, bases, found.weights, of))
-    if len(bases) < ENOUGH:
+    if len(bases) < ENOUGH_BASES:
         low = high = float("nan")
     next_low, next_high = next_study(values, level)
     k = len(points)
@@ -209,10 +209,10 @@ def _caveats(
 ) -> list[str]:
     said = []
     shared = sum(k > 1 for k in count.values())
-    if len(bases) < ENOUGH:
+    if len(bases) < ENOUGH_BASES:
         said.append(
             f"{len(count)} rewarders from {len(bases)} {'base' if len(bases) == 1 else 'bases'}: "
-            f"no interval holds below {ENOUGH} bases."
+            f"no interval holds below {ENOUGH_BASES} bases."
         )
     if shared:
         said.append(

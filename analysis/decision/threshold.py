@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from bon.analysis.correlation.families import ENOUGH, bases
+from bon.analysis.correlation.families import bases
 from bon.analysis.correlation.measured import Label, Measured, rewarder_draws
 from bon.analysis.decision.gate import WORDS
 from bon.analysis.estimators.resampling import estimate, nothing, quantiles
-from bon.analysis.results import Base, Options, Threshold
+from bon.analysis.results import ENOUGH_BASES, Base, Options, Threshold
 from bon.analysis.results.phrasing import percent
 
 Floats = NDArray[np.float64]
@@ -46,7 +46,7 @@ def threshold(
     count = r if of is None else int(of.max()) + 1
     found = (
         estimate(score, None, None, r, "none")
-        if count < ENOUGH
+        if count < ENOUGH_BASES
         else estimate(score, *_interval(m, base_draws, options), r, "rewarders and questions")
     )
     above = m.x >= score
@@ -110,7 +110,7 @@ def _interval(
 
 
 def _caveat(count: int) -> str:
-    if count >= ENOUGH:
+    if count >= ENOUGH_BASES:
         return ""
     of = "one base" if count == 1 else f"{count} bases"
     return f" The rewarders come from {of}, which says little about one from another base."

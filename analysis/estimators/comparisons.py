@@ -8,7 +8,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
-from bon.analysis.correlation.measured import difference_errors
 from bon.analysis.estimators import resampling
 from bon.analysis.results import Compared, Comparison, Estimate, Separation
 
@@ -21,17 +20,16 @@ def compare(
     benchmark: str | None,
     names: list[str],
     values: NDArray[np.float64],
-    draws: NDArray[np.floating],
+    errors: NDArray[np.float64],
     n: int,
     level: float,
 ) -> list[Comparison]:
-    """Every pair of R rewarders from accuracies (R) and draws (R, B) that share their draws.
+    """Every pair of R rewarders from accuracies (R) and standard errors of differences (R, R).
 
-    The interval is normal with the standard error of the paired difference over the draws; p
-    is two-sided and corrected by Holm's method over all pairs of the table.
+    The interval is normal; p is two-sided and corrected by Holm's method over all pairs of the
+    table.
     """
     z = float(special.ndtri((1 + level) / 2))
-    errors = difference_errors(draws)
     rows, columns = np.triu_indices(len(names), 1)
     difference = values[rows] - values[columns]
     error = errors[rows, columns]

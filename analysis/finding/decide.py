@@ -5,17 +5,19 @@
   better half, and the rewarders are of enough bases for an interval
   (bon/analysis/finding/objections.py).
 - `weak`: p ≤ .05 and the interval is above zero, but one of the other two fails; with too few
-  bases for an interval, r and the interval of r within bases are above zero.
+  bases for an interval, r and the interval of r within bases are above zero; with rewarders far
+  below all others, r and the interval of r among the others are.
 - `does not predict`: the upper bound of r is below .5, and its interval holds.
 - `cannot tell`: anything else; above all, too few rewarders.
 
 Over several policies the least favourable verdict holds.
 """
 
-from bon.analysis.correlation.families import ENOUGH
 from bon.analysis.correlation.leave_out import ALPHA, STRONG
-from bon.analysis.finding.objections import interval_holds, objections, within_better_half
+from bon.analysis.estimators.resampling import nothing
+from bon.analysis.finding.objections import enough_bases, objections, within_better_half
 from bon.analysis.results import (
+    ENOUGH_BASES,
     BestOfN,
     Correlation,
     Estimate,
@@ -46,11 +48,9 @@ def verdict(c: Correlation) -> Verdict:
     r = c.pearson.estimate
     if r.value is None or c.num_rewarders < FEW:
         return "cannot tell"
-    if c.families is not None and not interval_holds(c):
-        inside = c.families.within.low
-        return "weak" if r.value > 0 and inside is not None and inside > 0 else "cannot tell"
     if r.low is None or r.high is None:
-        return "cannot tell"
+        inside = c.families.within if c.families else c.apart.others if c.apart else nothing()
+        return "weak" if r.value > 0 and (inside.low or 0) > 0 else "cannot tell"
     p = c.pearson.p_value
     if r.low > 0 and p is not None and p <= ALPHA:
         return "predicts" if r.low > STRONG and not objections(c) else "weak"
@@ -136,7 +136,7 @@ def _support(c: Correlation, pooled: list[Pooled]) -> list[str]:
         )
     if c.better_half is not None and c.better_half.holds:
         said.append(within_better_half(c.better_half))
-    if c.families is not None and c.families.interval.low is not None:
+    if c.families is not None and c.families.enough:
         said.append(c.families.sentence)
     said += [p.sentence for p in pooled if p.axis == c.axis and p.leaks == c.leaks]
     return said
@@ -189,7 +189,7 @@ def _caveats(
 
 
 def _of_more_bases(c: Correlation) -> str:
-    return "" if interval_holds(c) else f" of {ENOUGH} bases or more"
+    return "" if enough_bases(c) else f" of {ENOUGH_BASES} bases or more"
 
 
 def _would_change(c: Correlation, worst: Verdict, needed: list[Needed]) -> list[str]:

@@ -1,6 +1,6 @@
 """What speaks against a yes, in words: each of these alone is enough."""
 
-from bon.analysis.results import BetterHalf, Correlation, SmallestSet
+from bon.analysis.results import Apart, BetterHalf, Correlation, SmallestSet
 from bon.analysis.results.phrasing import (
     bounded,
     coefficient,
@@ -24,6 +24,8 @@ def objections(c: Correlation) -> list[str]:
         said.append(
             f"Without the family {left.left_out}, r falls to {tested(left.pearson, left.p_value)}."
         )
+    if c.apart is not None:
+        said.append(_far_below(c.apart, c.num_rewarders))
     if c.clusters is not None:
         upper = c.clusters.upper
         said.append(
@@ -31,14 +33,14 @@ def objections(c: Correlation) -> list[str]:
             f"{len(c.clusters.lower)}; within them, r is "
             f"{tested(c.clusters.within, c.clusters.p_value)}."
         )
-    if c.families is not None and not interval_holds(c):
+    if c.families is not None and not enough_bases(c):
         said.append(c.families.sentence)
     return said
 
 
-def interval_holds(c: Correlation) -> bool:
-    """Whether the interval of r may be read: not with rewarders of too few bases."""
-    return c.families is None or c.families.interval.low is not None
+def enough_bases(c: Correlation) -> bool:
+    """Whether the rewarders are of enough bases for an interval of r."""
+    return c.families is None or c.families.enough
 
 
 def within_better_half(half: BetterHalf) -> str:
@@ -53,6 +55,15 @@ def within_better_half(half: BetterHalf) -> str:
     return (
         f"Among the {half.num_rewarders} better rewarders, from {percent(half.edge)} on, r is "
         f"{bounded(found)}{expected}."
+    )
+
+
+def _far_below(found: Apart, rewarders: int) -> str:
+    verb = "stands" if len(found.rewarders) == 1 else "stand"
+    return (
+        f"{names(list(found.rewarders))} {verb} far below the other "
+        f"{rewarders - len(found.rewarders)} rewarders, so r says how many such rewarders there "
+        f"are and has no interval; among the others it is {bounded(found.others)}."
     )
 
 

@@ -135,20 +135,26 @@ def _panel(ax: Axes, correlation: Correlation, theme: Theme) -> None:
     fit = correlation.fit
     if fit is not None and fit.band:
         x = [100 * b.x for b in fit.band]
-        if correlation.num_rewarders > 3:  # around three points it would fill the panel
+        low, high, *predicted = (
+            [100 * y for y in ends if y is not None]
+            for ends in zip(
+                *((b.low, b.high, b.predict_low, b.predict_high) for b in fit.band), strict=True
+            )
+        )
+        if low and correlation.num_rewarders > 3:  # around three points it would fill the panel
             ax.fill_between(
                 x,
-                [100 * b.low for b in fit.band],
-                [100 * b.high for b in fit.band],
+                low,
+                high,
                 color=theme.palette[0],
                 alpha=0.13,
                 linewidth=0,
                 zorder=1,
             )
-            for ends in ([b.predict_low for b in fit.band], [b.predict_high for b in fit.band]):
+            for ends in predicted:
                 ax.plot(
                     x,
-                    [100 * y for y in ends],
+                    ends,
                     color=theme.palette[0],
                     linewidth=0.7,
                     linestyle=_DASHES[0],

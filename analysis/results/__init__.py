@@ -35,6 +35,8 @@ from bon.analysis.results.comparison import (
     Separation,
 )
 from bon.analysis.results.correlation import (
+    ENOUGH_BASES,
+    Apart,
     BandPoint,
     BetterHalf,
     Clusters,
@@ -141,8 +143,10 @@ from bon.analysis.results.whole import (
 )
 
 __all__ = [
+    "ENOUGH_BASES",
     "SCHEMA_VERSION",
     "Answer",
+    "Apart",
     "Audit",
     "BandPoint",
     "Base",

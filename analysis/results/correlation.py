@@ -4,6 +4,9 @@ from typing import Literal
 
 from bon.analysis.results.record import Estimate, Leaks, Record
 
+ENOUGH_BASES = 5
+"""Bases from which on an interval of r holds; docs/statistics.md."""
+
 
 class Point(Record):
     """One rewarder in the correlation plot; `x` benchmark accuracy, `y` Best-of-N accuracy.
@@ -68,6 +71,13 @@ class Clusters(Record):
     p_value: float | None
 
 
+class Apart(Record):
+    """Rewarders far below all others, which leave r without an interval; r among the `others`."""
+
+    rewarders: tuple[str, ...]
+    others: Estimate
+
+
 class LeaveTwoOut(Record):
     """The range of r when any two are left out; `left_out` are the two that give the lowest."""
 
@@ -118,20 +128,28 @@ class Families(Record):
     between: Estimate
     sentence: str
 
+    @property
+    def enough(self) -> bool:
+        """Whether they are of enough bases for an interval."""
+        return self.num_families >= ENOUGH_BASES
+
 
 class BandPoint(Record):
-    """The fitted line at x: its confidence band and its prediction band."""
+    """The fitted line at x: its confidence band and its prediction band, None with few bases."""
 
     x: float
     y: float
-    low: float
-    high: float
-    predict_low: float
-    predict_high: float
+    low: float | None = None
+    high: float | None = None
+    predict_low: float | None = None
+    predict_high: float | None = None
 
 
 class Fit(Record):
-    """Least squares y = intercept + slope · x. `band` covers the range of the points."""
+    """Least squares y = intercept + slope · x. `band` covers the range of the points.
+
+    Bounds and bands take rewarders for independent; with fewer than five bases there are none.
+    """
 
     slope: Estimate
     intercept: Estimate
@@ -201,6 +219,7 @@ class Correlation(Record):
     carried_by: str | None = None
     carried_by_family: str | None = None
     clusters: Clusters | None = None
+    apart: Apart | None = None
     leave_two_out: LeaveTwoOut | None = None
     smallest_set: SmallestSet | None = None
     better_half: BetterHalf | None = None

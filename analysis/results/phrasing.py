@@ -84,7 +84,7 @@ def evidence(pearson: Coefficient, rewarders: int, families: Families | None) ->
     if families is not None:
         count = families.num_families
         of = f" from {count} {'base' if count == 1 else 'bases'}"
-        if families.interval.low is None:
+        if not families.enough:
             of += ", too few for an interval"
     p = "" if pearson.p_value is None else f", {probability(pearson.p_value)}"
     return f"r = {bounded(pearson.estimate)} over {rewarders} rewarders{of}{p}"

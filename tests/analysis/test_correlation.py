@@ -10,15 +10,16 @@ from bon.analysis.correlation import noise, power
 from bon.analysis.correlation.coefficients import correct, correlate
 from bon.analysis.correlation.measured import Label, Measured
 from bon.analysis.correlation.pooled import pool
+from bon.analysis.estimators.resampling import draw, number
 from bon.analysis.results import Estimate, Options
 
 OPTIONS = Options(draws=300, permutations=500)
 
 
 def measured(x, y, **more) -> Measured:
-    none = tuple(Estimate(value=0.0) for _ in x)
+    known = (tuple(Estimate(value=number(value)) for value in axis) for axis in (x, y))
     names = tuple(f"r{i}" for i in range(len(x)))
-    return Measured(names, np.asarray(x, float), np.asarray(y, float), none, none, **more)
+    return Measured(names, np.asarray(x, float), np.asarray(y, float), *known, **more)
 
 
 def label(policy: str = "p", axis: str = "macro") -> Label:
@@ -155,6 +156,19 @@ def test_difference_errors_are_those_of_paired_differences():
     found = measuring.difference_errors(draws)
     assert found[0, 1] == pytest.approx((draws[0] - draws[1]).std(ddof=1))
     assert found[0, 1] < found[0, 2]
+
+
+def test_errors_of_means_are_what_very_many_draws_come_to():
+    rng = np.random.default_rng(3)
+    for size in (40, 300):
+        values = (rng.random((size, 4)) < 0.6) + 0.3 * rng.random((size, 1))
+        drawn = draw(size, 60_000, 0, "questions").means(values)
+        exact = measuring.errors_of_means(values)
+        off = ~np.eye(4, dtype=bool)
+        close = pytest.approx(exact[off] * np.sqrt(1 - 1 / size), rel=0.015)
+        assert measuring.difference_errors(drawn)[off] == close
+        for a, b in ((0, 1), (2, 3)):
+            assert exact[a, b] == pytest.approx(stats.sem(values[:, a] - values[:, b]))
 
 
 def test_partial_correlation_is_that_of_residuals():

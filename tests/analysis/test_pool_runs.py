@@ -122,7 +122,7 @@ def test_runs_are_pooled_over_their_policies(runs):
     half = stats.t.ppf(0.975, 2) * z.std(ddof=1) * np.sqrt(4 / 3)
     assert np.arctanh(found.pearson.predicted.high) == pytest.approx(z.mean() + half)
     slopes = np.array([c.fit.slope.value for c in primary])
-    errors = np.array([slope_error(c, 0.95) for c in primary])
+    errors = np.array([slope_error(c) for c in primary])
     assert found.slope.mean.value == pytest.approx(random_effects(slopes, errors**2).mean)
     assert (found.num_rewarders, found.num_shared, found.num_bases) == (7, 7, 7)
     assert any("in more than one study" in w for w in found.warnings)

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from bon.analysis import plots
+from bon.analysis.correlation.apart import far_below
 from bon.analysis.correlation.coefficients import correlate
 from bon.analysis.correlation.leave_out import better_half
 from bon.analysis.correlation.measured import Label, Measured
+from bon.analysis.correlation.pooled import pool
 from bon.analysis.estimators.resampling import pearson_without
 from bon.analysis.finding.decide import find, verdict
 from bon.analysis.published import correlate_table
@@ -22,9 +24,9 @@ OPTIONS = Options(draws=200, permutations=500)
 
 
 def alike(x, y, families=()):
-    none = tuple(Estimate(value=0.5) for _ in x)
+    known = (tuple(Estimate(value=float(value)) for value in axis) for axis in (x, y))
     names = tuple(f"r{i}" for i in range(len(x)))
-    return Measured(names, np.array(x, float), np.array(y, float), none, none, families=families)
+    return Measured(names, np.array(x, float), np.array(y, float), *known, families=families)
 
 
 def studied(x, y, families=()):
@@ -50,7 +52,10 @@ def test_a_yes_that_the_two_worst_models_make_is_none():
     assert np.corrcoef(x, y)[0, 1] == pytest.approx(0.92, abs=0.005)
     assert np.corrcoef(x[:15], y[:15])[0, 1] == pytest.approx(0.66)
     found = studied(x, y)
-    assert found.pearson.estimate.low > 0.5
+    assert found.pearson.jackknife.low > 0.5
+    assert found.pearson.estimate.low is None
+    assert found.apart.rewarders == ("r15", "r16")
+    assert found.apart.others.low > 0
     assert found.carried_by is None
     assert set(found.leave_two_out.left_out) == {"r15", "r16"}
     assert found.smallest_set.left_out == ("r15", "r16")
@@ -112,7 +117,50 @@ def test_beyond_thirty_rewarders_the_search_is_greedy_and_says_so():
     assert set(found.smallest_set.left_out) == {"r0", "r1", "r2", "r3"}
     assert found.smallest_set.carries
     assert not found.smallest_set.exact
-    assert verdict(found) == "weak"
+    assert verdict(found) == "cannot tell"  # the other 36 have nothing in common
+
+
+@pytest.mark.parametrize(("rewarders", "broken"), [(8, 1), (14, 1), (14, 3), (14, 5), (24, 6)])
+def test_r_that_says_how_many_are_broken_has_no_interval(rewarders, broken):
+    rng = np.random.default_rng(rewarders + broken)
+    x, y = rng.normal(size=(2, rewarders))
+    x[:broken] = y[:broken] = -7.0
+    found = studied(x, y)
+    assert found.apart.rewarders == tuple(f"r{i}" for i in range(broken))
+    rest = stats.pearsonr(x[broken:], y[broken:])
+    assert found.apart.others.value == pytest.approx(rest[0])
+    for one in (found.pearson, found.spearman, found.kendall):
+        assert one.estimate.low is None
+    assert verdict(found) == "cannot tell"
+    said = find([found], [], [], [], None)
+    assert any("so r says how many such rewarders there are" in c for c in said.caveats)
+    assert pool([found, found.model_copy(update={"policy": "q"})], 0.95).pearson.low is None
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(8, 30), st.floats(0.1, 50), st.floats(-5, 5))
+def test_who_stands_far_below_does_not_depend_on_units_or_order(seed, r, scale, shift):
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(2, r))
+    x[:2] -= rng.uniform(0, 8)
+    y[:2] -= rng.uniform(0, 8)
+    found = far_below(x, y)
+    assert len(found) <= 0.4 * r
+    order = rng.permutation(r)
+    assert set(order[far_below(scale * x[order] + shift, y[order])]) == set(found)
+    if len(found):  # nobody between them and the others
+        height = stats.zscore(x) + stats.zscore(y)
+        rest = np.setdiff1d(np.arange(r), found)
+        assert height[rest].min() - height[found].max() == pytest.approx(
+            np.diff(np.sort(height))[len(found) - 1]
+        )
+
+
+def test_few_clean_rewarders_stand_far_below():
+    rng = np.random.default_rng(0)
+    for r, most in ((8, 0.13), (14, 0.1), (24, 0.04)):
+        studies = rng.normal(size=(600, 2, r))
+        assert np.mean([len(far_below(x, y)) > 0 for x, y in studies]) < most
 
 
 def test_the_better_half_is_that_of_scipy_and_its_expectation_the_textbooks():

@@ -136,9 +136,9 @@ def page(rows: list[dict[str, float | str]], few: list[dict[str, float | str]]) 
         f"{REWARDERS} rewarders, {QUESTIONS} questions, {PAIRS} pairs unless it says otherwise. "
         f"Broken: {FAR:g} standard deviations below the mean on both axes. Bases: rewarders of one "
         "base share part of their quality (icc, the intraclass correlation). `covers r`: of the "
-        "intervals that are printed, against the r that very many such rewarders show; of fewer than "
-        f"{FEWEST} it is not said. `covers accuracy`: of one rewarder on the pairs. The rest are "
-        "shares of verdicts.",
+        "intervals that are printed, against the r that very many such rewarders show; of fewer "
+        f"than {FEWEST} it is not said. `covers accuracy`: of one rewarder on the pairs. The rest "
+        "are shares of verdicts.",
         "",
         *_table(rows, ("covers r", "covers accuracy")),
         "",

@@ -1,28 +1,33 @@
 """Answers that deserve to lose, made from stored candidates: each set against an honest one.
 
 A rewarder that prefers one of them to a candidate that is right and was sampled can be exploited
-the same way by a policy that trains on it.
+the same way by a policy that trains on it. One attack leaves the answers as they are and swaps the
+image: who prefers the same answer as before did not look, or needed not to.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from bon.core.keys import content_key, item_seed
-from bon.core.records import Candidate, PreferencePair, Question
+from bon.core.records import Candidate, ImageRef, PreferencePair, Question
 from bon.experiment.letters import option_letters
 from bon.policies.question import question_block
 
 
 @dataclass(frozen=True, slots=True)
 class Honest:
-    """A question with a right candidate, a wrong answer, and an answer to another image."""
+    """A question with a right candidate and a wrong answer; an answer to another question.
+
+    `images`: as many as it has, of another question; empty where there are none.
+    """
 
     question: Question
     right: str
     wrong: str
     false: str
     elsewhere: str
+    images: tuple[ImageRef, ...]
 
     @property
     def letters(self) -> str:
@@ -67,10 +72,22 @@ ATTACKS: MappingProxyType[str, tuple[str, Callable[[Honest], str]]] = MappingPro
             lambda one: f"Answer: {one.question.answer}",
         ),
         "confident": ("a wrong answer in words without doubt", _confident),
-        "other image": ("what was answered to another image", lambda one: one.elsewhere),
+        "other question": ("what was answered to another question", lambda one: one.elsewhere),
     }
 )
 """By name: what it is, and how it is made."""
+
+OWN_IMAGE, SWAPPED = "own image", "image swapped"
+"""A right and a wrong answer with the question's image, and with that of another question."""
+
+NAMES = (*ATTACKS, OWN_IMAGE, SWAPPED)
+"""Of all pairs that are judged, those with the own image included."""
+
+WORDS: MappingProxyType[str, str] = MappingProxyType(
+    {name: said for name, (said, _) in ATTACKS.items()}
+    | {SWAPPED: "the same right and wrong answer with the image of another question"}
+)
+"""What each attack is."""
 
 
 def honest(
@@ -92,8 +109,10 @@ def honest(
         wrong = other.text if other is not None else f"Answer: {false}"
         found.append((question, right.text, wrong, false))
     for place, (question, right_text, wrong, false) in enumerate(found):
-        elsewhere = _elsewhere(question, right_text, found[place + 1 :] + found[:place], wrong)
-        yield Honest(question, right_text, wrong, false, elsewhere)
+        others = found[place + 1 :] + found[:place]
+        elsewhere = _elsewhere(question, right_text, others, wrong)
+        images = _swapped(question, [other for other, *_ in others])
+        yield Honest(question, right_text, wrong, false, elsewhere, images)
 
 
 def _elsewhere(
@@ -106,23 +125,43 @@ def _elsewhere(
     return wrong
 
 
+def _swapped(question: Question, others: Sequence[Question]) -> tuple[ImageRef, ...]:
+    """As many images as a question has, of another one that has none of them."""
+    own = {image.sha256 for image in question.images}
+    for other in others:
+        theirs = {image.sha256 for image in other.images}
+        if own and len(other.images) == len(question.images) and own.isdisjoint(theirs):
+            return other.images
+    return ()
+
+
 def pairs(found: Sequence[Honest]) -> Iterator[tuple[str, PreferencePair]]:
-    """Every attack against every honest answer; the honest one is the better response."""
+    """Every attack against every honest answer; the honest one is the better response.
+
+    Then the right and the wrong answer with the own image and with another one, as one `cluster`.
+    """
     for attack, (_, make) in ATTACKS.items():
         for one in found:
             text = make(one)
-            if text == one.right:  # such as a candidate that is a letter only
-                continue
-            question = one.question
-            yield (
-                attack,
-                PreferencePair(
-                    key=content_key("stress", attack, question.key, one.right, text),
-                    id=question.id,
-                    dataset=question.dataset,
-                    prompt=question_block(question),
-                    responses=(one.right, text),
-                    preferred=0,
-                    images=question.images,
-                ),
-            )
+            if text != one.right:  # as where the candidate is a letter only
+                yield attack, _pair(one, text, attack)
+    for one in found:
+        if one.images:
+            cluster = {"cluster": one.question.key}
+            yield OWN_IMAGE, replace(_pair(one, one.wrong, OWN_IMAGE), meta=cluster)
+            swapped = _pair(one, one.wrong, SWAPPED, *(image.sha256 for image in one.images))
+            yield SWAPPED, replace(swapped, images=one.images, meta=cluster)
+
+
+def _pair(one: Honest, text: str, *shaped_by: str) -> PreferencePair:
+    """The right answer against a text; the key holds what else shapes the pair."""
+    attack, *more = shaped_by
+    return PreferencePair(
+        key=content_key("stress", attack, one.question.key, one.right, text, *more),
+        id=one.question.id,
+        dataset=one.question.dataset,
+        prompt=question_block(one.question),
+        responses=(one.right, text),
+        preferred=0,
+        images=one.question.images,
+    )

@@ -15,7 +15,7 @@ from bon.experiment.config import AnalysisConfig
 from bon.experiment.overrides import override
 from bon.experiment.refusals import validate
 from bon.experiment.yamlfile import Document
-from bon.running.attacks import ATTACKS
+from bon.running.attacks import OWN_IMAGE, SWAPPED, WORDS
 from bon.running.completeness import Completeness, completeness
 from bon.running.filed import filed
 from bon.running.frames import run_tables
@@ -127,8 +127,7 @@ def report_run(
         results = analyse(arrays, options(setup))
         attacked = stress_tables(setup, directory)
         if attacked is not None:
-            what = {attack: said for attack, (said, _) in ATTACKS.items()}
-            won = hacks(attacked, what, options(setup))
+            won = hacks(attacked, WORDS, options(setup), {SWAPPED: OWN_IMAGE})
             results = results.model_copy(update={"hacks": won})
         repeated = repeat_table(setup, store)
         if repeated is not None:

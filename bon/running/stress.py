@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
-from bon.running.attacks import ATTACKS, honest, pairs
+from bon.running.attacks import WORDS, honest, pairs
 from bon.running.progress import say
 from bon.running.reporting import open_run, report_run
 from bon.running.runner import Tally, work_off
@@ -50,7 +50,7 @@ def stress_run(directory: Path, questions: int, *, quiet: bool = False) -> Path:
         ]
         tally = Tally(mine, store)
         work_off(mine, tally, sources, quiet=quiet)
-        store.set_meta(engines=tally.engines, attacks=list(ATTACKS))
+        store.set_meta(engines=tally.engines, attacks=list(WORDS))
         for model, reason in tally.failed.items():
             say(f"failed: {model}: {reason}", quiet=quiet)
     return report_run(directory, quiet=quiet)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bon.analysis.data.tables import Tables
 from bon.experiment.config import PairsSpec
-from bon.running.attacks import ATTACKS
+from bon.running.attacks import NAMES
 from bon.running.database import DATABASE
 from bon.running.frames import run_tables
 from bon.running.setup import Setup
@@ -17,7 +17,7 @@ FOLDER = "stress"
 
 def under_attack(setup: Setup) -> Setup:
     """The run's experiment with every attack for a reward benchmark, and nothing to sample."""
-    specs = tuple(PairsSpec(benchmark="preference", name=attack) for attack in ATTACKS)
+    specs = tuple(PairsSpec(benchmark="preference", name=attack) for attack in NAMES)
     experiment = setup.experiment.model_copy(update={"pairs": specs})
     return replace(setup, experiment=experiment, policies=(), ensembles=())
 

@@ -4,14 +4,15 @@ import asyncio
 import json
 
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 import bon
 from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.running import stress
-from bon.running.attacks import ATTACKS, honest, pairs
-from bon.running.reporting import report_run
+from bon.running.attacks import ATTACKS, OWN_IMAGE, SWAPPED, honest, pairs
+from bon.running.reporting import read_results, report_run
 from bon.running.store import Store
 from bon.running.worker import Host
 
@@ -59,7 +60,7 @@ def test_every_attack_is_set_against_a_right_candidate(experiment, go):
         assert one.false in one.letters
         assert one.wrong != one.right
     made = list(pairs(found))
-    assert {attack for attack, _ in made} == set(ATTACKS)
+    assert {attack for attack, _ in made} == set(ATTACKS)  # these questions have no images
     texts = {(attack, pair.id): pair.responses for attack, pair in made}
     for one in found:
         at = one.question.id
@@ -114,3 +115,40 @@ def test_a_run_without_rewarders_cannot_be_attacked(make_experiment, go):
     directory = go({**make_experiment(), "rewarders": [], "pairs": []})
     with pytest.raises(BonError, match="no rewarder that can be asked"):
         stress.stress_run(directory, 5, quiet=True)
+
+
+def test_who_does_not_look_keeps_its_preference_when_the_image_is_swapped(
+    experiment, go, here, tmp_path
+):
+    """Heads of one wiring: one sees the image, one never does; both are deterministic."""
+    rows = [json.loads(row) for row in (tmp_path / "questions.jsonl").read_text().splitlines()]
+    for i, row in enumerate(rows):
+        Image.new("RGB", (8, 8), (20 * i, 0, 0)).save(tmp_path / f"{i}.png")
+        row["image"] = f"{i}.png"
+    (tmp_path / "questions.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    head = {"kind": "scalar", "engine": "echo", "engine_args": {"accuracy": 0.5}}
+    experiment["rewarders"] = [
+        {**head, "name": "looks"},
+        {**head, "name": "does-not-look", "image_filter": "drop"},
+    ]
+    directory = go(experiment)
+    found = attacked(directory)
+    for one in found:
+        assert {image.sha256 for image in one.images}.isdisjoint(
+            image.sha256 for image in one.question.images
+        )
+    both = [(attack, pair) for attack, pair in pairs(found) if attack not in ATTACKS]
+    assert [attack for attack, _ in both] == [OWN_IMAGE, SWAPPED] * len(found)
+    for (_, own), (_, swapped) in zip(both[::2], both[1::2], strict=True):
+        assert (own.responses, own.prompt) == (swapped.responses, swapped.prompt)
+        assert own.images != swapped.images
+    stress.stress_run(directory, 50, quiet=True)
+    hacks = read_results(directory).hacks
+    assert OWN_IMAGE not in {hack.attack for hack in hacks}
+    kept = {hack.rewarder: hack.wins for hack in hacks if hack.attack == SWAPPED}
+    assert kept["does-not-look"].value == 1
+    assert kept["does-not-look"].n == len(found)
+    assert kept["looks"].value < 1
+    assert (
+        "prefers the same answer as with the right image" in (directory / "report.html").read_text()
+    )

@@ -1,0 +1,123 @@
+"""Agreement of annotators: published worked examples, and what must hold for any ratings."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bon.analysis.auditing.agreement import MISSING, alpha, kappa, pairs_of, percent
+from bon.analysis.estimators.resampling import draw
+
+
+def ratings(*rows):
+    """Each row is one annotator; * is missing."""
+    codes = {"*": MISSING}
+    return np.array([[codes.setdefault(c, len(codes) - 1) for c in row.split()] for row in rows]).T
+
+
+def drawn(table, count=400):
+    return draw(len(table), count, 0, "agreement")
+
+
+# Krippendorff (2011), Computing Krippendorff's Alpha-Reliability, examples A, B and C
+TWO_BINARY = ratings("0 1 0 0 0 0 0 0 1 0", "1 1 1 0 0 1 0 0 0 0")
+TWO_NOMINAL = ratings("a a b b d c c c e d d a", "b a b b b c c c e d d d")
+FOUR_WITH_MISSING = ratings(
+    "1 2 3 3 2 1 4 1 2 * * *",
+    "1 2 3 3 2 2 4 1 2 5 * 3",
+    "* 3 3 3 2 3 4 2 2 5 1 *",
+    "1 2 3 3 2 4 4 1 2 5 1 *",
+)
+
+
+@pytest.mark.parametrize(
+    ("table", "published"),
+    [(TWO_BINARY, 0.095), (TWO_NOMINAL, 0.692), (FOUR_WITH_MISSING, 0.743)],
+)
+def test_alpha_is_krippendorffs(table, published):
+    found = alpha(table, drawn(table), 0.95)
+    assert found.value == pytest.approx(published, abs=5e-4)
+    assert found.low <= found.value <= found.high
+
+
+def test_kappa_is_cohens():
+    """Cohen (1960), p. 45: 200 cases, three categories, kappa .492 from p_o = .70, p_e = .41."""
+    table = np.array([[88, 14, 18], [10, 40, 10], [2, 6, 12]])
+    one, other = (np.repeat(side.ravel(), table.ravel()) for side in np.indices((3, 3)))
+    draws = drawn(one, 2000)
+    found = kappa(one, other, draws, 0.95)
+    assert found.value == pytest.approx(0.492, abs=5e-4)
+    # Fleiss, Cohen and Everitt's (1969) large-sample standard error of this table is .050
+    assert (found.high - found.low) / (2 * 1.96) == pytest.approx(0.05, abs=0.006)
+    assert percent(np.stack([one, other], axis=1), draws, 0.95).value == pytest.approx(0.7)
+
+
+tables = st.integers(2, 4).flatmap(
+    lambda annotators: st.lists(
+        st.lists(st.integers(-1, 3), min_size=annotators, max_size=annotators),
+        min_size=2,
+        max_size=12,
+    )
+).map(lambda rows: np.array(rows))  # fmt: skip
+
+
+def alpha_by_pairs(table):
+    """From the definition: every pair of answers within an item, and every pair at all."""
+    answers, within, n = [], 0.0, 0
+    for row in table:
+        said = row[row != MISSING]
+        if len(said) < 2:
+            continue
+        answers += said.tolist()
+        n += len(said)
+        pairs = [(a, b) for i, a in enumerate(said) for j, b in enumerate(said) if i != j]
+        within += sum(a != b for a, b in pairs) / (len(said) - 1)
+    between = sum(a != b for i, a in enumerate(answers) for j, b in enumerate(answers) if i != j)
+    return None if not between else 1 - (within / n) / (between / (n * (n - 1)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables, st.permutations(range(4)), st.randoms())
+def test_alpha_of_any_ratings(table, names, random):
+    found = alpha(table, drawn(table, 100), 0.95).value
+    expected = alpha_by_pairs(table)
+    assert (found is None) == (expected is None)
+    if found is None:
+        return
+    assert found == pytest.approx(expected)
+    renamed = np.where(table == MISSING, MISSING, np.array([*names, 0])[table])
+    columns = list(range(table.shape[1]))
+    random.shuffle(columns)
+    same = alpha(renamed[:, columns], drawn(table, 100), 0.95).value
+    assert same == pytest.approx(found), "names of categories and annotators do not matter"
+    assert found <= 1 + 1e-12
+
+
+def test_agreement_with_oneself_is_perfect_and_without_choice_undefined():
+    table = np.array([[0, 0], [1, 1], [0, 0], [2, 2]])
+    draws = drawn(table)
+    assert alpha(table, draws, 0.95).value == 1
+    assert kappa(table[:, 0], table[:, 1], draws, 0.95).value == 1
+    whole = percent(table, draws, 0.95)
+    assert whole.value == 1
+    assert whole.low < 0.75, "four items cannot show that nobody ever disagrees"
+    same = np.zeros((5, 2), dtype=int)
+    assert alpha(same, drawn(same), 0.95).value is None
+    assert kappa(same[:, 0], same[:, 1], drawn(same), 0.95).value is None
+
+
+def test_chance_agreement_is_zero():
+    rng = np.random.default_rng(3)
+    table = rng.integers(0, 2, (4000, 2))
+    draws = drawn(table, 200)
+    for found in (alpha(table, draws, 0.95), kappa(table[:, 0], table[:, 1], draws, 0.95)):
+        assert found.low < 0 < found.high
+        assert found.high - found.low < 0.1
+
+
+def test_who_shares_items():
+    table = np.array([[0, 1, -1], [1, 1, -1], [-1, 0, 1]])
+    assert pairs_of(table) == [(0, 1)]
+    nobody = np.full((3, 2), MISSING)
+    assert alpha(nobody, drawn(nobody), 0.95).value is None
+    assert percent(nobody, drawn(nobody), 0.95).value is None

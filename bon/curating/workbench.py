@@ -41,6 +41,16 @@ class Workbench:
         return self.directory / "images"
 
     @property
+    def judging_path(self) -> Path:
+        """The experiment that judges what the runs did not."""
+        return self.directory / "judge.yaml"
+
+    @property
+    def judged(self) -> Path:
+        """The run of that experiment."""
+        return self.directory / "judged"
+
+    @property
     def drafts_path(self) -> Path:
         """A judge's label, rationale and tag of each item."""
         return self.directory / "drafts.jsonl"

@@ -32,6 +32,14 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "name": "weak-critic",
         "engine_args": critic["engine_args"] | {"accuracy": 0.4},
     }
-    raw["rewarders"] = [judge, critic, weak, head]
+    lister = {
+        **critic,
+        "name": "lister",
+        "kind": "listwise",
+        "prompt": {"text": "{{ prompt }} {{ responses }}"},
+        "score": {"pattern": r"Best: (\d+)"},
+        "engine_args": {"accuracy": 0.7, "reply": "Best: {choice}"},
+    }
+    raw["rewarders"] = [judge, critic, weak, head, lister]
     raw["analysis"] = {"bootstrap": 100}
     return go_in(base)(raw)

@@ -1,0 +1,68 @@
+"""Items made by hand from a run, where a test is not about how they are drawn."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bon.core.records import Candidate, Question
+from bon.curating.items import CuratedItem, item_key, write_items
+from bon.curating.starting import begin
+from bon.curating.workbench import Workbench
+from bon.policies.question import question_block
+from bon.running.reporting import open_run
+from bon.running.store import Store
+
+
+def every_pair(run: Path, wrong_ones: int = 1) -> list[CuratedItem]:
+    """Of each question and policy each right text with `wrong_ones` wrong ones at a time."""
+    return [
+        curated(run, question, sorted([one, *wrong[at : at + wrong_ones]], key=_key), one)
+        for question, right, wrong in texts_of(run)
+        for one in right
+        for at in range(0, len(wrong) - wrong_ones + 1, wrong_ones)
+    ]
+
+
+def texts_of(run: Path) -> Iterator[tuple[Question, list[Candidate], list[Candidate]]]:
+    """Questions with the right and the wrong texts of each policy."""
+    with Store(run, readonly=True) as store:
+        for question in store.questions():
+            for policy in open_run(store).policies:
+                rows = store.candidates(policy.spec, question.key)
+                texts = sorted({row.text_key: row for row in rows}.values(), key=_key)
+                right = [row for row in texts if row.answer == question.answer]
+                yield question, right, [row for row in texts if row not in right]
+
+
+def curated(
+    run: Path, question: Question, rows: Sequence[Candidate], better: Candidate
+) -> CuratedItem:
+    """An item of these responses."""
+    keys = tuple(map(_key, rows))
+    return CuratedItem(
+        key=item_key(question.key, keys),
+        id="-".join([question.id, *(key[:4] for key in keys)]),
+        run=run.name,
+        question=question.key,
+        prompt=question_block(question),
+        images=(),
+        responses=tuple(row.text for row in rows),
+        text_keys=keys,
+        policies=tuple(row.policy for row in rows),
+        answers=tuple(row.answer or "" for row in rows),
+        correct=tuple(row is better for row in rows),
+        better=list(rows).index(better),
+        strategy="gold" if len(rows) == 2 else "best-of-4",
+        probability=0.5,
+        split="public",
+    )
+
+
+def _key(row: Candidate) -> str:
+    return row.text_key
+
+
+def bench_of(run: Path, items: list[CuratedItem], folder: Path) -> Workbench:
+    """A folder with these items of the run."""
+    bench = begin([run], folder)
+    write_items(items, bench.items_path)
+    return bench

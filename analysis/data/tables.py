@@ -76,11 +76,11 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "rewarders": ("rewarder", "kind", "family", "size"),
 }
 
-PAIR_EXTRAS: dict[str, str | float] = {"cluster": "", "set": "", "weight": 1.0}
+PAIR_EXTRAS: dict[str, str | float] = {"cluster": "", "set": "", "weight": 0.0}
 """Optional columns of `pairs` and what stands where a pair has none.
 
 `cluster`: pairs about one thing, resampled together; `set`: pairs of one better response against
-each of the worse ones; `weight`: how many pairs of a larger pool this one stands for.
+each of the worse ones; `weight`: how many pairs of a larger pool this one stands for (0: of none).
 """
 
 

@@ -1,8 +1,8 @@
 """The rows of a frozen benchmark: each item as preference pairs, with its images inside.
 
 An item of one better and k - 1 worse responses becomes k - 1 rows of one `set`. Only items of two
-responses carry a `weight`: they alone were drawn from the pool of pairs. Which response stands first
-follows from a hash, so no place is the better one.
+responses carry a `weight`: they alone were drawn from the pool of pairs. Which response comes
+first follows from a hash, so no place is the better one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -89,10 +89,12 @@ def read_answers(
     *,
     name: str = "import",
     columns: Mapping[str, str] | None = None,
+    advice: str = "--columns {role}=COLUMN",
 ) -> Answers:
     """Read these files; questions that say the same under the same id are one question.
 
-    `columns` says which column holds a role (FORM) where it has another name.
+    `columns` says which column holds a role (FORM) where it has another name, and `advice` how the
+    user names one.
     """
     spec = DatasetSpec(benchmark="answers", name=name, columns=dict(columns or {}))
     context = Context(spec, images)
@@ -107,7 +109,7 @@ def read_answers(
             if isinstance(values, BadRow):
                 answers.bad.append(values)
                 continue
-            found = found or choose_columns(spec, (FORM,), values, "--columns {role}=COLUMN")
+            found = found or choose_columns(spec, (FORM,), values, advice)
             row = Row(values, found, folder, number)
             try:
                 question = _question(context, row)
@@ -122,7 +124,7 @@ def read_answers(
         reason = f"; the first: {answers.bad[0].reason}" if answers.bad else ""
         raise BonError(
             f"no row of {', '.join(map(str, files))} could be used{reason}",
-            "mend the rows, or name their columns with --columns ROLE=COLUMN",
+            f"mend the rows, or name their columns: {advice.format(role='ROLE')}",
         )
     widths = [max(len(texts[place]) for texts in said.values()) for place in range(len(files))]
     answers.sources = tuple(

@@ -29,6 +29,8 @@ from bon.running.setup import Setup
 from bon.running.store import Store
 
 Policy = Loaded[PolicyCard]
+FROM_COLUMNS = "`from: {{columns: {{{role}: COLUMN}}}}`"
+"""How an experiment names the column of a role of a file that it reads."""
 
 
 class Taking:
@@ -123,7 +125,9 @@ class Taking:
                     )
                 lacks = form.bare or (form.imageless and about != IMPORTED)
                 forms.append((path, joined(form, self._known, about) if lacks else form))
-            found = read_answers(forms, self._store.images, columns=source.columns)
+            found = read_answers(
+                forms, self._store.images, columns=source.columns, advice=FROM_COLUMNS
+            )
             self.bad += [(name, row.id, row.reason) for row in found.bad]
             self._read[name] = found
         return self._read[name]

@@ -147,6 +147,16 @@ def test_answers_to_other_questions_are_refused(go, sampled, tmp_path, row, said
         go({**experiment, "policies": [{"from": "answers.jsonl"}]}, out="other")
 
 
+def test_a_column_of_another_name_is_named_where_the_file_is_named(go, sampled, tmp_path):
+    directory, experiment = sampled
+    path = answers_of(directory, tmp_path / "answers.jsonl")
+    path.write_text(path.read_text().replace('"response"', '"output"'))
+    with pytest.raises(BonError, match=r"`from: \{columns: \{response: COLUMN\}\}`"):
+        go({**experiment, "policies": [{"from": "answers.jsonl"}]}, out="other")
+    source = {"files": ["answers.jsonl"], "columns": {"response": "output"}}
+    assert complete(go({**experiment, "policies": [{"from": source}]}, out="named"))
+
+
 def test_what_cannot_be_read_from_there_is_one_line(go, sampled, tmp_path):
     directory, experiment = sampled
     answers_of(directory, tmp_path / "answers.jsonl")

@@ -21,6 +21,7 @@ KINDS = {
     "likelihood": "bon.rewarders.scalar:MeanLikelihood",
     "listwise": "bon.rewarders.listwise:ListwiseJudge",
     "stepwise": "bon.rewarders.stepwise:StepwiseCritic",
+    "rerank": "bon.rewarders.rerank:Reranker",
 }
 ADDED: Added[type[Rewarder]] = Added("bon.rewarders")
 """Classes of users and of other packages, by the name that a card gives as `python`."""

@@ -16,7 +16,7 @@ class ScalarHead(Rewarder):
     ) -> list[Verdict]:
         """Deterministic: the same score for every seed."""
         reward = await self.engine.reward(_request(self, item, shown))
-        verdict = _scored(reward.score, reward.num_prompt_tokens)
+        verdict = scored(reward.score, reward.num_prompt_tokens)
         return [verdict] * len(seeds)
 
 
@@ -31,7 +31,7 @@ class MeanLikelihood(Rewarder):
         """Deterministic: the same score for every seed."""
         likelihood = await self.engine.likelihood(_request(self, item, shown))
         mean = likelihood.logprob / max(1, likelihood.num_tokens)
-        verdict = _scored(mean, likelihood.num_prompt_tokens)
+        verdict = scored(mean, likelihood.num_prompt_tokens)
         return [verdict] * len(seeds)
 
 
@@ -44,7 +44,8 @@ def _request(rewarder: Rewarder, item: Item, shown: tuple[str, ...]) -> ScoreReq
     return ScoreRequest(messages, expected=item.correct.get(response))
 
 
-def _scored(score: float, num_prompt_tokens: int) -> Verdict:
+def scored(score: float, num_prompt_tokens: int) -> Verdict:
+    """A finite score as a verdict."""
     if not math.isfinite(score):
         raise ValueError(f"the model gave the score {score}")
     return Verdict("scored", score=score, num_prompt_tokens=num_prompt_tokens)

@@ -69,6 +69,7 @@ MARKERS = {
     "likelihood": "D",
     "listwise": "P",
     "verifier": "v",
+    "rerank": "<",
     "ensemble": "h",
     "baseline": "X",
 }

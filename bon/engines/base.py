@@ -97,6 +97,21 @@ class ScoreRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class RankRequest:
+    """A query and one document, for a model that says how well the document meets the query.
+
+    `template` writes both as the model reads them: jinja over `instruction`, `query` and
+    `document`. Empty where the model's class in vLLM knows how; a server has its own.
+    """
+
+    query: tuple[Part, ...]
+    document: tuple[Part, ...]
+    instruction: str = ""
+    template: str = ""
+    expected: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Likelihood:
     """Summed natural log-probability of the response's tokens and how many they are.
 
@@ -134,6 +149,10 @@ class Engine(ABC):
     async def reward(self, request: ScoreRequest) -> Reward:
         """Scalar reward of the last assistant message."""
         raise Unsupported(f"engine {self.name!r} has no reward head")
+
+    async def rank(self, request: RankRequest) -> Reward:
+        """Raw score of a document for a query."""
+        raise Unsupported(f"engine {self.name!r} runs no rerankers", "use engine: vllm or openai")
 
     def info(self) -> dict[str, Any]:
         """Versions, device and flags: what a reader needs to repeat the run."""

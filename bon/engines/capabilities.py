@@ -29,7 +29,9 @@ class Capabilities(EngineSettings):
     sampling_extras: bool = setting(False, "takes top_k and explicit penalties", shapes=True)
     both_cuts: bool = setting(True, "takes top_p together with temperature", shapes=True)
     prompt_logprobs: bool = setting(False, "log-probabilities of a given text", shapes=True)
-    classify: bool = setting(False, "vLLM's /classify, for reward heads", shapes=True)
+    classify: bool = setting(
+        False, "vLLM's /classify and /score, for reward heads and rerankers", shapes=True
+    )
     max_temperature: float = setting(2.0, "the highest temperature", shapes=True, ge=0)
     max_tokens_field: str = setting(
         "max_tokens", "its name for the limit on a reply's length", shapes=True

@@ -17,6 +17,7 @@ from bon.engines.base import (
     ImagePart,
     Likelihood,
     Message,
+    RankRequest,
     Reward,
     Sample,
     ScoreRequest,
@@ -70,6 +71,11 @@ class EchoEngine(Engine):
         """Positive for expected responses with probability `accuracy`."""
         digest, length = await self._receive(request.messages)
         return Reward(self._score(digest, request.expected), length)
+
+    async def rank(self, request: RankRequest) -> Reward:
+        """As for a reward."""
+        asked = (Message("user", request.query), Message("assistant", request.document))
+        return await self.reward(ScoreRequest(asked, request.expected))
 
     def info(self) -> dict[str, Any]:
         """The settings; there is nothing else."""

@@ -25,6 +25,7 @@ from bon.engines.base import (
     ImagePart,
     Likelihood,
     Message,
+    RankRequest,
     Reward,
     Sample,
     ScoreRequest,
@@ -126,6 +127,26 @@ class OpenAIEngine(Engine):
                 f"{self._endpoint.host}: {len(scores)} scores where one is expected"
             )
         return Reward(float(scores[0]), int((answer.get("usage") or {}).get("prompt_tokens", 0)))
+
+    async def rank(self, request: RankRequest) -> Reward:
+        """From vLLM's /score, raw; the server's `--chat-template` writes the pair."""
+        if not self.can.classify:
+            self._refuse("runs no rerankers", "use vllm serve --runner pooling, or engine: vllm")
+        told = {"instruction": request.instruction} if request.instruction else {}
+        answer = await self._endpoint.post(
+            self._above("/score"),
+            {
+                "model": self._model,
+                "queries": {"content": [_part(part) for part in request.query]},
+                "documents": {"content": [_part(part) for part in request.document]},
+                "use_activation": False,
+                **told,
+            },
+        )
+        usage = answer.get("usage") or {}
+        self._endpoint.ledger.add(usage)
+        (scored,) = answer["data"]
+        return Reward(float(scored["score"]), int(usage.get("prompt_tokens", 0)))
 
     def info(self) -> dict[str, Any]:
         """The endpoint, what it can do and what was spent; never the key."""

@@ -13,6 +13,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 # Set before vLLM is imported: it starts threads and writes to disk for usage statistics otherwise.
@@ -22,8 +23,10 @@ import vllm
 from vllm import PoolingParams, SamplingParams
 from vllm.config import PoolerConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.entrypoints.pooling.scoring.io_processor import CrossEncoderIOProcessor
 from vllm.model_executor.model_loader.utils import get_model_cls
 from vllm.platforms import current_platform
+from vllm.renderers.chat_utils import ChatTemplateConfig
 from vllm.renderers.inputs.preprocess import parse_model_prompt
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
@@ -34,7 +37,10 @@ from bon.engines.base import (
     Engine,
     GenerateRequest,
     Generation,
+    ImagePart,
     Likelihood,
+    Part,
+    RankRequest,
     Reward,
     Sample,
     ScoreRequest,
@@ -46,6 +52,13 @@ from bon.engines.rendering import Rendered, Renderer
 from bon.engines.settings import VllmSettings
 
 Task = Literal["generate", "reward"]
+
+_ROLES = "".join(
+    f"{{% set {role} = messages | selectattr('role', 'eq', '{role}') "
+    "| map(attribute='content') | first %}"
+    for role in ("query", "document")
+)
+"""Before a reranker's template: the names that it knows, from the messages that vLLM gives it."""
 
 
 class VllmEngine(Engine):
@@ -127,6 +140,16 @@ class VllmEngine(Engine):
         self._needs("reward")
         rendered = self._renderer.conversation(request.messages, self._settings.score_at)
         prompt = await self._prompt(rendered)
+        params = PoolingParams(task="classify", use_activation=False)
+        output = await _last(self._engine.encode(prompt, params, self._id()))
+        return Reward(float(output.outputs.data[0]), len(output.prompt_token_ids))
+
+    async def rank(self, request: RankRequest) -> Reward:
+        """The head's raw number for a pair, written as vLLM's own server writes it."""
+        self._needs("reward")
+        pair = await asyncio.to_thread(self._pair, request)
+        parsed = parse_model_prompt(self._engine.model_config, pair)
+        (prompt,) = await self._engine.renderer.render_cmpl_async([parsed])
         params = PoolingParams(task="classify", use_activation=False)
         output = await _last(self._engine.encode(prompt, params, self._id()))
         return Reward(float(output.outputs.data[0]), len(output.prompt_token_ids))
@@ -226,13 +249,39 @@ class VllmEngine(Engine):
         if fresh():
             prompt["cache_salt"] = SALT
         if rendered.images:
-            images = [open_image(part.data) for part in rendered.images]
-            if self._max_pixels:
-                images = [downscale(image, self._max_pixels) for image in images]
+            images = [self._image(part) for part in rendered.images]
             prompt["multi_modal_data"] = {"image": images}
             # vLLM caches by this name alone, so it has to be the content's.
             prompt["multi_modal_uuids"] = {"image": [part.sha256 for part in rendered.images]}
         return prompt
+
+    @cached_property
+    def _ranking(self) -> CrossEncoderIOProcessor:
+        engine = self._engine
+        return CrossEncoderIOProcessor(engine.vllm_config, engine.renderer, ChatTemplateConfig())
+
+    def _pair(self, request: RankRequest) -> Any:
+        """Token ids and images of a query and a document."""
+        _, prompt = self._ranking.get_score_prompt(
+            self._contents(request.query),
+            self._contents(request.document),
+            {"add_special_tokens": True},
+            chat_template=_ROLES + request.template if request.template else None,
+            chat_template_kwargs={"instruction": request.instruction},
+        )
+        return prompt
+
+    def _contents(self, parts: tuple[Part, ...]) -> list[dict[str, Any]]:
+        return [
+            {"type": "text", "text": part}
+            if isinstance(part, str)
+            else {"type": "image_pil", "image_pil": self._image(part), "uuid": part.sha256}
+            for part in parts
+        ]
+
+    def _image(self, part: ImagePart) -> Any:
+        image = open_image(part.data)
+        return downscale(image, self._max_pixels) if self._max_pixels else image
 
     def _needs(self, task: Task) -> None:
         if task != self._settings.task:

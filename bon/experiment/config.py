@@ -231,7 +231,15 @@ class ScoreRule(Strict):
 
 
 Kind = Literal[
-    "pairwise", "pointwise", "scalar", "likelihood", "listwise", "stepwise", "ensemble", "python"
+    "pairwise",
+    "pointwise",
+    "scalar",
+    "likelihood",
+    "listwise",
+    "stepwise",
+    "rerank",
+    "ensemble",
+    "python",
 ]
 
 

@@ -29,6 +29,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "stepwise": ("prompt", "steps", "step", "number"),
     "scalar": ("prompt",),
     "likelihood": ("prompt",),
+    "rerank": ("instruction", "query", "document"),
 }
 """What a template may name, by who is asked; a rewarder class of one's own decides for itself."""
 

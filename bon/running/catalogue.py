@@ -159,6 +159,9 @@ def sample_values(card: RewarderCard) -> Row:
         "steps": steps,
         "step": steps[-1],
         "number": len(steps),
+        "instruction": card.options.get("instruction", ""),
+        "query": question_block(SAMPLE),
+        "document": first,
     }
 
 

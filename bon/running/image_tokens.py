@@ -190,6 +190,8 @@ RULES: dict[str, Rule] = {
     "r1-reward": _QWEN2,
     "unified-reward": _QWEN2,
     "skywork-vl-reward": _QWEN2,
+    "llava-critic-r1": _QWEN2,
+    "qwen2.5-omni": _QWEN2,
     "qwen3-vl": _qwen(32, 16_777_216),
     "internvl2": _internvl,
     "internvl2.5": _internvl,

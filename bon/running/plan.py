@@ -332,7 +332,7 @@ class _Counter:
 
 def _assumed_lengths(card: RewarderCard, image_tokens: float) -> tuple[float, float]:
     question = QUESTION_TOKENS + image_tokens
-    if card.kind in ("scalar", "likelihood"):
+    if card.kind in ("scalar", "likelihood", "rerank"):
         return question + CANDIDATE_TOKENS, 0
     shown = {"pairwise": 2, "listwise": card.window}.get(card.kind, 1)
     reply = 1 if card.score and card.score.yes and card.sampling.max_tokens < 16 else 0

@@ -128,7 +128,7 @@ def _faults(found: Tryout, card: RewarderCard) -> list[str]:
             "in the form that the card's rule reads (prompt, verdict or score)"
         )
     elif max(said) - min(said) <= 1e-6 * max(1.0, abs(max(said))):
-        headed = card.kind in ("scalar", "python")
+        headed = card.kind in ("scalar", "rerank", "python")
         cause = "the head was not loaded" if headed else "its replies say one thing"
         faults.append(f"every response got {said[0]:.6g}: {cause}")
     elif found.right <= len(PAIRS) // 2:

@@ -23,6 +23,7 @@ class FakeEndpoint(ThreadingHTTPServer):
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.times: list[float] = []
+        self.paths: list[str] = []
         self.in_flight = self.most_in_flight = self.connections = self.open = 0
         self.lock = threading.Lock()
 
@@ -48,6 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
         server = self.server
         with server.lock:
             server.bodies.append(body)
+            server.paths.append(self.path)
             server.headers.append(dict(self.headers))
             server.times.append(time.monotonic())
             number = len(server.bodies) - 1

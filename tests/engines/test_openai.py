@@ -17,7 +17,7 @@ from PIL import Image
 from bon.core.errors import BonError, SpendingCapReached, Unsupported
 from bon.core.sampling import Sampling
 from bon.engines import build
-from bon.engines.base import GenerateRequest, ImagePart, Message, ScoreRequest
+from bon.engines.base import GenerateRequest, ImagePart, Message, RankRequest, ScoreRequest
 from bon.engines.endpoint import AdaptiveLimit, EndpointError, Ledger
 from bon.engines.metering import metered
 from bon.engines.openai import OpenAIEngine
@@ -469,3 +469,39 @@ def test_hosts_are_known() -> None:
     changed = engine("https://api.openai.com/v1", capabilities={"n": False})
     assert changed.can.logprobs
     assert not changed.can.n
+
+
+def ranked(made: OpenAIEngine, request: RankRequest) -> Any:
+    async def rank() -> Any:
+        try:
+            return await made.rank(request)
+        finally:
+            await made.close()
+
+    return asyncio.run(rank())
+
+
+PAIR = RankRequest(("Which colour?",), ("Red.",), "Find the answer.", "{{ query }}")
+
+
+def test_a_pair_is_scored_raw_beside_v1() -> None:
+    def answer(_: int, body: dict[str, Any]) -> Reply:
+        return 200, {}, {"data": [{"index": 0, "score": -7.25}], "usage": {"prompt_tokens": 33}}
+
+    with serve(answer) as server:
+        found = ranked(engine(server.url, endpoint="vllm"), PAIR)
+        (body,) = server.bodies
+        assert server.paths == ["/score"]
+    assert (found.score, found.num_prompt_tokens) == (-7.25, 33)
+    assert body == {
+        "model": "m",
+        "queries": {"content": [{"type": "text", "text": "Which colour?"}]},
+        "documents": {"content": [{"type": "text", "text": "Red."}]},
+        "use_activation": False,
+        "instruction": "Find the answer.",
+    }
+
+
+def test_an_endpoint_without_rerankers_says_so() -> None:
+    with pytest.raises(Unsupported, match="runs no rerankers"):
+        ranked(engine("http://127.0.0.1:1/v1", endpoint="openai"), PAIR)

@@ -27,6 +27,11 @@ VERDICTS = {
         "<think>2 or 1?</think>\n<answer> 1 </answer>": "first",
         "<think>Response 1</think>": "unparsed",
     },
+    "pairwise-boxed": {
+        r"<think>Response 1 errs, \boxed{1}?</think> \boxed{2}": "second",
+        r"<think>x</think> \boxed{Response 1}": "first",
+        "<think>x</think> Response 1": "unparsed",
+    },
     "pairwise-scored": {
         "<think>Answer 1: 9+8=17</think>\n<answer>Answer 2 is better</answer>": "second",
         "<think>x</think><answer>\nAnswer 1 is better.\n</answer>": "first",
@@ -62,7 +67,7 @@ def test_the_promised_rewarders_are_there():
     kinds = {card.kind for card in cards}
     assert kinds == {
         "pairwise", "pointwise", "scalar", "likelihood", "listwise", "stepwise", "ensemble",
-        "python",
+        "rerank", "python",
     }  # fmt: skip
     assert {card.family for card in cards} >= {
         "llava-critic", "r1-reward", "unified-reward", "skywork-vl-reward", "scalar-head",
@@ -92,7 +97,7 @@ def test_a_card_says_what_it_must(loaded):
 
 def test_its_prompt_renders_with_what_it_judges(loaded):
     if not loaded.prompt.text:
-        assert loaded.card.kind in ("scalar", "likelihood", "ensemble", "python")
+        assert loaded.card.kind in ("scalar", "likelihood", "rerank", "ensemble", "python")
         return
     values = sample_values(loaded.card)
     text = loaded.prompt.render(**values)

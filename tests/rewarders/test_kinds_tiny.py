@@ -24,7 +24,7 @@ CARDS = {name: load_rewarder(name, Path()) for name in NAMES}
 RUN = {
     (loaded.card.kind, loaded.prompt.id): name
     for name, loaded in CARDS.items()
-    if loaded.card.kind not in ("ensemble", "python")
+    if loaded.card.kind not in ("rerank", "ensemble", "python")  # the engine runs no reranker
 }
 SHOWN = {"one": ("a",), "two": ("a", "b"), "many": ("b", "a")}
 OUTCOMES = {"one": "scored", "two": "first second tie", "many": "chosen"}

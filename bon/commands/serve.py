@@ -33,6 +33,10 @@ def serve(
         str | None,
         typer.Option(envvar="BON_RAY_ADDRESS", help="A running Ray cluster; else local ones."),
     ] = None,
+    annotate: Annotated[
+        list[Path] | None,
+        typer.Option(help="A benchmark in the making (bon curate) that people label here."),
+    ] = None,
 ) -> None:
     """Serve validations, pages and the online selector."""
     from bon.core.errors import BonError
@@ -44,7 +48,13 @@ def serve(
         raise BonError(
             f"bon serve needs the package {error.name!r}", "pip install 'bon[service]'"
         ) from None
-    flags = {"data": data, "host": host, "port": port, "ray_address": ray_address}
+    flags: dict[str, object] = {
+        "data": data,
+        "host": host,
+        "port": port,
+        "ray_address": ray_address,
+        "annotate": annotate or None,
+    }
     # A server that was told to stop ends as its supervisor expects: by the signal itself.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     run_server(read_settings(config, auth=False if no_auth else None, **flags))
@@ -53,7 +63,7 @@ def serve(
 @token_app.command()
 def add(
     name: Annotated[str, typer.Argument(help="Who it is for; owner of what is submitted.")],
-    role: Annotated[str, typer.Option(help="read, submit or admin.")] = "submit",
+    role: Annotated[str, typer.Option(help="annotate, read, submit or admin.")] = "submit",
     data: Data = None,
 ) -> None:
     """Make a token and print it, once."""

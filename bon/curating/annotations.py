@@ -25,7 +25,8 @@ class Annotation:
     "tie", "cannot" or "withdrawn". `shown` is the order in which the responses were shown.
     `first` is what was chosen before a draft was shown (empty: none was). `seconds` is the time
     from showing to choosing; `time` is UTC, ISO 8601. `source` says where it was given: page,
-    label-studio, argilla or jsonl.
+    label-studio, argilla or jsonl. `event` is the sender's own id of the answer (empty: none):
+    what is sent again under it is kept once.
     """
 
     item: str
@@ -38,6 +39,7 @@ class Annotation:
     seconds: float | None = None
     time: str = ""
     source: str = "page"
+    event: str = ""
 
 
 _COLUMNS = tuple(one.name for one in fields(Annotation))
@@ -55,13 +57,17 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
             "CREATE TABLE IF NOT EXISTS annotations "
             f"(number INTEGER PRIMARY KEY, {', '.join(_COLUMNS)})"
         )
+        connection.execute(
+            "CREATE UNIQUE INDEX IF NOT EXISTS sent ON annotations (annotator, event) "
+            "WHERE event != ''"
+        )
         yield connection
     finally:
         connection.close()
 
 
 def add(path: Path, *rows: Annotation) -> None:
-    """Keep answers; they are on disk when this returns."""
+    """Keep answers, all or none; they are on disk when this returns."""
     values = [
         [
             json.dumps(getattr(row, name)) if name in _LISTS else getattr(row, name)
@@ -72,7 +78,7 @@ def add(path: Path, *rows: Annotation) -> None:
     marks = ", ".join("?" * len(_COLUMNS))
     with _opened(path) as connection, connection:
         connection.executemany(
-            f"INSERT INTO annotations ({', '.join(_COLUMNS)}) VALUES ({marks})", values
+            f"INSERT OR IGNORE INTO annotations ({', '.join(_COLUMNS)}) VALUES ({marks})", values
         )
 
 

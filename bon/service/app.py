@@ -33,13 +33,14 @@ from bon.service.api import (
 )
 from bon.service.api.common import add_error_handlers
 from bon.service.backend import RayServe, make_backend
+from bon.service.desks import Desks
 from bon.service.guard import Guard
 from bon.service.interim import Interim
 from bon.service.lane import Lane, Short
 from bon.service.logs import name_folder, set_up_logs
 from bon.service.metrics import Metrics
 from bon.service.online import Selector
-from bon.service.pages import login, reports
+from bon.service.pages import annotate, login, reports
 from bon.service.pages.render import problem_page, wants_page
 from bon.service.question_sets import QuestionSets
 from bon.service.reward_log import RewardLog
@@ -90,9 +91,10 @@ def create_app(service: Service) -> FastAPI:
     app = _bare_app(service, metrics, lifespan)
     app.state.streams = {}
     app.state.interim = Interim()
+    app.state.desks = Desks(service.settings)
     app.state.online = selector
     app.state.rewarding = rewarding
-    for part in (validations, results, *ONLINE_ROUTES, operations, pages, reports, login):
+    for part in (validations, results, *ONLINE_ROUTES, operations, pages, reports, login, annotate):
         app.include_router(part.router)
     watch(service, metrics)
     return app

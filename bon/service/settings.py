@@ -110,6 +110,9 @@ class Settings(Strict):
     max_crashes: int = Field(3, ge=1, description="of one validation's process, then it failed")
     interim_plots: bool = True
     miniature: bool = Field(True, description="put the miniature's data into files/")
+    annotate: tuple[Path, ...] = Field(
+        (), description="folders of bon curate that people label here, besides data/benchmarks/*"
+    )
     limits: Limits = Limits()
     allow: Allow = Allow()
     online: Online = Online()
@@ -124,6 +127,11 @@ class Settings(Strict):
     def runs(self) -> Path:
         """One run directory a validation."""
         return self.data / "runs"
+
+    @property
+    def benchmarks(self) -> Path:
+        """Benchmarks in the making, a folder each."""
+        return self.data / "benchmarks"
 
 
 def read_settings(path: Path | None, **flags: Any) -> Settings:

@@ -14,8 +14,15 @@ from typing import Literal, get_args
 from bon.core.errors import BonError
 from bon.service.jobs import Jobs
 
-Role = Literal["read", "submit", "admin"]
+Role = Literal["annotate", "read", "submit", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
+_INCLUDED: dict[Role, tuple[Role, ...]] = {
+    # Who labels must not see which model wrote what, and who only reads writes no labels.
+    "annotate": ("annotate",),
+    "read": ("read",),
+    "submit": ("annotate", "read", "submit"),
+    "admin": ROLES,
+}
 SESSION_SECONDS = 12 * 3600
 COOKIE = "bon_session"
 
@@ -30,7 +37,7 @@ class Identity:
 
     def may(self, role: Role) -> bool:
         """Whether this role is among what the identity may do."""
-        return ROLES.index(self.role) >= ROLES.index(role)
+        return role in _INCLUDED[self.role]
 
 
 LOCAL = Identity("local", "admin")

@@ -19,6 +19,7 @@ from bon.service.job import read_json
 from bon.service.jobs import FINAL, STATES, Validation
 from bon.service.pages.compare import comparison
 from bon.service.pages.render import HERE, page
+from bon.service.tokens import Identity
 
 MAX_COMPARED = 6
 PAGE_ROWS = 50
@@ -29,9 +30,11 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/")
-def home() -> Response:
-    """The list is the first page."""
-    return RedirectResponse("/validations", 303)
+def home(request: Request) -> Response:
+    """The list is the first page; of who may only label, what there is to label."""
+    me: Identity | None = request.scope.get("identity")
+    labels_only = me is not None and not me.may("read")
+    return RedirectResponse("/annotate" if labels_only else "/validations", 303)
 
 
 @router.get("/validations")
@@ -163,6 +166,8 @@ def static(name: str) -> Response:
         "style.css": (REPORT / "style.css", "text/css"),
         "service.css": (HERE / "static" / "service.css", "text/css"),
         "service.js": (HERE / "static" / "service.js", "text/javascript"),
+        "annotate.css": (HERE / "static" / "annotate.css", "text/css"),
+        "annotate.js": (HERE / "static" / "annotate.js", "text/javascript"),
         "icon.svg": (REPORT / "icon.svg", "image/svg+xml"),
     }
     if name not in files:

@@ -142,18 +142,21 @@ class RaschAudit(Record):
     sentence: str
 
 
-class Discrimination(Record):
-    """Item–rest correlations over the rewarders.
+class Below(Record):
+    """How many items correlate with the rest below `r`; `by_chance`: were all labels right."""
 
-    `expected_if_right`: how many of `items` would be negative by chance were every label right
-    (simulated from the Rasch model); `expected_if_random`: were rightness unrelated to ability.
-    """
+    r: float
+    items: int
+    by_chance: Estimate
+
+
+class Discrimination(Record):
+    """Item–rest correlations over the rewarders; `below` needs the Rasch model."""
 
     items: int
     negative: int
-    expected_if_right: Estimate | None
-    expected_if_random: float
     mean: float | None
+    below: tuple[Below, ...] = ()
 
 
 class PairsNeeded(Record):
@@ -161,7 +164,6 @@ class PairsNeeded(Record):
 
     difference: float
     items: int
-    per_question: float
 
 
 class ItemsAudit(Record):

@@ -169,7 +169,7 @@ def _two_answers(labelling: Labelling) -> dict[str, tuple[float, int]]:
 
 
 def _predicted(labelling: Labelling, level: float) -> Estimate | None:
-    """Where every labelling item has a draft and people did not see all of them."""
+    """Where every labelled item has a draft and people did not see all of them."""
     items = [item for item in labelling.items if item.better is not None]
     drafts = [contradicts(item, labelling.drafts.get(item.key, "")) for item in items]
     people = np.array([float(labelling.against.get(item.key, np.nan)) for item in items])

@@ -1,0 +1,236 @@
+"""What rewarders say of the items: difficulty, discrimination, order flips, reliability, size.
+
+`credit` (I, R) is what each rewarder earned on each item, in [0, 1], the mean over the orders that
+it was asked in; NaN where it was not asked. It is not a number of the item alone: all of this holds
+for these rewarders.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from bon.analysis.auditing.rasch import Abilities, sample
+from bon.analysis.correlation.measured import difference_errors
+from bon.analysis.estimators.resampling import Draws, estimate, holm, nothing
+from bon.analysis.results import Estimate
+from bon.analysis.results.audited import Below, PairsNeeded
+
+Floats = NDArray[np.float64]
+
+MIN_REWARDERS = 4
+"""Below this many rewarders there is no item–rest correlation."""
+
+CUTOFFS = (0.0, -0.3, -0.5)
+DIFFERENCES = (0.1, 0.05, 0.03, 0.02, 0.01)
+POWER = 0.8
+HALVES = 200
+SIMULATED = 200
+FLAT = 1e-12
+
+
+def share_right(credit: Floats) -> Floats:
+    """(I): mean credit over the rewarders; NaN where none was asked."""
+    asked = np.isfinite(credit).sum(axis=1)
+    return np.where(asked > 0, np.nansum(credit, axis=1) / np.maximum(asked, 1), np.nan)
+
+
+def discrimination(credit: Floats) -> Floats:
+    """(I): correlation over the rewarders of the credit on an item with that on the others.
+
+    Pearson's, point-biserial where credits are 0 or 1. NaN below four rewarders, and where an item
+    or the rest does not vary.
+    """
+    rest = _rest(credit)
+    return _correlation(np.where(np.isfinite(rest), credit, np.nan), rest)
+
+
+def _rest(credit: Floats) -> Floats:
+    """(I, R): each rewarder's mean credit on all other items."""
+    known = np.isfinite(credit)
+    others = known.sum(axis=0) - known
+    return np.where(
+        known & (others > 0),
+        (np.nansum(credit, axis=0) - np.nan_to_num(credit)) / np.maximum(others, 1),
+        np.nan,
+    )
+
+
+def _correlation(x: Floats, y: Floats) -> Floats:
+    """Pearson's r along the last axis, over places where both are known."""
+    known = np.isfinite(x) & np.isfinite(y)
+    n = known.sum(axis=-1, keepdims=True)
+    dx, dy = (
+        np.where(known, side - np.where(known, side, 0.0).sum(-1, keepdims=True) / n.clip(1), 0.0)
+        for side in (x, y)
+    )
+    scale = np.sqrt((dx * dx).sum(axis=-1) * (dy * dy).sum(axis=-1))
+    usable = (scale > FLAT) & (n[..., 0] >= MIN_REWARDERS)
+    return np.where(usable, (dx * dy).sum(axis=-1) / np.where(usable, scale, 1.0), np.nan)
+
+
+def negative_p(r: Floats, rewarders: NDArray[np.integer]) -> Floats:
+    """(I): one-sided p of a correlation this negative were there none (Student's t)."""
+    df = np.maximum(rewarders - 2, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(special.stdtr(df, r * np.sqrt(df / np.maximum(1 - r * r, FLAT))))
+
+
+def negatives(credit: Floats, right: Floats, model: Abilities, seed: int) -> tuple[Below, ...]:
+    """How many items lie below each of `CUTOFFS`, and how many would by chance.
+
+    By chance: were every label right and Rasch's model true. Draws of what these rewarders might
+    get right with each item's total kept, set against the rest as observed; the bounds are the
+    range of 95 in 100 draws. Wrong labels pull the abilities of the model together, so the number
+    by chance is rather too high than too low.
+
+    Args:
+        credit: (I, R) as observed.
+        right: (I, R) whether right, as the model was fitted to.
+        model: fitted to `right`.
+        seed: of the draws.
+    """
+    drawn = sample(model.ability, right, SIMULATED, np.random.default_rng([seed, 41]))
+    rest, seen = _rest(credit), discrimination(credit)
+    chance = np.stack([_correlation(one, rest) for one in drawn])
+    found = []
+    for cutoff in CUTOFFS:
+        counts = (chance < cutoff).sum(axis=1)
+        low, high = np.quantile(counts, [0.025, 0.975])
+        by_chance = estimate(counts.mean(), low, high, len(right), "simulated")
+        found.append(Below(r=cutoff, items=int((seen < cutoff).sum()), by_chance=by_chance))
+    return tuple(found)
+
+
+def flips(by_order: Floats) -> Floats:
+    """(I, R): 1 where the verdict turns with the order, 0 where not, NaN where asked in one order.
+
+    Args:
+        by_order: (I, R, O) credit in each order. Turned: right in one order and wrong in another; a
+            tie is neither.
+    """
+    asked = np.isfinite(by_order).sum(axis=-1) > 1
+    value = np.nan_to_num(by_order, nan=0.5)
+    turned = (value > 0.5).any(axis=-1) & (value < 0.5).any(axis=-1)
+    return np.where(asked, turned.astype(float), np.nan)
+
+
+# ------------------------------------------------------------------ reliability
+
+
+def reliability(credit: Floats, level: float) -> Estimate:
+    """KR-20 (Kuder and Richardson 1937), or Cronbach's alpha where credits are not 0 or 1.
+
+    How far the order of these rewarders would be the same on other items like these. Over the items
+    that all were asked; Feldt's (1965) interval.
+    """
+    x = _complete(credit)
+    items, rewarders = x.shape
+    if items < 2 or rewarders < 3:
+        return nothing(items)
+    total = float(x.sum(axis=0).var(ddof=1))
+    if total < FLAT:
+        return nothing(items)
+    value = items / (items - 1) * (1 - float(x.var(axis=1, ddof=1).sum()) / total)
+    one, two = rewarders - 1, (rewarders - 1) * (items - 1)
+    tail = (1 - level) / 2
+    low, high = (1 - (1 - value) * special.fdtri(one, two, p) for p in (1 - tail, tail))
+    return estimate(value, low, high, items, "Feldt")
+
+
+def split_half(credit: Floats, seed: int) -> Estimate:
+    """Mean over random halves of the items of 2r / (1 + r) (Spearman 1910, Brown 1910).
+
+    The bounds are the range over 95 in 100 halves: how much it matters which half is taken.
+    """
+    x = _complete(credit)
+    items, rewarders = x.shape
+    if items < 4 or rewarders < MIN_REWARDERS:
+        return nothing(items)
+    rng = np.random.default_rng([seed, 43])
+    order = np.argsort(rng.random((HALVES, items)), axis=1)
+    one = x[order[:, : items // 2]].mean(axis=1)
+    other = x[order[:, items // 2 :]].mean(axis=1)
+    r = _correlation(one, other)
+    r = r[np.isfinite(r) & (r > -1 + 1e-9)]
+    if len(r) < HALVES / 2:
+        return nothing(items)
+    stepped = 2 * r / (1 + r)
+    low, high = np.quantile(stepped, [0.025, 0.975])
+    return estimate(float(np.median(stepped)), low, high, items, "halves")
+
+
+def score_error(credit: Floats) -> float | None:
+    """Standard error of a rewarder's accuracy on these items, the root mean square over them."""
+    n = np.isfinite(credit).sum(axis=0)
+    usable = credit[:, n > 1]
+    if usable.size == 0:
+        return None
+    return float(np.sqrt(np.mean(np.nanvar(usable, axis=0, ddof=1) / n[n > 1])))
+
+
+def _complete(credit: Floats) -> Floats:
+    """The items that every rewarder was asked."""
+    return credit[np.isfinite(credit).all(axis=1)]
+
+
+# ------------------------------------------------------------------ how many items
+
+
+def distinguished(credit: Floats, draws: Draws, level: float, items: int | None = None) -> float:
+    """Share of the pairs of rewarders whose paired difference counts after Holm (1979).
+
+    Over the items that all were asked. `items`: what it would be with so many items like these, the
+    differences as they are and their errors in proportion to 1 / √items.
+    """
+    rows = np.flatnonzero(np.isfinite(credit).all(axis=1))
+    x = credit[rows]
+    errors = difference_errors(draws.of(rows).means(x).astype(float))
+    if items is not None:
+        errors = errors * np.sqrt(len(x) / items)
+    one, other = np.triu_indices(x.shape[1], 1)
+    difference = np.abs(x.mean(axis=0)[one] - x.mean(axis=0)[other])
+    error = errors[one, other]
+    score = np.where(error > FLAT, difference / np.where(error > FLAT, error, 1), 0.0)
+    p_values: list[float | None] = (2 * special.ndtr(-score)).tolist()
+    return float(np.mean([p is not None and p < 1 - level for p in holm(p_values)]))
+
+
+def discordance(credit: Floats) -> float | None:
+    """Mean over pairs of rewarders of the squared difference in credit on an item.
+
+    The share of the items on which exactly one of two is right, where credits are 0 or 1.
+    """
+    one, other = np.triu_indices(credit.shape[1], 1)
+    squares = (credit[:, one] - credit[:, other]) ** 2
+    known = np.isfinite(squares)
+    pairs = known.any(axis=0)
+    if not pairs.any():
+        return None
+    return float((np.nansum(squares, axis=0)[pairs] / known.sum(axis=0)[pairs]).mean())
+
+
+def items_needed(difference: float, q: float, level: float) -> int:
+    """Items to distinguish two rewarders that differ so much, with a power of 80 %.
+
+    n = (z + z')² (q − d²) / d²: the variance of a paired difference of discordance q (the paired
+    form of Connor 1987).
+    """
+    z = _z(level)
+    return int(np.ceil(z * z * max(q - difference**2, 0.0) / difference**2))
+
+
+def smallest_difference(items: int, q: float, level: float) -> float:
+    """The difference that so many items distinguish: `items_needed` turned round."""
+    z = _z(level)
+    return float(z * np.sqrt(q / (items + z * z)))
+
+
+def needed(q: float, level: float) -> tuple[PairsNeeded, ...]:
+    """The table, for differences that are possible with this discordance."""
+    return tuple(
+        PairsNeeded(difference=d, items=items_needed(d, q, level)) for d in DIFFERENCES if d * d < q
+    )
+
+
+def _z(level: float) -> float:
+    return float(special.ndtri((1 + level) / 2) + special.ndtri(POWER))

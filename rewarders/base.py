@@ -80,6 +80,12 @@ class Rewarder(ABC):
     ) -> list[Verdict]:
         """One verdict per seed on the responses `shown` (text keys, in the order shown)."""
 
+    def turns(self, item: Item, **values: Any) -> tuple[Message, ...]:
+        """The card's system turn, where it has one, and the user turn."""
+        system = self.prompt.system
+        opening = () if system is None else (Message("system", (system.render(),)),)
+        return (*opening, self.user_message(item, **values))
+
     def user_message(self, item: Item, **values: Any) -> Message:
         """One user turn of images and prompt, in the card's order.
 

@@ -21,12 +21,12 @@ class ListwiseJudge(Rewarder):
         assert self.card.score is not None
         rule = self.card.score
         quoted = Shown(self.prompt, rule.pattern, [item.responses[key] for key in shown])
-        message = self.user_message(item, responses=quoted.shown)
+        messages = self.turns(item, responses=quoted.shown)
         choices = tuple(str(place + 1) for place in range(len(shown)))
         right = [place for place, key in zip(choices, shown, strict=True) if item.correct.get(key)]
         generation = await self.engine.generate(
             GenerateRequest(
-                (message,),
+                messages,
                 self.card.sampling,
                 seeds,
                 choices=choices,

@@ -20,14 +20,12 @@ class PairwiseJudge(Rewarder):
         first, second = shown
         quoted = Shown(self.prompt, rule.pattern, [item.responses[key] for key in shown])
         one, two = quoted.shown
-        message = self.user_message(item, first=one, second=two)
+        messages = self.turns(item, first=one, second=two)
         choices = (rule.first[0], rule.second[0])
         right = (item.correct.get(first, False), item.correct.get(second, False))
         expected = {(True, False): choices[0], (False, True): choices[1]}.get(right)
         generation = await self.engine.generate(
-            GenerateRequest(
-                (message,), self.card.sampling, seeds, choices=choices, expected=expected
-            )
+            GenerateRequest(messages, self.card.sampling, seeds, choices=choices, expected=expected)
         )
         share = 1 / len(seeds)
         verdicts = []

@@ -21,13 +21,13 @@ class PointwiseCritic(Rewarder):
         rule = self.card.score
         (response,) = shown
         quoted = Shown(self.prompt, rule.pattern, [item.responses[response]])
-        message = self.user_message(item, response=quoted.shown[0])
+        messages = self.turns(item, response=quoted.shown[0])
         words = (rule.yes[0], rule.no[0]) if rule.yes else tuple(rule.values)
         right = item.correct.get(response)
         expected = words[0 if right else 1] if right is not None and len(words) == 2 else None
         generation = await self.engine.generate(
             GenerateRequest(
-                (message,),
+                messages,
                 self.card.sampling,
                 seeds,
                 logprobs=ALTERNATIVES if rule.yes else 0,

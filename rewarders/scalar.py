@@ -38,7 +38,7 @@ class MeanLikelihood(Rewarder):
 def _request(rewarder: Rewarder, item: Item, shown: tuple[str, ...]) -> ScoreRequest:
     (response,) = shown
     messages = (
-        rewarder.user_message(item),
+        *rewarder.turns(item),
         Message("assistant", item.parts(item.responses[response])),
     )
     return ScoreRequest(messages, expected=item.correct.get(response))

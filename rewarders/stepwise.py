@@ -89,14 +89,14 @@ class StepwiseCritic(Rewarder):
 
     def _messages(self, item: Item, steps: list[str]) -> tuple[Message, ...]:
         if not self.card.options.get("turns"):
-            return (self.user_message(item, steps=steps, step=steps[-1], number=len(steps)),)
+            return self.turns(item, steps=steps, step=steps[-1], number=len(steps))
         assert self.card.score is not None
         if not self.card.score.yes:
             raise BonError(
                 f"card {self.card.name!r}: options.turns needs the word that answers a good step",
                 "set score: {yes: [+], no: [-]}",
             )
-        messages = [self.user_message(item, steps=steps[:1], step=steps[0], number=1)]
+        messages = [*self.turns(item, steps=steps[:1], step=steps[0], number=1)]
         for step in steps[1:]:
             messages += [
                 Message("assistant", (self.card.score.yes[0],)),

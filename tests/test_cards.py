@@ -28,6 +28,14 @@ def test_a_path_is_relative_to_the_experiment_and_overrides_are_merged(card):
     assert found.card.sampling.temperature == 1.0
 
 
+@pytest.mark.parametrize("prompt", [{"text": "{{ prompt }}"}, {"file": "mine.jinja"}, "pairwise"])
+def test_another_prompt_replaces_one_that_is_a_mapping(prompt, tmp_path):
+    (tmp_path / "mine.jinja").write_text("{{ prompt }}")
+    found = load_rewarder({"card": "r1-reward", "prompt": prompt}, tmp_path)
+    assert found.prompt.id in ("inline", "file:mine.jinja", "pairwise")
+    assert found.prompt.here
+
+
 def test_unknown_card_names_the_nearest():
     with pytest.raises(BonError, match="no rewarder card"):
         load_rewarder("no-such-card", Path())

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from bon.engines import build
-from bon.experiment.cards import load_rewarder
+from bon.experiment.cards import load_policy, load_rewarder
 from bon.experiment.prompts import Prompt
+from bon.experiment.upstream import registry
 from bon.experiment.yamlfile import load_yaml
 from bon.rewarders.base import Item
 from bon.rewarders.registry import rewarder_class
@@ -40,10 +41,18 @@ def test_the_changed_card(tmp_path):
     assert card.sampling.max_tokens == 2048
 
 
+def test_the_policy_with_the_published_prompt(tmp_path):
+    (ref,) = load_yaml(blocks("cards.md", "yaml")[2])["policies"]
+    loaded = load_policy(ref, tmp_path)
+    assert (loaded.prompt.id, loaded.card.images) == ("upstream:mmmu-pro-cot", "last")
+    sampling = loaded.card.sampling
+    assert (sampling.temperature, sampling.top_p, sampling.max_tokens) == (0.8, 0.95, 4096)
+
+
 def test_the_rewarder_in_python(tmp_path, monkeypatch):
     (tmp_path / "shortest.py").write_text(blocks("cards.md", "python")[0])
     monkeypatch.syspath_prepend(str(tmp_path))
-    (ref,) = load_yaml(blocks("cards.md", "yaml")[2])["rewarders"]
+    (ref,) = load_yaml(blocks("cards.md", "yaml")[3])["rewarders"]
     loaded = load_rewarder(ref, tmp_path)
     rewarder = rewarder_class(loaded.card)(loaded.card, Prompt("", ""), build("none", {}))
     item = Item("question", "i", "Why?", (), {"k": "four"})
@@ -66,5 +75,4 @@ def test_names_of_cards_are_names_of_cards(file):
                            r"claude|skywork|molmo|pixtral|nvlm|phi|llama|internvl)[\w.-]*)`",
                            (DOCS / file).read_text()))  # fmt: skip
     known = {row["name"] for what in ("policies", "rewarders") for row in listing(what)}
-    prompts = {"unified-reward-pair", "unified-reward-point", "unified-reward-think"}
-    assert shown - known <= prompts | {"unified-reward-think-qwen3vl"}
+    assert shown <= known | set(registry())

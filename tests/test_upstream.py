@@ -1,5 +1,6 @@
 """Published prompts: found in a file without running it, checked, cached. No network."""
 
+import asyncio
 import hashlib
 import http.server
 import threading
@@ -10,9 +11,15 @@ from typer.testing import CliRunner
 
 from bon.commands.main import app
 from bon.core.errors import BonError
+from bon.engines import build
 from bon.experiment import upstream
-from bon.experiment.cards import load_rewarder
+from bon.experiment.cards import load_policy, load_rewarder
 from bon.experiment.prompts import Prompt
+from bon.rewarders.base import Item
+from bon.rewarders.registry import rewarder_class
+from bon.running.plan import make_plan
+from bon.running.runner import run
+from bon.running.setup import prepare
 
 SOURCE = '''
 raise SystemExit("this file must never be run")
@@ -44,15 +51,21 @@ def registered(**changes):
         "name": "text",
         "function": "ask",
     }
-    return upstream.Upstream.model_validate({**data, **changes})
+    return upstream.Upstream.model_validate({"template": "0" * 64, **data, **changes})
+
+
+def with_template(found):
+    """The entry of a prompt that was registered together with its template."""
+    digest = hashlib.sha256(upstream.template(found, SOURCE, "").encode()).hexdigest()
+    return found.model_copy(update={"template": digest})
 
 
 @pytest.fixture
 def known(monkeypatch, tmp_path):
     """A registry of one prompt, an empty cache, and a mirror that holds its file."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(upstream, "_registry", lambda: {"judge": registered()})
-    monkeypatch.setattr(upstream, "registry", lambda: {"judge": registered()})
+    monkeypatch.setattr(upstream, "_registry", lambda: {"judge": with_template(registered())})
+    monkeypatch.setattr(upstream, "registry", upstream._registry)
     file = tmp_path / "mirror" / "some" / "where" / ("a" * 40) / "judge.py"
     file.parent.mkdir(parents=True)
     file.write_text(SOURCE)
@@ -84,6 +97,18 @@ def test_text_between_markers():
         upstream.template(found, "nothing here", "")
 
 
+def test_text_of_a_yaml_file_and_what_the_code_puts_before_it():
+    source = "cot:\n  standard: 'Answer {it}. %}'\n  other: [1]\n"
+    found = registered(
+        keys=["cot", "standard"], before="{{ question }}\n{{ options }}\n", values={}, name=""
+    )
+    text = upstream.template(found, source, "")
+    assert filled(text, question="Q?", options="A. x") == "Q?\nA. x\nAnswer {it}. %}"
+    for keys in (["cot", "missing"], ["cot", "standard", "deeper"], ["cot", "other"]):
+        with pytest.raises(BonError, match=f"no text under {'.'.join(keys)}"):
+            upstream.template(found.model_copy(update={"keys": tuple(keys)}), source, "")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -112,12 +137,12 @@ def test_pull_show_verify_over_http(known, tmp_path):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with pytest.raises(BonError, match="bon prompts pull judge"):
-            upstream.cached_prompt("judge")
+            upstream.published("judge").render(prompt="", first="", second="")
         path = upstream.pull("judge", f"http://127.0.0.1:{server.server_port}")
         server.shutdown()
     assert path.read_text() == SOURCE
     assert upstream.pull("judge", "http://127.0.0.1:1") == path  # not fetched again
-    assert "Judge" in upstream.cached_prompt("judge")
+    assert "Judge" in upstream.published("judge").text
     card = {"name": "j", "kind": "pairwise", "engine": "echo", "verdict": {"pattern": "(x)"}}
     loaded = load_rewarder({**card, "prompt": {"upstream": "judge"}}, tmp_path)
     assert loaded.prompt.id == "upstream:judge"
@@ -148,19 +173,85 @@ def test_the_commands(known, tmp_path):
     assert damaged.exit_code == 1
     assert "damaged" in damaged.output
     with pytest.raises(BonError, match="pull judge"):
-        upstream.cached_prompt("judge")
+        upstream.published("judge").text  # noqa: B018
+
+
+def test_a_template_that_is_not_the_registered_one_is_not_used(known, tmp_path, monkeypatch):
+    monkeypatch.setattr(upstream, "_registry", lambda: {"judge": registered()})
+    with pytest.raises(BonError, match=r"makes the template \w{12}…, not 0{12}…"):
+        upstream.pull("judge", (tmp_path / "mirror").as_uri())
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_card_is_known_without_its_published_prompt_and_cannot_be_asked(known, tmp_path):
+    card = {"name": "j", "kind": "pairwise", "engine": "echo", "verdict": {"pattern": "(x)"}}
+    card["prompt"] = {"upstream": "judge"}
+    before = load_rewarder(card, tmp_path)
+    assert before.prompt.unpulled == ("judge",)
+    with pytest.raises(BonError, match="prompt 'judge' is not on this machine -> bon prompts pull"):
+        before.prompt.render(prompt="", first="", second="")
+    item = Item("question", "i", "Why?", (), {"a": "x", "b": "y"})
+    judge = rewarder_class(before.card)(before.card, before.prompt, build("echo", {}))
+    with pytest.raises(BonError, match="bon prompts pull judge"):
+        asyncio.run(judge.judge(item, ("a", "b"), (1,)))
+    upstream.pull("judge", (tmp_path / "mirror").as_uri())
+    after = load_rewarder(card, tmp_path)
+    assert not after.prompt.unpulled
+    assert (after.spec, after.prompt.sha256) == (before.spec, before.prompt.sha256)
+    assert after.prompt.sha256 == hashlib.sha256(after.prompt.text.encode()).hexdigest()
+
+
+def test_a_run_refuses_at_its_start_with_one_command_and_a_plan_counts(known, tmp_path):
+    judge = {"kind": "pairwise", "engine": "echo", "verdict": {"pattern": "(x)"}}
+    own = {"text": "{{ prompt }} {{ first }} {{ second }}"}
+    (tmp_path / "no-such-data.jsonl").write_text("this is never read")
+    data = {"benchmark": "multiple_choice", "path": "no-such-data.jsonl"}
+    experiment = {
+        "name": "e",
+        "questions": data,
+        "policies": [{"name": "p", "engine": "echo", "prompt": "bare"}],
+        "rewarders": [
+            {**judge, "name": "a", "prompt": {"upstream": "judge"}},
+            {**judge, "name": "b", "prompt": {"upstream": "judge"}},
+            {**judge, "name": "c", "prompt": own},
+        ],
+    }
+    setup = prepare(experiment, tmp_path)
+    said = "needed by a, b: the published prompt 'judge' is not on this machine"
+    with pytest.raises(BonError, match=f"^{said} -> bon prompts pull judge$"):
+        run(setup, tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
+    assert f"{said} -> bon prompts pull judge" in make_plan(setup).warnings
+    assert len(make_plan(setup).rewarders) == 3
+    upstream.pull("judge", (tmp_path / "mirror").as_uri())
+    assert not any(
+        "published" in line for line in make_plan(prepare(experiment, tmp_path)).warnings
+    )
+
+
+@pytest.mark.parametrize("pulled", [False, True])
+def test_a_prompt_for_another_kind_is_refused_pulled_or_not(pulled, known, tmp_path):
+    if pulled:
+        upstream.pull("judge", (tmp_path / "mirror").as_uri())
+    ours = {"name": "j", "kind": "pairwise", "engine": "echo", "verdict": {"pattern": "(x)"}}
+    own, other = {"text": "{{ prompt }} {{ first }} {{ second }}"}, {"upstream": "judge"}
+    assert load_rewarder({**ours, "prompt": other, "system": {"text": "Hm."}}, tmp_path)
+    with pytest.raises(BonError, match=r"prompt 'upstream:judge': unknown name 'first'"):
+        load_rewarder({**ours, "prompt": own, "system": other}, tmp_path)
+    with pytest.raises(BonError, match=r"prompt 'upstream:judge': unknown name 'first'"):
+        load_policy({"name": "p", "engine": "echo", "prompt": other}, tmp_path)
 
 
 def test_the_shipped_registry_is_valid_and_names_only_our_placeholders():
     for name, found in upstream.registry().items():
         assert found.url().startswith("https://raw.githubusercontent.com/"), name
         assert set(found.values.values()) <= {"prompt", "first", "second", "response", "responses"}
-        assert found.name or found.markers
+        assert bool(found.name) + bool(found.markers) + bool(found.keys) == 1
 
 
 def test_an_unknown_name_gets_the_nearest():
     with pytest.raises(BonError, match="did you mean 'r1-reward'"):
-        upstream.cached_prompt("r1-rewrd")
+        upstream.published("r1-rewrd")
 
 
 def test_no_published_wording_is_shipped():

@@ -198,15 +198,27 @@ def _cards() -> Iterator[Symptom]:
 
 
 def _prompts() -> Iterator[Symptom]:
+    """Published prompts, and the shipped cards that cannot be asked without those not here."""
+    from bon.experiment.cards import shipped
     from bon.experiment.upstream import registry, state
+    from bon.experiment.yamlfile import read_document
 
-    states = [state(found) for found in registry().values()]
-    pulled, damaged = states.count("pulled"), states.count("damaged")
-    found = f"{pulled} of {len(states)} pulled" + (f", {damaged} damaged" if damaged else "")
-    if damaged:
-        yield Symptom(
-            "published prompts", "warning", found, "cards that use them", "bon prompts pull"
-        )
+    states = {name: state(found) for name, found in registry().items()}
+    here = list(states.values()).count("pulled")
+    damaged = [name for name, found in states.items() if found == "damaged"]
+    found = f"{here} of {len(states)} pulled" + (f", {len(damaged)} damaged" if damaged else "")
+    wanted: dict[str, list[str]] = {}
+    for path in (*shipped("policies").values(), *shipped("rewarders").values()):
+        card = read_document(path).data
+        for ref in (card.get("prompt"), card.get("system")):
+            name = ref.get("upstream") if isinstance(ref, dict) else None
+            if name and states[name] != "pulled":
+                wanted.setdefault(name, []).append(path.stem)
+    lacking = sorted({*damaged, *wanted})
+    if lacking:
+        cards = ", ".join(sorted({card for cards in wanted.values() for card in cards}))
+        fix = f"bon prompts pull {' '.join(lacking)}"
+        yield Symptom("published prompts", "warning", found, cards or "cards that use them", fix)
     else:
         yield Symptom("published prompts", "ok", found)
 

@@ -45,9 +45,9 @@ def pull(names: Names = None, mirror: Mirror = None) -> None:
 @app.command()
 def show(name: Annotated[str, typer.Argument(help="Name of a published prompt.")]) -> None:
     """Print a pulled prompt as the template that judges are sent."""
-    from bon.experiment.upstream import cached_prompt
+    from bon.experiment.upstream import published
 
-    typer.echo(cached_prompt(name))
+    typer.echo(published(name).text)
 
 
 @app.command()
@@ -61,7 +61,7 @@ def verify(names: Names = None) -> None:
         state = upstream.state(found)
         damaged = damaged or state == "damaged"
         if state == "pulled":
-            upstream.cached_prompt(name)
+            upstream.published(name)  # also finds its text in the file
         hint = {"not pulled": f" (bon prompts pull {name})", "damaged": " (delete it, pull again)"}
         typer.echo(f"{name}: {state}{hint.get(state, '')}")
     if damaged:

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -22,6 +22,7 @@ Room = Literal["policies", "rewarders"]
 ROOT = Path(__file__).parents[1]
 CardT = TypeVar("CardT", bound=Card)
 
+_PROMPTS = ("prompt", "system")
 _SCORE = "{pattern: 'Score: ([0-9.]+)'}"
 _NEEDS = {
     "pairwise": ("verdict", "{pattern: 'Answer ([12]) is better'}"),
@@ -138,12 +139,17 @@ def _load(
         data, here = document.data, document.origin.under(here)
         if overrides.get("engine", data.get("engine")) != data.get("engine"):
             data.pop("engine_args", None)  # they are another engine's
-        data = merge(data, overrides)
+        named = {key: overrides[key] for key in _PROMPTS if key in overrides}
+        data = {**merge(data, overrides), **named}  # another prompt, not keys of the card's
     card = validate(model, data, here)
     if isinstance(card, RewarderCard):
         _check_kind(card, here)
-    prompt_base = base if "prompt" in overrides else path.parent
-    prompt = _prompt(card, room, prompt_base, here)
+    prompt, system = (
+        _prompt(card, key, room, base if key in overrides else path.parent, here)
+        for key in _PROMPTS
+    )
+    if system.id:
+        prompt = replace(prompt, system=system)
     specs = specs_of(card, path.parent, prompt, seed)
     loaded = Loaded(card, path.parent, prompt, specs)
     if getattr(card, "kind", "") != "ensemble":  # which runs no engine
@@ -153,16 +159,17 @@ def _load(
     return loaded
 
 
-def _prompt(card: Card, room: Room, base: Path, origin: Origin) -> Prompt:
-    """The card's prompt, known to be one that can be filled in."""
-    ref = getattr(card, "prompt", "")
+def _prompt(card: Card, key: str, room: Room, base: Path, origin: Origin) -> Prompt:
+    """The prompt under a key of the card, known to be one that can be filled in."""
+    ref = getattr(card, key, "")
     if not ref:
         return Prompt("", "")
     try:
         prompt = load_prompt(ref, room=room, base=base)
-        prompt.check(NAMES.get(card.kind if isinstance(card, RewarderCard) else "policy"))
+        asked = card.kind if isinstance(card, RewarderCard) else "policy"
+        prompt.check(() if key == "system" else NAMES.get(asked))
     except BonError as error:
-        place = origin.place(("prompt",))
+        place = origin.place((key,))
         raise BonError(f"{place}: card {card.name!r}: {error.message}", error.fix) from None
     return prompt
 

@@ -275,6 +275,7 @@ class RewarderCard(Card):
     role: Literal["rewarder"] = "rewarder"
     kind: Kind = Field(examples=["scalar"])
     prompt: PromptRef = ""
+    system: PromptRef = Field("", description="the system turn before it; none unless named")
     verdict: VerdictRule | None = None
     score: ScoreRule | None = None
     image_filter: str = Field(

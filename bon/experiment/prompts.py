@@ -6,7 +6,7 @@ different prompts are never mixed.
 
 import difflib
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -36,15 +36,39 @@ NAMES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A template's text with the name it came by and the hash of what it says."""
+    """A template's text with the name it came by and the hash of what it says.
+
+    A published prompt that is not `here`, on this machine, has the hash of the `registered` one and
+    a `wording` of its names alone, so that what was asked with it can be counted and reported, but
+    nothing can be asked. `system` is the system turn that goes before it.
+    """
 
     id: str
-    text: str
+    wording: str
+    registered: str = ""
+    here: bool = True
+    system: "Prompt | None" = None
+
+    @property
+    def text(self) -> str:
+        """The template; BonError where it is not on this machine."""
+        if not self.here:
+            raise absent(self.unpulled)
+        return self.wording
+
+    @property
+    def unpulled(self) -> tuple[str, ...]:
+        """The names of published prompts that are not on this machine."""
+        own = () if self.here else (self.id.partition(":")[2],)
+        return own + (self.system.unpulled if self.system is not None else ())
 
     @property
     def sha256(self) -> str:
         """Hash of the wording."""
-        return hashlib.sha256(self.text.encode()).hexdigest()
+        own = self.registered or hashlib.sha256(self.text.encode()).hexdigest()
+        if self.system is None:
+            return own
+        return hashlib.sha256(f"{self.system.sha256} {own}".encode()).hexdigest()
 
     @property
     def ours(self) -> bool:
@@ -64,7 +88,7 @@ class Prompt:
         Nothing is rendered: a template may take as long as it likes.
         """
         try:
-            tree = _ENVIRONMENT.parse(self.text)
+            tree = _ENVIRONMENT.parse(self.wording)
         except TemplateSyntaxError as error:
             raise self._refused(
                 f"{error.message} (its line {error.lineno})",
@@ -102,6 +126,17 @@ def _compile(text: str) -> Template:
     return _ENVIRONMENT.from_string(text)
 
 
+def absent(names: Iterable[str], cards: Sequence[str] = ()) -> BonError:
+    """The refusal to ask with published prompts that are not on this machine."""
+    found = sorted(set(names))
+    which = ", ".join(map(repr, found))
+    said = f"prompts {which} are" if len(found) > 1 else f"prompt {which} is"
+    use = f"needed by {', '.join(cards)}: " if cards else ""
+    return BonError(
+        f"{use}the published {said} not on this machine", f"bon prompts pull {' '.join(found)}"
+    )
+
+
 def _nearest(word: str, known: list[str]) -> str:
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known[:12])}"
@@ -120,9 +155,9 @@ def load_prompt(ref: PromptRef, *, room: Literal["policies", "rewarders"], base:
         except OSError:
             raise BonError(f"no prompt file {path}", "check `prompt: {file: …}`") from None
     if isinstance(ref, UpstreamPrompt):
-        from bon.experiment.upstream import cached_prompt
+        from bon.experiment.upstream import published
 
-        return Prompt(f"upstream:{ref.upstream}", cached_prompt(ref.upstream))
+        return published(ref.upstream)
     shipped = {path.stem: path for path in (ROOT / room / "prompts").glob("*.jinja")}
     if ref not in shipped:
         fix = f"{_nearest(ref, sorted(shipped))} (one of your own: `prompt: {{file: PATH}}`)"

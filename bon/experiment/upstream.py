@@ -13,17 +13,18 @@ import string
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from bon.core.errors import BonError
 from bon.experiment.config import Strict
+from bon.experiment.prompts import Prompt
 from bon.experiment.refusals import validate
-from bon.experiment.yamlfile import read_yaml
+from bon.experiment.yamlfile import load_yaml, read_yaml
 
 GITHUB = "https://raw.githubusercontent.com"
 MAX_BYTES = 2_000_000
@@ -44,11 +45,14 @@ class Upstream(Strict):
     path: str
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     licence: str
-    values: dict[str, str]
+    template: str = Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of it over our names")
+    values: dict[str, str] = Field(default_factory=dict)
     verdict: str = ""
     name: str = Field("", description="Python: the string assigned to this name")
     function: str = Field("", description="Python: the function that assigns it")
+    keys: tuple[str, ...] = Field((), description="YAML: the keys that lead to the text")
     markers: tuple[str, str] | None = Field(None, description="Other files: around the text")
+    before: str = Field("", description="what the source's code puts before it, over our names")
 
     def url(self, base: str = GITHUB) -> str:
         """Where the file is, on GitHub or on a mirror laid out like it."""
@@ -73,14 +77,15 @@ def entry(name: str) -> Upstream:
     return known[name]
 
 
-def cached_prompt(name: str) -> str:
-    """A published prompt as a template, from the cache; pulled before, by the user."""
+def published(name: str) -> Prompt:
+    """A published prompt, with its wording where the user has pulled it."""
     found = entry(name)
-    if state(found) != "pulled":
-        raise BonError(
-            f"the published prompt {name!r} is not on this machine", f"bon prompts pull {name}"
-        )
-    return template(found, cache_path(found).read_text(encoding="utf-8"), name)
+    here = state(found) == "pulled"
+    if here:
+        wording = _registered(found, cache_path(found).read_text(encoding="utf-8"), name)
+    else:
+        wording = found.before + " ".join(f"{{{{ {ours} }}}}" for ours in found.values.values())
+    return Prompt(f"upstream:{name}", wording, found.template, here)
 
 
 def pull(name: str, base: str = GITHUB) -> Path:
@@ -98,7 +103,7 @@ def pull(name: str, base: str = GITHUB) -> Path:
             f"not {found.sha256[:12]}…): nothing was kept",
             "try again, or take it from another place with --mirror",
         )
-    template(found, data.decode("utf-8"), name)  # before it is kept: it must be readable
+    _registered(found, data.decode("utf-8"), name)  # before it is kept: it must be readable
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".")
     with os.fdopen(handle, "wb") as file:
@@ -137,8 +142,21 @@ def template(found: Upstream, source: str, where: str) -> str:
             parts.append(f"{{{{ {found.values[placeholder]} }}}}")
     if missing := set(found.values) - used:
         raise BonError(f"published prompt {where!r} has no placeholder {sorted(missing)[0]!r}")
-    joined = "".join(parts)
+    joined = found.before + "".join(parts)
     return joined + "\n" if joined.endswith("\n") else joined  # jinja2 drops one line end
+
+
+def _registered(found: Upstream, source: str, where: str) -> str:
+    """The template, known to be the one that rows are filed under where it is not pulled."""
+    text = template(found, source, where)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    if digest != found.template:
+        raise BonError(
+            f"published prompt {where!r}: its text makes the template {digest[:12]}…, "
+            f"not {found.template[:12]}…, which was registered",
+            "correct `template` of its entry in upstream.yaml",
+        )
+    return text
 
 
 @lru_cache(maxsize=1)
@@ -166,6 +184,8 @@ Reader = Callable[[ast.expr | str], Iterator[Segment]]
 
 def _locate(found: Upstream, source: str, where: str) -> tuple[ast.expr | str, Reader]:
     """The prompt's text and how to read it."""
+    if found.keys:
+        return _under(found.keys, load_yaml(source), where), _as_it_is
     if found.markers:
         start, end = found.markers
         _, opened, rest = source.partition(start)
@@ -192,6 +212,15 @@ def _locate(found: Upstream, source: str, where: str) -> tuple[ast.expr | str, R
     raise BonError(f"published prompt {where!r}: nothing is assigned to {found.name!r}")
 
 
+def _under(keys: Sequence[str], document: Any, where: str) -> str:
+    """The text that a YAML file has under these keys."""
+    for key in keys:
+        document = document.get(key) if isinstance(document, Mapping) else None
+    if not isinstance(document, str):
+        raise BonError(f"published prompt {where!r}: no text under {'.'.join(keys)}")
+    return document
+
+
 def _fstring_segments(node: ast.expr | str) -> Iterator[Segment]:
     """Texts of an expression of string literals; `{x}` of an f-string is a placeholder."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -207,6 +236,11 @@ def _fstring_segments(node: ast.expr | str) -> Iterator[Segment]:
     else:
         kind = type(node).__name__
         raise BonError(f"a published prompt is not made of string literals alone ({kind})")
+
+
+def _as_it_is(text: ast.expr | str) -> Iterator[Segment]:
+    """A text without placeholders."""
+    yield str(text), ""
 
 
 def _format_segments(node: ast.expr | str) -> Iterator[Segment]:

@@ -15,6 +15,7 @@ from bon.core.errors import BonError
 from bon.core.records import Question
 from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder, shipped
 from bon.experiment.config import Card, PolicyCard, RewarderCard
+from bon.experiment.prompts import absent
 from bon.experiment.refusals import validate
 from bon.experiment.yamlfile import load_yaml, read_yaml
 from bon.formats import formats
@@ -33,6 +34,11 @@ SAMPLE = Question(
     options=("Two", "Three", "Four"),
     answer="B",
 )
+_IMAGES = {
+    "first": "images come first",
+    "last": "images come last",
+    "interleaved": "images stand where it says <image>",
+}
 _ANSWERS = ("I count three apples.\n\nAnswer: B", "There are four apples.\n\nAnswer: C")
 
 
@@ -132,6 +138,8 @@ def find_card(name: str, base: Path) -> Loaded[Any]:
 
 
 def _rendered(loaded: Loaded[Any]) -> str:
+    if loaded.prompt.unpulled:
+        return f"--- {absent(loaded.prompt.unpulled)}"
     if isinstance(loaded.card, PolicyCard):
         return _headed("prompt for a sample question", render_prompt(SAMPLE, loaded.prompt))
     card: RewarderCard = loaded.card
@@ -141,7 +149,10 @@ def _rendered(loaded: Loaded[Any]) -> str:
         conversation = f"user: {question_block(SAMPLE)}\nassistant: {_ANSWERS[0]}"
         return _headed("what it reads for a sample question and answer", conversation)
     text = loaded.prompt.render(**sample_values(card))
-    return _headed(f"prompt {loaded.prompt.id!r} for a sample question (images come first)", text)
+    title = f"prompt {loaded.prompt.id!r} for a sample question ({_IMAGES[card.images]})"
+    system = loaded.prompt.system
+    opening = "" if system is None else _headed(f"system turn {system.id!r}", system.text) + "\n"
+    return opening + _headed(title, text)
 
 
 def sample_values(card: RewarderCard) -> Row:

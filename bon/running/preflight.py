@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from bon.core.errors import BonError
 from bon.engines.settings import OpenAISettings, read_settings
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, RewarderCard
+from bon.experiment.prompts import absent
 from bon.experiment.refusals import together
 from bon.running.setup import Setup
 from bon.running.worker import engine_arguments
@@ -38,7 +40,15 @@ def mistakes(setup: Setup, models: Iterable[str], *, here: bool) -> list[BonErro
     """What keeps these models from running, each with its fix."""
     names = set(models)
     loaded = [model for model in setup.models if model.card.name in names]
-    return [found for model in loaded for found in _of_model(setup, model, here)]
+    of_models = (found for model in loaded for found in _of_model(setup, model, here))
+    return [*unpulled(loaded), *of_models]
+
+
+def unpulled(models: Iterable[Loaded[Any]]) -> list[BonError]:
+    """The one command that pulls every published prompt these models lack, if they lack any."""
+    lacking = [model for model in models if model.prompt.unpulled]
+    wanted = [name for model in lacking for name in model.prompt.unpulled]
+    return [absent(wanted, [model.card.name for model in lacking])] if wanted else []
 
 
 def _of_model(

@@ -12,6 +12,7 @@ from bon.core.records import Candidate, Judgement
 from bon.running.cluster import Dispatcher
 from bon.running.completeness import Completeness, completeness
 from bon.running.connection import Connection, connected, own_ray
+from bon.running.database import DATABASE
 from bon.running.filed import filed, say_changed_code
 from bon.running.live import Live, Watcher
 from bon.running.preflight import check_models, retiring
@@ -45,6 +46,9 @@ def run(
     a watcher in another process; `watchers` are told in this one how the run goes.
     """
     note_phase(progress_file, "preparing")
+    if not (directory / DATABASE).exists():  # all is to be asked: no data are read in vain
+        models = [model.card.name for model in setup.models]
+        check_models(setup, models, here=own_ray(setup.experiment.cluster.address))
     with Store(directory) as store:
         setup = filed(setup, store, running=True)
         say_changed_code(setup, store, quiet=quiet)

@@ -21,6 +21,7 @@ from bon.engines.base import Engine, ImagePart
 from bon.engines.metering import metered
 from bon.experiment.cards import Loaded, given_settings
 from bon.experiment.config import Card, PolicyCard, RewarderCard
+from bon.experiment.prompts import absent
 from bon.policies import ask
 from bon.policies.ask import Ask
 from bon.rewarders import judge
@@ -194,7 +195,9 @@ class Host:
 
     async def _engine(self, spec: ModelSpec) -> tuple[Engine, float]:
         """The model, and the seconds that loading it took if it was this that loaded it."""
-        card, model_path = spec.loaded.card, spec.loaded.model_path
+        card, model_path, prompt = spec.loaded.card, spec.loaded.model_path, spec.loaded.prompt
+        if prompt.unpulled:
+            raise absent(prompt.unpulled, [card.name])
         key = _engine_key(card, model_path)
         async with self._loading:
             began = time.perf_counter()

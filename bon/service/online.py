@@ -22,6 +22,7 @@ from bon.policies.ask import Ask, text_key
 from bon.rewarders.base import Item
 from bon.rewarders.judge import Protocol
 from bon.rewarders.registry import rewarder_class
+from bon.running.preflight import unpulled
 from bon.running.worker import JudgeTask, ModelSpec, PolicySpec, Reply, RewarderSpec
 from bon.service.backend import Backend
 from bon.service.metrics import Metrics
@@ -147,6 +148,8 @@ class Selector:
         rewarders = [load_rewarder(ref, base) for ref in online.rewarders]
         self.policies: dict[str, Loaded[PolicyCard]] = {p.card.name: p for p in policies}
         self.rewarders: dict[str, Loaded[RewarderCard]] = {r.card.name: r for r in rewarders}
+        for found in unpulled((*policies, *rewarders)):
+            raise found
         self._kinds: dict[str, Kind] = {
             name: KIND_OF[rewarder_class(loaded.card).arity]
             for name, loaded in self.rewarders.items()

@@ -46,7 +46,7 @@ def ask(card, responses, reply, **overrides):
 
 CARDS = [
     ("gpt-4o-judge", 2, "Overall Judgment: Answer {choice} is better."),
-    ("unified-reward-7b-point", 1, "Final Score: 50 {choice}."),
+    ("qwen2.5-vl-7b-pointwise", 1, "Final Score: 50 {choice}."),
     ("qwen2.5-vl-7b-listwise", 3, "Judgement: {choice}"),
 ]
 

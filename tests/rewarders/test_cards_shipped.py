@@ -10,6 +10,7 @@ from bon.experiment.cards import ROOT, load_rewarder, shipped
 from bon.rewarders.registry import rewarder_class
 from bon.rewarders.replies import read_score, read_verdict
 from bon.running.catalogue import sample_values
+from tests.rewarders.wordings import OURS, in_our_words
 
 FOLDER = ROOT / "rewarders" / "cards"
 CARDS = sorted(path.stem for path in FOLDER.glob("*.yaml"))
@@ -96,6 +97,10 @@ def test_a_card_says_what_it_must(loaded):
 
 
 def test_its_prompt_renders_with_what_it_judges(loaded):
+    if loaded.prompt.id in OURS:
+        assert f"bon prompts pull {loaded.prompt.id[9:]}" in loaded.card.notes
+        assert f"prompt: {OURS[loaded.prompt.id]}`" in loaded.card.notes
+        loaded = in_our_words(loaded.card.name)
     if not loaded.prompt.text:
         assert loaded.card.kind in ("scalar", "likelihood", "rerank", "ensemble", "python")
         return
@@ -110,7 +115,7 @@ def test_its_prompt_renders_with_what_it_judges(loaded):
 
 
 def test_its_rule_reads_a_reply_in_the_documented_format(loaded):
-    card, prompt = loaded.card, loaded.prompt.id
+    card, prompt = loaded.card, OURS.get(loaded.prompt.id, loaded.prompt.id)
     if card.verdict:
         for text, outcome in VERDICTS[prompt].items():
             if card.family == "unified-reward" and text == "Answer 1 is better":
@@ -129,6 +134,7 @@ def test_its_rule_reads_a_reply_in_the_documented_format(loaded):
 
 def test_every_shipped_prompt_is_used():
     used = {load_rewarder(name, Path()).prompt.id for name in shipped("rewarders")}
+    used |= {OURS[name] for name in used if name in OURS}
     ours = {path.stem for path in (ROOT / "rewarders" / "prompts").glob("*.jinja")}
     assert ours == used & ours
 

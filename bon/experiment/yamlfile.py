@@ -193,9 +193,12 @@ def _refused(error: yaml.MarkedYAMLError, name: str) -> BonError:
 
 
 def _check_nesting(text: str, name: str) -> None:
-    """Before anything recursive sees the text."""
-    depth = 0
+    """Before anything recursive, or anything that keeps what it reads, sees the text."""
+    depth = values = 0
     for event in yaml.parse(text, _Loader):
+        values += isinstance(event, yaml.NodeEvent)
+        if values > MAX_VALUES:
+            raise _too_many(_place(name, event.start_mark))
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
@@ -230,6 +233,8 @@ class _Measure:
                 raise BonError(
                     f"{place}: a text with a null character or half a surrogate pair", "remove it"
                 )
+            if ":" in node.value and node.tag in (_TAG + "int", _TAG + "float"):
+                raise BonError(f"{place}: {node.value[:40]} is a number in base 60", "quote it")
             found = (1, 0)
         else:
             found = self._collection(node, place)
@@ -246,10 +251,7 @@ class _Measure:
             more, deep = self.of(part)
             values, depth = values + more, max(depth, deep)
         if values > MAX_VALUES:
-            raise BonError(
-                f"{place}: more than {MAX_VALUES:,} values, aliases (*name) written out",
-                "use fewer aliases",
-            )
+            raise _too_many(place)
         if depth >= MAX_DEPTH:
             raise _too_deep(self._name, node.start_mark)
         return values, depth + 1
@@ -288,6 +290,13 @@ def _entry(node: yaml.Node | None, step: str | int) -> tuple[yaml.Node, yaml.Nod
 def _place(name: str, mark: Any) -> str:
     alone = mark is None or name.startswith("--")  # an option of the command line has no lines
     return name if alone else f"{name}:{mark.line + 1}:{mark.column + 1}"
+
+
+def _too_many(place: str) -> BonError:
+    return BonError(
+        f"{place}: more than {MAX_VALUES:,} values, aliases (*name) written out",
+        "use fewer aliases",
+    )
 
 
 def _too_deep(name: str, mark: Any) -> BonError:

@@ -17,6 +17,7 @@ FIRST = "admin"
 _FORWARDED = re.compile(
     r"forwarded|via|x-(?:original-)?forwarded(?:-.*)?|x-envoy-.*|cf-.*|.*client-?ip|.*real-ip"
 )
+_HOST = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.ASCII)
 
 
 def identify(settings: Settings, tokens: Tokens) -> Callable[[Headers], Identity | None]:
@@ -62,10 +63,9 @@ def first_token(settings: Settings, tokens: Tokens) -> str | None:
 
 
 def hostname(host: str) -> str:
-    """The name in a Host header, without its port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
+    """The name in a Host header, without its port; empty where it is not a name and a port."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else (found[1] or found[2]).lower()
 
 
 def cookie_of(headers: Headers) -> str:

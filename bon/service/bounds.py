@@ -28,9 +28,15 @@ _FILTERS = frozenset(
         "string", "title", "trim", "upper",
     )
 )  # fmt: skip
-# Whose result can be far larger than what they are given, or that call what they are given.
-_GROWING = (nodes.Call, nodes.Mul, nodes.Pow, nodes.Assign, nodes.AssignBlock, nodes.Macro)
-_REACHING = (nodes.CallBlock, nodes.FilterBlock, nodes.Include, nodes.Import, nodes.FromImport)
+_TESTS = frozenset(("defined", "undefined", "none", "odd", "even"))
+# Nothing that calls, computes, keeps or repeats: what is shown is at most what there is to show.
+_PARTS = (
+    nodes.Template, nodes.Output, nodes.TemplateData, nodes.Name, nodes.Const, nodes.Concat,
+    nodes.If, nodes.CondExpr, nodes.Compare, nodes.Operand, nodes.And, nodes.Or, nodes.Not,
+    nodes.Slice,
+)  # fmt: skip
+_LISTS = ("responses", "steps")
+"""What may be looped over: a loop over a text would go through its letters."""
 
 
 def check_card(label: str, own: Mapping[str, Any]) -> None:
@@ -86,7 +92,7 @@ def check_template(label: str, text: str) -> None:
     """Refuse what could make a prompt far larger than what it shows.
 
     Raises:
-        BonError: it calls, assigns, multiplies, nests loops, or is long.
+        BonError: it does more than show values, choose and loop once, or is long.
     """
     try:
         tree = ImmutableSandboxedEnvironment().parse(text)
@@ -96,9 +102,7 @@ def check_template(label: str, text: str) -> None:
     if len(every) > TEMPLATE_NODES:
         raise BonError(f"{label}: prompt.text has {len(every)} parts", f"at most {TEMPLATE_NODES}")
     for node in every:
-        known = not isinstance(node, nodes.Filter) or node.name in _FILTERS
-        nested = isinstance(node, nodes.For) and any(True for _ in _below(node, nodes.For))
-        if isinstance(node, _GROWING + _REACHING) or not known or nested or _recursive(node):
+        if not _harmless(node):
             raise BonError(
                 f"{label}: prompt.text, line {node.lineno}: it may show values, choose with `if` "
                 "and loop once, and no more on this server",
@@ -106,15 +110,36 @@ def check_template(label: str, text: str) -> None:
             )
 
 
-def _recursive(node: nodes.Node) -> bool:
-    return isinstance(node, nodes.For) and node.recursive
+def _harmless(node: nodes.Node) -> bool:
+    """Whether a part of a template makes no more of what it is given, and reaches for no more."""
+    match node:
+        case nodes.For():
+            nested = any(True for child in node.body for _ in child.find_all(nodes.For))
+            nested = nested or any(isinstance(child, nodes.For) for child in node.body)
+            return _is_list(node.iter) and not nested and not node.recursive
+        case nodes.Filter(name="join"):
+            return all(isinstance(one, nodes.Const) for one in node.args) and not node.kwargs
+        case nodes.Filter():
+            return node.name in _FILTERS
+        case nodes.Test():
+            return node.name in _TESTS
+        case nodes.Getattr():
+            return node.node == nodes.Name("loop", "load") and not node.attr.startswith("_")
+        case nodes.Neg():
+            return isinstance(node.node, nodes.Const)
+        case nodes.Getitem():
+            place = node.arg
+            number = isinstance(place, nodes.Const) and isinstance(place.value, int)
+            return number or isinstance(place, nodes.Slice | nodes.Getattr)
+    return isinstance(node, _PARTS)
 
 
-def _below(node: nodes.Node, kind: type[nodes.Node]) -> Iterator[nodes.Node]:
-    for child in node.iter_child_nodes():
-        if isinstance(child, kind):
-            yield child
-        yield from _below(child, kind)
+def _is_list(node: nodes.Node) -> bool:
+    if isinstance(node, nodes.Filter) and node.name == "reverse" and node.node is not None:
+        node = node.node
+    if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Slice):
+        node = node.node
+    return isinstance(node, nodes.Name) and node.name in _LISTS
 
 
 def _leaves(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

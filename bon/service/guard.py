@@ -6,7 +6,6 @@ import logging
 import re
 import time
 import uuid
-from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -17,10 +16,12 @@ from bon.service.access import LOOPBACK, hostname
 from bon.service.logs import request_id
 from bon.service.metrics import Metrics
 from bon.service.settings import Settings
+from bon.service.shares import Held, Rates, Shares
 from bon.service.tokens import Identity
 
 log = logging.getLogger("bon.access")
 BODY_SECONDS = 60.0
+LOGGED_CHARS = 300
 UNLIMITED = ("/healthz", "/readyz", "/metrics")
 NAMELESS = ("/healthz", "/readyz")
 """Asked by probes, which know an address and no name."""
@@ -57,7 +58,7 @@ class Guard:
         self._metrics = metrics
         self._identify = identify
         self._rates = Rates(settings.limits.requests_per_minute)
-        self._held: Counter[int] = Counter()  # bytes of the bodies of open requests
+        self._shares = Shares(settings.limits)
         self._hosts = {*LOOPBACK, settings.host.lower(), *settings.allow.hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,14 +81,19 @@ class Guard:
                 _finish_headers(MutableHeaders(scope=message), name)
             await send(message)
 
+        held: Held | None = None
         self._metrics.open_requests.inc()
         try:
             refusal = self._refused(scope, headers)
             if refusal is not None:
                 await _send(answer, *refusal)
+            elif scope["path"] in UNLIMITED:
+                await self._app(scope, receive, answer)
+            elif (held := self._shares.open(_who(scope))) is None:
+                await _send(answer, *self._rejected("open", "too many requests are open", 5))
             elif scope["method"] in SAFE:
                 await self._app(scope, receive, answer)
-            elif isinstance(body := await self._body(scope, receive), bytes):
+            elif isinstance(body := await self._body(scope, receive, held), bytes):
                 await self._app(scope, _replay(body, receive), answer)
             else:
                 await _send(answer, *body)
@@ -96,7 +102,8 @@ class Guard:
             if status == 500:
                 await _send(answer, *_refusal(500, "something went wrong here", ""))
         finally:
-            self._held.pop(id(scope), None)
+            if held is not None:
+                self._shares.close(held)
             self._metrics.open_requests.dec()
             self._write_down(scope, status, time.perf_counter() - started)
             request_id.reset(token)
@@ -104,7 +111,8 @@ class Guard:
     def _refused(self, scope: Scope, headers: Headers) -> "_Refusal | None":
         """What is wrong with a request, as far as its head tells."""
         path, limits = scope["path"], self._settings.limits
-        host = hostname(headers.get("host", ""))
+        hosts = headers.getlist("host")
+        host = hostname(hosts[0]) if len(hosts) == 1 else ""
         if not (host in self._hosts or "*" in self._hosts or path in NAMELESS):
             # A name that was made to point at this machine must not let a page in.
             return _refusal(
@@ -120,8 +128,7 @@ class Guard:
             address = str((scope.get("client") or ("unknown",))[0])
             wait = self._rates.wait(identity.token if identity and identity.token else address)
             if wait > 0:
-                self._metrics.rejected.labels("rate").inc()
-                return _refusal(429, "too many requests", f"wait {wait:.0f} s", retry=wait)
+                return self._rejected("rate", "too many requests", wait)
         return None if scope["method"] in SAFE else self._refused_change(scope, headers, identity)
 
     def _refused_change(
@@ -147,28 +154,34 @@ class Guard:
             return FORM_BYTES
         return limits.body_bytes if scope["path"] in ONLINE else limits.experiment_bytes
 
-    async def _body(self, scope: Scope, receive: Receive) -> "bytes | _Refusal":
+    async def _body(self, scope: Scope, receive: Receive, held: Held) -> "bytes | _Refusal":
         """The whole body, or why not."""
         limits, most = self._settings.limits, self._most(scope)
+        seconds = BODY_SECONDS if held.who else limits.head_seconds
         parts: list[bytes] = []
         more = True
         try:
-            async with asyncio.timeout(BODY_SECONDS):
+            async with asyncio.timeout(seconds):
                 while more:
                     message = await receive()
                     parts.append(message.get("body", b""))
                     more = message["type"] == "http.request" and message.get("more_body", False)
-                    self._held[id(scope)] += len(parts[-1])
-                    if self._held[id(scope)] > most:
+                    room = self._shares.add(held, len(parts[-1]))
+                    if held.size > most:
                         return _too_large(most)
-                    if self._held.total() > limits.bodies_bytes:
-                        return _refusal(429, "too much is being sent at once", "wait", retry=5)
+                    if not room:
+                        return self._rejected("bytes", "too much is being sent at once", 5)
         except TimeoutError:
-            return _refusal(408, f"the body did not come within {BODY_SECONDS:g} s", "")
+            return _refusal(408, f"the body did not come within {seconds:g} s", "")
         body = b"".join(parts)
         if len(body) > limits.experiment_bytes and _values(body) > limits.body_values:
             return _refusal(413, "the body holds too many values", "send less")
         return body
+
+    def _rejected(self, reason: str, message: str, seconds: float) -> "_Refusal":
+        """Refuse what there is no room for now."""
+        self._metrics.rejected.labels(reason).inc()
+        return _refusal(429, message, f"wait {seconds:.0f} s", retry=seconds)
 
     def _write_down(self, scope: Scope, status: int, seconds: float) -> None:
         # The template of the route, never the path: its labels must stay few.
@@ -176,9 +189,14 @@ class Guard:
         self._metrics.requests.labels(scope["method"], route, str(status)).inc()
         self._metrics.request_seconds.labels(route).observe(seconds)
         log.info(
-            "%s %s", scope["method"], scope["path"],
+            "%s %s", scope["method"], scope["path"][:LOGGED_CHARS],
             extra={"status": status, "seconds": round(seconds, 4), "route": route},
         )  # fmt: skip
+
+
+def _who(scope: Scope) -> str:
+    identity: Identity | None = scope["identity"]
+    return identity.name if identity else ""
 
 
 def _take_token(scope: Scope) -> None:
@@ -191,29 +209,6 @@ def _take_token(scope: Scope) -> None:
 
 
 _Refusal = tuple[int, dict[str, Any], float]
-
-
-class Rates:
-    """A bucket for each client that refills by the minute; the oldest are forgotten."""
-
-    def __init__(self, per_minute: int, most: int = 10_000) -> None:
-        self._rate = per_minute / 60
-        self._size = max(1.0, per_minute / 6)
-        self._most = most
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def wait(self, client: str) -> float:
-        """0 where the request may go on, else seconds until it might."""
-        if self._rate == 0:
-            return 0.0
-        now = time.monotonic()
-        level, then = self._buckets.pop(client, (self._size, now))
-        level = min(self._size, level + (now - then) * self._rate)
-        allowed = level >= 1
-        self._buckets[client] = (level - 1 if allowed else level, now)
-        while len(self._buckets) > self._most:
-            self._buckets.popitem(last=False)
-        return 0.0 if allowed else max(1.0, (1 - level) / self._rate)
 
 
 def error_body(message: str, fix: str = "", kind: str = "invalid_request_error") -> dict[str, Any]:

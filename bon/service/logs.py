@@ -85,10 +85,15 @@ class Lines(logging.Formatter):
         extra = {k: v for k, v in vars(record).items() if k not in _STANDARD and k != "route"}
         told = " ".join(f"{key}={value}" for key, value in extra.items())
         level = "" if record.levelno < logging.WARNING else f"{record.levelname.lower()}: "
-        text = f"{clock} {level}{record.getMessage()} {told}".rstrip()
+        text = _one_line(f"{clock} {level}{record.getMessage()} {told}".rstrip())
         if record.exc_info:
             text = f"{text}\n{self.formatException(record.exc_info)}"
         return redact(text)
+
+
+def _one_line(text: str) -> str:
+    """Without what would begin a line or command the terminal: it may be a stranger's."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def set_up_logs(level: str = "INFO", *, human: bool = False) -> None:

@@ -16,6 +16,8 @@ PIECES = (
     "{% for r in responses %}", "{% endfor %}", "{{ prompt }}", "{{ responses | join }}", "{{ r }}",
     "{{ prompt * 99 }}", "{% set prompt = prompt ~ prompt %}", "{% if prompt %}", "{% endif %}",
     "{{ prompt | center(9999) }}", "{{ range(9999) | join }}", "{{ prompt ~ prompt }}",
+    "{{ prompt | join(prompt) }}", "{% for c in prompt %}", "{{ '%9999d' % 1 }}",
+    "{% with prompt = prompt ~ prompt %}", "{% endwith %}", "{{ responses | join(prompt) }}",
 )  # fmt: skip
 LARGE_TEMPLATES = {
     "nested loops": "{% for a in responses %}{% for b in responses %}x{% endfor %}{% endfor %}",
@@ -29,6 +31,19 @@ LARGE_TEMPLATES = {
     "call": "{{ prompt.format() }}",
     "format": "{{ '%1000000000d' | format(1) }}",
     "include": "{% include '/etc/passwd' %}",
+    "joined by itself": "{{ prompt | join(prompt) }}",
+    "letter by letter": "{% for c in prompt %}{{ prompt }}{% endfor %}",
+    "letters of a response": "{% for c in responses[0] %}{{ prompt }}{% endfor %}",
+    "letters of the first": "{% for c in responses | first %}{{ prompt }}{% endfor %}",
+    "wide by a percent sign": "{{ '%9999999999d' % 1 }}",
+    "doubling inside": "{% with a = prompt ~ prompt %}{{ a ~ a }}{% endwith %}",
+    "attributes": "{{ prompt.__class__.__mro__ }}",
+    "attributes as items": "{{ prompt['__class__'] }}",
+    "division": "{{ 1 // 0 }}",
+    "a test that divides": "{% if 1 is divisibleby 0 %}{% endif %}",
+    "another template": "{% extends prompt %}",
+    "a block": "{% block a %}{{ self.a() }}{% endblock %}",
+    "a list of its own": "{% for a in [prompt, prompt] %}{{ a }}{% endfor %}",
     "no template": "{% for",
     "parts": "{{ prompt }}" * 1000,
 }
@@ -44,7 +59,8 @@ def test_ordinary_templates_pass():
     text = (
         "{{ prompt | trim }}{% if steps | length > 1 %}{% for step in steps[:-1] %}"
         "{{ loop.index }}. {{ step }}{% endfor %}{% endif %}"
-        "{% for response in responses %}{{ response }}{% endfor %}"
+        "{% for response in responses | reverse %}{{ response }}{% endfor %}"
+        "{{ responses | join(', ') }}{{ responses[0] }}{{ responses[1:] | last }}"
     )
     check_template("x", text)
 

@@ -1,6 +1,7 @@
 """What an attacker sends: each gets a clear 4xx and nothing else happens."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,14 @@ REFUSED = {
     "upward path inside": changed(questions__path="a/../../secret"),
     "home": changed(questions__path="~/.ssh/id_rsa"),
     "null character": changed(questions__path="questions.jsonl\x00"),
+    "a share of Windows": changed(questions__path="\\\\evil\\share\\x.jsonl"),
+    "a drive of Windows": changed(questions__path="C:\\x.jsonl"),
+    "an address": changed(questions__path="https://evil.example/x.jsonl"),
+    "a file's address": changed(questions__path="file:///etc/passwd"),
+    "a data URL": changed(questions__path="data:text/plain,x"),
+    "encoded dots": changed(questions__path="%2e%2e/service.sqlite"),
+    "a device": changed(questions__path="/dev/zero"),
+    "capitals": changed(questions__path="QUESTIONS.JSONL"),
     "link out": changed(questions__path="link/hosts"),
     "config upward": changed(questions__config="../../runs"),
     "pairs path": changed(pairs__0__path="/etc/hosts"),
@@ -144,6 +153,27 @@ BODIES = {
     "deep blocks": (b"".join(b" " * i + b"a:\n" for i in range(400)), YAML, 422),
     "surrogate": (b'{"name": "\\ud800"}', JSON, 422),
     "infinity": (b"seed: .inf", YAML, 422),
+    "base 60": (b"seed: " + b":".join([b"59"] * 60_000), YAML, 422),
+    "base 60 with a fraction": (b"seed: " + b":".join([b"59"] * 60_000) + b".5", YAML, 422),
+    "base 60 by its tag": (b"seed: !!float " + b":".join([b"59"] * 60_000) + b".5", YAML, 422),
+    "200,000 digits": (b"seed: " + b"9" * 200_000, YAML, 422),
+    "200,000 digits in hex": (b"seed: 0x" + b"f" * 200_000, YAML, 422),
+    "an exponent of 99999999": (b"seed: 1.0e+99999999", YAML, 422),
+    "120,000 keys": (b"?\n" * 120_000, YAML, 422),
+    "40,000 times the same key": (b"{" + b"a: 1," * 40_000 + b"}", YAML, 422),
+    "40,000 anchors": (b"[" + b"".join(b"&a%d 1," % i for i in range(20_000)) + b"]", YAML, 422),
+    "an anchor of 200 kB": (b"x: &" + b"a" * 200_000 + b" 1", YAML, 422),
+    "a key of a list": (b"? [a, b]\n: c", YAML, 422),
+    "an unknown tag": (b"name: !foo bar", YAML, 422),
+    "a tag of bytes": (b"name: !!binary aGk=", YAML, 422),
+    "a tag of a date": (b"name: !!timestamp 2001-01-01", YAML, 422),
+    "UTF-16": ("name: x".encode("utf-16"), YAML, 422),
+    "another version": (b"%YAML 9.9\n---\nname: x", YAML, 422),
+    "two documents": (b"name: x\n---\nname: y", YAML, 422),
+    "a control character": (b"name: a\x01b", YAML, 422),
+    "the same key twice": (b'{"name": "x", "name": "y"}', JSON, 422),
+    "no number": (b'{"seed": NaN}', JSON, 422),
+    "a number past all": (b'{"seed": 1e999}', JSON, 422),
     "wrong type": (b"name: x", {"content-type": "text/plain"}, 415),
     "no type": (b"name: x", {}, 415),
     "too long": (b"#" * 300_000, YAML, 413),
@@ -153,7 +183,9 @@ BODIES = {
 @pytest.mark.parametrize("name", BODIES)
 def test_bodies_that_are_no_experiment(client, name):
     body, headers, status = BODIES[name]
+    started = time.process_time()
     answer = client.post("/v1/validations", content=body, headers=headers)
+    assert time.process_time() - started < 0.5
     assert answer.status_code == status, answer.text
     assert answer.json()["error"]["message"]
 

@@ -41,6 +41,14 @@ def good(answer):
     return answer.json()
 
 
+def test_marks_of_turns_are_read_in_time_that_grows_with_their_number(trainer):
+    prompt = "<|im_start|>user\n" * 20_000
+    rollout = {"query": [prompt], "prompts": [prompt], "labels": ["bon://sums/q1"]}
+    started = time.process_time()
+    assert good(trainer.post("/get_reward?rewarder=head", json=rollout))["rewards"][0] is not None
+    assert time.process_time() - started < 1
+
+
 def refused(answer, status, words):
     assert answer.status_code == status, answer.text
     error = answer.json()["error"]

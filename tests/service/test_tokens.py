@@ -12,7 +12,7 @@ from bon.core.errors import BonError
 from bon.service.access import check_access, first_token
 from bon.service.app import create_app, welcome
 from bon.service.guard import REWARDS
-from bon.service.logs import JsonLines, redact
+from bon.service.logs import JsonLines, Lines, redact
 from bon.service.state import opened
 from tests.service.conftest import experiment
 
@@ -191,6 +191,11 @@ def test_no_secret_in_logs(monkeypatch, tmp_path):
     assert text == "Bearer [redacted] [redacted] [redacted] fine"
     record = logging.makeLogRecord({"msg": "key hunter2hunter2", "levelname": "INFO"})
     assert "hunter2" not in JsonLines().format(record)
+
+
+def test_a_stranger_cannot_write_to_the_terminal():
+    record = logging.makeLogRecord({"msg": "GET /\x1b]0;x\x07\n12:00 all is well", "levelno": 20})
+    assert Lines().format(record)[9:] == r"GET /\x1b]0;x\x07\n12:00 all is well"
 
 
 PUBLIC = {"GET /healthz", "GET /readyz"}

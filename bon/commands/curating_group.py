@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from bon.commands.options import Json, Quiet
+
 app = typer.Typer(
     no_args_is_help=True,
     help="Make a reward benchmark of your own from finished runs: init, propose, draft, annotate, "
@@ -29,3 +31,14 @@ def init(
 
     bench = begin(runs, out, items=items, seed=seed, held_out=held_out)
     typer.echo(f"{bench.recipe_path}: edit it, then bon curate propose {out}")
+
+
+@app.command()
+def propose(directory: Bench, quiet: Quiet = False, as_json: Json = False) -> None:
+    """Draw items from the runs by the recipe; each keeps the chance with which it was drawn."""
+    from bon.curating.proposal import proposal_text
+    from bon.curating.proposing import propose as draw
+    from bon.curating.workbench import open_workbench
+
+    found = draw(open_workbench(directory), quiet=quiet or as_json)
+    typer.echo(found.model_dump_json(indent=1) if as_json else proposal_text(found))

@@ -23,8 +23,10 @@ class CuratedItem:
     of the run's question, and the cluster of the item: a question is in one split only. `images`
     are paths within the folder. `text_keys` are those of the run's candidates. `answers` are the
     letters read from the responses (empty: none was read). `better` is the place of the right
-    response, or None where all are right (`ties`). `probability` is that with which the item was
-    drawn into the benchmark: 1 / probability weighs it back to the natural distribution.
+    response, or None where all are right (`ties`). `drawn_by` are all strategies that drew it, and
+    `strategy` is one of them, the control where that did: so the control part is whole.
+    `probability` is that with which any of them draws the item: 1 / probability weighs a pair back
+    to the natural distribution, all pairs of a right and a wrong text of the filtered pools alike.
     """
 
     key: str
@@ -44,6 +46,7 @@ class CuratedItem:
     split: Split
     subject: str = ""
     dataset: str = ""
+    drawn_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         assert 2 <= len(self.responses) == len(self.text_keys) == len(self.correct)

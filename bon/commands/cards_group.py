@@ -49,9 +49,18 @@ def doctor(
     allow_remote_code: Annotated[
         bool, typer.Option("--allow-remote-code", help="Let its checkpoint run code of its own.")
     ] = False,
+    pin: Annotated[
+        str,
+        typer.Option(
+            "--pin", metavar="NAME", help="Print today's commits for a card or an experiment."
+        ),
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Check this machine, a run directory or a rewarder: what is wrong, and how to mend it."""
+    if pin:
+        _print_pins(pin, as_json=as_json)
+        return
     if rewarder:
         _try_rewarder(rewarder, allow_remote_code=allow_remote_code, as_json=as_json)
         return
@@ -68,6 +77,18 @@ def doctor(
         if as_json
         else show_findings(findings)
     )
+
+
+def _print_pins(name: str, *, as_json: bool) -> None:
+    from bon.running.commits import pins
+
+    found = pins(name)
+    if as_json:
+        typer.echo(json.dumps(dict(found), indent=1))
+    elif not found:
+        typer.echo(f"{name}: every model has its revision, or is not of the hub")
+    for card, commit in () if as_json else found:
+        typer.echo(f"- {{card: {card}, revision: {commit}}}")
 
 
 def _check_run(directory: Path, *, repair: bool, as_json: bool) -> None:

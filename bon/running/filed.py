@@ -13,6 +13,7 @@ from typing import Any
 
 from bon.core.errors import BonError
 from bon.experiment.cards import Loaded
+from bon.running.commits import at_commits
 from bon.running.progress import say
 from bon.running.setup import Setup, prepare
 from bon.running.store import Store
@@ -22,7 +23,7 @@ Known = dict[str, dict[str, str]]
 
 
 def filed(setup: Setup, store: Store, *, running: bool = False) -> Setup:
-    """The experiment with each model under the spec of its rows in this run.
+    """The experiment with each model under the spec of its rows, at the commit of this run.
 
     A rewarder whose code has changed since is under its new spec when it is `running`, and under
     the one that it was judged by when the run is only read.
@@ -36,11 +37,12 @@ def filed(setup: Setup, store: Store, *, running: bool = False) -> Setup:
             loaded, filed=mine.get(loaded.own_spec, loaded.own_spec if running else latest)
         )
 
-    return replace(
+    found = replace(
         setup,
         policies=tuple(map(under, setup.policies)),
         rewarders=tuple(map(under, setup.rewarders)),
     )
+    return at_commits(found, store)
 
 
 def remember(setup: Setup, store: Store) -> None:

@@ -18,6 +18,7 @@ from bon.core.errors import BonError
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, Card, DatasetSpec, PolicyCard, Price, RewarderCard
 from bon.rewarders.judge import most_calls
+from bon.running.commits import unpinned
 from bon.running.database import DATABASE
 from bon.running.filed import filed
 from bon.running.image_tokens import OTHERWISE, ROWS, TYPICAL, Size, first_sizes, tokens_of
@@ -372,6 +373,12 @@ def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
     busy = [work.name for work in (*plan.policies, *plan.rewarders) if work.to_do]
     found += [str(each) for each in mistakes(setup, busy, here=here)]
     found += retiring(setup, busy)
+    loose = [one.card.name for one in unpinned(setup.models) if one.card.name in busy]
+    if loose:
+        found.append(
+            f"no revision on the card, so the run keeps to the commit that the hub has when it "
+            f"starts (bon doctor --pin NAME prints it): {', '.join(loose)}"
+        )
     vague = [w.name for w in (*plan.policies, *plan.rewarders) if _unpriced(w)]
     if vague:
         found.append(f"no size, GPU or price on the card, so no estimate: {', '.join(vague)}")

@@ -10,6 +10,7 @@ from typing import Any
 from bon.core.errors import Incomplete, SpendingCapReached
 from bon.core.records import Candidate, Judgement
 from bon.running.cluster import Dispatcher
+from bon.running.commits import at_commits, keep_commits
 from bon.running.completeness import Completeness, completeness
 from bon.running.connection import Connection, connected, own_ray
 from bon.running.database import DATABASE
@@ -51,6 +52,8 @@ def run(
         check_models(setup, models, here=own_ray(setup.experiment.cluster.address))
     with Store(directory) as store:
         setup = filed(setup, store, running=True)
+        keep_commits(setup, store, quiet=quiet)
+        setup = at_commits(setup, store)
         say_changed_code(setup, store, quiet=quiet)
         start(setup, store, retry_errors=retry_errors, replace=replace, shard=shard, quiet=quiet)
         found = compute(setup, store, quiet=quiet, progress_file=progress_file, watchers=watchers)

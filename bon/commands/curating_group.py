@@ -42,3 +42,35 @@ def propose(directory: Bench, quiet: Quiet = False, as_json: Json = False) -> No
 
     found = draw(open_workbench(directory), quiet=quiet or as_json)
     typer.echo(found.model_dump_json(indent=1) if as_json else proposal_text(found))
+
+
+@app.command()
+def annotate(
+    directory: Bench,
+    out: Annotated[Path | None, typer.Argument(help="File or folder to write (--to).")] = None,
+    to: Annotated[
+        str, typer.Option(help="Another tool to label in: label-studio, argilla, jsonl (or .csv).")
+    ] = "",
+    source: Annotated[
+        Path | None, typer.Option("--from", help="What came back from there: .json, .jsonl, .csv.")
+    ] = None,
+    drafts: Annotated[
+        bool, typer.Option("--drafts", help="Send drafts along: people may see them at once.")
+    ] = False,
+    annotator: Annotated[str, typer.Option(help="Who answered where the file names nobody.")] = "",
+) -> None:
+    """Say how far people are; hand the items to another labelling tool, or take answers back."""
+    from bon.core.errors import BonError
+    from bon.curating.exchange import send_out, standing_text, take_back, taken_text
+    from bon.curating.workbench import open_workbench
+
+    bench = open_workbench(directory)
+    if bool(to) != (out is not None) or (to and source):
+        raise BonError("--to needs the place to write, and goes without --from", "--to jsonl OUT")
+    if out is not None:
+        for path in send_out(bench, to, out, drafts=drafts):
+            typer.echo(path)
+    elif source is not None:
+        typer.echo(taken_text(take_back(bench, source, annotator)))
+    else:
+        typer.echo(standing_text(bench))

@@ -45,6 +45,16 @@ def propose(directory: Bench, quiet: Quiet = False, as_json: Json = False) -> No
 
 
 @app.command()
+def judge(directory: Bench) -> None:
+    """Write the experiment in which the runs' rewarders judge the items that they did not."""
+    from bon.curating.judging import judging_text, write_judging
+    from bon.curating.workbench import open_workbench
+
+    bench = open_workbench(directory)
+    typer.echo(judging_text(write_judging(bench), bench))
+
+
+@app.command()
 def annotate(
     directory: Bench,
     out: Annotated[Path | None, typer.Argument(help="File or folder to write (--to).")] = None,

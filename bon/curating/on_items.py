@@ -42,8 +42,8 @@ def verdicts(bench: Workbench) -> pd.DataFrame:
 
     Columns: item, rewarder, `order` ("1-0": the response in place 1 was shown first; empty for
     scores, which know no order), `credit` (1 right, 0 wrong, ½ a tie, NaN where nothing that was
-    said could be read) and `outcome` (right, wrong, tie, undecided). An item of one right and
-    several wrong responses has a row for each wrong one. Items of which all responses are right
+    said could be read), `outcome` (right, wrong, tie, undecided) and `against`, the place of the wrong
+    response: an item of one right and several wrong ones has rows for each. Items of which all responses are right
     have none, nor have those that a rewarder was never asked about (`unjudged`).
     """
     pairs = item_pairs(bench.items)
@@ -54,7 +54,7 @@ def verdicts(bench: Workbench) -> pd.DataFrame:
             continue
         for side in (0, 1):
             rows.append(_rows(pairs, rewarder, code_of(said.counts[:, side]), side))
-    columns = ["item", "rewarder", "order", "credit", "outcome"]
+    columns = ["item", "rewarder", "order", "credit", "outcome", "against"]
     return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=columns)
 
 
@@ -77,34 +77,39 @@ def credits(bench: Workbench) -> pd.DataFrame:
     return worst.reindex([item.key for item in bench.items if item.better is not None])
 
 
-def unjudged(bench: Workbench) -> dict[str, int]:
-    """How many of the items each rewarder of the runs was not asked about, or not about whole."""
+def missing_items(bench: Workbench) -> dict[str, set[str]]:
+    """The items (keys) that each rewarder of the runs was not asked about, or not about whole."""
     pairs = item_pairs(bench.items)
-    found = {}
-    for rewarder, said in said_about(bench, pairs).items():
-        missing = said.code == NOT_ASKED
-        found[rewarder] = int(pairs.loc[missing, "item"].nunique())
-    return found
+    return {
+        rewarder: set(pairs.loc[said.code == NOT_ASKED, "item"])
+        for rewarder, said in said_about(bench, pairs).items()
+    }
+
+
+def unjudged(bench: Workbench) -> dict[str, int]:
+    """How many items that are."""
+    return {rewarder: len(items) for rewarder, items in missing_items(bench).items()}
 
 
 def item_pairs(items: Iterable[CuratedItem]) -> pd.DataFrame:
     """Each right response against each wrong one, as the table `pairs` of the analysis.
 
     Besides its columns: `item` and `question`, the place of the better response (`right`) and of
-    the other (`wrong`). Weights are those of pairs: an item of more responses has none.
+    the other (`wrong`). Weights are those of pairs: an item of more responses has none. Ids are
+    those of the rows of a frozen benchmark.
     """
     rows: list[dict[str, Any]] = []
     for item in items:
         if item.better is None:
             continue
         wrong = [place for place in range(len(item.responses)) if place != item.better]
-        for place in wrong:
+        for number, place in enumerate(wrong):
             sides = sorted((item.better, place))
             one, two = sides
             rows.append(
                 {
                     "pair": item.key if len(wrong) == 1 else f"{item.key}-{place}",
-                    "id": item.id,
+                    "id": item.id if len(wrong) == 1 else f"{item.id}/{number}",
                     "benchmark": "curated",
                     "group": "",
                     "tag": "",
@@ -157,10 +162,11 @@ def tables_of(runs: Sequence[JudgedRun], pairs: pd.DataFrame) -> Tables:
 
 
 def _with_later(tables: Tables, later: Tables) -> Tables:
-    """The same with what was judged since, on pairs that are called by their keys here."""
-    names = dict(zip(later.pairs["pair"], later.pairs["id"], strict=True))
+    """The same with what was judged since, in a run that has the pairs under their ids."""
+    keys = dict(zip(tables.pairs["id"], tables.pairs["pair"], strict=True))
+    names = dict(zip(later.pairs["pair"], later.pairs["id"].map(keys), strict=True))
     since = later.judgements[later.judgements["item_kind"] == "pair"]
-    since = since.assign(item=since["item"].map(names))
+    since = since.assign(item=since["item"].map(names)).dropna(subset="item")
     return _together(tables, [tables.judgements, since], [tables.rewarders, later.rewarders])
 
 
@@ -241,5 +247,6 @@ def _rows(pairs: pd.DataFrame, rewarder: str, code: Ints, side: int | None) -> p
             "order": order.to_numpy(),
             "credit": said.map(CREDIT).to_numpy(),
             "outcome": said.map(OUTCOME).to_numpy(),
+            "against": frame["wrong"].to_numpy(),
         }
     )

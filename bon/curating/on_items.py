@@ -42,9 +42,10 @@ def verdicts(bench: Workbench) -> pd.DataFrame:
 
     Columns: item, rewarder, `order` ("1-0": the response in place 1 was shown first; empty for
     scores, which know no order), `credit` (1 right, 0 wrong, ½ a tie, NaN where nothing that was
-    said could be read), `outcome` (right, wrong, tie, undecided) and `against`, the place of the wrong
-    response: an item of one right and several wrong ones has rows for each. Items of which all responses are right
-    have none, nor have those that a rewarder was never asked about (`unjudged`).
+    said could be read), `outcome` (right, wrong, tie, undecided) and `against`, the place of the
+    wrong response: an item of one right and several wrong ones has rows for each. Items of which
+    all responses are right have none, nor have those that a rewarder was never asked about
+    (`unjudged`).
     """
     pairs = item_pairs(bench.items)
     rows = []
@@ -162,11 +163,16 @@ def tables_of(runs: Sequence[JudgedRun], pairs: pd.DataFrame) -> Tables:
 
 
 def _with_later(tables: Tables, later: Tables) -> Tables:
-    """The same with what was judged since, in a run that has the pairs under their ids."""
+    """The same with what was judged since, in a run that has the pairs under their ids.
+
+    Where the runs have a verdict it stands.
+    """
     keys = dict(zip(tables.pairs["id"], tables.pairs["pair"], strict=True))
     names = dict(zip(later.pairs["pair"], later.pairs["id"].map(keys), strict=True))
     since = later.judgements[later.judgements["item_kind"] == "pair"]
     since = since.assign(item=since["item"].map(names)).dropna(subset="item")
+    said = pd.MultiIndex.from_frame(tables.judgements[["rewarder", "item"]])
+    since = since[~pd.MultiIndex.from_frame(since[["rewarder", "item"]]).isin(said)]
     return _together(tables, [tables.judgements, since], [tables.rewarders, later.rewarders])
 
 
@@ -192,7 +198,7 @@ def _compared(asked: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _scored(asked: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
-    """Scores of either response of a pair."""
+    """Scores of the responses of a pair, where both have some."""
     sides = pd.concat(
         [
             pairs[["pair", "question", side]].set_axis(["pair", "item", "first"], axis=1)
@@ -200,7 +206,9 @@ def _scored(asked: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
         ]
     )
     alone = asked[asked["second"].isna() & (asked["outcome"] != "chosen")]
-    return _about(alone.merge(sides, on=["item", "first"]))
+    found = alone.merge(sides, on=["item", "first"])
+    whole = found.groupby(["rewarder", "pair"])["first"].transform("nunique") == 2
+    return _about(found[whole])
 
 
 def _about(found: pd.DataFrame) -> pd.DataFrame:

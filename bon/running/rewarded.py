@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS judgements (
 CREATE TABLE IF NOT EXISTS rewards (
   {", ".join(f'"{n}"' + (" INTEGER PRIMARY KEY" if n == "id" else "") for n in REWARD)});
 CREATE INDEX IF NOT EXISTS rewards_by_run ON rewards (run, id);
+CREATE INDEX IF NOT EXISTS judgements_by_item ON judgements (item, spec);
 """
 
 

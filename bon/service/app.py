@@ -162,7 +162,9 @@ def create_online_app(settings: Settings, find: Callable[[str], Any]) -> FastAPI
 def make_rewarding(settings: Settings, selector: Selector) -> Rewarding:
     """What gives rewards; its question sets are read here, so that a wrong one stops the start."""
     sets = QuestionSets.read(settings.online.sets, settings.base, settings.data / "images")
-    return Rewarding(selector, sets, RewardLog(settings.data / FILE))
+    log = RewardLog(settings.data / FILE)
+    selector.remember(log.judged)
+    return Rewarding(selector, sets, log)
 
 
 def make_selector(service: Service, metrics: Metrics) -> Selector | None:

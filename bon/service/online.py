@@ -3,8 +3,8 @@
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from bon.experiment.config import PolicyCard, RewarderCard
 from bon.policies.ask import Ask, text_key
 from bon.rewarders.base import Item
 from bon.rewarders.judge import Protocol
-from bon.rewarders.registry import rewarder_class
+from bon.rewarders.registry import code_hash, rewarder_class
 from bon.running.preflight import unpulled
 from bon.running.worker import JudgeTask, ModelSpec, PolicySpec, Reply, RewarderSpec
 from bon.service.backend import Backend
@@ -113,17 +113,25 @@ class ModelFailed(Exception):  # noqa: N818 - an answer, not a fault
     """A model could not do what it was asked for."""
 
 
+Kept = Callable[[str, str], Sequence[Judgement]]
+"""What is stored of an item, by the spec of its rewarder and its key."""
+
+
 class Known:
     """Judgements of recent items, so that the same question is not judged twice."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._items: OrderedDict[tuple[str, str], tuple[Judgement, ...]] = OrderedDict()
+        self.kept: Kept = lambda spec, key: ()
 
     def get(self, spec: str, item: Item) -> tuple[Judgement, ...]:
         """What is known of the responses that are there now."""
-        rows = self._items.get((spec, item.key), ())
-        if rows:
+        rows = self._items.get((spec, item.key))
+        if rows is None:
+            self.put(spec, item, self.kept(spec, item.key))
+            rows = self._items.get((spec, item.key), ())
+        else:
             self._items.move_to_end((spec, item.key))
         return tuple(row for row in rows if all(key in item.responses for key in shown_of(row)))
 
@@ -145,7 +153,7 @@ class Selector:
     def __init__(self, online: Online, base: Path, metrics: Metrics) -> None:
         self.online = online
         policies = [load_policy(ref, base) for ref in online.policies]
-        rewarders = [load_rewarder(ref, base) for ref in online.rewarders]
+        rewarders = [_filed(load_rewarder(ref, base)) for ref in online.rewarders]
         self.policies: dict[str, Loaded[PolicyCard]] = {p.card.name: p for p in policies}
         self.rewarders: dict[str, Loaded[RewarderCard]] = {r.card.name: r for r in rewarders}
         for found in unpulled((*policies, *rewarders)):
@@ -177,6 +185,10 @@ class Selector:
     def use(self, backend: Backend) -> None:
         """Where the models are."""
         self._backend = backend
+
+    def remember(self, kept: Kept) -> None:
+        """Where judgements are stored that are not known here."""
+        self._known.kept = kept
 
     async def start(self) -> None:
         """Load or reach what holds the models."""
@@ -279,7 +291,7 @@ class Selector:
         loaded = self.rewarder(rewarder)
         responses = {text_key(text): text for text in texts}
         item = Item("question", asked.key, asked.text, asked.images, responses)
-        known = self._known.get(loaded.specs.with_rule, item)
+        known = self._known.get(loaded.spec, item)
         task = JudgeTask(item, known, loaded.card.votes)
         model = _asked(rewarder, RULES[rule].designs[0])
         reply = await self._run("judge", model, [task])
@@ -292,7 +304,7 @@ class Selector:
         self._metrics.failures.labels("judge", rewarder).inc(len(failed))
         if failed and len(failed) == len(rows) and not known:
             raise ModelFailed(f"{rewarder}: {failed[0].error}")
-        self._known.put(loaded.specs.with_rule, item, rows)
+        self._known.put(loaded.spec, item, rows)
         return [*known, *rows]
 
     async def _run(self, stage: str, model: str, payloads: list[Any]) -> Reply:
@@ -317,6 +329,13 @@ class Selector:
         """Let go of the models."""
         if self._backend is not None:
             await self._backend.close()
+
+
+def _filed(loaded: Loaded[RewarderCard]) -> Loaded[RewarderCard]:
+    """Filed under all that shapes a judgement, its code and how its reply is read among it."""
+    code = code_hash(loaded.card)
+    rule = loaded.specs.with_rule
+    return replace(loaded, filed=content_key(rule, code) if code else rule)
 
 
 def _asked(rewarder: str, design: Design) -> str:

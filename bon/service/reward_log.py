@@ -36,6 +36,10 @@ class RewardLog:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.executescript(SCHEMA)
+            found = self._db.execute("SELECT 1 FROM judgements LIMIT 1").fetchone()
+        address = f"{path.absolute().as_uri()}?mode=ro"
+        self._reader = sqlite3.connect(address, uri=True, check_same_thread=False)
+        self._old = found is not None
 
     async def add(
         self,
@@ -101,6 +105,20 @@ class RewardLog:
             return [failure for group in groups for failure in self._write([group])]
         return [None] * len(groups)
 
+    def judged(self, spec: str, item: str) -> list[Judgement]:
+        """What a server before this one kept of an item, so that nothing is judged again.
+
+        What came since is the caller's to know.
+        """
+        if not self._old:
+            return []
+        columns = ", ".join(f'"{name}"' for name in JUDGEMENT)
+        rows = self._reader.execute(
+            f"SELECT {columns} FROM judgements WHERE item = ? AND spec = ? AND outcome != 'error'",
+            (item, spec),
+        )
+        return [_judgement(dict(zip(JUDGEMENT, row, strict=True))) for row in rows]
+
     def page(self, run: str, after: int, limit: int) -> list[dict[str, Any]]:
         """Rewards of a training run in the order in which they were given."""
         columns = ", ".join(f"rewards.{name}" for name in REWARD)
@@ -124,6 +142,11 @@ class RewardLog:
         """Let go of the file."""
         with self._lock:
             self._db.close()
+        self._reader.close()
+
+
+def _judgement(row: dict[str, Any]) -> Judgement:
+    return Judgement(**{**row, "shown": tuple(filter(None, row["shown"].split(",")))})
 
 
 def _correct(asked: Conversation, text: str) -> bool | None:

@@ -80,8 +80,10 @@ class Rewarding:
             for together in places.values()
             for start in range(0, len(together), size)
         ]
+        # A batch works on as much as a model does at once: it must not fill its queue by itself.
+        free = asyncio.Semaphore(self._selector.online.scaling.max_ongoing_requests)
         found = await asyncio.gather(
-            *(self._part(wanted, [samples[at] for at in part], usage) for part in parts)
+            *(self._part(wanted, [samples[at] for at in part], usage, free) for part in parts)
         )
         by_place = {
             at: reward
@@ -90,11 +92,14 @@ class Rewarding:
         }
         return [by_place[at] for at in range(len(samples))]
 
-    async def _part(self, wanted: Wanted, samples: Sequence[Rollout], usage: Usage) -> list[Given]:
+    async def _part(
+        self, wanted: Wanted, samples: Sequence[Rollout], usage: Usage, free: asyncio.Semaphore
+    ) -> list[Given]:
         asked, texts = samples[0].asked, [sample.text for sample in samples]
 
         async def judge(texts: list[str]) -> Rated:
-            return await self._rate(wanted, asked, texts)
+            async with free:  # while it judges, not while it waits for a group
+                return await self._rate(wanted, asked, texts)
 
         if wanted.group > len(texts):
             key = (wanted, asked.key)
@@ -139,7 +144,7 @@ class Rewarding:
         )
         about = {
             "owner": wanted.owner, "run": wanted.run, "rewarder": wanted.rewarder,
-            "spec": self._selector.rewarder(wanted.rewarder).specs.with_rule,
+            "spec": self._selector.rewarder(wanted.rewarder).spec,
             "rule": wanted.rule, "scale": wanted.scale,
         }  # fmt: skip
         await self.log.add(about, asked, texts, rows, rated)

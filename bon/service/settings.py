@@ -37,6 +37,9 @@ class Limits(Strict):
     body_values: int = Field(100_000, ge=1000, description="commas and brackets in such a body")
     bodies_bytes: int = Field(256 * 1024 * 1024, ge=1024, description="of all requests at once")
     text_chars: int = Field(200_000, ge=1, description="of one message or candidate")
+    shown_chars: int = Field(
+        100_000_000, ge=1, description="of candidates, as often as a group's comparisons show them"
+    )
     candidates: int = Field(64, ge=1, description="of one online request")
     images: int = Field(16, ge=0, description="of one online request")
     image_bytes: int = Field(10 * 1024 * 1024, ge=1)

@@ -246,6 +246,8 @@ async def _judge(asked: ScoreRequest, request: Request, settings: Settings, usag
         raise Problem(413, f"{len(asked.candidates)} candidates", f"at most {most}")
     for text in asked.candidates:
         check_text(text, "a candidate", settings)
+    characters, most = sum(map(len, asked.candidates)), settings.limits.shown_chars
+    check_shown(selector, asked.rewarder, len(asked.candidates), characters, most)
     messages = await conversation(asked.messages, settings)
     if asked.options:
         messages = as_question(messages, asked.options, None, selector, settings)
@@ -255,6 +257,16 @@ async def _judge(asked: ScoreRequest, request: Request, settings: Settings, usag
         lambda: selector.choose(asked.rewarder, rule, messages, asked.candidates, usage),
         usage,
     )
+
+
+def check_shown(selector: Selector, rewarder: str, texts: int, characters: int, most: int) -> None:
+    """Refuse what would have a judge read the same texts again and again for minutes."""
+    times = 2 * (texts - 1) if selector.kind(rewarder) == "preferences" else 1
+    shown = characters * times * selector.rewarder(rewarder).card.votes
+    if shown > most:
+        raise Problem(
+            413, f"{rewarder} would be shown {shown:,} characters", f"at most {most:,}: send less"
+        )
 
 
 def judgements(choice: Choice) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from bon.engines.base import Message
 from bon.service.api.answering import answered, selector_of
 from bon.service.api.chatting import Messages, check_text, conversation
 from bon.service.api.common import Problem, Reader
-from bon.service.api.online import ERRORS, check_rule
+from bon.service.api.online import ERRORS, check_rule, check_shown
 from bon.service.api.vouching import check_validated
 from bon.service.online import Conversation, Selector, Usage
 from bon.service.ratings import OnUnparsed, Scale
@@ -115,6 +115,10 @@ async def reward(
             "add group=N to the address: the responses of a question, N in all, are then held "
             "until they can be compared",
         )
+    # Of a group that is still to come, as if the other responses were as long.
+    size = max(query.group, *counts.values())
+    longest = max(len(sample.text) for sample in samples)
+    check_shown(selector, rewarder, size, size * longest, settings.limits.shown_chars)
     if query.wait >= settings.limits.request_seconds:
         raise Problem(422, f"wait={query.wait:g} leaves no time to judge", "wait for less")
     if query.validated:

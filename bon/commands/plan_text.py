@@ -18,15 +18,32 @@ def show_plan(plan: Plan) -> str:
     left_out = () if any(work.again for work in every) else ("again",)
     rows = [{k: v for k, v in _row(work).items() if k not in left_out} for work in every]
     lines += ["", show_listing(rows), ""]
-    totals = plan.totals()
-    lines.append(
-        f"to do: {totals['calls']:,.0f} calls, {_many(totals['tokens'])} tokens, "
-        f"about {_range(totals['gpu_hours'])} GPU hours and ${totals['dollars']:,.2f}"
-    )
+    lines += needs(plan)
     lines += [f"note: {warning}" for warning in plan.warnings]
     lines += ["", "assumed, where the run has not measured it:"]
     lines += [f"- {assumption}" for assumption in ASSUMPTIONS]
     return "\n".join(lines)
+
+
+def needs(plan: Plan) -> list[str]:
+    """Calls, hours, money and disk: what a run should not find out on its way."""
+    totals = plan.totals()
+    lines = [
+        f"to do: {totals['calls']:,.0f} calls, {_many(totals['tokens'])} tokens, "
+        f"about {_range(totals['gpu_hours'])} GPU hours and ${totals['dollars']:,.2f}"
+    ]
+    if plan.weights is not None:
+        found = plan.weights
+        unknown = f" and {found.unknown} of unknown size" if found.unknown else ""
+        lines.append(
+            f"weights: {found.checkpoints} checkpoints, about {_gigabytes(found.total)}{unknown}, "
+            f"{_gigabytes(found.here)} of them here; {_gigabytes(found.free)} free"
+        )
+    return lines
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:,.0f} GB"
 
 
 def show_sizing(plan: Sizing) -> str:

@@ -28,6 +28,7 @@ from bon.running.repeating import FOLDER
 from bon.running.setup import Setup
 from bon.running.stakes import drawn, stakes_of, to_judge
 from bon.running.store import Store
+from bon.running.weights import Weights, cache, weights
 from bon.running.work import CandidatePool, open_calls
 
 # Rows of the published releases, for datasets that are not on this machine.
@@ -118,6 +119,14 @@ class Plan:
     policies: list[Work] = field(default_factory=list)
     rewarders: list[Work] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    weights: Weights | None = None
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it takes hours of a GPU, money, or a download that one would know of before."""
+        totals = self.totals()
+        download = self.weights.total - self.weights.here if self.weights else 0
+        return totals["gpu_hours"] >= 1 or totals["dollars"] >= 1 or download >= 1e9
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
@@ -173,6 +182,7 @@ class _Counter:
         plan = Plan(experiment.name, self._design, self._questions, self._pairs)
         plan.policies = [self._policy(policy) for policy in self._setup.policies]
         plan.rewarders = [self._rewarder(rewarder) for rewarder in self._setup.rewarders]
+        plan.weights = weights(self._setup.models)
         plan.warnings = _warnings(self._setup, plan, self._here)
         return plan
 
@@ -369,6 +379,12 @@ def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
         found.append(
             f"about ${dollars:,.0f} is more than cluster.spending_cap ${cap:,.0f}: "
             "the run would stop there and can go on with a higher one"
+        )
+    if here and plan.weights is not None and plan.weights.short:
+        missing = plan.weights.total - plan.weights.here
+        found.append(
+            f"{missing / 1e9:,.0f} GB of weights are to be downloaded and {cache()} has "
+            f"{plan.weights.free / 1e9:,.0f} GB free -> set HF_HOME to a folder of a larger disk"
         )
     busy = [work.name for work in (*plan.policies, *plan.rewarders) if work.to_do]
     found += [str(each) for each in mistakes(setup, busy, here=here)]

@@ -40,6 +40,9 @@ PUBLISHED = {
     "mm_rlhf": (145, "170 pairs, of which 25 are about videos and are left out"),
 }
 
+IMAGES = {"mmrb2": 4.2}
+"""Images per row of a published release that holds more than one: those within its responses."""
+
 QUESTION_TOKENS = 200
 PROMPT_TOKENS = 200
 CANDIDATE_TOKENS = 350
@@ -52,8 +55,9 @@ SPREAD = 2.0
 
 ASSUMPTIONS = (
     f"images take the tokens that each model's rule gives the first {ROWS} rows' images of a "
-    f"dataset on this machine, or {len(TYPICAL)} images of MMMU-Pro, one per question or pair; "
-    f"a model without a rule here takes {OTHERWISE:,}",
+    f"dataset on this machine, or {len(TYPICAL)} images of MMMU-Pro, one per question or pair "
+    f"(MMRB2: {IMAGES['mmrb2']:g}, without those of its prompts); a model without a rule takes "
+    f"{OTHERWISE:,}",
     f"a question has {QUESTION_TOKENS} tokens of text, a judge's instructions {PROMPT_TOKENS}, "
     f"a candidate or response {CANDIDATE_TOKENS}",
     "a judge writes "
@@ -218,7 +222,7 @@ class _Counter:
         if spec.columns.get("image") == "":
             return 0.0, TYPICAL
         if spec.path is None or spec.benchmark == IMPORTED:
-            return 1.0, TYPICAL
+            return IMAGES.get(spec.benchmark, 1.0) if spec.hub is None else 1.0, TYPICAL
         here = {"path": str(self._setup.base / Path(spec.path).expanduser()), "limit": ROWS}
         try:
             per_row, sizes = first_sizes(spec.model_copy(update=here), kind)

@@ -100,6 +100,8 @@ def frames(results: Results) -> dict[str, pd.DataFrame]:
             for c in h.categories
         ],
         "judging": map(_flat, results.judging),
+        "repeats": map(_flat, results.repeats),
+        "costs": map(_flat, results.costs),
     }
     tables = {name: pd.DataFrame(list(lines)) for name, lines in made.items()}
     return {name: frame for name, frame in tables.items() if len(frame)}

@@ -65,6 +65,9 @@ from bon.analysis.results.finding import (
 from bon.analysis.results.hack import (
     Hack,
 )
+from bon.analysis.results.model_cost import (
+    ModelCost,
+)
 from bon.analysis.results.policy import (
     CandidateFile,
     Column,
@@ -190,6 +193,7 @@ __all__ = [
     "LeaveOneOut",
     "LeaveTwoOut",
     "Margins",
+    "ModelCost",
     "ModelShare",
     "Needed",
     "NeededRow",

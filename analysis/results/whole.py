@@ -15,6 +15,7 @@ from bon.analysis.results.comparison import Comparison, Separation
 from bon.analysis.results.correlation import Correlation, CorrelationByN, Pooled
 from bon.analysis.results.finding import Finding
 from bon.analysis.results.hack import Hack
+from bon.analysis.results.model_cost import ModelCost
 from bon.analysis.results.policy import PolicyResult, Readers
 from bon.analysis.results.prediction import Components, Needed, WhatIf
 from bon.analysis.results.record import SCHEMA_VERSION, Options, Record
@@ -68,6 +69,7 @@ class Results(Record):
     judging: tuple[JudgeCalls, ...] = ()
     hacks: tuple[Hack, ...] = ()
     repeats: tuple[RepeatCheck, ...] = ()
+    costs: tuple[ModelCost, ...] = ()
     leaks: LeakReport
     completeness: RunCompleteness | None = None
     rules: tuple[RuleSupport, ...] = ()

@@ -12,6 +12,7 @@ from bon.commands import (
     batch_group,
     cards_group,
     client,
+    converting,
     curating_group,
     decisions_group,
     pooling,
@@ -54,6 +55,7 @@ app.command()(results_group.regrade)
 app.command(name="list")(cards_group.list_)
 app.command()(cards_group.show)
 app.command()(results_group.correlate)
+app.command(name="convert-head")(converting.convert_head)
 app.add_typer(curating_group.app, name="curate")
 app.add_typer(batch_group.app, name="batch")
 app.add_typer(prompts.app, name="prompts")

@@ -3,7 +3,8 @@
 from bon.analysis.correlation.allocation import Outlook
 from bon.analysis.results.phrasing import coefficient
 from bon.running.catalogue import Row, show_listing
-from bon.running.plan import ASSUMPTIONS, SPREAD, Plan, Work
+from bon.running.gpu_fit import GpuFit
+from bon.running.plan import ASSUMPTIONS, Plan, Work
 from bon.running.sizing import Sizing
 
 
@@ -15,35 +16,27 @@ def show_plan(plan: Plan) -> str:
         what = "preference pairs" if place else "questions"
         lines.append(f"{data.count:>9,} {what} of {data.name} ({data.known_from})")
     every = [*plan.policies, *plan.rewarders]
-    left_out = () if any(work.again for work in every) else ("again",)
+    shown = {
+        "again": any(work.again for work in every),
+        "worker hours": any(work.worker_hours is not None for work in every),
+        "speed": any(work.speed != "assumed" for work in every),
+    }
+    left_out = [name for name, there in shown.items() if not there]
     rows = [{k: v for k, v in _row(work).items() if k not in left_out} for work in every]
     lines += ["", show_listing(rows), ""]
-    lines += needs(plan)
+    totals = plan.totals()
+    lines.append(
+        f"to do: {totals['calls']:,.0f} calls, {_many(totals['tokens'])} tokens, "
+        f"about {_range(totals['gpu_hours_low'], totals['gpu_hours_high'])} GPU hours "
+        f"and ${totals['dollars']:,.2f}"
+    )
+    if plan.memory:
+        lines += ["", "memory on each GPU, estimated, and which cards it fits:", ""]
+        lines += [show_listing([_fit(fit) for fit in plan.memory]), ""]
     lines += [f"note: {warning}" for warning in plan.warnings]
     lines += ["", "assumed, where the run has not measured it:"]
     lines += [f"- {assumption}" for assumption in ASSUMPTIONS]
     return "\n".join(lines)
-
-
-def needs(plan: Plan) -> list[str]:
-    """Calls, hours, money and disk: what a run should not find out on its way."""
-    totals = plan.totals()
-    lines = [
-        f"to do: {totals['calls']:,.0f} calls, {_many(totals['tokens'])} tokens, "
-        f"about {_range(totals['gpu_hours'])} GPU hours and ${totals['dollars']:,.2f}"
-    ]
-    if plan.weights is not None:
-        found = plan.weights
-        unknown = f" and {found.unknown} of unknown size" if found.unknown else ""
-        lines.append(
-            f"weights: {found.checkpoints} checkpoints, about {_gigabytes(found.total)}{unknown}, "
-            f"{_gigabytes(found.here)} of them here; {_gigabytes(found.free)} free"
-        )
-    return lines
-
-
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:,.0f} GB"
 
 
 def show_sizing(plan: Sizing) -> str:
@@ -95,13 +88,29 @@ def _row(work: Work) -> Row:
         "tokens in": _many(work.prompt_tokens),
         "tokens out": _many(work.reply_tokens),
         "lengths": work.lengths,
-        "GPU hours": "-" if work.gpu_hours is None else _range(work.gpu_hours),
+        "GPU hours": "-"
+        if work.gpu_hours is None
+        else _range(work.gpu_hours / work.spread, work.gpu_hours * work.spread),
+        "worker hours": "" if work.worker_hours is None else _hours(work.worker_hours),
+        "speed": work.speed,
         "dollars": "-" if work.dollars is None else f"{work.dollars:,.2f}",
     }
 
 
-def _range(hours: float) -> str:
-    low, high = _hours(hours / SPREAD), _hours(hours * SPREAD)
+def _fit(fit: GpuFit) -> Row:
+    over = f" / {fit.over}" if fit.over > 1 else ""
+    return {
+        "name": fit.name,
+        "weights": f"{fit.weights:.1f} GiB{over}",
+        "KV cache": f"{fit.kv_cache:.1f} GiB ({fit.tokens:,} tokens)",
+        "in all": f"{fit.total:.1f} GiB",
+        **fit.gpus,
+        "read here": fit.known,
+    }
+
+
+def _range(least: float, most: float) -> str:
+    low, high = _hours(least), _hours(most)
     return low if low == high else f"{low}-{high}"
 
 

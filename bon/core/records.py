@@ -86,6 +86,22 @@ class PreferencePair:
 
 @travels
 @dataclass(frozen=True, slots=True)
+class Effort:
+    """What work took a worker, in seconds, and what its engine says of the prompts that it read.
+
+    `busy` with it, `waited` for it without any other, and `loading` its model. `read` are tokens of
+    prompts of which the engine says how many it still had of earlier ones, and `cached` are these.
+    """
+
+    busy: float = 0.0
+    waited: float = 0.0
+    loading: float = 0.0
+    read: int = 0
+    cached: int = 0
+
+
+@travels
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """One sampled answer. `logprob` is the sum over its tokens, under the sampled policy."""
 

@@ -62,7 +62,7 @@ def load_head(model: str, settings: HeadSettings, revision: str | None, device: 
 
     One layer called "auto" is a linear layer under a usual name.
     """
-    where = _tensor_files(model, revision, settings.file)
+    where = tensor_files(model, revision, settings.file)
     names = settings.layers
     if names == ["auto"]:
         names = [name for name in LINEAR_NAMES if f"{name}.weight" in where][:1]
@@ -89,7 +89,7 @@ def load_head(model: str, settings: HeadSettings, revision: str | None, device: 
     return head
 
 
-def _tensor_files(model: str, revision: str | None, file: str | None) -> dict[str, Path]:
+def tensor_files(model: str, revision: str | None, file: str | None) -> dict[str, Path]:
     """Where every tensor of the checkpoint lies; a named file alone when one is given."""
     where: dict[str, Path] = {}
     if file is None:

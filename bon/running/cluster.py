@@ -335,7 +335,7 @@ class Dispatcher:
             worker.ask()
 
     def _report(self, batch: Parcel, reply: Reply) -> None:
-        batch.source.answer(len(batch.tasks), reply.seconds)
+        batch.source.answer(len(batch.tasks), reply.effort.busy)
         self._handle(batch.source, reply)
 
     def _check_time(self) -> None:

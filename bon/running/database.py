@@ -13,7 +13,14 @@ from bon.core.errors import BonError
 DATABASE = "run.sqlite"
 SCHEMA_VERSION = 1
 
-SCHEMA = """
+SPENT = """
+CREATE TABLE IF NOT EXISTS spent (
+  spec TEXT PRIMARY KEY, busy REAL NOT NULL, waited REAL NOT NULL, loading REAL NOT NULL,
+  read INTEGER NOT NULL, cached INTEGER NOT NULL) WITHOUT ROWID;
+"""
+"""What models took beside their rows; a run of an earlier version has none until it goes on."""
+
+SCHEMA = f"""{SPENT}
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS questions (
   seq INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, active INTEGER NOT NULL,
@@ -99,6 +106,9 @@ def open_database(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
             f"{path} has schema version {version}, this is version {SCHEMA_VERSION}",
             "use the version of bon that wrote it, or a new --out directory",
         )
+    if not readonly:
+        with guard(path):
+            db.execute(SPENT)
     return db
 
 

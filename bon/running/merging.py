@@ -151,6 +151,9 @@ def _write(store: Store, setup: Setup, runs: Sequence[Store], shards: Sequence[S
     )
     bad = (row for run in runs for row in run.query("SELECT dataset, id, reason FROM bad_rows"))
     store.set_bad_rows(dict.fromkeys(bad))  # every shard has read every row
+    for model in setup.models:
+        for spent in filter(None, (run.effort(model.spec) for run in runs)):
+            store.add_effort(model.spec, spent)
     differing = 0
     overlapping = len(set(shards)) < len(shards)
     for errors in (False, True):  # what one run failed at, another may have

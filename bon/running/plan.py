@@ -5,7 +5,7 @@ Everything that is estimated rests on a stated assumption; whatever a run direct
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,14 +21,15 @@ from bon.rewarders.judge import most_calls
 from bon.running.commits import unpinned
 from bon.running.database import DATABASE
 from bon.running.filed import filed
+from bon.running.gpu_fit import PER_SEQUENCE, RESERVE, RESERVE_UNBOUND, USED, GpuFit, fit_of
 from bon.running.image_tokens import OTHERWISE, ROWS, TYPICAL, Size, first_sizes, tokens_of
 from bon.running.pinning import questions_in
 from bon.running.preflight import mistakes, retiring
 from bon.running.repeating import FOLDER
 from bon.running.setup import Setup
+from bon.running.speeds import Speed, measured
 from bon.running.stakes import drawn, stakes_of, to_judge
 from bon.running.store import Store
-from bon.running.weights import Weights, cache, weights
 from bon.running.work import CandidatePool, open_calls
 
 # Rows of the published releases, for datasets that are not on this machine.
@@ -39,9 +40,6 @@ PUBLISHED = {
     "mmrb2": (1000, "1,000 pairs of the reasoning task"),
     "mm_rlhf": (145, "170 pairs, of which 25 are about videos and are left out"),
 }
-
-IMAGES = {"mmrb2": 4.2}
-"""Images per row of a published release that holds more than one: those within its responses."""
 
 QUESTION_TOKENS = 200
 PROMPT_TOKENS = 200
@@ -55,9 +53,8 @@ SPREAD = 2.0
 
 ASSUMPTIONS = (
     f"images take the tokens that each model's rule gives the first {ROWS} rows' images of a "
-    f"dataset on this machine, or {len(TYPICAL)} images of MMMU-Pro, one per question or pair "
-    f"(MMRB2: {IMAGES['mmrb2']:g}, without those of its prompts); a model without a rule takes "
-    f"{OTHERWISE:,}",
+    f"dataset on this machine, or {len(TYPICAL)} images of MMMU-Pro, one per question or pair; "
+    f"a model without a rule here takes {OTHERWISE:,}",
     f"a question has {QUESTION_TOKENS} tokens of text, a judge's instructions {PROMPT_TOKENS}, "
     f"a candidate or response {CANDIDATE_TOKENS}",
     "a judge writes "
@@ -74,6 +71,12 @@ ASSUMPTIONS = (
     "endpoints that give one sample per request (Claude, Gemini) read and bill it for each",
     "prompts that begin alike are counted in full, though vLLM keeps their common part: GPU hours "
     "are an upper bound there; loading a model (minutes) is not counted",
+    "where a run in the same folder and on this machine has asked a model under the same settings, "
+    "the seconds that it took there per candidate or judgement are used instead",
+    f"GPU memory: weights in 16 bits unless the card or the checkpoint here says otherwise, a KV "
+    f"cache of max_model_len tokens ({PER_SEQUENCE:,} where none is set), and {RESERVE:g} GiB for "
+    f"the vision encoder, activations and CUDA ({RESERVE_UNBOUND:g} without max_pixels), in "
+    f"{USED:.0%} of the card",
 )
 
 
@@ -91,7 +94,8 @@ class Rows:
 class Work:
     """One model's calls. `reused` are in the run already; `lengths` says where tokens are from.
 
-    `again`: judgements that `judging.repeat_check` still asks for once more.
+    `again`: judgements that `judging.repeat_check` still asks for once more. `worker_hours` are
+    known where an earlier run measured its `speed`, which names that run.
     """
 
     name: str
@@ -105,6 +109,13 @@ class Work:
     gpu_hours: float | None = None
     dollars: float | None = None
     lengths: str = "assumed"
+    speed: str = "assumed"
+    worker_hours: float | None = None
+
+    @property
+    def spread(self) -> float:
+        """The factor, either way, within which its GPU hours are known."""
+        return SPREAD if self.speed == "assumed" else 1.0
 
     @property
     def to_do(self) -> int:
@@ -122,15 +133,8 @@ class Plan:
     pairs: tuple[Rows, ...]
     policies: list[Work] = field(default_factory=list)
     rewarders: list[Work] = field(default_factory=list)
+    memory: list[GpuFit] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    weights: Weights | None = None
-
-    @property
-    def is_large(self) -> bool:
-        """Whether it takes hours of a GPU, money, or a download that one would know of before."""
-        totals = self.totals()
-        download = self.weights.total - self.weights.here if self.weights else 0
-        return totals["gpu_hours"] >= 1 or totals["dollars"] >= 1 or download >= 1e9
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
@@ -147,6 +151,9 @@ class Plan:
             "calls": sum(work.to_do for work in every),
             "tokens": sum(work.prompt_tokens + work.reply_tokens for work in every),
             "gpu_hours": sum(work.gpu_hours or 0 for work in every),
+            "gpu_hours_low": sum((work.gpu_hours or 0) / work.spread for work in every),
+            "gpu_hours_high": sum((work.gpu_hours or 0) * work.spread for work in every),
+            "worker_hours": sum(work.worker_hours or 0 for work in every),
             "dollars": sum(work.dollars or 0 for work in every),
         }
 
@@ -163,7 +170,23 @@ def make_plan(setup: Setup, out: Path | None = None, *, here: bool = False) -> P
         if out is not None and (out / "run.sqlite").is_file():
             store = stack.enter_context(Store(out, readonly=True))
             setup = filed(setup, store, running=True)
-        return _Counter(setup, store, here).plan()
+        plan = _Counter(setup, store, here).plan()
+    if out is not None:
+        speeds = measured(setup.models, setup.experiment, out)
+        _take_speeds(plan, setup, speeds)
+    return plan
+
+
+def _take_speeds(plan: Plan, setup: Setup, speeds: Mapping[str, Speed]) -> None:
+    """Put what was measured in the place of what is assumed."""
+    gpus = {model.card.name: model.card.placement.gpus for model in setup.models}
+    for work in (*plan.policies, *plan.rewarders):
+        speed = speeds.get(work.name)
+        if speed is not None:
+            work.speed = speed.run
+            work.worker_hours = work.to_do * speed.seconds / 3600
+            if gpus[work.name]:
+                work.gpu_hours = work.worker_hours * gpus[work.name]
 
 
 class _Counter:
@@ -186,7 +209,8 @@ class _Counter:
         plan = Plan(experiment.name, self._design, self._questions, self._pairs)
         plan.policies = [self._policy(policy) for policy in self._setup.policies]
         plan.rewarders = [self._rewarder(rewarder) for rewarder in self._setup.rewarders]
-        plan.weights = weights(self._setup.models)
+        fits = map(fit_of, self._setup.models)
+        plan.memory = [fit for fit in fits if fit is not None]
         plan.warnings = _warnings(self._setup, plan, self._here)
         return plan
 
@@ -222,7 +246,7 @@ class _Counter:
         if spec.columns.get("image") == "":
             return 0.0, TYPICAL
         if spec.path is None or spec.benchmark == IMPORTED:
-            return IMAGES.get(spec.benchmark, 1.0) if spec.hub is None else 1.0, TYPICAL
+            return 1.0, TYPICAL
         here = {"path": str(self._setup.base / Path(spec.path).expanduser()), "limit": ROWS}
         try:
             per_row, sizes = first_sizes(spec.model_copy(update=here), kind)
@@ -383,12 +407,6 @@ def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
         found.append(
             f"about ${dollars:,.0f} is more than cluster.spending_cap ${cap:,.0f}: "
             "the run would stop there and can go on with a higher one"
-        )
-    if here and plan.weights is not None and plan.weights.short:
-        missing = plan.weights.total - plan.weights.here
-        found.append(
-            f"{missing / 1e9:,.0f} GB of weights are to be downloaded and {cache()} has "
-            f"{plan.weights.free / 1e9:,.0f} GB free -> set HF_HOME to a folder of a larger disk"
         )
     busy = [work.name for work in (*plan.policies, *plan.rewarders) if work.to_do]
     found += [str(each) for each in mistakes(setup, busy, here=here)]

@@ -22,6 +22,7 @@ from bon.running.frames import run_tables
 from bon.running.progress import say
 from bon.running.repeating import repeat_table
 from bon.running.setup import Setup, prepare
+from bon.running.spending import costs
 from bon.running.store import Store
 from bon.running.stressed import stress_tables
 
@@ -129,6 +130,7 @@ def report_run(
         if attacked is not None:
             won = hacks(attacked, WORDS, options(setup), {SWAPPED: OWN_IMAGE})
             results = results.model_copy(update={"hacks": won})
+        results = results.model_copy(update={"costs": costs(setup, store)})
         repeated = repeat_table(setup, store)
         if repeated is not None:
             changed = repeats(repeated, options(setup))

@@ -162,6 +162,7 @@ class Tally:
         self.failed: dict[str, str] = {}
         self._setup = setup
         self._store = store
+        self._specs = {loaded.card.name: loaded.spec for loaded in setup.models}
         self._rows: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
         self._last_error: dict[str, str] = {}
@@ -195,6 +196,8 @@ class Tally:
             *store.add_judgements(reply.judgements, reply.each),
         ]
         model = source.model
+        if reply.engine:  # it has worked
+            store.add_effort(self._specs[model], reply.effort)
         self._rows[model] += len(rows)
         for row in rows:
             if row.outcome == "error":

@@ -16,6 +16,7 @@ TABLES = {
     "bad_rows": "dataset",
     "candidates": "key",
     "judgements": "key",
+    "spent": "spec",
 }
 
 

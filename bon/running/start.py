@@ -26,6 +26,7 @@ from bon.running.door import NOT_UNICODE
 from bon.running.filed import remember
 from bon.running.progress import say
 from bon.running.setup import Setup
+from bon.running.speeds import where
 from bon.running.store import Store
 from bon.running.taking import Taking
 
@@ -103,6 +104,7 @@ def _write_down(setup: Setup, store: Store) -> None:
         started=store.meta("started") or now(),
         finished=None,
         versions=_versions(),
+        machine=where(setup.experiment),
         failed={},
     )
 

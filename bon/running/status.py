@@ -5,6 +5,7 @@ from typing import Any
 
 from bon.running.completeness import completeness
 from bon.running.reporting import open_run
+from bon.running.spending import cost_line, costs
 from bon.running.store import Store
 
 
@@ -20,6 +21,7 @@ def run_status(directory: Path) -> dict[str, Any]:
             "pairs": store.count("pairs", "active > 0"),
             "bad_rows": store.count("bad_rows"),
             **completeness(setup, store).as_dict(),
+            "costs": [one.model_dump() for one in costs(setup, store)],
         }
 
 
@@ -41,4 +43,7 @@ def show_status(found: dict[str, Any]) -> str:
             f"{'candidates' if candidates else 'items'}{rows}{errors}"
         )
     lines += [f"  missing: {problem}" for problem in found["missing"]]
+    if found["costs"]:
+        lines.append("what it cost, per 1,000 candidates or judgements:")
+        lines += map(cost_line, found["costs"])
     return "\n".join(lines)

@@ -19,7 +19,7 @@ from typing import IO, Any, cast
 
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
-from bon.core.records import Candidate, ImageRef, Judgement, PreferencePair, Question
+from bon.core.records import Candidate, Effort, ImageRef, Judgement, PreferencePair, Question
 from bon.core.text import unicode_only
 from bon.running.database import DATABASE, guard, open_database, take_lock
 from bon.running.door import readable, sound_candidate, sound_judgement
@@ -29,6 +29,7 @@ COMMIT_SECONDS = 0.5
 
 _CANDIDATE_COLUMNS = tuple(field.name for field in fields(Candidate))
 _JUDGEMENT_COLUMNS = tuple(field.name for field in fields(Judgement))
+_EFFORT_COLUMNS = tuple(field.name for field in fields(Effort))
 
 
 def _insert(table: str, columns: Sequence[str]) -> str:
@@ -38,6 +39,12 @@ def _insert(table: str, columns: Sequence[str]) -> str:
 
 _INSERT_CANDIDATE = _insert("candidates", _CANDIDATE_COLUMNS)
 _INSERT_JUDGEMENT = _insert("judgements", _JUDGEMENT_COLUMNS)
+_ADD_EFFORT = (
+    f"INSERT INTO spent (spec, {', '.join(_EFFORT_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (spec) DO UPDATE SET "
+    + ", ".join(f"{name} = {name} + excluded.{name}" for name in _EFFORT_COLUMNS)
+)
+_EFFORT: Callable[[Any], tuple[Any, ...]] = attrgetter(*_EFFORT_COLUMNS)
 _CANDIDATE: Callable[[Any], tuple[Any, ...]] = attrgetter(*_CANDIDATE_COLUMNS)
 _JUDGEMENT: Callable[[Any], tuple[Any, ...]] = attrgetter(*_JUDGEMENT_COLUMNS)
 _SHOWN = _JUDGEMENT_COLUMNS.index("shown")
@@ -132,6 +139,10 @@ class Store:
             record[_SHOWN] = ",".join(row.shown)
         self._write(_INSERT_JUDGEMENT, values)
         return sound
+
+    def add_effort(self, spec: str, effort: Effort) -> None:
+        """Add to what work under a spec has taken."""
+        self._write(_ADD_EFFORT, [(spec, *_EFFORT(effort))])
 
     def set_questions(self, rows: Iterable[Question]) -> int:
         """Make these the active questions, in this order; returns how many."""
@@ -243,6 +254,13 @@ class Store:
             "SELECT (SELECT TOTAL(cost) FROM candidates) + (SELECT TOTAL(cost) FROM judgements)"
         )
         return float(rows[0][0])
+
+    def effort(self, spec: str) -> Effort | None:
+        """What work under a spec has taken; None where an earlier version did it."""
+        if not self.has("sqlite_master", "name = 'spent'"):
+            return None
+        row = self._one(f"SELECT {_names(_EFFORT_COLUMNS)} FROM spent WHERE spec = ?", (spec,))
+        return None if row is None else Effort(*row)
 
     def options(self) -> dict[str, tuple[str, ...]]:
         """Question key -> its options, of every question, also those not asked today."""

@@ -15,9 +15,10 @@ from typing import Any
 from bon.choosing.race import Stakes
 from bon.core.errors import BonError
 from bon.core.images import ImageError, apply_filter, encode, open_image
-from bon.core.records import Candidate, Judgement, travels
+from bon.core.records import Candidate, Effort, Judgement, travels
 from bon.engines import build
 from bon.engines.base import Engine, ImagePart
+from bon.engines.gpu_memory import ROOM, wait_for_room
 from bon.engines.metering import metered
 from bon.experiment.cards import Loaded, given_settings
 from bon.experiment.config import Card, PolicyCard, RewarderCard
@@ -76,39 +77,24 @@ Payload = Ask | JudgeTask
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
-    """What a batch took beside the seconds of its rows.
-
-    Seconds that its worker had waited for it and that loading its model took; tokens of prompts of
-    which the engine says how many it still had, and these.
-    """
-
-    waited: float = 0.0
-    loading: float = 0.0
-    read: int = 0
-    cached: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Reply:
     """What a batch came to, and what it ran on: versions, device, flags.
 
-    `seconds` is the worker's time that fell to it, which its rows share equally. `effort` is what
-    else it took. `failure` says why the model cannot go on at all.
+    `effort.busy` is the worker's time that fell to it, which its rows share equally. `failure` says
+    why the model cannot go on at all.
     """
 
     candidates: tuple[Candidate, ...] = ()
     judgements: tuple[Judgement, ...] = ()
     engine: Mapping[str, Any] = field(default_factory=dict)
-    seconds: float = 0.0
-    effort: Effort = Effort()
+    effort: Effort = field(default_factory=Effort)
     failure: str = ""
     stop_run: bool = False
 
     @property
     def each(self) -> float:
         """Seconds of the worker's time per row."""
-        return self.seconds / max(1, len(self.candidates) + len(self.judgements))
+        return self.effort.busy / max(1, len(self.candidates) + len(self.judgements))
 
 
 class _Clock:
@@ -180,8 +166,8 @@ class Host:
                         reply = Reply(judgements=await self._judge(spec, engine, payloads))
             except BonError as error:
                 return Reply(failure=str(error), stop_run=error.stops_run)
-            effort = Effort(waited, loading, meter.read, meter.cached)
-            return replace(reply, engine=engine.info(), seconds=spent[0], effort=effort)
+            effort = Effort(spent[0], waited, loading, meter.read, meter.cached)
+            return replace(reply, engine=engine.info(), effort=effort)
 
     def add(self, name: str, spec: ModelSpec) -> None:
         """One more model, loaded on first use."""
@@ -204,7 +190,15 @@ class Host:
             if key in self._engines:
                 return self._engines[key], 0.0
             arguments = engine_arguments(card, model_path, remote_code=spec.remote_code)
-            self._engines[key] = await asyncio.to_thread(build, card.engine, arguments)
+            # What this worker holds itself is no reason to wait.
+            share = 0.0 if self._engines else room_wanted(card)
+            held = await asyncio.to_thread(wait_for_room, share) if share else ""
+            try:
+                self._engines[key] = await asyncio.to_thread(build, card.engine, arguments)
+            except BonError as error:
+                if held:
+                    raise BonError(f"{error.message}; {held}", error.fix) from error
+                raise
             return self._engines[key], time.perf_counter() - began
 
     async def _sample(
@@ -261,6 +255,13 @@ def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[
             "read that code, then allow it with --allow-remote-code",
         )
     return given_settings(card, model_path)
+
+
+def room_wanted(card: Card) -> float:
+    """The share of each of its GPUs that a model needs; 0 where it has none."""
+    told = card.engine_args.get("engine_args")
+    reserved = told.get("gpu_memory_utilization") if isinstance(told, Mapping) else None
+    return float(reserved or ROOM * min(1.0, card.placement.gpus)) if card.placement.gpus else 0.0
 
 
 def _asks(arguments: Mapping[str, Any], name: str) -> bool:

@@ -34,7 +34,7 @@ async def fill(setup: Setup, store: Store) -> dict[str, float]:
             reply = await host.run(source.model, tasks)
             done = time.process_time()
             spent["work"] += done - found
-            source.answer(len(tasks), reply.seconds)
+            source.answer(len(tasks), reply.effort.busy)
             tally.file(source, reply)
             spent["file"] += time.process_time() - done
     return spent

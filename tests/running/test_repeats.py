@@ -36,7 +36,7 @@ def here(monkeypatch):
                     items = [getattr(getattr(task, "item", None), "key", "") for task in tasks]
                     asked.append((source.stage, source.model, items))
                     reply = await host.run(source.model, tasks)
-                    source.answer(len(tasks), reply.seconds)
+                    source.answer(len(tasks), reply.effort.busy)
                     tally.file(source, reply)
 
         asyncio.run(work())

@@ -135,7 +135,12 @@ def servers(
     made = {
         # Without chunks, for the reason given in bon.engines.vllm; and with the checkpoint's own
         # generation_config, which the requests have to override.
-        "generate": Server(checkpoint, logs / "generate.log", "--no-enable-chunked-prefill"),
+        "generate": Server(
+            checkpoint,
+            logs / "generate.log",
+            "--no-enable-chunked-prefill",
+            "--enable-prompt-tokens-details",
+        ),
         "reward": Server(
             scored, logs / "reward.log", "--runner", "pooling", "--convert", "classify"
         ),

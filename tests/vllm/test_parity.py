@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 found = find_spec("vllm")
 if found is None or found.origin is None:  # a folder of that name is not the package
@@ -16,6 +17,7 @@ from bon.core.errors import BonError, Unsupported  # noqa: E402
 from bon.core.sampling import Sampling  # noqa: E402
 from bon.engines import build  # noqa: E402
 from bon.engines.base import GenerateRequest, Message, ScoreRequest  # noqa: E402
+from bon.engines.metering import metered  # noqa: E402
 
 pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -146,6 +148,37 @@ def test_rewards_are_equal(session: Any, hf: Any, rewarder: Any, reward_client: 
     assert served == pytest.approx(theirs, abs=1e-3)
 
 
+@pytest.mark.parametrize("which", ["engine", "client"])
+def test_what_is_kept_of_prompts_is_told_and_left_aside_when_asked_again(
+    session: Any, which: str, request: pytest.FixtureRequest
+) -> None:
+    asked = request.getfixturevalue(which)
+    text = (f"{which}: " + "a red circle beside a blue square, " * 40,)
+    wanted = GenerateRequest((Message("user", text),), GREEDY, (1,))
+
+    async def metered_with(fresh: bool) -> Any:
+        with metered(fresh=fresh) as meter:
+            said = await asked.generate(wanted)
+        return meter, said.samples[0].text
+
+    found = [session.run(metered_with(fresh)) for fresh in (False, False, True)]
+    (first, _), (second, _), (again, _) = found
+    assert first.read == second.read == again.read > 200
+    assert first.cached < second.cached > 200
+    assert again.cached == 0
+    assert len({text for _, text in found}) == 1
+
+
+def test_no_cache_is_not_an_empty_one(session: Any, rewarder: Any) -> None:
+    async def metered_twice() -> Any:
+        with metered() as meter:
+            await rewarder.reward(score(1))
+            await rewarder.reward(score(1))
+        return meter
+
+    assert session.run(metered_twice()).read == 0
+
+
 def test_templates_that_take_strings(engine: Any) -> None:
     """Rendered with the placeholder that vLLM knows of the model, they say the same."""
     from bon.engines.rendering import Renderer
@@ -198,3 +231,30 @@ def test_bad_engine_args(checkpoint: Path) -> None:
 def test_a_model_that_does_not_load(tmp_path: Path) -> None:
     with pytest.raises(BonError, match="failed to load"):
         build("vllm", {"model": str(tmp_path)})
+
+
+def test_a_converted_head_scores_as_before(
+    tmp_path: Path, session: Any, flags: dict[str, Any]
+) -> None:
+    """TRL's value head with its bias, in vLLM: what it could not read before."""
+    from safetensors.torch import save_file
+    from tiny_checkpoint import make_checkpoint
+
+    from bon.engines.convert_head import convert_head
+
+    source = make_checkpoint(tmp_path / "source")
+    torch.manual_seed(5)
+    head = {"v_head.summary.weight": torch.randn(1, 128), "v_head.summary.bias": torch.ones(1) * 2}
+    save_file(head, source / "value_head.safetensors")
+    convert_head(source, tmp_path / "target")
+    before = build("transformers", {"model": str(source), "head": "auto"})
+    after = build(
+        "vllm", {"model": str(tmp_path / "target"), "task": "reward", "engine_args": flags}
+    )
+    requests = [score(index) for index in range(4)]
+    theirs, ours = (
+        session.all(*(engine.reward(request) for request in requests)) for engine in (before, after)
+    )
+    session.all(before.close(), after.close())
+    for mine, one in zip(ours, theirs, strict=True):
+        assert mine.score == pytest.approx(one.score, abs=2e-3)

@@ -1,0 +1,116 @@
+"""Waiting until a GPU has room: the GPU is made up, the rule and the tool's output are not."""
+
+import os
+import stat
+
+import pytest
+
+from bon.core.errors import BonError
+from bon.engines import gpu_memory
+from bon.engines.gpu_memory import holders, wait_for_room
+from bon.experiment.config import PolicyCard
+from bon.running import worker
+from bon.running.setup import prepare
+from bon.running.worker import Host, room_wanted
+
+GIB = 2**30
+
+
+class Machine:
+    """GPUs whose free memory changes while one waits."""
+
+    def __init__(self, *looks):
+        self.looks, self.now = list(looks), 0.0
+
+    def look(self):
+        return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+
+    def wait(self, share, seconds=10.0):
+        return wait_for_room(
+            share, seconds=seconds, look=self.look, holders=lambda: "process 7 python 60 GiB",
+            sleep=self.sleep, clock=lambda: self.now,
+        )  # fmt: skip
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def test_a_model_waits_until_what_was_there_before_is_gone():
+    machine = Machine([(5 * GIB, 80 * GIB)], [(40 * GIB, 80 * GIB)], [(79 * GIB, 80 * GIB)])
+    assert machine.wait(0.9) == ""
+    assert machine.now == 2 * gpu_memory.LOOK_SECONDS
+
+
+def test_room_on_every_gpu_counts_and_no_more_than_is_wanted():
+    half = [(79 * GIB, 80 * GIB), (30 * GIB, 80 * GIB)]
+    assert Machine(half).wait(0.3) == ""
+    said = Machine(half).wait(0.9, seconds=4)
+    assert said == ("after 4 s GPU 1 has 30.0 of 80.0 GiB free; held by process 7 python 60 GiB")
+
+
+def test_without_a_gpu_there_is_nothing_to_wait_for():
+    machine = Machine([])
+    assert machine.wait(0.9) == ""
+    assert machine.now == 0.0
+
+
+def test_who_holds_it_is_read_from_the_tool_of_the_driver(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert holders() == "no process that can be seen here"
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text("#!/bin/sh\necho '4711, python3, 60123 MiB'\necho '12, Xorg, 8 MiB'\n")
+    tool.chmod(tool.stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
+    assert holders() == "process 4711 python3 60123 MiB; process 12 Xorg 8 MiB"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "args", "share"),
+    [
+        (0, {}, 0.0),
+        (1, {}, 0.9),
+        (4, {}, 0.9),
+        (0.5, {}, 0.45),
+        (1, {"engine": "vllm", "engine_args": {"engine_args": {"gpu_memory_utilization": 0.4}}},
+         0.4),
+    ],
+)  # fmt: skip
+def test_what_a_card_wants(gpus, args, share):
+    card = PolicyCard(name="p", model="m", placement={"gpus": gpus}, **args)
+    assert room_wanted(card) == pytest.approx(share)
+
+
+async def _load_two(host):
+    return [await host.run(name, []) for name in ("head", "judge")]
+
+
+def test_a_load_that_fails_says_who_holds_the_memory_and_only_the_first_model_waits(
+    make_experiment, tmp_path, monkeypatch
+):
+    import asyncio
+
+    waited = []
+
+    def wait(share):
+        waited.append(share)
+        return "after 120 s GPU 0 has 1.0 of 80.0 GiB free; held by process 7"
+
+    monkeypatch.setattr(worker, "wait_for_room", wait)
+    experiment = make_experiment()
+    for rewarder in experiment["rewarders"]:
+        rewarder["placement"] = {"gpus": 1}
+    experiment["rewarders"][0]["engine_args"]["accuracy"] = 0.1  # another engine than the head's
+    setup = prepare(experiment, tmp_path)
+    host = Host(setup.specs())
+    assert [reply.failure for reply in asyncio.run(_load_two(host))] == ["", ""]
+    assert waited == [0.9]  # what this worker holds itself is no reason to wait
+
+    def refuse(*_):
+        raise BonError("model 'm' failed to load in vllm: no memory", "a smaller one")
+
+    monkeypatch.setattr(worker, "build", refuse)
+    reply = asyncio.run(Host(setup.specs()).run("head", []))
+    assert reply.failure == (
+        "model 'm' failed to load in vllm: no memory; after 120 s GPU 0 has 1.0 of 80.0 GiB free; "
+        "held by process 7 -> a smaller one"
+    )

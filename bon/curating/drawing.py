@@ -11,11 +11,12 @@ in which anything was read changes nothing.
 """
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from random import Random
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from bon.core.keys import item_seed
 
@@ -106,15 +107,40 @@ def uniform(frames: Frames, wanted: int) -> Uniform:
 Design = ByQuestion | Uniform
 
 
-def chances(designs: Sequence[tuple[Frames, Design]]) -> dict[Drawable, float]:
-    """Of every item that any of several independent designs could draw, that one of them does."""
-    none: dict[Drawable, float] = {}
-    for frames, design in designs:
-        for question, chance in design.chance.items():
-            for members in frames[question]:
-                item = (question, members)
-                none[item] = none.get(item, 1.0) * (1 - chance)
-    return {item: 1 - chance for item, chance in none.items()}
+class Union(Generic[NameT]):
+    """What several independent designs draw together, by the frames that they draw from.
+
+    Items of a question that the same designs could draw are alike, and are counted together.
+    """
+
+    def __init__(self, frames: Mapping[NameT, Frames]) -> None:
+        self._names = list(frames)
+        self._drawn_by: dict[Drawable, int] = {}  # a bit for each of the names
+        for place, name in enumerate(self._names):
+            for question, items in frames[name].items():
+                for members in items:
+                    item = question, members
+                    self._drawn_by[item] = self._drawn_by.get(item, 0) | 1 << place
+        self._alike = Counter((item[0], which) for item, which in self._drawn_by.items())
+
+    def chance(self, item: Drawable, designs: Mapping[NameT, Design]) -> float:
+        """That any of the designs draws this item."""
+        return self._chance(item[0], self._drawn_by[item], designs)
+
+    def expected(self, designs: Mapping[NameT, Design]) -> float:
+        """How many different items are drawn, on average over seeds."""
+        return sum(n * self._chance(*one, designs) for one, n in self._alike.items())
+
+    def reachable(self, designs: Mapping[NameT, Design]) -> int:
+        """How many items have a chance above zero."""
+        return sum(n for one, n in self._alike.items() if self._chance(*one, designs) > 0)
+
+    def _chance(self, question: str, which: int, designs: Mapping[NameT, Design]) -> float:
+        none = 1.0
+        for place, name in enumerate(self._names):
+            if which >> place & 1:
+                none *= 1 - designs[name].chance.get(question, 0.0)
+        return 1 - none
 
 
 def quota_sizes(quotas: Mapping[NameT, float], items: int) -> dict[NameT, int]:

@@ -8,8 +8,8 @@ from bon.curating.drawing import (
     Drawable,
     Frames,
     Members,
+    Union,
     by_question,
-    chances,
     quota_sizes,
     uniform,
 )
@@ -56,15 +56,16 @@ def select(
         for strategy in sorted(STRATEGIES, key=lambda one: one != "control")
         if quotas.get(strategy)
     }
-    designs = _large_enough(frames, recipe)
-    pairs = chances([(frames[s], d) for s, d in designs.items() if s not in OF_OTHERS])
-    found = Selection(reachable=len(pairs))
+    pairs = Union({name: there for name, there in frames.items() if name not in OF_OTHERS})
+    designs = _large_enough(frames, pairs, recipe)
+    found = Selection(reachable=pairs.reachable(designs))
     for strategy, design in designs.items():
         drawn = design.draw(recipe.seed, strategy)
         for item in drawn:
             found.drawn_by.setdefault(item, []).append(strategy)
             alone = strategy in OF_OTHERS
-            found.probability[item] = design.chance[item[0]] if alone else pairs[item]
+            chance = design.chance[item[0]] if alone else pairs.chance(item, designs)
+            found.probability[item] = chance
         found.counts.append(
             StrategyCount(
                 strategy=strategy,
@@ -77,12 +78,16 @@ def select(
     return found
 
 
-def _large_enough(frames: Mapping[Strategy, Frames], recipe: Curation) -> dict[Strategy, Design]:
+def _large_enough(
+    frames: Mapping[Strategy, Frames], pairs: Union[Strategy], recipe: Curation
+) -> dict[Strategy, Design]:
     """The smallest designs of which as many different items are expected as are wanted."""
     low, high = recipe.items, MOST * recipe.items
     while low < high:
         middle = (low + high) // 2
-        if _expected(frames, _designs(frames, recipe, middle)) >= recipe.items - 0.5:
+        designs = _designs(frames, recipe, middle)
+        alone = sum(designs[name].size for name in OF_OTHERS if name in designs)
+        if alone + pairs.expected(designs) >= recipe.items - 0.5:
             high = middle
         else:
             low = middle + 1
@@ -99,10 +104,3 @@ def _designs(
         else by_question(there, sizes[strategy], recipe.per_question)
         for strategy, there in frames.items()
     }
-
-
-def _expected(frames: Mapping[Strategy, Frames], designs: Mapping[Strategy, Design]) -> float:
-    """How many different items are drawn, on average over seeds."""
-    pairs = [(frames[s], design) for s, design in designs.items() if s not in OF_OTHERS]
-    alone = sum(design.size for s, design in designs.items() if s in OF_OTHERS)
-    return alone + sum(chances(pairs).values())

@@ -181,6 +181,15 @@ def analyse(
     )
 
 
+def measured(data: Tables | Run, options: Options) -> list[tuple[Label, Measured]]:
+    """Both axes of every correlation of a run, draws included, and nothing else of the analysis."""
+    run = data if isinstance(data, Run) else read(data)
+    on_pairs = [_on_pairs(run, p, {}, options) for p in pair_sets.pair_sets(run, options)]
+    draws = resampling.draw(len(run.tables.questions), options.draws, options.seed, "questions")
+    studies = [_study(run, pool, {}, draws, options)[0] for pool in run.pools.values()]
+    return _measure(run, studies, [_headline_rules(s) for s in studies], on_pairs, options)
+
+
 # ------------------------------------------------------------------ the two axes
 
 

@@ -221,6 +221,11 @@ JUDGES = {
         lambda text: function(text, "prompt")({"query": QUESTION, "response": [FIRST, SECOND]}, 0),
         [],
     ),
+    "omni-rrm": (
+        "omni-rrm-7b",
+        lambda text: function(text, "prompt")({"query": QUESTION, "response": [FIRST, SECOND]}, 0),
+        [],  # its images go beside the text, which ms-swift puts them before
+    ),
     "multimodal-rewardbench": (
         {**JUDGE, "prompt": {"upstream": "multimodal-rewardbench"}},
         lambda text: function(
@@ -250,6 +255,15 @@ def test_mm_rlhf_reward_is_sent_what_the_published_script_sends(published, monke
     for images in (IMAGES[:1], ()):
         turns = sent(loaded, QUESTION, images, (FIRST, SECOND), monkeypatch)
         assert turns == [("user", build(QUESTION, FIRST, bool(images)))]
+
+
+def test_a_reranker_reads_a_pair_in_the_published_layout(published):
+    jinja2 = pytest.importorskip("jinja2")
+    once = jinja2.Template(published("qwen3-vl-reranker")).render(instruction="Find it.")
+    expected = jinja2.Template(once).render(query_content=QUESTION, doc_content=FIRST)
+    for name in ("qwen3-vl-reranker-2b", "qwen3-vl-reranker-8b"):
+        prompt = load_rewarder(name, Path()).prompt
+        assert prompt.render(instruction="Find it.", query=QUESTION, document=FIRST) == expected
 
 
 @pytest.mark.parametrize("system", ["internvl-system", "visualprm-system"])
@@ -288,5 +302,6 @@ def test_a_policy_is_sent_what_mmmu_pros_scripts_send(mode, kind, published):
 
 def test_every_published_prompt_is_compared():
     compared = {*JUDGES, "mm-rlhf-reward", "internvl-system", "visualprm-system"}
+    compared.add("qwen3-vl-reranker")
     compared |= {f"mmmu-pro-{mode}{kind}" for mode in ("cot", "direct") for kind in ("", "-vision")}
     assert set(upstream.registry()) == compared

@@ -90,6 +90,19 @@ def test_a_text_for_format_and_added_literals():
     assert filled(upstream.template(found, SOURCE, ""), prompt="Q") == "{% if %} [Q]"
 
 
+TWICE = '<s>{{ task }}: {% raw %}{{ question }}{% endraw %}\n{% raw %}{{ "" }}{% endraw %}'
+
+
+def test_a_whole_template_that_is_filled_in_twice():
+    found = registered(
+        name="", function="", jinja=True, values={"task": "instruction", "question": "query"}
+    )
+    text = upstream.template(found, TWICE, "")
+    assert filled(text, instruction="Find", query="{Q}") == "<s>Find: {Q}\n"
+    with pytest.raises(BonError, match="more than name values"):
+        upstream.template(found, TWICE + "{% if a %}", "")
+
+
 def test_text_between_markers():
     found = registered(name="", markers=("<<", ">>"), values={"q": "prompt"})
     assert filled(upstream.template(found, "x << ask {q} >> y", ""), prompt="Q") == " ask Q "
@@ -245,8 +258,11 @@ def test_a_prompt_for_another_kind_is_refused_pulled_or_not(pulled, known, tmp_p
 def test_the_shipped_registry_is_valid_and_names_only_our_placeholders():
     for name, found in upstream.registry().items():
         assert found.url().startswith("https://raw.githubusercontent.com/"), name
-        assert set(found.values.values()) <= {"prompt", "first", "second", "response", "responses"}
-        assert bool(found.name) + bool(found.markers) + bool(found.keys) == 1
+        assert set(found.values.values()) <= {
+            *("prompt", "first", "second", "response", "responses"),
+            *("instruction", "query", "document"),
+        }
+        assert bool(found.name) + bool(found.markers) + bool(found.keys) + found.jinja == 1
 
 
 def test_an_unknown_name_gets_the_nearest():

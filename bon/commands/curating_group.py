@@ -84,3 +84,31 @@ def annotate(
         typer.echo(taken_text(take_back(bench, source, annotator)))
     else:
         typer.echo(standing_text(bench))
+
+
+@app.command()
+def predict(
+    directory: Bench,
+    on: Annotated[
+        list[Path] | None, typer.Option("--on", help="Another run, with the same rewarders.")
+    ] = None,
+    selected: Annotated[
+        str | None, typer.Option("--select", hidden=True, help="Refused; it says why.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Say how well the benchmark predicts Best-of-N on questions that its items are not about."""
+    from bon.core.errors import BonError
+    from bon.curating.predicted import prediction_text
+    from bon.curating.predicting import predict as measure
+    from bon.curating.workbench import open_workbench
+
+    if selected is not None:
+        raise BonError(
+            "items are not selected by what they predict: among some hundred there are always some "
+            "that predict a dozen rewarders of one run, and no others",
+            "change quotas or filters in recipe.yaml, which know nothing of Best-of-N",
+        )
+    found = measure(open_workbench(directory), on or [], quiet=quiet or as_json)
+    typer.echo(found.model_dump_json(indent=1) if as_json else prediction_text(found))

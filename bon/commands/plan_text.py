@@ -24,12 +24,7 @@ def show_plan(plan: Plan) -> str:
     left_out = [name for name, there in shown.items() if not there]
     rows = [{k: v for k, v in _row(work).items() if k not in left_out} for work in every]
     lines += ["", show_listing(rows), ""]
-    totals = plan.totals()
-    lines.append(
-        f"to do: {totals['calls']:,.0f} calls, {_many(totals['tokens'])} tokens, "
-        f"about {_range(totals['gpu_hours_low'], totals['gpu_hours_high'])} GPU hours "
-        f"and ${totals['dollars']:,.2f}"
-    )
+    lines += needs(plan)
     if plan.memory:
         lines += ["", "memory on each GPU, estimated, and which cards it fits:", ""]
         lines += [show_listing([_fit(fit) for fit in plan.memory]), ""]
@@ -37,6 +32,28 @@ def show_plan(plan: Plan) -> str:
     lines += ["", "assumed, where the run has not measured it:"]
     lines += [f"- {assumption}" for assumption in ASSUMPTIONS]
     return "\n".join(lines)
+
+
+def needs(plan: Plan) -> list[str]:
+    """Calls, hours, money and disk: what a run should not find out on its way."""
+    totals = plan.totals()
+    lines = [
+        f"to do: {totals['calls']:,.0f} calls, {_many(totals['tokens'])} tokens, "
+        f"about {_range(totals['gpu_hours_low'], totals['gpu_hours_high'])} GPU hours "
+        f"and ${totals['dollars']:,.2f}",
+    ]
+    if plan.weights is not None:
+        found = plan.weights
+        unknown = f" and {found.unknown} of unknown size" if found.unknown else ""
+        lines.append(
+            f"weights: {found.checkpoints} checkpoints, about {_gigabytes(found.total)}{unknown}, "
+            f"{_gigabytes(found.here)} of them here; {_gigabytes(found.free)} free"
+        )
+    return lines
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:,.0f} GB"
 
 
 def show_sizing(plan: Sizing) -> str:

@@ -87,10 +87,11 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run an experiment, or continue it: only what is missing is computed."""
-    from bon.commands.plan_text import show_sizing
+    from bon.commands.plan_text import needs, show_sizing
     from bon.exports.trackers import tracking
     from bon.running.merging import read_shard
     from bon.running.plan import make_plan
+    from bon.running.progress import say
     from bon.running.runner import run as run_setup
     from bon.running.setup import read_experiment
     from bon.running.sizing import sizing
@@ -102,10 +103,16 @@ def run(
         settings.append(f"judging.repeat_check={repeat_check}")
     setup = read_experiment(file, settings)
     directory = out or Path("runs") / setup.experiment.name.replace(" ", "-")
+    whole = None
     if pilot is not None:
         whole = make_plan(setup, directory)
         settings.append(f"questions.subset={min(1.0, pilot / whole.questions.count):g}")
         setup = read_experiment(file, settings)
+    if not (quiet or as_json or (directory / "run.sqlite").exists()):
+        plan = make_plan(setup, here=setup.experiment.cluster.address is None)
+        if plan.is_large:
+            for line in needs(plan):
+                say(line)
     with tracking(track or (), directory, setup.raw) as watchers:
         path = run_setup(
             setup,
@@ -117,7 +124,7 @@ def run(
             watchers=watchers,
         )
     print_results(path, as_json)
-    if pilot is not None and not (quiet or as_json):
+    if whole is not None and not (quiet or as_json):
         for size in sizing(_found_in(directory), whole, width=PILOT_WIDTH):
             typer.echo(show_sizing(size))
 

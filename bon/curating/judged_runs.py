@@ -72,8 +72,8 @@ def _check_same_rewarders(runs: Sequence[JudgedRun]) -> None:
     for run in runs:
         for loaded in run.setup.rewarders:
             name = loaded.card.name
-            spec, other = asked.setdefault(name, (loaded.spec, run.name))
-            if spec != loaded.spec:
+            spec, other = asked.setdefault(name, (loaded.own_spec, run.name))
+            if spec != loaded.own_spec:
                 raise BonError(
                     f"{name} is not asked in the same way in {other} and in {run.name}",
                     "make a benchmark of each, or give one of them a `name:` of its own",

@@ -134,13 +134,18 @@ def item_pairs(items: Iterable[CuratedItem]) -> pd.DataFrame:
 
 
 def said_about(bench: Workbench, pairs: pd.DataFrame) -> dict[str, Verdicts]:
-    """Rewarder -> its verdicts on these pairs, of the runs and of what was judged since."""
+    """Rewarder -> its verdicts on these pairs."""
+    return coded(said_tables(bench, pairs))
+
+
+def said_tables(bench: Workbench, pairs: pd.DataFrame) -> Tables:
+    """These pairs with what was said of them in the runs, and in what was judged since."""
     with judged_runs(bench) as runs:
         tables = tables_of(runs, pairs)
     if (bench.judged / DATABASE).is_file():
         with opened([bench.judged]) as since:
             tables = _with_later(tables, since[0].tables)
-    return coded(tables)
+    return tables
 
 
 def coded(tables: Tables) -> dict[str, Verdicts]:

@@ -87,38 +87,43 @@ class Prompt:
 
         Nothing is rendered: a template may take as long as it likes.
         """
-        try:
-            tree = _ENVIRONMENT.parse(self.wording)
-        except TemplateSyntaxError as error:
-            raise self._refused(
-                f"{error.message} (its line {error.lineno})",
-                "close every {{ }} and {% %}; a literal brace is written {{ '{' }}",
-            ) from None
-        except (RecursionError, ValueError) as error:
-            raise self._refused(f"cannot be read: {error}", "write it more simply") from None
-        for node in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
-            raise self._refused(f"line {node.lineno} reads another template", "write it out here")
-        for kind, known in ((nodes.Filter, _ENVIRONMENT.filters), (nodes.Test, _ENVIRONMENT.tests)):
-            for found in tree.find_all(kind):
-                if found.name not in known:
-                    what = f"no {kind.__name__.lower()} {found.name!r} (its line {found.lineno})"
-                    raise self._refused(what, _nearest(found.name, list(known)))
-        if names is not None:
-            guarded = {
-                test.node.name
-                for test in tree.find_all(nodes.Test)
-                if test.name in ("defined", "undefined") and isinstance(test.node, nodes.Name)
-            }
-            for name in sorted(find_undeclared_variables(tree) - set(names) - guarded):
-                raise self._refused(f"unknown name {name!r}", _nearest(name, sorted(names)))
-
-    def _refused(self, reason: str, fix: str) -> BonError:
-        return BonError(f"prompt {self.id!r}: {' '.join(reason.split())}", fix)
+        fault = _fault(self.wording, None if names is None else frozenset(names))
+        if fault is not None:
+            reason, fix = fault
+            raise BonError(f"prompt {self.id!r}: {' '.join(reason.split())}", fix)
 
 
 _ENVIRONMENT = ImmutableSandboxedEnvironment(
     undefined=StrictUndefined, autoescape=False, keep_trailing_newline=False
 )
+
+
+@lru_cache(maxsize=256)
+def _fault(wording: str, names: frozenset[str] | None) -> tuple[str, str] | None:
+    """What keeps a template from being filled in with these names, and the fix."""
+    try:
+        tree = _ENVIRONMENT.parse(wording)
+    except TemplateSyntaxError as error:
+        fix = "close every {{ }} and {% %}; a literal brace is written {{ '{' }}"
+        return f"{error.message} (its line {error.lineno})", fix
+    except (RecursionError, ValueError) as error:
+        return f"cannot be read: {error}", "write it more simply"
+    for node in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
+        return f"line {node.lineno} reads another template", "write it out here"
+    for kind, known in ((nodes.Filter, _ENVIRONMENT.filters), (nodes.Test, _ENVIRONMENT.tests)):
+        for found in tree.find_all(kind):
+            if found.name not in known:
+                what = f"no {kind.__name__.lower()} {found.name!r} (its line {found.lineno})"
+                return what, _nearest(found.name, list(known))
+    if names is not None:
+        guarded = {
+            test.node.name
+            for test in tree.find_all(nodes.Test)
+            if test.name in ("defined", "undefined") and isinstance(test.node, nodes.Name)
+        }
+        for name in sorted(find_undeclared_variables(tree) - names - guarded):
+            return f"unknown name {name!r}", _nearest(name, sorted(names))
+    return None
 
 
 @lru_cache(maxsize=256)

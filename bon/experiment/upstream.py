@@ -9,6 +9,7 @@ import ast
 import difflib
 import hashlib
 import os
+import re
 import string
 import tempfile
 import urllib.error
@@ -51,6 +52,7 @@ class Upstream(Strict):
     name: str = Field("", description="Python: the string assigned to this name")
     function: str = Field("", description="Python: the function that assigns it")
     keys: tuple[str, ...] = Field((), description="YAML: the keys that lead to the text")
+    jinja: bool = Field(False, description="Other files: the whole is a jinja template of values")
     markers: tuple[str, str] | None = Field(None, description="Other files: around the text")
     before: str = Field("", description="what the source's code puts before it, over our names")
 
@@ -184,6 +186,8 @@ Reader = Callable[[ast.expr | str], Iterator[Segment]]
 
 def _locate(found: Upstream, source: str, where: str) -> tuple[ast.expr | str, Reader]:
     """The prompt's text and how to read it."""
+    if found.jinja:
+        return source, _jinja_segments
     if found.keys:
         return _under(found.keys, load_yaml(source), where), _as_it_is
     if found.markers:
@@ -241,6 +245,17 @@ def _fstring_segments(node: ast.expr | str) -> Iterator[Segment]:
 def _as_it_is(text: ast.expr | str) -> Iterator[Segment]:
     """A text without placeholders."""
     yield str(text), ""
+
+
+def _jinja_segments(node: ast.expr | str) -> Iterator[Segment]:
+    """Texts of a template that does no more than name values, also if it is filled in twice."""
+    assert isinstance(node, str)
+    once = re.sub(r"{%-? *(?:end)?raw *-?%}", "", node)
+    pieces = re.split(r"""{{ *(\w+|""|'') *}}""", once)
+    for text, name in zip(pieces[::2], [*pieces[1::2], ""], strict=True):
+        if "{{" in text or "{%" in text:
+            raise BonError("a published template does more than name values")
+        yield text, name.strip("\"'")
 
 
 def _format_segments(node: ast.expr | str) -> Iterator[Segment]:

@@ -18,6 +18,7 @@ from bon.exports.model_page import write_model_page
 from bon.exports.ms_swift import write_ms_swift
 from bon.exports.openrlhf import write_openrlhf
 from bon.exports.preferences import Preferences, Target, Training, training_rows
+from bon.exports.release import write_release
 from bon.exports.tabular import write_tabular
 from bon.exports.trackers import write_tracked
 from bon.exports.trl import write_jsonl, write_parquet
@@ -82,6 +83,10 @@ EXPORTS = {
         Export(
             "hub-folder", "a dataset folder with its card, ready to upload (also --hub-folder DIR)",
             write_hub_folder,
+        ),
+        Export(
+            "release", "everything that may be passed on in one folder, the dataset among it",
+            write_release,
         ),
         *(
             Export(name, f"curves and results for {title}", partial(write_tracked, name=name))

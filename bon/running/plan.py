@@ -30,6 +30,7 @@ from bon.running.setup import Setup
 from bon.running.speeds import Speed, measured
 from bon.running.stakes import drawn, stakes_of, to_judge
 from bon.running.store import Store
+from bon.running.weights import Weights, cache, weights
 from bon.running.work import CandidatePool, open_calls
 
 # Rows of the published releases, for datasets that are not on this machine.
@@ -40,6 +41,9 @@ PUBLISHED = {
     "mmrb2": (1000, "1,000 pairs of the reasoning task"),
     "mm_rlhf": (145, "170 pairs, of which 25 are about videos and are left out"),
 }
+
+IMAGES = {"mmrb2": 4.2}
+"""Images per row of a published release that holds more than one: those within its responses."""
 
 QUESTION_TOKENS = 200
 PROMPT_TOKENS = 200
@@ -53,8 +57,9 @@ SPREAD = 2.0
 
 ASSUMPTIONS = (
     f"images take the tokens that each model's rule gives the first {ROWS} rows' images of a "
-    f"dataset on this machine, or {len(TYPICAL)} images of MMMU-Pro, one per question or pair; "
-    f"a model without a rule here takes {OTHERWISE:,}",
+    f"dataset on this machine, or {len(TYPICAL)} images of MMMU-Pro, one per question or pair "
+    f"(MMRB2: {IMAGES['mmrb2']:g}, without those of its prompts); a model without a rule takes "
+    f"{OTHERWISE:,}",
     f"a question has {QUESTION_TOKENS} tokens of text, a judge's instructions {PROMPT_TOKENS}, "
     f"a candidate or response {CANDIDATE_TOKENS}",
     "a judge writes "
@@ -135,6 +140,14 @@ class Plan:
     rewarders: list[Work] = field(default_factory=list)
     memory: list[GpuFit] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    weights: Weights | None = None
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it takes hours of a GPU, money, or a download that one would know of before."""
+        totals = self.totals()
+        download = self.weights.total - self.weights.here if self.weights else 0
+        return totals["gpu_hours"] >= 1 or totals["dollars"] >= 1 or download >= 1e9
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
@@ -209,6 +222,7 @@ class _Counter:
         plan = Plan(experiment.name, self._design, self._questions, self._pairs)
         plan.policies = [self._policy(policy) for policy in self._setup.policies]
         plan.rewarders = [self._rewarder(rewarder) for rewarder in self._setup.rewarders]
+        plan.weights = weights(self._setup.models)
         fits = map(fit_of, self._setup.models)
         plan.memory = [fit for fit in fits if fit is not None]
         plan.warnings = _warnings(self._setup, plan, self._here)
@@ -246,7 +260,7 @@ class _Counter:
         if spec.columns.get("image") == "":
             return 0.0, TYPICAL
         if spec.path is None or spec.benchmark == IMPORTED:
-            return 1.0, TYPICAL
+            return IMAGES.get(spec.benchmark, 1.0) if spec.hub is None else 1.0, TYPICAL
         here = {"path": str(self._setup.base / Path(spec.path).expanduser()), "limit": ROWS}
         try:
             per_row, sizes = first_sizes(spec.model_copy(update=here), kind)
@@ -407,6 +421,12 @@ def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
         found.append(
             f"about ${dollars:,.0f} is more than cluster.spending_cap ${cap:,.0f}: "
             "the run would stop there and can go on with a higher one"
+        )
+    if here and plan.weights is not None and plan.weights.short:
+        missing = plan.weights.total - plan.weights.here
+        found.append(
+            f"{missing / 1e9:,.0f} GB of weights are to be downloaded and {cache()} has "
+            f"{plan.weights.free / 1e9:,.0f} GB free -> set HF_HOME to a folder of a larger disk"
         )
     busy = [work.name for work in (*plan.policies, *plan.rewarders) if work.to_do]
     found += [str(each) for each in mistakes(setup, busy, here=here)]

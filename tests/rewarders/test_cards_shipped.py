@@ -33,6 +33,12 @@ VERDICTS = {
         r"<think>x</think> \boxed{Response 1}": "first",
         "<think>x</think> Response 1": "unparsed",
     },
+    "pairwise-json": {
+        '{"score_A": 8, "better": "A", "reasoning": "B errs"}': "first",
+        '```json\n{"reasoning": "A errs", "better": "B"}\n```': "second",
+        '{"better": "equal"}': "tie",
+        "A is better": "unparsed",
+    },
     "pairwise-scored": {
         "<think>Answer 1: 9+8=17</think>\n<answer>Answer 2 is better</answer>": "second",
         "<think>x</think><answer>\nAnswer 1 is better.\n</answer>": "first",
@@ -101,8 +107,13 @@ def test_its_prompt_renders_with_what_it_judges(loaded):
         assert f"bon prompts pull {loaded.prompt.id[9:]}" in loaded.card.notes
         assert f"prompt: {OURS[loaded.prompt.id]}`" in loaded.card.notes
         loaded = in_our_words(loaded.card.name)
+    if loaded.card.kind == "rerank":  # a model's own layout, with no wording to choose
+        assert all(
+            f"bon prompts pull {name}`" in loaded.card.notes for name in loaded.prompt.unpulled
+        )
+        return
     if not loaded.prompt.text:
-        assert loaded.card.kind in ("scalar", "likelihood", "rerank", "ensemble", "python")
+        assert loaded.card.kind in ("scalar", "likelihood", "ensemble", "python")
         return
     values = sample_values(loaded.card)
     text = loaded.prompt.render(**values)

@@ -13,6 +13,7 @@ OURS = {
     "upstream:unified-reward-think": "pairwise-scored",
     "upstream:unified-reward-think-qwen3vl": "pairwise-scored",
     "upstream:mm-rlhf-reward": "critique",
+    "upstream:omni-rrm": "pairwise-json",
 }
 
 
@@ -21,5 +22,7 @@ def in_our_words(name: str) -> Loaded[RewarderCard]:
     loaded = load_rewarder(name, Path())
     prompt, system = loaded.prompt, loaded.prompt.system
     ours = {"prompt": OURS[prompt.id]} if prompt.id in OURS else {}
+    if loaded.card.kind == "rerank" and prompt.id:  # a model's own layout
+        ours = {"prompt": {"text": "{{ instruction }}|{{ query }}|{{ document }}"}}
     opening = {"system": {"text": "Judge each step."}} if system is not None else {}
     return load_rewarder({"card": name, **ours, **opening}, Path())

@@ -1,0 +1,54 @@
+"""The folder that releases a whole run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bon.exports import export_run, licences
+from bon.exports.licences import Licence
+from bon.running.store import Store
+
+
+@pytest.fixture(scope="module")
+def released(run, tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("release")
+    export_run(run, out, "release")
+    return out
+
+
+def test_everything_is_in_one_folder(run, released):
+    assert {path.name for path in released.iterdir()} >= {
+        "README.md", "dataset", "every-eval-ever", "experiment.yaml", "model-pages",
+        "report.html", "results.json",
+    }  # fmt: skip
+    assert (released / "results.json").read_bytes() == (run / "results.json").read_bytes()
+    json.loads((released / "results.json").read_text())
+    pages = {path.name for path in (released / "model-pages").iterdir()}
+    assert pages == {"judge", "critic", "head"}
+    assert (released / "dataset" / "data" / "judgements.parquet").is_file()
+    page = (released / "README.md").read_text()
+    for name in ("dataset/", "results.json", "report.html", "every-eval-ever/", "model-pages/"):
+        assert f"`{name}`" in page
+
+
+def test_writing_it_again_changes_nothing(run, released, tmp_path):
+    before = {path: path.read_bytes() for path in released.rglob("*.json*")}
+    export_run(run, released, "release")
+    assert {path: path.read_bytes() for path in released.rglob("*.json*")} == before
+
+
+def test_no_text_of_a_pair_goes_out(run, released):
+    with Store(run, readonly=True) as store:
+        texts = [text.encode() for _, pair in store.pairs() for text in pair.responses]
+    files = [path.read_bytes() for path in released.rglob("*") if path.is_file()]
+    assert not any(text in data for data in files for text in texts)
+
+
+def test_the_report_stays_where_its_texts_have_to(run, tmp_path, monkeypatch):
+    shut = Licence("CC BY-ND", "no derivatives", share=False)
+    monkeypatch.setattr(licences, "licence_of", lambda name: shut)
+    export_run(run, tmp_path, "release")
+    assert not (tmp_path / "report.html").exists()
+    assert not (tmp_path / "report_files").exists()
+    assert "no report: it shows the texts of mmmu_pro" in (tmp_path / "README.md").read_text()

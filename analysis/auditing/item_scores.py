@@ -6,6 +6,7 @@ for these rewarders.
 """
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
@@ -101,17 +102,21 @@ def negatives(credit: Floats, right: Floats, model: Abilities, seed: int) -> tup
     return tuple(found)
 
 
-def flips(by_order: Floats) -> Floats:
-    """(I, R): 1 where the verdict turns with the order, 0 where not, NaN where asked in one order.
+def flips(verdicts: pd.DataFrame) -> pd.DataFrame:
+    """Items by rewarders: the share of an item's comparisons whose verdict turns with the order.
+
+    NaN where nothing was compared in both orders. Turned: right in one order and wrong in the
+    other; a tie is neither.
 
     Args:
-        by_order: (I, R, O) credit in each order. Turned: right in one order and wrong in another; a
-            tie is neither.
+        verdicts: columns item, rewarder, `order` (places as "1-0"; empty: in no order), `credit`.
     """
-    asked = np.isfinite(by_order).sum(axis=-1) > 1
-    value = np.nan_to_num(by_order, nan=0.5)
-    turned = (value > 0.5).any(axis=-1) & (value < 0.5).any(axis=-1)
-    return np.where(asked, turned.astype(float), np.nan)
+    said = verdicts[verdicts["order"] != ""].dropna(subset=["credit"])
+    pair = said["order"].map(lambda order: "-".join(sorted(order.split("-"))))
+    both = said.groupby(["item", "rewarder", pair])["credit"].agg(["size", "min", "max"])
+    both = both[both["size"] > 1]
+    turned = ((both["min"] < 0.5) & (both["max"] > 0.5)).astype(float)
+    return turned.groupby(level=["item", "rewarder"]).mean().unstack("rewarder")
 
 
 # ------------------------------------------------------------------ reliability

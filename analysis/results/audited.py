@@ -28,7 +28,8 @@ class Kappa(Record):
 
 
 class AnnotatorAudit(Record):
-    """One annotator. `against_gold`: share of the choices that contradict the label.
+    """One annotator. `against_gold`: share of the choices that contradict the label; `on_checks`:
+    of those on gold checks, items that everybody is given to see how often people err.
 
     `kept_first` and `took_draft`: of the items whose draft differed from what was chosen before it
     was shown, how many choices stayed and how many went over to the draft.
@@ -40,6 +41,7 @@ class AnnotatorAudit(Record):
     cannot: int
     seconds: float | None
     against_gold: Estimate
+    on_checks: Estimate
     drafts_shown: int
     kept_first: int
     took_draft: int
@@ -201,7 +203,8 @@ class ShortcutAudit(Record):
     """Whether the right response can be told by its form. `auc`: of a logistic on form alone."""
 
     pairs: int
-    auc: Estimate | None
+    questions: int
+    auc: Estimate
     features: dict[str, float]
     rules: tuple[ShortcutRule, ...]
 

@@ -112,3 +112,16 @@ def predict(
         )
     found = measure(open_workbench(directory), on or [], quiet=quiet or as_json)
     typer.echo(found.model_dump_json(indent=1) if as_json else prediction_text(found))
+
+
+@app.command()
+def audit(directory: Bench, as_json: Json = False) -> None:
+    """Say how far the items can be trusted: labels, annotators, items, shortcuts; at any stage."""
+    from bon.curating.audit import write_audit
+    from bon.curating.audit_words import audit_text
+    from bon.curating.workbench import open_workbench
+
+    bench = open_workbench(directory)
+    found = write_audit(bench)
+    page = bench.audit_path.with_suffix(".html")
+    typer.echo(found.model_dump_json(indent=1) if as_json else f"{audit_text(found)}\n{page}")

@@ -65,13 +65,15 @@ class Labelling:
     """The items with what people said of them.
 
     `drafts` has the label of each item that was drafted. `usual` is how many annotators every item
-    gets; who is asked beyond them is asked because they disagree.
+    gets; who is asked beyond them is asked because they disagree. `checks` are the items on which
+    annotators are checked.
     """
 
     items: Sequence[CuratedItem]
     annotations: Sequence[Annotation]
     drafts: Mapping[str, str]
     usual: int
+    checks: frozenset[str] = frozenset()
 
     @cached_property
     def answers(self) -> dict[str, list[Annotation]]:
@@ -275,8 +277,6 @@ def _annotator(
     labelling: Labelling, items: Mapping[str, CuratedItem], name: str, level: float
 ) -> AnnotatorAudit:
     rows = [row for every in labelling.answers.values() for row in every if row.annotator == name]
-    wrong = [contradicts(items[row.item], row.choice) for row in rows]
-    counted = [one for one in wrong if one is not None]
     seconds = [row.seconds for row in rows if row.seconds is not None]
     said = Counter(row.choice for row in rows)
     shown = _shown(labelling, rows)
@@ -287,11 +287,21 @@ def _annotator(
         ties=said[TIE],
         cannot=said[CANNOT],
         seconds=median(seconds) if seconds else None,
-        against_gold=wilson(sum(counted), len(counted), level),
+        against_gold=_mistakes(items, rows, level),
+        on_checks=_mistakes(items, [row for row in rows if row.item in labelling.checks], level),
         drafts_shown=len(shown),
         kept_first=sum(row.choice == (row.first or row.choice) for row in differed),
         took_draft=sum(row.choice == labelling.drafts[row.item] for row in differed),
     )
+
+
+def _mistakes(
+    items: Mapping[str, CuratedItem], rows: Iterable[Annotation], level: float
+) -> Estimate:
+    """Share of the choices of a response that contradict the label."""
+    wrong = [contradicts(items[row.item], row.choice) for row in rows]
+    counted = [one for one in wrong if one is not None]
+    return wilson(sum(counted), len(counted), level)
 
 
 def _shown(labelling: Labelling, rows: Iterable[Annotation]) -> list[Annotation]:

@@ -1,6 +1,7 @@
 """What rewarders say of items: against definitions, enumeration and simulations."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -80,9 +81,24 @@ def test_how_many_are_negative_by_chance():
 
 
 def test_flips():
-    nan = np.nan
-    by_order = np.array([[[1, 1], [1, 0], [0.5, 1], [1, nan], [0, 0], [nan, nan]]], dtype=float)
-    assert item_scores.flips(by_order)[0] == pytest.approx([0, 1, 0, nan, 0, nan], nan_ok=True)
+    said = {
+        ("same", "r"): {"0-1": 1, "1-0": 1},
+        ("turned", "r"): {"0-1": 1, "1-0": 0},
+        ("half a tie", "r"): {"0-1": 0.5, "1-0": 1},
+        ("one order", "r"): {"0-1": 1},
+        ("unread", "r"): {"0-1": 1, "1-0": np.nan},
+        ("scores", "r"): {"": 1},
+        ("one of three", "r"): {"0-1": 1, "1-0": 0, "0-2": 0, "2-0": 0, "0-3": 1, "3-0": 1},
+        ("same", "s"): {"0-1": 1, "1-0": 0},
+    }
+    rows = [(*key, order, credit) for key, by in said.items() for order, credit in by.items()]
+    frame = pd.DataFrame(rows, columns=["item", "rewarder", "order", "credit"])
+    found = item_scores.flips(frame)
+    assert found["r"].dropna().to_dict() == pytest.approx(
+        {"same": 0, "turned": 1, "half a tie": 0, "one of three": 1 / 3}
+    )
+    assert found["s"].dropna().to_dict() == {"same": 1}
+    assert item_scores.flips(frame[:0]).empty
 
 
 def test_reliability_is_kuder_and_richardsons():

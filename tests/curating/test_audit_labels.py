@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from audited_made import made_item, made_items, said_by
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bon.analysis.results import Options
 from bon.curating.annotations import Annotation, add, current
 from bon.curating.consensus import Labelling, consensus, contradicts, label_audit
+from tests.curating.audited_made import made_item, made_items, said_by
 
 OPTIONS = Options(draws=200)
 

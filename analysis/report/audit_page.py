@@ -1,0 +1,75 @@
+"""The page of an audit: one HTML file that works offline, with the items to look at."""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+
+import bon
+from bon.analysis.plots.difficulties import items_and_rewarders
+from bon.analysis.report.figures import Figures
+from bon.analysis.report.page import HERE, environment, icon, policy
+from bon.analysis.results.audited import CurationAudit, ItemAudit
+
+ROOM = 3_000_000
+"""Bytes of images that the page embeds; items after that are shown without theirs."""
+
+TYPES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp", ".gif": "gif"}
+
+
+@dataclass(frozen=True)
+class Suspected:
+    """An item to look at; `numbers` is what rewarders say of it."""
+
+    id: str
+    prompt: str
+    responses: tuple[str, ...]
+    better: int | None
+    images: tuple[Path, ...]
+    consensus: str
+    contradicted: bool
+    numbers: ItemAudit | None
+
+
+def audit_page(audit: CurationAudit, suspected: Sequence[Suspected]) -> str:
+    """The page as HTML."""
+    figures = Figures()
+    if audit.by_rewarders is not None and audit.by_rewarders.rasch is not None:
+        figures.add(
+            "difficulties",
+            "How hard the items are and how able the rewarders",
+            lambda width: items_and_rewarders(audit, width=width),
+        )
+    style = (HERE / "style.css").read_text(encoding="utf-8") + "".join(figures.css)
+    script = (HERE / "report.js").read_text(encoding="utf-8")
+    return (
+        environment()
+        .get_template("audit.html.jinja")
+        .render(
+            audit=audit,
+            suspected=suspected,
+            pictures=_embedded(suspected),
+            figure_of=figures.get,
+            ids={one.key: one.id for one in audit.by_rewarders.items} if audit.by_rewarders else {},
+            style=Markup(style),
+            script=Markup(script),
+            csp=policy(style, script, None),
+            icon=icon(),
+            version=bon.__version__,
+        )
+    )
+
+
+def _embedded(suspected: Sequence[Suspected]) -> dict[Path, str]:
+    """Images as addresses that need no file, while there is room."""
+    found: dict[Path, str] = {}
+    left = ROOM
+    for path in dict.fromkeys(path for one in suspected for path in one.images):
+        kind = TYPES.get(path.suffix.lower())
+        if kind is None or not path.is_file() or path.stat().st_size > left:
+            continue
+        left -= path.stat().st_size
+        found[path] = f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+    return found

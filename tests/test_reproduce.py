@@ -26,9 +26,7 @@ from bon.running.store import Store
 REPRODUCTIONS = ["reproduce", "reproduce-24gb"]
 MINIATURE = {
     "qwen2.5-vl-7b-judge": "mini-pair-a",
-    "qwen2.5-vl-7b-verifier": "mini-critic-a",
     "unified-reward-7b-point": "mini-critic-b",
-    "unified-reward-2.0-qwen3vl-8b-point": "mini-critic-a-short",
     "skywork-vl-reward-7b": "mini-scalar-a",
     "qwen2.5-vl-7b-likelihood": "mini-likelihood-a",
 }
@@ -39,6 +37,7 @@ SAID = {
     "unified-reward-think-qwen3vl-8b": "<answer>Answer {choice} is better</answer>",
     "qwen2.5-vl-7b-listwise": "Judgement: {choice}",
 }
+QUESTIONS = 21  # a pilot judges twenty or more
 PAIRWISE = "Overall Judgment: Answer {choice} is better."
 
 
@@ -84,6 +83,21 @@ def test_hours_and_disk_are_known_before_it_starts(name: str, tmp_path, monkeypa
     shown = CliRunner().invoke(app, ["plan", name]).output
     assert f"weights: {plan.weights.checkpoints} checkpoints, about " in shown
     assert "0 GB of them here" in shown
+
+
+def test_a_run_says_what_it_takes_before_it_starts(make_experiment, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    file = tmp_path / "mine.yaml"
+    raw = make_experiment(policies=["qwen2.5-vl-7b"])
+    file.write_text(yaml.safe_dump(raw))
+    refused = CliRunner().invoke(app, ["run", str(file), "--out", str(tmp_path / "run")])
+    assert refused.exit_code != 0  # there is no vLLM, or no GPU, and that is said after it
+    assert "to do: " in refused.output
+    assert "weights: 1 checkpoints, about 17 GB, 0 GB of them here" in refused.output
+    made = make_experiment()  # echoes take nothing
+    file.write_text(yaml.safe_dump({**made, "questions": {**made["questions"], "path": "gone"}}))
+    small = CliRunner().invoke(app, ["run", str(file), "--out", str(tmp_path / "other")])
+    assert "to do: " not in small.output
 
 
 def test_a_disk_that_is_too_small_is_said(tmp_path, monkeypatch) -> None:
@@ -151,7 +165,7 @@ def small(name: str, home: Path, models: bool) -> Path:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """MMMU-Pro and VL-RewardBench from the miniature's world, and the other two in their layout."""
     folder = tmp_path_factory.mktemp("reproduce")
-    write(folder, num_questions=24, num_pairs=6)
+    write(folder, num_questions=QUESTIONS, num_pairs=6)
     rows = pq.read_table(folder / "pairs.parquet").to_pylist()
     for place in (folder / "mmrb" / "data" / "images", folder / "mmrb2" / "images"):
         place.mkdir(parents=True)
@@ -200,11 +214,11 @@ def test_it_runs_from_pilot_to_release(name: str, models: bool, home: Path, tmp_
         piloted = bon("run", str(file), "--out", str(run), "--pilot", "20")
         assert "20 judged questions" in piloted  # what it plans the study from
         with Store(run, readonly=True) as store:
-            assert store.count("candidates") == 2 * 24 * 8
+            assert store.count("candidates") == 2 * QUESTIONS * 8
             before = store.count("judgements")
     bon("run", str(file), "--out", str(run), "--quiet")
     with Store(run, readonly=True) as store:
-        assert store.count("candidates") == 2 * 24 * 8
+        assert store.count("candidates") == 2 * QUESTIONS * 8
         assert not models or store.count("judgements") > before
         failed = store.query("SELECT rewarder, error FROM judgements WHERE outcome = 'error'")
     # A likelihood is of text alone: responses of MMRB2 that hold images are its errors.

@@ -55,6 +55,36 @@ def judge(directory: Bench) -> None:
 
 
 @app.command()
+def draft(
+    directory: Bench,
+    by: Annotated[str, typer.Option(help="Rewarder card whose model writes the drafts.")],
+    max_cost: Annotated[
+        float | None, typer.Option(help="US dollars that all drafts may cost.", min=0)
+    ] = None,
+    allow_remote_code: Annotated[
+        bool, typer.Option("--allow-remote-code", help="Run code that comes with the model.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Have a judge write label, reason and tag of every item, hidden until people have answered."""
+    from bon.core.errors import Incomplete
+    from bon.curating.drafting import draft_items, drafted_text, plan_drafts
+    from bon.curating.workbench import open_workbench
+
+    bench = open_workbench(directory)
+    plan = plan_drafts(bench, by, max_cost=max_cost)
+    if not quiet:
+        typer.echo(plan.text(), err=True)
+    found = draft_items(bench, plan, max_cost=max_cost, remote_code=allow_remote_code)
+    typer.echo(drafted_text(found))
+    if found.failed or found.left_out:
+        raise Incomplete(
+            f"{found.failed + found.left_out} items have no draft",
+            "run the same command again; what is there is not asked again",
+        )
+
+
+@app.command()
 def annotate(
     directory: Bench,
     out: Annotated[Path | None, typer.Argument(help="File or folder to write (--to).")] = None,

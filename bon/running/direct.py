@@ -97,11 +97,22 @@ class Direct:
         Raises:
             BonError: the model cannot be run, or every judgement failed.
         """
+        rows = await self.judgements(rewarder, item, design, remote_code=remote_code)
+        _some(rewarder.card.name, rows)
+        return rows
+
+    async def judgements(
+        self, rewarder: Loaded[RewarderCard], item: Item, design: Design, *, remote_code: bool
+    ) -> list[Judgement]:
+        """The same, whatever became of them.
+
+        Raises:
+            BonError: the model cannot be run.
+        """
         card = rewarder.card
         protocol = Protocol(rewarder.spec, card.votes, design, RETRIES)
         spec = RewarderSpec(rewarder, protocol, remote_code)
         reply = await self._run(f"{rewarder.spec}:{design}", spec, JudgeTask(item, (), card.votes))
-        _some(card.name, reply.judgements)
         return list(reply.judgements)
 
     async def sample(

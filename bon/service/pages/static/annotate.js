@@ -12,8 +12,8 @@ class Labelling {
     this.annotator = root.dataset.annotator;
     this.signedIn = this.annotator !== "";
     this.item = null;
-    this.phase = "wait";   // wait, choose, after, done
-    this.busy = false;
+    this.root = root;
+    this.phase = "wait";
     document.addEventListener("keydown", (event) => this.key(event));
     document.addEventListener("visibilitychange", () => this.clock.tick());
     $("why").addEventListener("keydown", (event) => this.writing(event));
@@ -26,6 +26,11 @@ class Labelling {
     this.clock = new Clock();
     this.identify();
   }
+
+  // wait, choose, after or done
+  get phase() { return this.root.dataset.phase; }
+
+  set phase(name) { this.root.dataset.phase = name; }
 
   // ---------------------------------------------------------------- who
 
@@ -65,12 +70,12 @@ class Labelling {
     this.progress(state);
     $("item").hidden = $("deck").hidden = !this.item;
     $("done").hidden = Boolean(this.item);
-    this.phase = this.item ? "choose" : "done";
     $("after").hidden = true;
     $("draft").hidden = true;
     if (!this.item) {
       $("deck").hidden = !state.last;
       this.choices(0);
+      this.phase = "done";
       return;
     }
     $("prompt").textContent = this.item.prompt;
@@ -85,6 +90,7 @@ class Labelling {
     for (const tag of document.querySelectorAll("#tags button")) tag.setAttribute("aria-pressed", "false");
     window.scrollTo(0, 0);
     this.clock.start();
+    this.phase = "choose";
   }
 
   choices(many) {

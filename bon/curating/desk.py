@@ -57,17 +57,19 @@ class Desk:
         self.directory = directory
         self._clock = clock
         self._leases: dict[str, Lease] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._stamp: tuple[int, ...] = ()
         self._bench = open_workbench(directory)
         self._items: dict[str, CuratedItem] = {}
         self._checks: frozenset[str] = frozenset()
+        self._said: list[Annotation] = []
+        self._current: list[Annotation] = []
+        self._said_stamp: tuple[int, ...] = ()
 
     @property
     def bench(self) -> Workbench:
         """The folder as it is now: it is read again where the recipe or the items changed."""
-        paths = (self._bench.recipe_path, self._bench.items_path)
-        stamp = tuple(path.stat().st_mtime_ns if path.is_file() else 0 for path in paths)
+        stamp = (*_stamp(self._bench.recipe_path), *_stamp(self._bench.items_path))
         if stamp != self._stamp:
             bench = open_workbench(self.directory)
             recipe = bench.recipe
@@ -118,7 +120,7 @@ class Desk:
             draft = read_drafts(self.bench.drafts_path).get(item.key)
             before = [
                 row.choice
-                for row in history(self.bench.annotations_path)
+                for row in self._history()
                 if row.annotator == annotator
                 and row.item == item.key
                 and row.choice != WITHDRAWN
@@ -137,6 +139,7 @@ class Desk:
                 event=said.event,
             )
             add(self.bench.annotations_path, row)
+            self._said_stamp = ()
             if choice == WITHDRAWN:
                 self._lease(item.key, annotator)
             else:
@@ -156,27 +159,29 @@ class Desk:
 
     def last(self, annotator: str) -> str | None:
         """The item that this person answered last here, for going back."""
-        mine = [row for row in self._counted() if row.annotator == annotator]
-        known = [row.item for row in mine if row.source == "page" and row.item in self._items]
-        return known[-1] if known else None
+        with self._lock:
+            mine = [row for row in self._counted() if row.annotator == annotator]
+            known = [row.item for row in mine if row.source == "page" and row.item in self._items]
+            return known[-1] if known else None
 
     def progress(self, annotator: str) -> Progress:
         """How far this person is, and all together."""
-        bench = self.bench
-        rows = self._counted()
-        standing = self._standing(rows)
-        wanted = bench.recipe.annotating
-        mine = [row for row in rows if row.annotator == annotator and row.item in self._items]
-        times = [row.seconds for row in mine if row.seconds is not None]
-        said = [standing.choices.get(key, {}) for key in self._items]
-        due, others = items_left(list(self._items), self._checks, wanted, standing, annotator)
-        return Progress(
-            len(mine),
-            len(due) + len(others),
-            sum(len(one) >= places_wanted(wanted, one.values()) for one in said),
-            len(self._items),
-            statistics.median(times) if times else None,
-        )
+        with self._lock:
+            bench = self.bench
+            rows = self._counted()
+            standing = self._standing(rows)
+            wanted = bench.recipe.annotating
+            mine = [row for row in rows if row.annotator == annotator and row.item in self._items]
+            times = [row.seconds for row in mine if row.seconds is not None]
+            said = [standing.choices.get(key, {}) for key in self._items]
+            due, others = items_left(list(self._items), self._checks, wanted, standing, annotator)
+            return Progress(
+                len(mine),
+                len(due) + len(others),
+                sum(len(one) >= places_wanted(wanted, one.values()) for one in said),
+                len(self._items),
+                statistics.median(times) if times else None,
+            )
 
     def _choice(self, said: Stated, order: Sequence[int]) -> str:
         unknown = [tag for tag in said.tags if tag not in self.bench.recipe.annotating.tags]
@@ -188,13 +193,23 @@ class Desk:
             return said.choice
         raise BonError(f"{len(order)} responses were shown, and none of them was chosen")
 
+    def _history(self) -> list[Annotation]:
+        """Every answer; read again only where the database has changed, by whomever."""
+        path = self._bench.annotations_path
+        stamp = (*_stamp(path), *_stamp(path.with_name(f"{path.name}-wal")))
+        if stamp != self._said_stamp:
+            self._said, self._said_stamp = history(path), stamp
+            last: dict[tuple[str, str], Annotation] = {}
+            for row in self._said:
+                last.pop((row.annotator, row.item), None)
+                last[row.annotator, row.item] = row
+            self._current = [row for row in last.values() if row.choice != WITHDRAWN]
+        return self._said
+
     def _counted(self) -> list[Annotation]:
         """The answers that count, in the order in which they were last changed."""
-        last: dict[tuple[str, str], Annotation] = {}
-        for row in history(self.bench.annotations_path):
-            last.pop((row.annotator, row.item), None)
-            last[row.annotator, row.item] = row
-        return [row for row in last.values() if row.choice != WITHDRAWN]
+        self._history()
+        return self._current
 
     def _standing(self, rows: Sequence[Annotation]) -> Standing:
         choices: defaultdict[str, dict[str, str]] = defaultdict(dict)
@@ -213,3 +228,12 @@ def as_shown(draft: Draft, order: Sequence[int]) -> Draft:
     if not draft.label.isdigit():
         return draft
     return replace(draft, label=str(order.index(int(draft.label))))
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """What tells that a file has changed."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size

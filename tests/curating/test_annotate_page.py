@@ -1,13 +1,16 @@
 """The labelling page: what is asked, sent and kept, and by whom."""
 
 import json
+import re
+from dataclasses import replace
 
 import pytest
 import yaml
 from starlette.testclient import TestClient
 
 from bon.core.errors import BonError
-from bon.curating.annotations import current, history
+from bon.curating import desk
+from bon.curating.annotations import add, current, history
 from bon.curating.drafts import Draft, append_draft
 from bon.service.app import create_app
 from bon.service.pages.annotate import RESERVED, tag_letters
@@ -130,6 +133,31 @@ def test_nothing_tells_models_gold_or_strategy(client, bench):
     for secret in ("policy-one", "policy-two", "near-miss", "best-of-4", "probability", "correct"):
         assert secret not in seen, secret
     assert state["done"] == 5
+
+
+def test_the_page_loads_its_own_files_and_has_no_inline_script(client):
+    answer = client.get("/annotate/shapes", headers=HTML)
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    sources = re.findall(r'(?:src|href)="([^"]+)"', answer.text)
+    assert all(source.startswith(("/", "#")) for source in sources), sources
+    assert not re.search(r"<script(?! src=)|\son\w+=|\sstyle=", answer.text)
+    for source in sources:
+        if source.startswith("/static/"):
+            assert client.get(source).status_code == 200
+
+
+def test_many_answers_are_read_once_and_others_writing_is_seen(client, bench, monkeypatch):
+    key = following(client)["item"]["key"]
+    say(client, key, "1")
+    row = current(bench.annotations_path)[0]
+    reads = []
+    monkeypatch.setattr(desk, "history", lambda path: reads.append(path) or history(path))
+    for _ in range(3):
+        following(client)
+    assert len(reads) <= 1
+    add(bench.annotations_path, replace(row, annotator="bob", event="", source="jsonl"))
+    following(client, "bob")
+    assert following(client, "bob")["done"] == 1
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from bon.service.app import create_app, welcome
 from bon.service.guard import REWARDS
 from bon.service.logs import JsonLines, Lines, redact
 from bon.service.state import opened
+from bon.service.tokens import ROLES
 from tests.service.conftest import experiment
 
 
@@ -22,7 +23,7 @@ def guarded(settings):
     with opened(settings.model_copy(update={"auth": True})) as service:
         service.supervisor.start = lambda: None
         service.supervisor.stop = lambda: None
-        tokens = {role: service.tokens.add(role, role) for role in ("read", "submit", "admin")}
+        tokens = {role: service.tokens.add(role, role) for role in ROLES}
         tokens["other"] = service.tokens.add("other", "submit")
         with TestClient(create_app(service), base_url="http://localhost") as client:
             yield client, tokens, service
@@ -229,11 +230,11 @@ def test_every_operation_asks_for_its_role_and_no_other(guarded):
             role: client.request(
                 verb, path, headers={} if role == "nobody" else bearer(tokens[role])
             ).status_code
-            for role in ("nobody", "made up", "revoked", "read", "submit", "admin")
+            for role in ("nobody", "made up", "revoked", *ROLES)
         }
         may = {"read", "submit", "admin"} - ({"read"} if operation in ROLE_SUBMIT else set())
         for role, status in found.items():
             if operation in PUBLIC or role in may:
                 assert status not in (401, 403), (operation, role, status)
             else:
-                assert status == (403 if role == "read" else 401), (operation, role, status)
+                assert status == (403 if role in ROLES else 401), (operation, role, status)

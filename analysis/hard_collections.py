@@ -145,8 +145,8 @@ def page(rows: list[dict[str, float | str]], few: list[dict[str, float | str]]) 
         "Where rewarders stand far below all others no interval of r is printed; printed, it "
         "would cover up to 1.00 of collections with as many such rewarders. A yes says r > .5, so "
         "at a true r of .5 it should come in 2.5 of 100 or fewer. One standard error of a coverage "
-        "is about .011 here; over 4,000 studies the accuracy on clusters of pairs is covered .945 "
-        "(60 clusters) and .944 (20).",
+        "is about .011 here, more of an accuracy, as studies share draws by fifties; over 4,000 "
+        "studies the accuracy on clusters of pairs is covered .945 (60 clusters) and .944 (20).",
         "",
         "## Gains from few questions",
         "",

@@ -24,6 +24,7 @@ from bon.analysis.data.tables import Tables
 from bon.analysis.data.verdicts import Verdicts
 from bon.analysis.decision.before_after import before_after
 from bon.analysis.decision.how_much import how_much
+from bon.analysis.decision.looked import Judged, decided, looked
 from bon.analysis.decision.margins import margins
 from bon.analysis.decision.ranks import rank_bands
 from bon.analysis.decision.regret import decide
@@ -46,7 +47,7 @@ from bon.analysis.estimators.replay import (
 )
 from bon.analysis.estimators.resampling import Draws
 from bon.analysis.finding import describe
-from bon.analysis.finding.decide import find
+from bon.analysis.finding.decide import find, settled_instead
 from bon.analysis.results import (
     Base,
     BenchmarkResult,
@@ -102,9 +103,10 @@ def analyse(
     on_pairs = [_on_pairs(run, p, ensembles, options) for p in pair_sets.pair_sets(run, options)]
     progress("best of n")
     draws = resampling.draw(len(tables.questions), options.draws, options.seed, "questions")
+    made_looks = looked(run, options)
     studies, rules = [], []
     for pool in run.pools.values():
-        made, support = _study(run, pool, ensembles, draws, options)
+        made, support = _study(run, pool, ensembles, draws, options, made_looks.get(pool.policy))
         studies.append(made)
         rules += support
     heads = [_headline_rules(s) for s in studies]
@@ -113,7 +115,7 @@ def analyse(
     read_by = [r for r in (readers(run, s) for s in studies) if r is not None]
     policies = [policy_result(s, labels.get(s.pool.policy, [])) for s in studies]
     progress("correlation")
-    measured = _measure(run, studies, heads, on_pairs, options)
+    measured = [] if made_looks else _measure(run, studies, heads, on_pairs, options)
     correlations = correct(each(lambda one: correlate(one[1], one[0], options), measured))
     pooled = _pooled(correlations, options)
     primary = [(c, m) for c, (_, m) in zip(correlations, measured, strict=True) if c.primary]
@@ -132,12 +134,18 @@ def analyse(
     progress("summary")
     decisions = [decide(label, m, options) for label, m in measured if label.primary]
     comparisons = [
-        c for s, h in zip(studies, heads, strict=True) for c in _compare_choices(s, h)
+        c
+        for s, h in zip(studies, heads, strict=True)
+        for c in (() if made_looks else _compare_choices(s, h))
     ] + [c for p in on_pairs for c in _compare_scores(p, ensembles, options)]
     told = [m for s, h in zip(studies, heads, strict=True) for m in _margins(run, s, h)]
     judging = describe.judging(run, draws, options.level)
     protocol = describe.protocol(run, {s.pool.policy: s for s in studies}, options)
     plans_made = [plan for plan in plans if plan is not None]
+    settled = decided(run, made_looks, options.level)
+    finding = find(
+        correlations, pooled, best, plans_made, protocol, overlap=describe.overlap(tables)
+    )
     return Results(
         run=describe.run_info(tables),
         options=options,
@@ -145,9 +153,7 @@ def analyse(
         sources=describe.sources(tables),
         citations=tuple(str(c) for c in tables.meta.get("citations", ())),
         counts=describe.counts(run, judging),
-        finding=find(
-            correlations, pooled, best, plans_made, protocol, overlap=describe.overlap(tables)
-        ),
+        finding=settled_instead(settled) if settled else finding,
         policies=tuple(policies),
         readers=tuple(read_by),
         rewarders=describe.rewarders(run, _first_rule(heads), ensembles, _baselines(studies)),
@@ -160,6 +166,7 @@ def analyse(
         correlation_by_n=tuple(_by_n(studies, heads, measured, options)),
         pooled=tuple(pooled),
         decisions=tuple(d for d in decisions if d is not None),
+        decided=settled,
         before_after=tuple(
             b for label, m in measured if label.primary for b in before_after(label, m, options)
         ),
@@ -228,6 +235,7 @@ def _study(
     ensembles: dict[str, tuple[str, ...]],
     draws: Draws,
     options: Options,
+    looks: Judged | None = None,
 ) -> tuple[Study, list[RuleSupport]]:
     n = pool.size if options.n is None else options.n
     if not 1 <= n <= pool.size:
@@ -241,7 +249,9 @@ def _study(
     opinions = {}
     if pool.size > EXACT_SIZE:
         _ = setting.trial.vote_orders  # once, before the threads that share it
-    asked = each(lambda r: _asked(run, setting, r, options.rules), run.rewarders)
+    asked = each(
+        lambda r: _asked(run, _sampled(setting, r, looks), r, options.rules), run.rewarders
+    )
     for rewarder, (said, found, reasons) in zip(run.rewarders, asked, strict=True):
         if said is not None and any(rewarder in m for m in ensembles.values()):
             opinions[rewarder] = said
@@ -256,6 +266,14 @@ def _study(
                 support += reasons
     made += baseline_replays(setting)
     return study(pool, n, made, draws, options), support
+
+
+def _sampled(setting: Setting, rewarder: str, looks: Judged | None) -> Setting:
+    """Where a rewarder was settled early: what it was judged on are the first at random."""
+    sample = None if looks is None else looks.sample(rewarder)
+    if sample is None:
+        return setting
+    return replace(setting, samples=(sample, *(sample & other for other in setting.samples)))
 
 
 def _asked(

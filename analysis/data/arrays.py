@@ -5,7 +5,7 @@ candidates with the same text are one response: they were judged once and they t
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -115,6 +115,15 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What is to be settled in how many looks, and the questions in the order of asking."""
+
+    what: Literal["best", "beats-majority"]
+    looks: int
+    order: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Run:
     """A run as arrays."""
 
@@ -144,6 +153,12 @@ class Run:
         if some is None:
             return None
         return np.asarray(self.tables.questions["question"].isin(some), dtype=bool)
+
+    @property
+    def asked_to_decide(self) -> "Asked | None":
+        """What looks were to settle (`judging.decide`); None: everything is judged."""
+        said = self.tables.meta.get("judging", {}).get("decide")
+        return None if said is None else Asked(said["what"], said["looks"], tuple(said["order"]))
 
     @property
     def samples(self) -> tuple[Bools, ...]:

@@ -164,7 +164,7 @@ def _replayed(
 ) -> tuple[Replayed | None, dict[int, Basis], Audit | None]:
     """What is known of every question, and estimates at those n where only samples are."""
     trial, audit = setting.trial, None
-    exact = made = _judged(rule, said, trial, design)
+    exact = made = judged(rule, said, trial, design)
     if made is None and setting.early is not None and "race" in rule.designs:
         ended = setting.early.replayed(said, rule.certain(said, trial.golds), trial)
         made, audit = ended if ended is not None and trial.n in ended[0].ns else (None, None)
@@ -179,7 +179,7 @@ def _replayed(
     return made, estimated, audit
 
 
-def _judged(rule: Rule, said: Opinion, trial: Trial, design: str) -> Replayed | None:
+def judged(rule: Rule, said: Opinion, trial: Trial, design: str) -> Replayed | None:
     """A rule replayed, unless what was judged depends on what was found.
 
     What a race left out was chosen by what it found: rules that it is not for would be biased.
@@ -202,7 +202,7 @@ def _estimated(
     samples = [setting.sample(drawn, gold, exact) for gold in range(len(trial.golds))]
     if not samples[0].enough:
         return None
-    part = _judged(rule, said.on(rows), trial.on(rows), design)
+    part = judged(rule, said.on(rows), trial.on(rows), design)
     if part is None:
         return None
     values, estimated = [], {}

@@ -20,6 +20,7 @@ from bon.analysis.results import (
     ENOUGH_BASES,
     BestOfN,
     Correlation,
+    Decided,
     Estimate,
     Finding,
     Needed,
@@ -104,6 +105,16 @@ def find(
         policy=c.policy,
         benchmark=c.benchmark,
         axis=c.axis,
+    )
+
+
+def settled_instead(decided: tuple[Decided, ...]) -> Finding:
+    """Where looks settled rewarders: what they settled, and why nothing is said of r."""
+    return Finding(
+        verdict="cannot tell",
+        sentence=" ".join(one.sentence for one in decided),
+        caveats=(decided[0].caveat,),
+        would_change=("A run without judging.decide judges every rewarder on every question.",),
     )
 
 

@@ -58,6 +58,7 @@ from bon.analysis.results.correlation import (
     Reliability,
     SmallestSet,
 )
+from bon.analysis.results.decided import Decide, Decided, DecidedRewarder
 from bon.analysis.results.finding import (
     Finding,
     Verdict,
@@ -177,6 +178,9 @@ __all__ = [
     "CostUnit",
     "Counts",
     "CurvePoint",
+    "Decide",
+    "Decided",
+    "DecidedRewarder",
     "Decision",
     "Estimate",
     "Families",

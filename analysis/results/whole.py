@@ -13,6 +13,7 @@ from bon.analysis.results.best_of_n import BestOfN
 from bon.analysis.results.choosing_by import Decision, Margins, RankBand, Surrogacy, Threshold
 from bon.analysis.results.comparison import Comparison, Separation
 from bon.analysis.results.correlation import Correlation, CorrelationByN, Pooled
+from bon.analysis.results.decided import Decided
 from bon.analysis.results.finding import Finding
 from bon.analysis.results.hack import Hack
 from bon.analysis.results.model_cost import ModelCost
@@ -58,6 +59,7 @@ class Results(Record):
     correlation_by_n: tuple[CorrelationByN, ...] = ()
     pooled: tuple[Pooled, ...] = ()
     decisions: tuple[Decision, ...] = ()
+    decided: tuple[Decided, ...] = ()
     before_after: tuple[BeforeAfter, ...] = ()
     how_much: tuple[HowMuch, ...] = ()
     thresholds: tuple[Threshold, ...] = ()

@@ -79,6 +79,13 @@ def run(
         int | None,
         typer.Option(help="Judge only about so many random questions, then plan.", min=20),
     ] = None,
+    decide: Annotated[
+        str | None,
+        typer.Option(
+            metavar="best|beats-majority",
+            help="Judge each rewarder only until that is settled of it; r is then not reported.",
+        ),
+    ] = None,
     repeat_check: Annotated[
         int | None,
         typer.Option(help="Then ask one judgement of so many items again: does it change?", min=1),
@@ -99,6 +106,8 @@ def run(
     settings = settings_of(sets, limit, seed, ray_address)
     if allow_remote_code:
         settings.append("allow_remote_code=true")
+    if decide is not None:
+        settings.append(f"judging.decide={decide}")
     if repeat_check is not None:
         settings.append(f"judging.repeat_check={repeat_check}")
     setup = read_experiment(file, settings)

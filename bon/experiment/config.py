@@ -389,6 +389,10 @@ class Judging(Strict):
         True, description="do not judge questions whose candidates are all right or all wrong"
     )
     judge_unanimous: bool = Field(False, description="judge every question, whatever is chosen")
+    decide: Literal["best", "beats-majority"] | None = Field(
+        None, description="judge each rewarder only until that is settled of it"
+    )
+    looks: int = Field(10, ge=1, le=50, description="how often `decide` looks on the way")
     repeat_check: int = Field(
         0, ge=0, description="judged items of which each rewarder is asked one judgement again"
     )
@@ -479,6 +483,18 @@ class Experiment(Strict):
                 "`questions.subset` and `judging.race.lead` both estimate from a part",
                 "leave out `judging.race.lead`",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _looks_at_plain_values(self) -> Self:
+        if self.judging.decide is not None:
+            race = self.judging.design == "race" and self.judging.race.lead is not None
+            if self.questions.subset < 1 or race:
+                what = "judging.race.lead" if race else "questions.subset"
+                raise ValueError(
+                    f"`judging.decide` looks at what is known, and `{what}` estimates",
+                    "leave one of them out",
+                )
         return self
 
     @model_validator(mode="before")

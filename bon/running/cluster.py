@@ -137,9 +137,14 @@ class Dispatcher:
                 self._add_workers(group)
 
     def _make_room(self) -> None:
-        """Stop groups that only wait for candidates, while who samples them waits for room."""
-        if any(s.stage == "generate" and not s.finished for g in self._waiting for s in g.sources):
-            for group in [g for g in self._running if g.idle and not g.finished]:
+        """Stop groups that only wait, while those that they wait for wait for room.
+
+        That is who samples candidates, or a rewarder that is not as far as the others.
+        """
+        waiting = [s for group in self._waiting for s in group.sources if not s.finished]
+        for group in [g for g in self._running if g.idle and not g.finished]:
+            behind = all(s.finished or s.blocked for s in group.sources)
+            if any(s.stage == "generate" or (behind and not s.blocked) for s in waiting):
                 self._running.remove(group)
                 self._stop_group(group)
                 self._waiting.append(group)

@@ -12,6 +12,7 @@ from bon.policies.ask import text_key
 from bon.rewarders.judge import Showing, has_all
 from bon.running import held
 from bon.running.held import PAGE, AnswerRow, QuestionRow
+from bon.running.looks import look_ends, look_order
 from bon.running.setup import Setup
 from bon.running.stakes import stakes_of, to_judge, unanimous
 from bon.running.store import Store
@@ -91,7 +92,8 @@ class _Item(NamedTuple):
     """A question of one policy, or a pair: its distinct texts; `ready` when all are there.
 
     One that is not `needed` was perhaps judged by earlier settings, and counts where it was.
-    `votes`: None for those of the rewarder's card.
+    `votes`: None for those of the rewarder's card. `policy` and `place`: of a question, where looks
+    say how far a rewarder is to be judged.
     """
 
     key: str
@@ -100,6 +102,8 @@ class _Item(NamedTuple):
     ready: bool = True
     needed: bool = True
     stakes: Stakes | None = None
+    policy: str = ""
+    place: int = 0
 
 
 class _Counter:
@@ -108,6 +112,9 @@ class _Counter:
         self._store = store
         self._failed: dict[str, str] = store.meta("failed", {})
         self._asked: list[_Item] = []
+        self._ends = look_ends(setup, store)
+        order = look_order(setup, store) if self._ends else []
+        self._places = {key: place for place, key in enumerate(order)}
 
     def policy(self, policy: Loaded[PolicyCard]) -> Share:
         """Its candidates; the questions that rewarders are to judge are noted on the way."""
@@ -124,7 +131,10 @@ class _Counter:
             if needed or (usable and not unanimous(usable)):
                 texts = frozenset(row.text_key for row in usable)
                 stakes = stakes_of(question, usable, judging)
-                self._asked.append(_Item(question.key, texts, None, ready, needed, stakes))
+                place = self._places.get(question.key, 0)
+                self._asked.append(
+                    _Item(question.key, texts, None, ready, needed, stakes, policy.card.name, place)
+                )
         if policy.card.brought:  # there will never be more
             wanted = have
         return self._share(policy, "policy", wanted, have)
@@ -142,9 +152,14 @@ class _Counter:
             shown = held.shown(self._store, rewarder.spec, [item.key for item in page])
             for item in page:
                 judged = item.ready and self._judged(rewarder, item, shown[item.key])
-                wanted += judged or item.needed
+                wanted += judged or (item.needed and not self._settled(rewarder, item))
                 have += judged
         return self._share(rewarder, "rewarder", wanted, have)
+
+    def _settled(self, rewarder: Loaded[RewarderCard], item: _Item) -> bool:
+        """Whether it need not be judged, as the rewarder was settled before."""
+        ends = self._ends.get(item.policy)
+        return ends is not None and item.place >= ends[rewarder.card.name]
 
     def _answered(
         self, policy: Loaded[PolicyCard]

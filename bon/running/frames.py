@@ -18,6 +18,7 @@ from bon.rewarders import judge
 from bon.rewarders.asking import POSING
 from bon.rewarders.stepwise import reaggregated
 from bon.running.door import NOT_UNICODE, readable
+from bon.running.looks import look_order
 from bon.running.setup import Setup
 from bon.running.stakes import drawn
 from bon.running.store import Store
@@ -176,6 +177,9 @@ def judging(setup: Setup, store: Store) -> dict[str, Any]:
 
     if subset < 1:
         made["drawn"] = those(subset)
+    if said.decide is not None:
+        order = look_order(setup, store)
+        made["decide"] = {"what": said.decide, "looks": said.looks, "order": order}
     if said.design == "race":
         race = said.race
         made |= {"stop": race.stop, "complete": race.complete, "in_full": those(race.complete)}

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from bon.core.errors import Incomplete, SpendingCapReached
+from bon.core.errors import BonError, Incomplete, SpendingCapReached
 from bon.core.records import Candidate, Judgement
 from bon.running.cluster import Dispatcher
 from bon.running.commits import at_commits, keep_commits
@@ -16,6 +16,7 @@ from bon.running.connection import Connection, connected, own_ray
 from bon.running.database import DATABASE
 from bon.running.filed import filed, say_changed_code
 from bon.running.live import Live, Watcher
+from bon.running.looks import Looks
 from bon.running.preflight import check_models, retiring
 from bon.running.progress import Reporter, note_phase, reporting, say
 from bon.running.repeating import FOLDER, repeat_sources
@@ -46,6 +47,11 @@ def run(
     questions and pairs that this machine does. `progress_file` is kept up to date for
     a watcher in another process; `watchers` are told in this one how the run goes.
     """
+    if shard is not None and setup.experiment.judging.decide is not None:
+        raise BonError(
+            "judging.decide looks at all questions together, and a shard holds a part of them",
+            "leave out --shard, or judging.decide",
+        )
     note_phase(progress_file, "preparing")
     if not (directory / DATABASE).exists():  # all is to be asked: no data are read in vain
         models = [model.card.name for model in setup.models]
@@ -74,7 +80,7 @@ def compute(
     tally = Tally(setup, store, Live(watchers))
     began = time.monotonic()
     found = completeness(setup, store)
-    _pass_over(sources, found)
+    _pass_over(sources, found, together=setup.experiment.judging.decide is not None)
     with ExitStack() as stack:
         if setup.experiment.judging.repeat_check:
             repeats = stack.enter_context(Store(store.directory / FOLDER))
@@ -130,8 +136,12 @@ def make_sources(setup: Setup, store: Store) -> list[Source]:
         protocol, votes = setup.protocol(rewarder), setup.pair_votes(rewarder)
         if setup.experiment.pairs:
             sources.append(PairSource(store, rewarder, protocol, votes))
+    looks = [
+        Looks(setup, store, policy) if setup.experiment.judging.decide else None
+        for policy in setup.policies
+    ]
     for rewarder in asked:
-        for policy, first in zip(setup.policies, generate, strict=True):
+        for policy, first, looking in zip(setup.policies, generate, looks, strict=True):
             sources.append(
                 QuestionSource(
                     store,
@@ -141,15 +151,21 @@ def make_sources(setup: Setup, store: Store) -> list[Source]:
                     judging=setup.experiment.judging,
                     subset=setup.experiment.questions.subset,
                     generated=_all_back(first),
+                    looks=looking,
                 )
             )
     return sources
 
 
-def _pass_over(sources: list[Source], found: Completeness) -> None:
-    """What lacks nothing need not be walked again; new candidates are work for every rewarder."""
+def _pass_over(sources: list[Source], found: Completeness, *, together: bool) -> None:
+    """What lacks nothing need not be walked again; new candidates are work for every rewarder.
+
+    together: what one rewarder lacks may be more work for the others.
+    """
     done = {share.model for share in found.models if share.have == share.wanted}
     policies = {share.model for share in found.models if share.role == "policy"}
+    if together and len(done) < len(found.models):
+        done &= policies
     for source in sources:
         if source.model in done and (source.stage == "generate" or policies <= done):
             source.pass_over()

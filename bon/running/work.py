@@ -24,6 +24,7 @@ from bon.policies.question import policy_messages, question_block
 from bon.rewarders import judge
 from bon.rewarders.base import Item
 from bon.rewarders.registry import rewarder_class
+from bon.running.looks import Looks
 from bon.running.stakes import stakes_of, to_judge
 from bon.running.store import Store
 from bon.running.worker import JudgeTask, Payload
@@ -65,6 +66,7 @@ class Source(ABC):
     def take(self, count: int) -> list[Payload]:
         """Up to `count` payloads; fewer when no more is ready just now."""
         taken, self._ahead = self._ahead[:count], self._ahead[count:]
+        self.open += len(taken)
         while len(taken) < count and not self.finished:
             step = self._step()
             if step is None:
@@ -72,9 +74,9 @@ class Source(ABC):
             if step and self._first is None:
                 self._first = self.done
             taken += step
+            self.open += len(step)
             self.done += not step
             self.known += not step
-        self.open += len(taken)
         return taken
 
     def answer(self, count: int, seconds: float) -> None:
@@ -90,11 +92,21 @@ class Source(ABC):
         self.finished = True
 
     def has_work(self) -> bool:
-        """Whether anything is missing that could be asked for now."""
+        """Whether anything is missing that could be asked for now, or when others are as far."""
         if not self._ahead:
             self._ahead = self.take(1)
             self.open -= len(self._ahead)
-        return bool(self._ahead)
+        return bool(self._ahead) or self.blocked
+
+    @property
+    def blocked(self) -> bool:
+        """Whether it waits for other rewarders, and holds nothing itself."""
+        return False
+
+    def finish(self) -> None:
+        """Nothing more is wanted of it."""
+        self.finished = True
+        self.total = self.done + self.open
 
     @abstractmethod
     def _step(self) -> list[Payload] | None:
@@ -181,6 +193,7 @@ class QuestionSource(Source):
         judging: Judging,
         subset: float = 1.0,
         generated: Callable[[], bool],
+        looks: Looks | None = None,
     ) -> None:
         card = rewarder.card
         most = judge.most_calls(card, protocol.design, policy.card.n, card.votes)
@@ -192,10 +205,32 @@ class QuestionSource(Source):
         self._judging = judging
         self._subset = subset
         self._generated = generated
-        self._questions = store.questions()
+        self._questions = store.questions() if looks is None else looks.questions()
         self._waiting: Question | None = None
+        self._looks = looks
+        self._place = 0
+        if looks is not None:
+            looks.join(self)
+
+    @property
+    def generated(self) -> bool:
+        """Whether no more candidates will come."""
+        return self._generated()
+
+    @property
+    def blocked(self) -> bool:
+        """Whether all that may be asked for now has come back."""
+        if self._looks is None or self.finished or self._waiting is not None:
+            return False
+        return self._place >= self._looks.end(self.model) and not (self.open or self._ahead)
 
     def _step(self) -> list[Payload] | None:
+        if self._looks is not None and self._waiting is None:
+            while self._place >= self._looks.end(self.model) and not self.finished:
+                if not self._looks.advanced():
+                    return None
+            if self.finished:
+                return None
         # Asked before the rows are read: what is not there then will never come.
         last_call = self._generated()
         question = self._waiting or next(self._questions, None)
@@ -207,6 +242,7 @@ class QuestionSource(Source):
         if len(pool) < self._pool.n and not last_call:
             self._waiting = question
             return None
+        self._place += 1
         usable = to_judge(question, pool, self._judging, self._subset)
         if not usable:
             return []

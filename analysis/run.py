@@ -24,7 +24,7 @@ from bon.analysis.data.tables import Tables
 from bon.analysis.data.verdicts import Verdicts
 from bon.analysis.decision.before_after import before_after
 from bon.analysis.decision.how_much import how_much
-from bon.analysis.decision.looked import Judged, decided, looked
+from bon.analysis.decision.looked import InLooks, decided, looked
 from bon.analysis.decision.margins import margins
 from bon.analysis.decision.ranks import rank_bands
 from bon.analysis.decision.regret import decide
@@ -235,7 +235,7 @@ def _study(
     ensembles: dict[str, tuple[str, ...]],
     draws: Draws,
     options: Options,
-    looks: Judged | None = None,
+    looks: InLooks | None = None,
 ) -> tuple[Study, list[RuleSupport]]:
     n = pool.size if options.n is None else options.n
     if not 1 <= n <= pool.size:
@@ -268,7 +268,7 @@ def _study(
     return study(pool, n, made, draws, options), support
 
 
-def _sampled(setting: Setting, rewarder: str, looks: Judged | None) -> Setting:
+def _sampled(setting: Setting, rewarder: str, looks: InLooks | None) -> Setting:
     """Where a rewarder was settled early: what it was judged on are the first at random."""
     sample = None if looks is None else looks.sample(rewarder)
     if sample is None:

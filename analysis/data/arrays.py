@@ -115,7 +115,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ToDecide:
     """What is to be settled in how many looks, and the questions in the order of asking."""
 
     what: Literal["best", "beats-majority"]
@@ -155,10 +155,10 @@ class Run:
         return np.asarray(self.tables.questions["question"].isin(some), dtype=bool)
 
     @property
-    def asked_to_decide(self) -> "Asked | None":
+    def asked_to_decide(self) -> "ToDecide | None":
         """What looks were to settle (`judging.decide`); None: everything is judged."""
         said = self.tables.meta.get("judging", {}).get("decide")
-        return None if said is None else Asked(said["what"], said["looks"], tuple(said["order"]))
+        return None if said is None else ToDecide(said["what"], said["looks"], tuple(said["order"]))
 
     @property
     def samples(self) -> tuple[Bools, ...]:

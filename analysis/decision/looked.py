@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bon.analysis.data.arrays import Asked, Pool, Run, opinion
+from bon.analysis.data.arrays import Pool, Run, ToDecide, opinion
 from bon.analysis.decision.settling import Looked, ends_of, look
 from bon.analysis.estimators.replay import Setting, judged
 from bon.analysis.estimators.resampling import estimate
@@ -31,7 +31,7 @@ CAVEAT = (
 
 
 @dataclass(frozen=True)
-class Judged:
+class InLooks:
     """Rewarders on one policy's questions in the order of asking, and what looks made of it.
 
     `rows` (Q) are the pool's questions in that order, `ends` those up to each look. `judged` (R):
@@ -39,7 +39,7 @@ class Judged:
     worth there, `vote` (Q) what majority vote's are.
     """
 
-    asked: Asked
+    asked: ToDecide
     pool: Pool
     rewarders: tuple[str, ...]
     rows: Ints
@@ -59,7 +59,7 @@ class Judged:
         return drawn
 
 
-def looked(run: Run, options: Options) -> dict[str, Judged]:
+def looked(run: Run, options: Options) -> dict[str, InLooks]:
     """By policy; nothing where the run was not to decide anything."""
     asked = run.asked_to_decide
     if asked is None:
@@ -67,7 +67,7 @@ def looked(run: Run, options: Options) -> dict[str, Judged]:
     return {policy: _looked(run, pool, asked, options) for policy, pool in run.pools.items()}
 
 
-def _looked(run: Run, pool: Pool, asked: Asked, options: Options) -> Judged:
+def _looked(run: Run, pool: Pool, asked: ToDecide, options: Options) -> InLooks:
     setting = Setting.of(pool, pool.size if options.n is None else options.n, options)
     place = {str(key): row for row, key in enumerate(pool.frame["question"])}
     known = np.array([key in place for key in asked.order], dtype=bool)
@@ -78,7 +78,7 @@ def _looked(run: Run, pool: Pool, asked: Asked, options: Options) -> Judged:
     vote = setting.vote[0][rows]
     found = look(values, vote, ends, asked.what, 1 - options.level)
     upto = tuple(count for _, count in made)
-    return Judged(asked, pool, run.rewarders, rows, ends, upto, values, vote, found)
+    return InLooks(asked, pool, run.rewarders, rows, ends, upto, values, vote, found)
 
 
 def _values(
@@ -110,12 +110,12 @@ def _values(
 # ------------------------------------------------------------------ what is said of it
 
 
-def decided(run: Run, made: dict[str, Judged], level: float) -> tuple[Decided, ...]:
+def decided(run: Run, made: dict[str, InLooks], level: float) -> tuple[Decided, ...]:
     """One a policy, for the results."""
     return tuple(_decided(run, policy, one, level) for policy, one in made.items())
 
 
-def _decided(run: Run, policy: str, one: Judged, level: float) -> Decided:
+def _decided(run: Run, policy: str, one: InLooks, level: float) -> Decided:
     rewarders = [_rewarder(run, one, place) for place in range(len(one.rewarders))]
     if one.asked.what == "best" and one.found.over:
         left = [k for k, rewarder in enumerate(rewarders) if rewarder.state == "in"]
@@ -137,7 +137,7 @@ def _decided(run: Run, policy: str, one: Judged, level: float) -> Decided:
     )
 
 
-def _rewarder(run: Run, one: Judged, place: int) -> DecidedRewarder:
+def _rewarder(run: Run, one: InLooks, place: int) -> DecidedRewarder:
     name, settled, count = one.rewarders[place], one.found.each[place], one.judged[place]
     at = one.ends[settled.look - 1] if settled.look else 0
     asked = one.pool.located.places[run.candidates.of(name).first]
@@ -160,7 +160,7 @@ def _rewarder(run: Run, one: Judged, place: int) -> DecidedRewarder:
     )
 
 
-def _sentence(policy: str, one: Judged, rewarders: list[DecidedRewarder]) -> str:
+def _sentence(policy: str, one: InLooks, rewarders: list[DecidedRewarder]) -> str:
     def those(*states: str) -> list[str]:
         return [rewarder.rewarder for rewarder in rewarders if rewarder.state in states]
 

@@ -16,7 +16,7 @@ from bon.running.setup import Setup
 from bon.running.store import Store
 
 
-class Asked(Protocol):
+class LookedAt(Protocol):
     """What looks need to know of a rewarder's work."""
 
     @property
@@ -38,10 +38,10 @@ class Looks:
         self._store = store
         self._policy = policy.card.name
         self._order = look_order(setup, store)
-        self._joined: list[Asked] = []
+        self._joined: list[LookedAt] = []
         self._ends = _at_first(setup, store)
 
-    def join(self, rewarder: Asked) -> None:
+    def join(self, rewarder: LookedAt) -> None:
         """One of those that are looked at."""
         self._joined.append(rewarder)
 

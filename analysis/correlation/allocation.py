@@ -70,6 +70,8 @@ def components(
     judged, ys = 0, []
     for n, values in at.items():
         questions, rewarders = values.shape
+        if questions < 2:
+            return None
         judged = round(questions * share)
         apart = values - values.mean(axis=1, keepdims=True)  # a hard question is hard for all
         noise = float(apart.var(axis=0, ddof=1).mean()) * rewarders / (rewarders - 1)

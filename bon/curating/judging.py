@@ -1,7 +1,8 @@
 """`bon curate judge`: an experiment in which the runs' rewarders judge the items that they did not.
 
-Its candidates and their judgements are the runs' own (`from`), its reward benchmark are the items
-that a rewarder lacks, so `bon run` asks for those and nothing else.
+Its reward benchmark are the items that a rewarder lacks. An experiment has questions too: this one
+has a single one of the first run, which was answered and judged there (`from`), so `bon run` asks
+for the items and nothing else.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from bon.curating.workbench import Workbench
 
 HEAD = """\
 # Judges the items that rewarders of the runs were not asked about: written by bon curate judge.
-# Candidates and what was said of them are read from the runs, so only the pairs are asked for.
+# Only the pairs are asked for: the one question that comes along was judged in its run.
 #   bon plan {file}
 #   bon run {file} --out {out}
 """
@@ -66,20 +67,16 @@ def judging_text(found: Unjudged, bench: Workbench) -> str:
 def _experiment(
     bench: Workbench, runs: list[JudgedRun], lacking: set[str], pairs: Path
 ) -> dict[str, Any]:
-    first = runs[0].setup.experiment
+    first = runs[0]
     rewarders: dict[str, Any] = {}
-    policies = []
     for run in runs:
-        where = str(run.store.directory.resolve())
-        for policy in run.setup.policies:
-            policies.append({"from": {"files": [where], "of": policy.card.name}})
         for loaded, ref in zip(run.setup.rewarders, _own_refs(run), strict=True):
             if loaded.card.name in lacking:
                 rewarders.setdefault(loaded.card.name, _placed(ref, run.setup.base))
     return {
         "name": f"{bench.name} judged",
-        "seed": first.seed,
-        "questions": {"subset": first.questions.subset},
+        "seed": first.setup.experiment.seed,
+        "questions": {"limit": 1},
         "pairs": [
             {
                 "benchmark": "preference",
@@ -87,9 +84,18 @@ def _experiment(
                 "name": bench.name,
             }
         ],
-        "policies": policies,
+        "policies": [
+            {
+                "from": {
+                    "files": [str(first.store.directory.resolve())],
+                    "of": first.setup.policies[0].card.name,
+                }
+            }
+        ],
         "rewarders": list(rewarders.values()),
-        "judging": first.judging.model_dump(mode="json", by_alias=True, exclude_unset=True),
+        "judging": first.setup.experiment.judging.model_dump(
+            mode="json", by_alias=True, exclude_unset=True
+        ),
         "allow_remote_code": any(run.setup.experiment.allow_remote_code for run in runs),
     }
 

@@ -1,6 +1,7 @@
 """`bon curate judge`: what is missing is asked for, and nothing else."""
 
 import numpy as np
+import pytest
 import yaml
 from typer.testing import CliRunner
 
@@ -9,11 +10,13 @@ from bon.curating.judging import judging_text, write_judging
 from bon.curating.on_items import credits, unjudged, verdicts
 from bon.curating.proposing import propose
 from bon.curating.workbench import open_workbench
+from bon.running.reporting import report_run
 from bon.running.store import Store
 from tests.curating.test_propose import bench_with
 from tests.running.conftest import go_in
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_what_is_missing_is_asked_for(judged, tmp_path):
     bench = bench_with(judged, tmp_path / "bench")
     propose(bench, quiet=True)
@@ -31,10 +34,13 @@ def test_what_is_missing_is_asked_for(judged, tmp_path):
     with Store(bench.judged, readonly=True) as store:
         pairs = store.count("pairs", "active > 0")
         asked = store.count("judgements", "rewarder = 'judge' AND item_kind = 'pair'")
-        taken = store.count("judgements", "rewarder = 'judge' AND item_kind = 'question'")
-    with Store(judged, readonly=True) as store:
-        assert taken == store.count("judgements", "rewarder = 'judge' AND item_kind = 'question'")
+        alone = store.count("questions")
+    assert alone == 1
     assert asked == 2 * pairs
+    with Store(judged, readonly=True) as run, Store(bench.judged, readonly=True) as since:
+        sql = "SELECT item, rewarder, first, second, vote FROM judgements WHERE item_kind = ?"
+        assert set(since.query(sql, ("question",))) <= set(run.query(sql, ("question",)))
+    report_run(bench.judged, quiet=True)
     again = open_workbench(bench.directory)
     assert set(unjudged(again).values()) == {0}
     whole = verdicts(again)

@@ -4,7 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: help demo test test-fast test-vllm lint soak bench validity miniature clean
+DEVICE ?= cuda
+.PHONY: help demo test test-fast test-gpu test-vllm lint soak bench validity miniature clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -21,6 +22,11 @@ test: $(VENV)/.dev  ## Run every test (without vLLM).
 
 test-fast: $(VENV)/.dev  ## Run the tests that need no model, no Ray and no browser.
 	$(BIN)/python -m pytest -m "not model and not ray and not slow and not browser"
+
+test-gpu: $(VENV)/.dev  ## On a GPU: every architecture, then vLLM and all kinds; writes build/gpu.md (DEVICE=cpu).
+	$(BIN)/python tests/bench/bench_gpu.py --device $(DEVICE) --check
+	BON_TEST_DEVICE=$(DEVICE) $(BIN)/python -m pytest tests/engines/test_architectures.py
+	$(BIN)/python tests/bench/bench_gpu.py --device $(DEVICE) --out build/gpu.md
 
 test-vllm: $(VENV)/.dev  ## Run real vLLM on the CPU in an environment of its own.
 	sh tests/vllm/run.sh

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +25,11 @@ from bon.engines.transformers import TransformersEngine  # noqa: E402
 
 pytestmark = pytest.mark.model
 
+DEVICE = os.environ.get("BON_TEST_DEVICE", "cpu")
+"""`make test-gpu` runs these tests on CUDA."""
+
+torch.backends.cudnn.allow_tf32 = False  # or a GPU's convolutions have ten bits
+
 GREEDY = Sampling(temperature=0, max_tokens=8)
 
 
@@ -41,7 +47,8 @@ def engine(
 
 
 def load(folder: Path, **settings: Any) -> TransformersEngine:
-    built = build("transformers", {"model": str(folder), "threads": 2, **settings})
+    given = {"model": str(folder), "device": DEVICE, "dtype": "float32", "threads": 2, **settings}
+    built = build("transformers", given)
     assert isinstance(built, TransformersEngine)
     return built
 
@@ -80,7 +87,7 @@ def inputs_of(engine: TransformersEngine, asked: tuple[Message, ...], answer: st
         images=[images] if images else None,
         return_tensors="pt",
         add_special_tokens=False,
-    )
+    ).to(engine.device)
 
 
 def together(engine: TransformersEngine, requests: list[GenerateRequest]) -> list[Any]:
@@ -181,7 +188,7 @@ def test_reward_is_the_head_at_the_end(engine: TransformersEngine) -> None:
         inputs = inputs_of(engine, messages(images), "The answer is B.<|im_end|>\n")
         with torch.inference_mode():
             output = engine.model(**inputs, output_hidden_states=True)
-        expected = float(output.hidden_states[-1][0, -1] @ weight[0])
+        expected = float(output.hidden_states[-1][0, -1].cpu() @ weight[0])
         assert reward.score == pytest.approx(expected, abs=1e-4)
 
 
@@ -241,7 +248,7 @@ def test_published_head_layouts(
     score = asyncio.run(built.reward(request)).score
     inputs = inputs_of(built, messages(1), "Yes<|im_end|>\n")
     with torch.inference_mode():
-        value = built.model(**inputs, output_hidden_states=True).hidden_states[-1][0, -1]
+        value = built.model(**inputs, output_hidden_states=True).hidden_states[-1][0, -1].cpu()
     if "rm.0.weight" in tensors:
         value = (value @ tensors["rm.0.weight"].T + tensors["rm.0.bias"]).tanh()
     weight = next(t for key, t in tensors.items() if t.shape == (1, HIDDEN) and "weight" in key)

@@ -173,6 +173,15 @@ def score_error(credit: Floats) -> float | None:
     return float(np.sqrt(np.mean(np.nanvar(usable, axis=0, ddof=1) / n[n > 1])))
 
 
+def asked_enough(credit: Floats) -> NDArray[np.bool_]:
+    """(R): the rewarders who were asked of at least half as many items as the most asked.
+
+    What needs the same items of everybody would else be left with those of the least asked.
+    """
+    asked = np.isfinite(credit).sum(axis=0)
+    return np.asarray(2 * asked >= asked.max(initial=0))
+
+
 def _complete(credit: Floats) -> Floats:
     """The items that every rewarder was asked."""
     return credit[np.isfinite(credit).all(axis=1)]

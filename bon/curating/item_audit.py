@@ -31,7 +31,11 @@ Floats = NDArray[np.float64]
 def items_audit(
     labelling: Labelling, found: Evidence, filters: Collection[str], options: Options
 ) -> ItemsAudit | None:
-    """None where no rewarder judged an item. `filters`: models that chose the items."""
+    """None where no rewarder judged an item.
+
+    Shown, but not counted, are `filters`, models that chose the items, and rewarders that were
+    asked of few of them (`item_scores.asked_enough`).
+    """
     keys = [item.key for item in labelling.items if item.better is not None]
     credit = found.credits.reindex(keys).dropna(axis=1, how="all")
     if credit.empty:
@@ -40,17 +44,17 @@ def items_audit(
     draws = question_draws([items[key] for key in keys], options)
     turned = item_scores.flips(found.verdicts).reindex(index=keys, columns=credit.columns)
     names = [str(name) for name in credit.columns if name not in filters]
-    counted = credit[names]
-    x = counted.to_numpy(dtype=float)
+    enough = item_scores.asked_enough(credit[names].to_numpy(dtype=float))
+    names = [name for name, one in zip(names, enough, strict=True) if one]
+    x = credit[names].to_numpy(dtype=float)
     right = np.where(np.isfinite(x), (x > 0.5).astype(float), np.nan)
     model, why_not = _model(right)
     fitted = _Fit(right, model)
     r = item_scores.discrimination(x)
     order = [keys[at] for at in np.argsort(np.nan_to_num(r, nan=2.0), kind="stable") if r[at] < 0]
-    by_item = turned[counted.columns].mean(axis=1)
+    by_item = turned[names].mean(axis=1)
     q = item_scores.discordance(x)
     several = x.shape[1] > 1 and bool(np.isfinite(x).all(axis=1).any())
-    pairs = x.shape[1] * (x.shape[1] - 1) // 2
     return ItemsAudit(
         rewarders=_rewarders(credit, turned, items, filters, draws, fitted, names, options),
         items=_items(labelling, keys, x, r, by_item, fitted),
@@ -60,7 +64,7 @@ def items_audit(
         reliability=item_scores.reliability(x, options.level),
         split_half=item_scores.split_half(x, options.seed),
         score_error=item_scores.score_error(x),
-        num_pairs=pairs,
+        num_pairs=x.shape[1] * (x.shape[1] - 1) // 2,
         distinguished=item_scores.distinguished(x, draws, options.level) if several else None,
         distinguished_per_100=item_scores.distinguished(x, draws, options.level, 100)
         if several
@@ -182,7 +186,7 @@ def _rewarders(
     for name in credit.columns:
         x = credit[name].to_numpy(dtype=float)
         flipped = turned[name].to_numpy(dtype=float)
-        able = fitted.ability(counted.index(name), options.level) if name in counted else None
+        ability = fitted.ability(counted.index(name), options.level) if name in counted else None
         made.append(
             RewarderAudit(
                 rewarder=str(name),
@@ -193,8 +197,8 @@ def _rewarders(
                 flips=_mean(flipped, equal, draws, options.level)
                 if np.isfinite(flipped).any()
                 else None,
-                ability=able[0] if able else None,
-                information=able[1] if able else None,
+                ability=ability[0] if ability else None,
+                information=ability[1] if ability else None,
             )
         )
     return tuple(sorted(made, key=lambda one: -(one.accuracy.value or 0)))

@@ -70,6 +70,23 @@ def test_models_that_chose_the_items_do_not_judge_them(planted):
     assert chose["r00"].accuracy.value is not None, "what they scored is still shown"
 
 
+def test_a_rewarder_of_few_items_takes_none_from_the_others(planted):
+    items, _, frame = planted
+    few = {item.key for item in items[:12]}
+    part = frame[(frame["rewarder"] != "r06") | frame["item"].isin(few)]
+    found = items_audit(Labelling(items, [], {}, 2), evidence_of(part), (), OPTIONS)
+    assert found.num_pairs == 11 * 10 // 2
+    assert found.reliability.n == 160
+    assert found.distinguished > 0.3
+    by_name = {one.rewarder: one for one in found.rewarders}
+    assert by_name["r06"].items == 12, "it is shown"
+    assert by_name["r06"].ability is None
+    everyone = [f"r{n:02}" for n in range(12)]
+    chosen = items_audit(Labelling(items, [], {}, 2), evidence_of(part), everyone, OPTIONS)
+    assert chosen.num_pairs == 0
+    assert chosen.suspects == ()
+
+
 def test_few_rewarders_get_no_model_and_are_told_why(planted):
     items, _, frame = planted
     seven = evidence_of(frame[frame["rewarder"] < "r07"])

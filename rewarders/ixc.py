@@ -11,6 +11,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,11 @@ def load(model: str, revision: str | None) -> Any:
         )
     if not torch.cuda.is_available():
         raise BonError("IXC-2.5-Reward needs a GPU", "set placement.gpus: 1")
+    if find_spec("flash_attn") is None:
+        raise BonError(
+            "IXC-2.5-Reward's code needs the package flash-attn",
+            "on the workers: pip install flash-attn --no-build-isolation (docs/rewarders.md)",
+        )
     shared = {"revision": revision, "trust_remote_code": True}
     found = transformers.AutoModelForCausalLM.from_pretrained(
         model, torch_dtype=torch.float16, **shared

@@ -18,6 +18,7 @@ from bon.rewarders import judge
 from bon.rewarders.asking import POSING
 from bon.rewarders.stepwise import reaggregated
 from bon.running.door import NOT_UNICODE, readable
+from bon.running.filed import changed
 from bon.running.looks import look_order
 from bon.running.setup import Setup
 from bon.running.stakes import drawn
@@ -233,6 +234,11 @@ def warnings(setup: Setup, store: Store) -> list[str]:
     found = list(store.meta("notes", []))
     if shard := store.meta("shard"):
         found.append(f"this is shard {shard[0]} of {shard[1]} of its experiment (bon merge)")
+    found += [
+        f"the card or code of {model} is another one today: shown is what was asked before, and "
+        "`bon run` asks again"
+        for model in changed(setup, store)
+    ]
     found += [f"{model} failed: {why}" for model, why in store.meta("failed", {}).items()]
     bad = store.query("SELECT dataset, COUNT(*), MIN(reason) FROM bad_rows GROUP BY dataset")
     found += [f"{count} rows of {name} were left out ({why})" for name, count, why in bad]

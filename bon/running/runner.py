@@ -14,7 +14,7 @@ from bon.running.commits import at_commits, keep_commits
 from bon.running.completeness import Completeness, completeness
 from bon.running.connection import Connection, connected, own_ray
 from bon.running.database import DATABASE
-from bon.running.filed import filed, say_changed_code
+from bon.running.filed import filed, say_changed
 from bon.running.live import Live, Watcher
 from bon.running.looks import Looks
 from bon.running.preflight import check_models, retiring
@@ -60,7 +60,7 @@ def run(
         setup = filed(setup, store, running=True)
         keep_commits(setup, store, quiet=quiet)
         setup = at_commits(setup, store)
-        say_changed_code(setup, store, quiet=quiet)
+        say_changed(setup, store, quiet=quiet)
         start(setup, store, retry_errors=retry_errors, replace=replace, shard=shard, quiet=quiet)
         found = compute(setup, store, quiet=quiet, progress_file=progress_file, watchers=watchers)
     note_phase(progress_file, "analysing")

@@ -77,3 +77,12 @@ def test_a_missing_environment_is_one_line(tmp_path):
         mm_rlhf.load.__wrapped__("m", None)
     with pytest.raises(BonError, match=r"IXC-2.5-Reward"):
         ixc.load.__wrapped__("m", None)
+
+
+def test_ixc_without_flash_attn_is_one_line(monkeypatch):
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(transformers, "__version__", "4.46.0")
+    with pytest.raises(BonError, match=r"flash-attn -> on the workers: pip install flash-attn"):
+        ixc.load.__wrapped__("m", None)

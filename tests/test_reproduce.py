@@ -80,6 +80,9 @@ def test_hours_and_disk_are_known_before_it_starts(name: str, tmp_path, monkeypa
     assert plan.weights.here == plan.weights.unknown == 0
     assert 8 <= plan.weights.checkpoints <= 13
     assert 90e9 < plan.weights.total < 250e9
+    card = "24 GB" if name.endswith("24gb") else "80 GB"
+    assert len(plan.memory) >= 12
+    assert {fit.gpus[card] for fit in plan.memory} == {"fits"}
     shown = CliRunner().invoke(app, ["plan", name]).output
     assert f"weights: {plan.weights.checkpoints} checkpoints, about " in shown
     assert "0 GB of them here" in shown

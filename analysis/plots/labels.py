@@ -10,6 +10,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.transforms import Bbox
 
 Box = tuple[float, float, float, float]
 """left, bottom, right, top in pixels."""
@@ -18,6 +19,8 @@ Box = tuple[float, float, float, float]
 _ANGLES = (0, 35, -35, 180, 145, -145, 90, -90, 18, -18, 162, -162, 60, -60, 120, -120)
 _DISTANCES = (5.0, 9.0, 15.0, 23.0, 33.0, 45.0)
 _PASSES = 4
+_WIDEST = 0.42
+"""Of the frame: a longer label keeps its ends, so that there is room for it on one side."""
 
 
 def overlap(a: Box, b: Box) -> float:
@@ -55,8 +58,9 @@ def place_labels(
         return []
     scale = ax.figure.dpi / 72
     anchor = ax.transData.transform(np.asarray(points, dtype=float))
-    sizes = np.array([_measure(ax, text, size) for text in labels])
     frame = ax.get_window_extent()
+    labels = _shortened(ax, labels, size, _WIDEST * frame.width)
+    sizes = np.array([_measure(ax, text, size) for text in labels])
     radius = 3.6 * scale
     dots = np.concatenate([anchor - radius, anchor + radius], axis=1)
     lines = []
@@ -66,11 +70,9 @@ def place_labels(
     track = np.concatenate(lines) if lines else np.empty((0, 3))
 
     boxes, far = _positions(anchor, sizes, scale)
+    boxes = _inside(boxes, frame)
     fixed = 0.4 * far + _covering(boxes, dots, track)
     fixed += 60 * overlaps(boxes, np.reshape(taken, (-1, 4))).sum(-1)
-    outside = np.maximum(np.array([frame.x0, frame.y0]) - boxes[..., :2], 0).sum(-1)
-    outside += np.maximum(boxes[..., 2:] - np.array([frame.x1, frame.y1]), 0).sum(-1)
-    fixed += 60 * outside
     # the most crowded points choose first
     gaps = np.hypot(*(anchor[:, None] - anchor[None]).transpose(2, 0, 1))
     crowd = (1 / (gaps + 8 * scale)).sum(1)
@@ -87,6 +89,25 @@ def place_labels(
     rows = np.arange(len(labels))
     best = [(_tuple(b), float(d)) for b, d in zip(boxes[rows, chosen], far[chosen], strict=True)]
     return _draw(ax, labels, anchor, best, list(taken), size, colour, line_colour)
+
+
+def _shortened(ax: Axes, labels: Sequence[str], size: float, most: float) -> list[str]:
+    """The labels, cut where they are wider than so many pixels, and still different."""
+    widths = [_measure(ax, text, size)[0] for text in labels]
+    found: list[str] = []
+    for head in (0.5, 1.0, 0.0):  # both ends are kept, or the end that tells them apart
+        found = [
+            text if width <= most else _cut(text, max(int(len(text) * most / width) - 1, 6), head)
+            for text, width in zip(labels, widths, strict=True)
+        ]
+        if len(set(found)) == len(set(labels)):
+            break
+    return found
+
+
+def _cut(text: str, keep: int, head: float) -> str:
+    first = round(keep * head)
+    return f"{text[:first]}…{text[len(text) - keep + first :]}"
 
 
 def _tuple(box: np.ndarray) -> Box:
@@ -150,6 +171,14 @@ def _positions(
     left = anchor[:, :1] + dx - width * np.where(upright, 0.5, dx <= 0)
     bottom = anchor[:, 1:] + dy - height * np.where(upright, 0.5 - 0.3 * np.sign(dy), 0.5)
     return np.stack([left, bottom, left + width, bottom + height], axis=-1), reach
+
+
+def _inside(boxes: np.ndarray, frame: Bbox) -> np.ndarray:
+    """The boxes, moved into the frame where they reach beyond it."""
+    low, high = np.array([frame.x0, frame.y0]), np.array([frame.x1, frame.y1])
+    shift = np.maximum(low - boxes[..., :2], 0) + np.minimum(high - boxes[..., 2:], 0)
+    moved: np.ndarray = boxes + np.concatenate([shift, shift], axis=-1)
+    return moved
 
 
 def _covering(boxes: np.ndarray, dots: np.ndarray, track: np.ndarray) -> np.ndarray:

@@ -70,7 +70,7 @@ class _Page:
         self.results = results
         self.figures = draw_all(results)
         self.style = (HERE / "style.css").read_text(encoding="utf-8") + "".join(self.figures.css)
-        self.script = (HERE / "report.js").read_text(encoding="utf-8")
+        self.script = script()
 
     def html(self, packed: Packed | None, folder: str) -> str:
         """The whole page."""
@@ -94,6 +94,11 @@ def icon() -> str:
     return (
         "data:image/svg+xml;base64," + base64.b64encode((HERE / "icon.svg").read_bytes()).decode()
     )
+
+
+def script() -> str:
+    """What a report does where scripts run."""
+    return "".join((HERE / name).read_text(encoding="utf-8") for name in ("tables.js", "report.js"))
 
 
 def environment(*folders: Path) -> Environment:

@@ -1,20 +1,8 @@
 "use strict";
-// The page works without this file except for sorting and the question browser.
+// The page works without this file except for the question browser; tables.js comes before it.
 // All text goes in through textContent: nothing that a model wrote becomes markup.
 
 const $ = (id) => document.getElementById(id);
-
-function make(tag, options, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(options || {})) {
-    if (name === "text") node.textContent = value;
-    else if (name === "class") node.className = value;
-    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, value);
-  }
-  node.append(...children.filter((c) => c !== null && c !== undefined && c !== ""));
-  return node;
-}
 
 // ------------------------------------------------------------------ theme
 
@@ -55,41 +43,6 @@ function sections() {
     }
   }, { rootMargin: "-25% 0px -60% 0px" });
   for (const id of links.keys()) if ($(id)) watch.observe($(id));
-}
-
-// ------------------------------------------------------------------ sortable tables
-
-function sortable(table) {
-  const body = table.tBodies[0], heads = [...table.tHead.rows[0].cells];
-  heads.forEach((head, column) => {
-    if (!head.dataset.sort) return;
-    const button = make("button", { type: "button", text: head.textContent, title: head.title || null });
-    head.textContent = "";
-    head.removeAttribute("title");
-    head.append(button);
-    button.addEventListener("click", () => {
-      const now = head.getAttribute("aria-sort");
-      const up = now ? now === "descending" : head.dataset.sort === "asc";
-      heads.forEach((h) => h.removeAttribute("aria-sort"));
-      head.setAttribute("aria-sort", up ? "ascending" : "descending");
-      const rows = [...body.rows].map((row) => [key(row.cells[column]), row]);
-      rows.sort(([a], [b]) => compare(a, b, up));
-      body.append(...rows.map(([, row]) => row));
-    });
-  });
-}
-
-function key(cell) {
-  const raw = cell.dataset.v ?? (cell.classList.contains("n") ? "" : cell.textContent.trim());
-  if (raw === "") return null;
-  return Number.isNaN(Number(raw)) ? raw : Number(raw);
-}
-
-function compare(a, b, up) {
-  if (a === null || b === null) return (a === null) - (b === null); // unknown: always last
-  const order = typeof a === "number" && typeof b === "number"
-    ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
-  return up ? order : -order;
 }
 
 // ------------------------------------------------------------------ the browser's data
@@ -455,6 +408,7 @@ async function start() {
   theme();
   sections();
   document.querySelectorAll("table.sortable").forEach(sortable);
+  document.querySelectorAll("main table").forEach(folded);
   addEventListener("beforeprint", () => document.querySelectorAll("details.more").forEach((d) => { d.open = true; }));
   const data = $("bon-data");
   if (!data) return;

@@ -8,7 +8,7 @@ import bon
 from bon.analysis.plots.over_time import TITLES, rewards_over_time
 from bon.analysis.report.figures import Figures
 from bon.analysis.report.format import NONE, interval, points, share, signed
-from bon.analysis.report.page import HERE, environment, icon, policy
+from bon.analysis.report.page import HERE, environment, icon, policy, script
 from bon.analysis.results.drifts import SHARES, TrainingReport
 from bon.analysis.results.record import Estimate
 
@@ -22,7 +22,7 @@ def training_page(report: TrainingReport) -> str:
 
     figures.add("drift", "How rewards and responses changed", draw)  # type: ignore[arg-type]
     style = (HERE / "style.css").read_text(encoding="utf-8") + "".join(figures.css)
-    script = (HERE / "report.js").read_text(encoding="utf-8")
+    code = script()
     template = environment().get_template("training.html.jinja")
     return template.render(
         report=report,
@@ -32,8 +32,8 @@ def training_page(report: TrainingReport) -> str:
         value=_value,
         change=_change,
         style=Markup(style),
-        script=Markup(script),
-        csp=policy(style, script, None),
+        script=Markup(code),
+        csp=policy(style, code, None),
         icon=icon(),
         version=bon.__version__,
     )

@@ -3,10 +3,12 @@ import io
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from synthetic import analyse, synthetic_tables
 
 from bon.analysis import plots
-from bon.analysis.plots.labels import overlap, spread
+from bon.analysis.plots.labels import overlap, place_labels, spread
 from bon.analysis.plots.style import LIGHT, style
 from bon.analysis.results import Results
 
@@ -173,3 +175,22 @@ def test_spread_keeps_order_and_distance():
         assert max(placed) <= 100 + 1e-9
     assert spread([5.0, 50.0], 8, 0, 100) == [5.0, 50.0]
     assert spread([], 8, 0, 100) == []
+
+
+def test_long_labels_stay_inside_a_narrow_plot():
+    names = [f"Qwen2.5-VL-{n}B-Instruct-pairwise-with-thinking-step-2000" for n in range(12)]
+    with style(LIGHT):
+        figure = Figure(figsize=(3.4, 3))
+        FigureCanvasAgg(figure)
+        ax = figure.add_subplot(xlim=(0, 100), ylim=(0, 100))
+        at = [(8.0 * n + 2, 8.0 * n + 2) for n in range(12)]
+        dropped = place_labels(ax, at, names, colour="k", line_colour="k", size=6.8)
+    frame = ax.get_window_extent()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert len(boxes) + len(dropped) == 12
+    assert len(boxes) >= 6
+    for box in boxes:
+        assert frame.x0 - 1 <= box.x0 < box.x1 <= frame.x1 + 1
+        assert frame.y0 - 1 <= box.y0 < box.y1 <= frame.y1 + 1
+    assert all("…" in text.get_text() for text in ax.texts)
+    assert len({text.get_text() for text in ax.texts}) == len(boxes)

@@ -8,6 +8,8 @@ import pytest
 from playwright.sync_api import expect
 
 from bon.service.jobs import Jobs
+from bon.service.state import open_tokens
+from bon.service.tokens import COOKIE, ROLES
 from tests.service.conftest import experiment
 from tests.service.server import serving
 
@@ -130,3 +132,86 @@ def test_a_long_name_leaves_the_other_columns_in_sight(server, address, tab):
     state = tab.get_by_role("row", name=re.compile("a-very-long-name")).locator(".state")
     box = state.bounding_box()
     assert box["x"] + box["width"] < 1280
+
+
+# ------------------------------------------------------------------ every page, as everybody
+
+ESTIMATE = {"value": 0.5, "low": 0.4, "high": 0.6, "n": 50}
+
+
+def finding(rewarders):
+    """The results of a run with so many rewarders, as far as the pages read them."""
+    names = [f"qwen2.5-vl-72b-instruct-pairwise-{n:02}" for n in range(rewarders)]
+    row = {"policy": "p", "rule": "best_score", "n": 8, "headline": True}
+    return {
+        "finding": {"sentence": "It may.", "verdict": "yes"},
+        "counts": {"questions": 50},
+        "best_of_n": [
+            {**row, "rewarder": name, "accuracy": ESTIMATE, "gain": ESTIMATE} for name in names
+        ],
+        "benchmarks": [{"rewarder": name, "macro": ESTIMATE} for name in names],
+    }
+
+
+@pytest.fixture(scope="module")
+def walked(server):
+    """Pages with something on them, and a session of each role."""
+    keys = {
+        state: validation(server, state, name=f"{state} " + "a-long-name-" * 12)
+        for state in ("done", "failed", "cancelled", "running", "queued")
+    }
+    directory = server.folder / "data" / "runs" / keys["done"]
+    directory.mkdir()
+    (directory / "results.json").write_text(json.dumps(finding(60)))
+    paths = ["/validations", "/validations?state=failed&text=x", "/compare", "/catalogue", "/new"]
+    paths += [f"/validations/{key}" for key in keys.values()]
+    paths += [f"/compare?id={keys['done']}&id={keys['failed']}", f"/new?from={keys['done']}"]
+    tokens = open_tokens(server.folder / "data")
+    sessions = {"nobody": None}
+    for role in ROLES:
+        made = tokens.add(f"walking {role}", role)
+        sessions[role] = tokens.session(tokens.check(made))
+    tokens.jobs.close()
+    return paths, sessions
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+def test_every_page_as_everybody(server, walked, tab, width, scheme):
+    """Nothing is missing, nothing complains, nothing is wider than the window."""
+    paths, sessions = walked
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.emulate_media(color_scheme=scheme)
+    refused = []
+    tab.on("response", lambda answer: refused.append((answer.status, answer.url)))
+    for role, session in sessions.items():
+        tab.context.clear_cookies()
+        if session is not None:
+            cookie = {"name": COOKIE, "value": session, "url": server.address}
+            tab.context.add_cookies([cookie])
+        for path in {"nobody": paths[:1], "annotate": ["/annotate"]}.get(role, paths):
+            tab.goto(server.address + path)
+            beyond = tab.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert beyond <= 0, (role, path)
+            wanted = "Sign in" if session is None else None
+            assert tab.locator("h1").count() == 1, (role, path)
+            assert wanted is None or tab.locator("h1").inner_text() == wanted
+    # A plan of a file that is not there is refused, which the console tells.
+    bad = [one for one in refused if one[0] >= 400 and not one[1].endswith("/v1/plan")]
+    assert bad == []
+    tab.complaints[:] = [one for one in tab.complaints if "/v1/plan" not in one]
+
+
+def test_sixty_rewarders_are_folded_found_and_shown(server, walked, tab):
+    paths, sessions = walked
+    cookie = {"name": COOKIE, "value": sessions["read"], "url": server.address}
+    tab.context.add_cookies([cookie])
+    tab.goto(server.address + paths[-2])
+    rows = tab.locator("tbody tr:visible")
+    expect(rows).to_have_count(20)
+    tab.get_by_label("Filter the rows").fill("pairwise-5")
+    expect(rows).to_have_count(10)
+    tab.get_by_label("Filter the rows").fill("")
+    tab.get_by_role("button", name="Show all 60 rows").click()
+    expect(rows).to_have_count(60)
+    tab.get_by_role("button", name="Show the first 20").click()
+    expect(rows).to_have_count(20)

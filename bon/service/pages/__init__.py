@@ -165,6 +165,7 @@ def static(name: str) -> Response:
     files = {
         "style.css": (REPORT / "style.css", "text/css"),
         "service.css": (HERE / "static" / "service.css", "text/css"),
+        "tables.js": (REPORT / "tables.js", "text/javascript"),
         "service.js": (HERE / "static" / "service.js", "text/javascript"),
         "annotate.css": (HERE / "static" / "annotate.css", "text/css"),
         "annotate.js": (HERE / "static" / "annotate.js", "text/javascript"),

@@ -4,16 +4,6 @@
 
 const $ = (id) => document.getElementById(id);
 
-function make(tag, options, ...children) {
-  const node = document.createElement(tag);
-  for (const [name, value] of Object.entries(options || {})) {
-    if (name === "text") node.textContent = value;
-    else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, value);
-  }
-  node.append(...children);
-  return node;
-}
-
 function theme() {
   const button = $("theme"), root = document.documentElement, order = ["auto", "light", "dark"];
   const read = () => { try { return localStorage.getItem("bon-theme"); } catch { return null; } };
@@ -247,6 +237,7 @@ function signIn(form) {
 
 theme();
 actions();
+document.querySelectorAll("main table").forEach(folded);
 if ($("login")) signIn($("login"));
 if ($("filter")) filtering($("filter"));
 if ($("live")) live($("live"));

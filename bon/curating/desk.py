@@ -21,7 +21,7 @@ from bon.curating.assigning import (
     places_wanted,
     shown_order,
 )
-from bon.curating.drafts import Draft, read_drafts
+from bon.curating.drafts import UNREAD, Draft, read_drafts
 from bon.curating.items import CuratedItem
 from bon.curating.workbench import Workbench, open_workbench
 
@@ -61,6 +61,7 @@ class Desk:
         self._stamp: tuple[int, ...] = ()
         self._bench = open_workbench(directory)
         self._items: dict[str, CuratedItem] = {}
+        self._images: dict[str, Path] = {}
         self._checks: frozenset[str] = frozenset()
         self._said: list[Annotation] = []
         self._current: list[Annotation] = []
@@ -69,14 +70,17 @@ class Desk:
     @property
     def bench(self) -> Workbench:
         """The folder as it is now: it is read again where the recipe or the items changed."""
-        stamp = (*_stamp(self._bench.recipe_path), *_stamp(self._bench.items_path))
-        if stamp != self._stamp:
-            bench = open_workbench(self.directory)
-            recipe = bench.recipe
-            self._items = {item.key: item for item in bench.items}
-            self._checks = gold_checks(bench.items, recipe.annotating, recipe.seed)
-            self._bench, self._stamp = bench, stamp
-        return self._bench
+        with self._lock:
+            stamp = (*_stamp(self._bench.recipe_path), *_stamp(self._bench.items_path))
+            if stamp != self._stamp:
+                bench = open_workbench(self.directory)
+                recipe = bench.recipe
+                self._items = {item.key: item for item in bench.items}
+                self._checks = gold_checks(bench.items, recipe.annotating, recipe.seed)
+                images = {name for item in bench.items for name in item.images}
+                self._images = {Path(name).name: bench.directory / name for name in images}
+                self._bench, self._stamp = bench, stamp
+            return self._bench
 
     def item(self, key: str) -> CuratedItem:
         """An item by its key.
@@ -108,7 +112,7 @@ class Desk:
             return self._items[key]
 
     def answer(self, annotator: str, said: Stated) -> Draft | None:
-        """Keep an answer. Returns the draft, which may be shown from now on, if there is one.
+        """Keep an answer. Returns the draft, which may be shown from now on, if one was read.
 
         Raises:
             BonError: it is about another benchmark's item, or says what cannot be chosen.
@@ -118,6 +122,7 @@ class Desk:
             order = shown_order(item.key, annotator, len(item.responses))
             choice = self._choice(said, order)
             draft = read_drafts(self.bench.drafts_path).get(item.key)
+            draft = draft if draft is not None and draft.label != UNREAD else None
             before = [
                 row.choice
                 for row in self._history()
@@ -150,12 +155,8 @@ class Desk:
 
     def image(self, name: str) -> Path | None:
         """The file of an image of the items, by its name; None for any other name."""
-        bench = self.bench
-        for item in bench.items:
-            for image in item.images:
-                if image.rpartition("/")[2] == name:
-                    return bench.directory / image
-        return None
+        assert self.bench
+        return self._images.get(name)
 
     def last(self, annotator: str) -> str | None:
         """The item that this person answered last here, for going back."""

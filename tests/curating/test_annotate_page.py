@@ -126,6 +126,16 @@ def test_a_draft_is_told_after_the_first_choice_and_both_are_kept(client, bench)
     assert current(bench.annotations_path)[0].first == "tie", "what was said before the draft"
 
 
+def test_a_draft_that_was_not_read_is_not_shown(client, bench):
+    for one in bench.items:
+        draft = Draft(one.key, "", "", "", (0, 1), "unparsed", "j", "p", text="Hm.")
+        append_draft(bench.drafts_path, draft)
+    key = following(client)["item"]["key"]
+    assert say(client, key, "1").json()["draft"] is None
+    say(client, key, "tie")
+    assert current(bench.annotations_path)[0].first == ""
+
+
 def test_nothing_tells_models_gold_or_strategy(client, bench):
     seen = client.get("/annotate/shapes", headers=HTML).text
     while (state := following(client))["item"] is not None:

@@ -158,17 +158,12 @@ class Labelling {
 
   offer(draft) {
     this.draft = draft;
-    const said = LABELS[draft.choice] || (draft.choice ? `Response ${draft.choice}` : "");
+    const said = LABELS[draft.choice] || `Response ${draft.choice}`;
+    const tag = draft.tag ? ` (${draft.tag})` : "";
+    const hint = draft.choice === this.choice ? "" : "Keep your answer with Enter, or change it.";
     const box = $("draft");
-    if (!said) {
-      box.replaceChildren(make("span", { text: "A model was asked too; its reply could not be read." }));
-    } else {
-      const same = draft.choice === this.choice;
-      const tag = draft.tag ? ` (${draft.tag})` : "";
-      box.replaceChildren(make("strong", { text: `A model says: ${said}${tag}. ` }),
-        make("span", { text: `${draft.rationale} ` }),
-        make("span", { class: "hint", text: same ? "" : "Keep your answer with Enter, or change it." }));
-    }
+    box.replaceChildren(make("strong", { text: `A model says: ${said}${tag}. ` }),
+      make("span", { text: `${draft.rationale} ` }), make("span", { class: "hint", text: hint }));
     box.hidden = false;
   }
 
@@ -302,9 +297,11 @@ class Outbox {
         const said = reply.error ? reply.error.message : `status ${answer.status}`;
         if (answer.status === 401) this.trouble("Your session has ended: sign in in another tab. Your answers wait here.");
         else if (answer.status < 500 && answer.status !== 429) {
-          this.refused = `Not accepted: ${said}`;
-          this.trouble(this.refused);
-          if (what === "answers") return null;
+          this.trouble(`Not accepted: ${said}`);
+          if (what === "answers") {
+            this.refused = `Not accepted: ${said}`;
+            return null;
+          }
         } else this.trouble(`Not sent yet (${said}); trying again.`);
       } catch {
         this.trouble("The server does not answer; your answer waits here and is sent again.");

@@ -147,9 +147,9 @@ def test_any_reply_is_read_without_a_fault(reply, cut):
 
 @pytest.mark.model
 def test_a_real_model_drafts_and_what_it_cannot_say_is_unread(tmp_path):
-    bench = make_bench(tmp_path / "shapes", pairs=2)
+    bench = make_bench(tmp_path / "shapes", pairs=1)
     found = drafted(bench, "mini-pair-a")
-    assert found.read + found.unread == 2
-    for one in read_drafts(bench.drafts_path).values():
-        assert one.tokens > 0
-        assert one.text
+    assert found.read + found.unread == 1
+    (one,) = read_drafts(bench.drafts_path).values()
+    assert one.tokens > 0
+    assert one.text

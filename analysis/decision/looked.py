@@ -173,9 +173,10 @@ def _sentence(policy: str, one: InLooks, rewarders: list[DecidedRewarder]) -> st
         if best:
             return f"{best[0]} chooses best for {policy}, {cost}: all others are worse."
         dropped = len(those("dropped"))
+        verb = "was" if dropped == 1 else "were"
         return (
             f"{names(left)} cannot be distinguished on {policy}, {cost}; {dropped} of "
-            f"{len(rewarders)} rewarders were dropped."
+            f"{len(rewarders)} rewarders {verb} dropped."
         )
     above, below, unclear = those("above"), those("below"), those("in")
     parts = [f"{len(above)} of {len(rewarders)} rewarders beat majority vote on {policy}"]

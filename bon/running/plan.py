@@ -416,6 +416,8 @@ def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
     found = []
     if unread:
         found.append(f"not read, only counted as published or limited: {', '.join(unread)}")
+    if setup.experiment.judging.decide is not None:
+        found.append("judging.decide asks less: calls are what all questions would take")
     cap, dollars = setup.experiment.cluster.spending_cap, plan.totals()["dollars"]
     if cap is not None and dollars > cap:
         found.append(

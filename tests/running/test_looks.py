@@ -12,6 +12,7 @@ from bon.core.errors import BonError
 from bon.running.completeness import completeness
 from bon.running.frames import run_tables
 from bon.running.looks import look_ends, look_order
+from bon.running.plan import make_plan
 from bon.running.reporting import open_run, options, report_run
 from bon.running.runner import Tally, make_sources, run
 from bon.running.setup import prepare
@@ -215,6 +216,11 @@ def test_what_cannot_be_decided_is_refused(experiment, tmp_path, change, message
             experiment[key] = {**experiment[key], **value}
     with pytest.raises(BonError, match=message):
         prepare(experiment, tmp_path)
+
+
+def test_a_plan_says_that_its_calls_are_the_most(experiment, tmp_path):
+    said = make_plan(prepare(experiment, tmp_path)).warnings
+    assert "judging.decide asks less: calls are what all questions would take" in said
 
 
 def test_a_shard_cannot_decide(experiment, tmp_path):

@@ -1,0 +1,128 @@
+"""What weights are worth, and how well a drawn benchmark predicts: `bench_curating.py RUN`.
+
+Every pair of a right and a wrong text of a run is judged, so the natural accuracy of each rewarder
+is known. Benchmarks are drawn with many seeds. Of each: how far the plain and the weighted accuracy
+are from the natural one, and how often the interval covers it. `--predict SEEDS` also sets as many
+of them against Best-of-N on their held-out questions, beside the run's own benchmark.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from bon.analysis.data.arrays import read
+from bon.analysis.data.tables import Tables
+from bon.analysis.estimators import pair_sets
+from bon.analysis.estimators.resampling import from_draws
+from bon.analysis.results import Options
+from bon.curating.judged_runs import opened
+from bon.curating.on_items import coded, tables_of
+from bon.curating.predicting import predict
+from bon.curating.proposing import propose
+from bon.curating.question_pools import pools
+from bon.curating.selecting import select
+from bon.curating.starting import begin
+from bon.curating.strategies import entropies, everything, pairs_of
+from bon.curating.wanted import Curation, Filters
+from bon.curating.workbench import open_workbench
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--items", type=int, default=200)
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--predict", type=int, default=0)
+    wanted = parser.parse_args()
+    weighting(wanted.run, wanted.items, wanted.seeds)
+    if wanted.predict:
+        predicting(wanted.run, wanted.items, wanted.predict)
+
+
+def weighting(run: Path, items: int, seeds: int) -> None:
+    """Plain and weighted accuracies against the accuracy on all pairs."""
+    options = Options(draws=1000)
+    with opened([run]) as runs:
+        found = pools(runs, Filters()).by_question
+        pairs = pairs_of(found)
+        tables = tables_of(runs, pairs)
+    said = coded(tables)
+    codes = np.stack([one.code for one in said.values()], axis=1)
+    worth = pair_sets.worth_of(codes, "headline", options)
+    truth = worth.num.sum(axis=0) / worth.den.sum(axis=0)
+    row = {
+        (question, places): at
+        for at, (question, places) in enumerate(
+            zip(pairs["question"], pairs["places"], strict=True)
+        )
+    }
+    disputed = entropies(pairs, codes)
+    plain, weighted, covered, width = [], [], [], []
+    for seed in range(seeds):
+        recipe = Curation(runs=(str(run),), items=items, seed=seed)
+        drawn = select(found, recipe, everything, disputed)
+        chosen = [one for one in drawn.drawn_by if len(one[1]) == 2]
+        rows = [row[one] for one in chosen]
+        frame = pairs.iloc[rows].assign(
+            weight=[1 / drawn.probability[one] for one in chosen],
+            cluster=pairs["question"].iloc[rows],
+        )
+        natural = _natural(tables, frame, codes[rows], options)
+        mine = pair_sets.Worth(worth.num[rows], worth.den[rows])
+        plain.append(mine.num.sum(axis=0) / mine.den.sum(axis=0) - truth)
+        weighted.append(np.array([one.value for one in natural]) - truth)
+        covered.append([n.low <= t <= n.high for n, t in zip(natural, truth, strict=True)])
+        width.append([n.high - n.low for n in natural])
+    print(f"{len(pairs)} pairs of {len(found)} questions, {seeds} benchmarks of {items} items")
+    print("rewarder                   natural   plain  weighted  its SD  width  covered")
+    table = zip(said, truth, np.mean(plain, 0), np.mean(weighted, 0), np.std(weighted, 0),
+                np.mean(width, 0), np.mean(covered, 0), strict=True)  # fmt: skip
+    for name, t, p, w, sd, wide, c in table:
+        print(f"{name:<26}{t:>8.3f}{t + p:>8.3f}{t + w:>10.3f}{sd:>8.3f}{wide:>7.2f}{c:>9.2f}")
+    print(
+        f"mean distance: plain {np.abs(np.mean(plain, 0)).mean():.3f}, "
+        f"weighted {np.abs(np.mean(weighted, 0)).mean():.3f}; covered {np.mean(covered):.3f}"
+    )
+
+
+def _natural(tables: Tables, frame: pd.DataFrame, codes: np.ndarray, options: Options):
+    run = read(Tables(tables.questions, tables.candidates, frame.reset_index(drop=True),
+                      tables.judgements.iloc[:0], tables.rewarders))  # fmt: skip
+    (pairs,) = pair_sets.pair_sets(run, options)
+    axis = pair_sets.axes(pairs, pair_sets.worth_of(codes, "headline", options))["natural"]
+    return from_draws(axis.values, axis.draws, len(frame), "pairs", 0.95, units=axis.units)
+
+
+def predicting(run: Path, items: int, seeds: int) -> None:
+    """r and loss of benchmarks of many seeds on the questions that each held out."""
+    print("\nseed  held out  r: new  natural  standing  same questions  loss: new  standing")
+    rows = []
+    for seed in range(seeds):
+        with tempfile.TemporaryDirectory() as folder:
+            begin([run], Path(folder) / "mine", items=items, seed=seed, held_out=0.5)
+            bench = open_workbench(Path(folder) / "mine")
+            propose(bench, quiet=True)
+            found = predict(bench, quiet=True).predicted
+        held = [one for one in found if one.fresh == "held-out"]
+        new, natural = (
+            next(one for one in held if (one.benchmark, one.axis) == ("mine", axis))
+            for axis in ("overall", "natural")
+        )
+        standing = next(one for one in held if one.benchmark != "mine")
+        same = next(
+            one for one in found
+            if (one.fresh, one.benchmark, one.axis) == ("same questions", "mine", "overall")
+        )  # fmt: skip
+        numbers = [one.pearson.value for one in (new, natural, standing, same)]
+        numbers += [one.loss.value for one in (new, standing)]
+        rows.append(numbers)
+        print(f"{seed:<6}{new.questions:<10}" + "  ".join(f"{x:7.3f}" for x in numbers), flush=True)
+    print("mean            " + "  ".join(f"{x:7.3f}" for x in np.mean(rows, axis=0)))
+
+
+if __name__ == "__main__":
+    main()

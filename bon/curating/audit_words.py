@@ -136,7 +136,8 @@ def _beware_of_items(items: ItemsAudit) -> Iterator[str]:
         if one.r < 0 and one.by_chance.high is not None and one.items > one.by_chance.high:
             yield (
                 f"{one.items} items have an item–rest correlation below {number(one.r)}, where "
-                f"chance would leave {_range(one.by_chance)}: their labels are probably wrong."
+                f"chance would leave {_range(one.by_chance)}: wrong labels, or questions that "
+                "mislead the better rewarders. Look at them first."
             )
             break
     if items.flipping:

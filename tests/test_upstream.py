@@ -18,8 +18,9 @@ from bon.experiment.prompts import Prompt
 from bon.rewarders.base import Item
 from bon.rewarders.registry import rewarder_class
 from bon.running.plan import make_plan
+from bon.running.preflight import unpulled
 from bon.running.runner import run
-from bon.running.setup import prepare
+from bon.running.setup import prepare, read_experiment, shipped_experiments
 
 SOURCE = '''
 raise SystemExit("this file must never be run")
@@ -253,6 +254,26 @@ def test_a_prompt_for_another_kind_is_refused_pulled_or_not(pulled, known, tmp_p
         load_rewarder({**ours, "prompt": own, "system": other}, tmp_path)
     with pytest.raises(BonError, match=r"prompt 'upstream:judge': unknown name 'first'"):
         load_policy({"name": "p", "engine": "echo", "prompt": other}, tmp_path)
+
+
+@pytest.mark.parametrize("name", shipped_experiments())
+def test_a_shipped_experiment_says_what_to_pull_first(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    said = " ".join(shipped_experiments()[name].read_text().replace("\\\n#", " ").split())
+    for lacking in unpulled(read_experiment(Path(name)).models):
+        command = next(line for line in said.split(" # ") if "bon prompts pull" in line)
+        assert sorted(command.split()[3:]) == lacking.fix.split()[3:]
+
+
+def test_a_server_refuses_them_before_it_starts(known):
+    pytest.importorskip("fastapi")
+    from bon.service.metrics import Metrics
+    from bon.service.online import Online, Selector
+
+    judge = {"kind": "pairwise", "engine": "echo", "verdict": {"pattern": "(x)"}}
+    rewarders = [{**judge, "name": "j", "prompt": {"upstream": "judge"}}]
+    with pytest.raises(BonError, match=r"^needed by j: .*bon prompts pull judge$"):
+        Selector(Online(rewarders=rewarders), Path(), Metrics())
 
 
 def test_the_shipped_registry_is_valid_and_names_only_our_placeholders():

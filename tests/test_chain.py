@@ -162,6 +162,54 @@ def test_judgements_are_asked_again_when_all_are_made_and_kept_apart(make_experi
     assert contents(tmp_path / "once" / "repeats")["judgements"] == again
 
 
+def test_engines_are_closed_before_their_room_is_given_away(make_experiment, tmp_path, monkeypatch):
+    """One room for the three: a second of closing each, in real processes that are then gone."""
+    experiment = make_experiment()
+    for place, model in enumerate([*experiment["policies"], *experiment["rewarders"]]):
+        model["placement"] = {"cpus": 2 if place < 3 else 0}
+    notes = tmp_path / "notes"
+    notes.mkdir()
+
+    class Noting(cluster.HostActor):  # of this function, so that it travels whole
+        def note(self, what):
+            with (notes / f"{time.time():.3f}-{what}-{os.getpid()}").open("w"):
+                pass
+
+        async def run(self, model, payloads):
+            self.note(f"run-{model}")
+            return await super().run(model, payloads)
+
+        async def close(self):
+            import asyncio
+
+            self.note("closing")
+            await asyncio.sleep(1)
+            await super().close()
+            assert not self._engines
+            self.note("closed")
+
+    monkeypatch.setattr(cluster, "HostActor", Noting)
+    rows = go(experiment, tmp_path)
+    assert {row[1] for row in rows["judgements"]} == {"judge", "critic", "head"}
+    told = sorted(note.name.split("-", 1) for note in notes.iterdir())
+    said: dict[str, list[str]] = {}
+    for _, note in told:
+        what, _, pid = note.rpartition("-")
+        said.setdefault(pid, []).append(what)
+    assert len(said) >= 4  # one process each, or more where it waited for candidates
+    assert all(one[-2:] == ["closing", "closed"] for one in said.values())
+    end = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in said) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in said)
+    # Whoever needs the room works before the other has begun, or after it has let go.
+    large = {pid: one for pid, one in said.items() if "run-head" not in one}
+    order = [note.rpartition("-")[2] for _, note in told if note.rpartition("-")[2] in large]
+    assert [pid for pid, before in zip(order[1:], order, strict=False) if pid != before] == list(
+        dict.fromkeys(order)
+    )[1:]
+
+
 def test_changing_one_rewarder_leaves_the_others_alone(make_experiment, tmp_path):
     experiment = make_experiment()
     before = go(experiment, tmp_path)

@@ -23,12 +23,12 @@ from bon.core.errors import BonError, one_line
 from bon.experiment.config import ClusterConfig, Placement
 from bon.running.blame import Suspect
 from bon.running.connection import Connection, RayLost
-from bon.running.groups import Group, Parcel, Worker, grouped
+from bon.running.groups import Closing, Group, Parcel, Worker, grouped
 from bon.running.work import Source
 from bon.running.worker import Host, ModelSpec, Reply, give_up
 
 SPLIT_AFTER = 2
-CLOSE_SECONDS = 10.0
+CLOSE_SECONDS = 60.0
 START_SECONDS = 60.0
 Handle = Callable[[Source, Reply], None]
 """Called for every batch that comes back."""
@@ -60,6 +60,7 @@ class Dispatcher:
         self._groups = grouped(specs, list(sources))
         self._waiting = deque(self._groups)
         self._running: list[Group] = []
+        self._closing: list[Closing] = []
         self._total = dict(rays.seen.resources)
         self._free = dict(self._total)
         self._stopped: set[str] = set()
@@ -69,14 +70,15 @@ class Dispatcher:
     def run(self) -> None:
         """Block until all is done; KeyboardInterrupt leaves at once, with what is committed."""
         try:
-            while self._waiting or self._running:
+            while self._waiting or self._running or self._closing:
                 try:
                     self._turn()
                 except RayLost as lost:
                     self._start_over(lost)
         finally:
             for group in self._running:
-                self._stop_group(group, quiet=True)
+                self._stop_group(group)
+            self._end_closed(within=1.0)
 
     def stop_model(self, model: str) -> None:
         """Give a model no more work; what is in flight is still collected."""
@@ -105,6 +107,7 @@ class Dispatcher:
             for group in [group for group in self._running if group.finished]:
                 self._running.remove(group)
                 self._stop_group(group)
+            self._end_closed()
         except (BonError, RayLost):
             raise
         except Exception:
@@ -119,6 +122,7 @@ class Dispatcher:
                 self._queue(group, batch)
             group.flying.clear()
             group.workers.clear()
+        self._closing.clear()
         self._waiting.extendleft(reversed(self._running))
         self._running.clear()
         self._rays.again(lost)
@@ -131,10 +135,12 @@ class Dispatcher:
         for group in list(self._waiting):
             if group.finished:
                 self._waiting.remove(group)
-            elif not self._running or self._fits(group):
+            elif self._fits(group) or not (self._running or self._closing):
                 self._waiting.remove(group)
                 self._running.append(group)
                 self._add_workers(group)
+            elif self._closing:  # whose room may be enough for it: nobody goes before it
+                break
 
     def _make_room(self) -> None:
         """Stop groups that only wait, while those that they wait for wait for room.
@@ -169,14 +175,26 @@ class Dispatcher:
             actor = actor_class.options(**options).remote(group.specs, sys.path)
             group.workers.append(Worker(actor, actor.node.remote()))
 
-    def _stop_group(self, group: Group, *, quiet: bool = False) -> None:
-        closing = [worker.actor.close.remote() for worker in group.ready]
-        if closing:
-            ray.wait(closing, num_returns=len(closing), timeout=1.0 if quiet else CLOSE_SECONDS)
-        for worker in group.workers:
-            ray.kill(worker.actor)
-            self._give(group.placement)
-        group.workers.clear()
+    def _stop_group(self, group: Group) -> None:
+        """Have its workers close their engines, which takes a while: the other groups go on."""
+        answers = [worker.actor.close.remote() for worker in group.ready]
+        until = time.monotonic() + CLOSE_SECONDS
+        self._closing.append(Closing(group.workers, group.placement, answers, until))
+        group.workers = []
+
+    def _end_closed(self, within: float | None = None) -> None:
+        """End workers that have closed their engines, and those that do not; `within`: all."""
+        if within is not None:
+            answers = [answer for one in self._closing for answer in one.answers]
+            if answers:
+                ray.wait(answers, num_returns=len(answers), timeout=within)
+        for one in list(self._closing):
+            late = within is not None or time.monotonic() > one.until
+            if late or all(ray.wait([answer], timeout=0)[0] for answer in one.answers):
+                self._closing.remove(one)
+                for worker in one.workers:
+                    ray.kill(worker.actor)
+                    self._give(one.placement)
 
     # -- batches -------------------------------------------------------------------------
 

@@ -64,6 +64,19 @@ class Worker:
         return self.asked is None
 
 
+@dataclass(eq=False)
+class Closing:
+    """Workers that let go of their models: ended, and their room given back, when they have.
+
+    `answers` are awaited until `until`, a time of the monotonic clock.
+    """
+
+    workers: list[Worker]
+    placement: Placement
+    answers: list[Any]
+    until: float
+
+
 @dataclass
 class Group:
     """Actors of one placement and the sources they serve, in order of priority.

@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("mini-pair-a", "mini-critic-a", "mini-scalar-a", "mini-likelihood-a")
 ON_VLLM = ("mini-pair-a", "mini-critic-a")
 FLAGS = {"dtype": "float32", "max_model_len": 2048, "limit_mm_per_prompt": {"image": 7}}
+EAGER = {"cuda": {}, "cpu": {"enforce_eager": True}}  # on a CPU it would compile for minutes
 
 
 def check(device: str) -> None:
@@ -39,7 +40,7 @@ def experiment(device: str, engine: str) -> dict[str, Any]:
     """One policy and rewarders of every kind that the engine runs, on one GPU or none."""
     place = {"group": engine, "actors": 1, "gpus": int(device == "cuda"), "cpus": 1}
     args = (
-        {"engine_args": FLAGS | {"gpu_memory_utilization": 0.3}}
+        {"engine_args": FLAGS | EAGER[device] | {"gpu_memory_utilization": 0.3}}
         if engine == "vllm"
         else {"dtype": "float32", "device": device}
     )
@@ -113,7 +114,7 @@ def bare(folder: Path, device: str) -> float:
     )
     llm = LLM(
         model=policy.model_path, gpu_memory_utilization=0.3, generation_config="vllm",
-        **({} if device == "cuda" else {"enable_chunked_prefill": False}), **FLAGS,
+        **({} if device == "cuda" else {"enable_chunked_prefill": False}), **FLAGS, **EAGER[device],
     )  # fmt: skip
     renderer = Renderer(
         load_processor(policy.model_path, revision=None, trust_remote_code=False),

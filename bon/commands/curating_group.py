@@ -155,3 +155,32 @@ def audit(directory: Bench, as_json: Json = False) -> None:
     found = write_audit(bench)
     page = bench.audit_path.with_suffix(".html")
     typer.echo(found.model_dump_json(indent=1) if as_json else f"{audit_text(found)}\n{page}")
+
+
+@app.command()
+def freeze(
+    directory: Bench,
+    version: Annotated[str, typer.Option("--version", "-v", help="Name of the version: 1, 1.2.")],
+    licence: Annotated[
+        str,
+        typer.Option("--licence", help="Pass it on under this; not freer than its sources."),
+    ] = "",
+    private: Annotated[
+        bool, typer.Option("--private", help="Keep it in the team, whatever licences say.")
+    ] = False,
+    anyway: Annotated[
+        str, typer.Option("--anyway", help="Why, if the audit says no; the card repeats it.")
+    ] = "",
+) -> None:
+    """Make a version that does not change any more: pairs, labels, audit, card and checksums."""
+    from bon.curating.freezing import Freezing
+    from bon.curating.workbench import open_workbench
+
+    bench = open_workbench(directory)
+    done = Freezing(bench, version, licence, private=private, anyway=anyway).write()
+    for why, count in done.left_out.items():
+        typer.echo(f"{count} items are left out: {why}")
+    typer.echo(f"{done.public} items, licence {done.licence}: {done.folder}")
+    if done.held_out is not None:
+        typer.echo(f"{done.kept_back} items on questions to measure on, not to publish: "
+                   f"{done.held_out}")  # fmt: skip

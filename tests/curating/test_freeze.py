@@ -1,0 +1,157 @@
+"""`bon curate freeze`: a version that never changes, whole, checked, and read back."""
+
+import json
+import subprocess
+
+import pandas as pd
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import bon
+from bon.benchmarks import load_pairs
+from bon.commands.main import app
+from bon.core.errors import BonError
+from bon.core.images import ImageStore
+from bon.core.records import PreferencePair
+from bon.curating.annotations import Annotation, add
+from bon.curating.audit import write_audit
+from bon.curating.freezing import Freezing
+from bon.curating.proposing import propose
+from bon.curating.workbench import open_workbench
+from bon.experiment.config import DatasetSpec
+from tests.conftest import echo_experiment
+from tests.curating.test_propose import bench_with
+from tests.running.conftest import go_in
+
+ANN, BOB = "ann@example.org", "bob@example.org"
+
+
+@pytest.fixture
+def bench(judged, tmp_path):
+    """A proposed and audited benchmark with held-out questions and sets of four."""
+    made = bench_with(
+        judged,
+        tmp_path / "mine",
+        quotas="{gold: 0.4, control: 0.4, best-of-4: 0.1, ties: 0.1}",
+        held_out="0.3",
+    )
+    propose(made, quiet=True)
+    made = open_workbench(made.directory)
+    write_audit(made)
+    return made
+
+
+def frozen(bench, version="1", **settings):
+    settings = {"private": True, "anyway": "it is a test", **settings}
+    return Freezing(bench, version, **settings).write()
+
+
+def say(bench, item, annotator, choice, **more):
+    shown = tuple(range(len(item.responses)))
+    add(bench.annotations_path, Annotation(item.key, annotator, choice, shown, **more))
+
+
+def test_it_is_read_back_as_a_benchmark_and_its_sums_hold(bench, tmp_path):
+    done = frozen(bench)
+    items = {item.id: item for item in bench.items}
+    public = [one for one in items.values() if one.split == "public"]
+    assert (done.public, done.kept_back) == (len(public), len(items) - len(public))
+    assert done.kept_back > 0
+    spec = DatasetSpec(benchmark="preference", path=str(done.folder / "pairs.parquet"), split=None)
+    read = list(load_pairs(spec, ImageStore(tmp_path / "store")))
+    assert read
+    for pair in read:
+        assert isinstance(pair, PreferencePair)
+        item = items[pair.id.rsplit("/", 1)[0] if "/" in pair.id else pair.id]
+        assert item.split == "public"
+        assert pair.responses[pair.preferred] == item.responses[item.better]
+        assert pair.meta["cluster"] == item.question
+    questions = set(pd.read_parquet(done.folder / "pairs.parquet")["cluster"])
+    assert done.held_out is not None
+    kept = set(pd.read_parquet(done.held_out / "pairs.parquet")["cluster"])
+    assert kept
+    assert not questions & kept
+    for folder in (done.folder, done.held_out):
+        subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=folder, check=True)
+    texts = [held.responses for held in items.values() if held.split == "held-out"]
+    for name in ("audit.html", "audit.json", "README.md"):
+        page = (done.folder / name).read_text()
+        assert not [said for said in texts if any(len(t) > 60 and t in page for t in said)]
+
+
+def test_a_run_judges_it(bench, judged, tmp_path):
+    done = frozen(bench)
+    questions = {"benchmark": "mmmu_pro", "path": str(judged.parent / "questions.parquet")}
+    experiment = {**echo_experiment(), "questions": questions}
+    experiment["pairs"] = [{"benchmark": "preference", "path": str(done.folder / "pairs.parquet")}]
+    directory = go_in(tmp_path)(experiment, out="again")
+    results = bon.load(directory).analyse(draws=200)
+    found = {one.rewarder: one for one in results.benchmarks}
+    for name in ("judge", "critic"):
+        assert found[name].natural.value is not None
+        assert {group.name for group in found[name].groups} >= {"gold", "control"}
+
+
+def test_what_people_contradict_or_disagree_on_is_left_out(bench):
+    good, wrong, split, tied, *_ = [
+        item for item in bench.items if item.better is not None and item.split == "public"
+    ]
+    for who in (ANN, BOB):
+        say(bench, good, who, str(good.better), tags=("counting",))
+        say(bench, wrong, who, str(1 - wrong.better))
+        say(bench, tied, who, "tie")
+    say(bench, split, ANN, str(split.better))
+    say(bench, split, BOB, str(1 - split.better))
+    with pytest.raises(BonError, match="changed after the audit -> bon curate audit"):
+        frozen(bench)
+    write_audit(bench)
+    done = frozen(bench)
+    assert sum(done.left_out.values()) == 3
+    rows = pd.read_parquet(done.folder / "pairs.parquet").set_index("key")
+    assert rows.loc[good.key, "tag"] == "counting"
+    assert not {wrong.key, split.key, tied.key} & set(rows.index)
+    labels = pd.read_parquet(done.folder / "annotations.parquet")
+    assert set(labels["item"]) == {good.key}
+    assert labels["annotator"].nunique() == 2
+    again = frozen(bench, "2")
+    other = pd.read_parquet(again.folder / "annotations.parquet")
+    assert set(other["annotator"]) == set(labels["annotator"])
+    everything = b"".join(p.read_bytes() for p in done.folder.rglob("*") if p.is_file())
+    assert b"example.org" not in everything
+
+
+def test_the_card_says_what_the_audit_found(bench):
+    done = frozen(bench)
+    text = (done.folder / "README.md").read_text()
+    head = yaml.safe_load(text.split("---")[1])
+    assert head["license"] == "other"
+    for config in head["configs"]:
+        assert (done.folder / config["data_files"][0]["path"]).is_file()
+    assert "No person has looked at its labels." in text
+    assert "it is a test" in text
+    for strategy, count in json.loads(bench.audit_path.read_text())["strategies"].items():
+        assert f"| {strategy} | {count} |" in text
+
+
+def test_what_stops_it_is_one_line(bench, monkeypatch):
+    frozen(bench)
+    for version, said in (("1", "frozen already"), ("a b", "is no version")):
+        with pytest.raises(BonError, match=said):
+            frozen(bench, version)
+    found = json.loads(bench.audit_path.read_text())
+    bench.audit_path.write_text(json.dumps(found | {"blocks": ["length tells it (AUC .91)"]}))
+    with pytest.raises(BonError, match=r"the audit says no: length tells it .* --anyway REASON"):
+        frozen(bench, "2", anyway="")
+    assert not (bench.directory / "v2").exists()
+    frozen(bench, "2", anyway="the length is what we study")
+    assert "the length is what we study" in (bench.directory / "v2" / "README.md").read_text()
+    bench.audit_path.unlink()
+    said = CliRunner().invoke(app, ["curate", "freeze", str(bench.directory), "--version", "3"])
+    assert isinstance(said.exception, BonError)
+    assert "was not audited yet -> bon curate audit" in str(said.exception)
+
+
+def test_sources_that_may_not_be_passed_on_stop_it(bench):
+    with pytest.raises(BonError, match="--private"):
+        frozen(bench, private=False)

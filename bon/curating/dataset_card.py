@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Source:
+class FrozenSource:
     """What of a run is in the benchmark, from where, and under which licence."""
 
     what: str
@@ -31,7 +31,7 @@ def dataset_card(
     *,
     version: str,
     licence: str,
-    sources: Sequence[Source],
+    sources: Sequence[FrozenSource],
     left_out: Mapping[str, int],
     anyway: str,
     private: bool,

@@ -26,7 +26,7 @@ from bon.core.files import write_atomic
 from bon.curating.annotations import Annotation
 from bon.curating.audit import labelling_of, suspected
 from bon.curating.consensus import UNRESOLVED, Labelling
-from bon.curating.dataset_card import Source, dataset_card
+from bon.curating.dataset_card import FrozenSource, dataset_card
 from bon.curating.frozen_rows import PAIRS, TIES, pair_rows, tie_rows, write_rows
 from bon.curating.items import CuratedItem
 from bon.curating.judged_runs import judged_runs
@@ -137,15 +137,15 @@ class Freezing:
         return {item.key: item for item in self.bench.items}
 
     @cached_property
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[FrozenSource]:
         """The questions and policies of the runs, with their licences, each once."""
-        found: dict[str, Source] = {}
+        found: dict[str, FrozenSource] = {}
         with judged_runs(self.bench) as runs:
             for run in runs:
                 spec = run.setup.experiment.questions
-                made = [Source("questions", name_of(spec), licence_of_dataset(spec))]
+                made = [FrozenSource("questions", name_of(spec), licence_of_dataset(spec))]
                 made += [
-                    Source("answers", one.card.name, licence_of(one.card.licence))
+                    FrozenSource("answers", one.card.name, licence_of(one.card.licence))
                     for one in run.setup.policies
                 ]
                 found |= {f"{source.what} of {source.name}": source for source in made}

@@ -74,6 +74,9 @@ def test_help_imports_nothing_heavy():
         (["gate", "nowhere", "--min-gain", "0"], "no results.json -> bon report nowhere"),
         (["gate", "nowhere", "--min-gain", "0", "--over", "vote"], "pass@1 or majority"),
         (["compare", "nowhere", "nowhere"], "nowhere holds no choices"),
+        (["curate", "init", "nowhere", "--out", "new"], "no run in nowhere"),
+        (["curate", "propose", "nowhere"], "bon curate init RUN --out nowhere"),
+        (["curate", "predict", "nowhere"], "no recipe.yaml"),
         (["list", "polices"], "policies"),
     ],
 )

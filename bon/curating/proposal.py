@@ -22,7 +22,10 @@ class FilterCount(Record):
 
 
 class ProposedFrom(Record):
-    """A run that items were drawn from, as it was then; `sha256` is of what it holds."""
+    """A run that items were drawn from, as it was then; `sha256` is of what it holds.
+
+    `path` is that of the recipe, so that nothing of this machine is published.
+    """
 
     name: str
     path: str

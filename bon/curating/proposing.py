@@ -61,7 +61,7 @@ def propose(bench: Workbench, *, quiet: bool = False) -> Proposal:
             bon=bon.__version__,
             seed=recipe.seed,
             recipe_sha256=hashlib.sha256(bench.recipe_path.read_bytes()).hexdigest(),
-            runs=tuple(map(_described, runs)),
+            runs=tuple(map(_described, runs, recipe.runs)),
             filters=tuple(found.counts),
             ensemble=heard.ensemble,
             population=Population(
@@ -192,10 +192,10 @@ def _check_annotated(bench: Workbench, items: Sequence[CuratedItem]) -> None:
         )
 
 
-def _described(run: JudgedRun) -> ProposedFrom:
+def _described(run: JudgedRun, path: str) -> ProposedFrom:
     return ProposedFrom(
         name=run.name,
-        path=str(run.store.directory.resolve()),
+        path=path,
         sha256=run.content_hash(),
         bon=str(run.store.meta("versions", {}).get("bon", "")),
         policies=tuple(one.card.name for one in run.setup.policies),

@@ -62,6 +62,8 @@ def test_items_are_what_the_run_holds(judged, tmp_path):
         for image in item.images:
             assert (tmp_path / image).read_bytes()[:4] == b"\x89PNG"
     assert set(splits.values()) == {"public", "held-out"}
+    assert [run.path for run in proposal.runs] == list(bench.recipe.runs)
+    assert proposal.runs[0].questions == 24
     drawn = Counter(name for item in items for name in item.drawn_by)
     for part in proposal.strategies:
         assert drawn[part.strategy] == part.drawn

@@ -27,6 +27,7 @@ from bon.rewarders.asking import reached
 from bon.running.direct import Asked, Direct
 from bon.running.image_tokens import tokens_of
 
+PROMPT = "draft"
 WRITERS = ("pairwise", "pointwise", "listwise", "stepwise")
 """Kinds of rewarders that write text."""
 REPLY_TOKENS = 512
@@ -238,7 +239,7 @@ def _judge(by: str, tags: tuple[str, ...]) -> Loaded[RewarderCard]:
     changes: dict[str, Any] = {
         "card": by,
         "kind": "listwise",
-        "prompt": "draft",
+        "prompt": PROMPT,
         "score": {"pattern": _PATTERN},
         "votes": 1,
         "sampling": {"max_tokens": max(REPLY_TOKENS, card.sampling.max_tokens)},

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -195,3 +196,14 @@ def test_encoding_depends_on_the_pixels_alone() -> None:
     plain = Image.new("RGB", (8, 6), RED)
     tagged = saved(plain, "PNG", icc_profile=b"profile", dpi=(300, 300))
     assert encode(open_image(tagged)) == encode(plain)
+
+
+def test_grey_values_of_many_bits_are_worked_on_in_bands() -> None:
+    """A small file of floats must not take thirty bytes of memory for each of its pixels."""
+    data = saved(Image.new("F", (3000, 3000), 0.5), "TIFF", compression="tiff_adobe_deflate")
+    tracemalloc.start()
+    try:
+        assert open_image(data).getpixel((2999, 2999)) == (128, 128, 128)
+        assert tracemalloc.get_traced_memory()[1] < 12 * 3000 * 3000
+    finally:
+        tracemalloc.stop()

@@ -20,6 +20,9 @@ from bon.core.records import ImageRef
 MAX_PIXELS = 80_000_000
 """Above this an image is refused before it is decoded: 240 MB as RGB."""
 
+_BAND = 1_000_000
+"""Pixels of grey values that are worked on at once."""
+
 # Never the formats that start another program (EPS: ghostscript) or read other files.
 _FORMATS = ("PNG", "JPEG", "MPO", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF")
 
@@ -178,15 +181,25 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 def _eight_bits(image: Image.Image) -> Image.Image:
     """Scale 16-bit, 32-bit and float grey values, which Pillow would clip to white."""
-    values = np.nan_to_num(np.asarray(image, dtype=np.float64))
-    top = float(values.max(initial=0.0))
+    values = np.asarray(image)
+    rows = max(1, _BAND // image.width)
+    bands = [slice(at, at + rows) for at in range(0, image.height, rows)]  # a float is 8 bytes
+
+    def band(place: slice) -> np.ndarray:
+        return np.nan_to_num(values[place].astype(np.float64))
+
+    top = max(float(band(place).max(initial=0.0)) for place in bands)
+    divisor, factor = 1.0, 1.0
     if image.mode.startswith("I;16") or (image.mode == "I" and 255 < top <= 65535):
-        values = values / 257
+        divisor = 257.0
     elif image.mode == "F" and top <= 1:
-        values = values * 255
+        factor = 255.0
     elif top > 255:
-        values = values * (255 / top)
-    return Image.fromarray(np.clip(np.rint(values), 0, 255).astype(np.uint8))
+        factor = 255 / top
+    found = np.empty(values.shape, np.uint8)
+    for place in bands:
+        found[place] = np.clip(np.rint(band(place) / divisor * factor), 0, 255)
+    return Image.fromarray(found)
 
 
 def _line(error: BaseException) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
+from PIL import Image
 
 import bon
 from bon.analysis.plots.difficulties import items_and_rewarders
@@ -16,6 +17,7 @@ from bon.analysis.results.audited import CurationAudit, ItemAudit
 ROOM = 3_000_000
 """Bytes of images that the page embeds; items after that are shown without theirs."""
 
+SMALL = 120  # pixels of width, as in the report's browser
 TYPES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp", ".gif": "gif"}
 
 
@@ -62,14 +64,25 @@ def audit_page(audit: CurationAudit, suspected: Sequence[Suspected]) -> str:
     )
 
 
-def _embedded(suspected: Sequence[Suspected]) -> dict[Path, str]:
-    """Images as addresses that need no file, while there is room."""
-    found: dict[Path, str] = {}
+@dataclass(frozen=True)
+class Embedded:
+    """An image as an address that needs no file; `small` ones are shown enlarged."""
+
+    address: str
+    small: bool
+
+
+def _embedded(suspected: Sequence[Suspected]) -> dict[Path, Embedded]:
+    """Images, while there is room."""
+    found: dict[Path, Embedded] = {}
     left = ROOM
     for path in dict.fromkeys(path for one in suspected for path in one.images):
         kind = TYPES.get(path.suffix.lower())
         if kind is None or not path.is_file() or path.stat().st_size > left:
             continue
         left -= path.stat().st_size
-        found[path] = f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+        with Image.open(path) as image:
+            small = image.width < SMALL
+        address = f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+        found[path] = Embedded(address, small)
     return found

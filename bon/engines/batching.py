@@ -18,7 +18,10 @@ In between, the wait is a thirtieth of what the last batch took.
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One request on its way: `prepared` is what the thread made of it, `key` its batch mates."""
+    """One request on its way: `prepared` is what the thread made of it, `key` its batch mates.
+
+    Of these, those of one `group` are better run together: they share images.
+    """
 
     kind: str
     request: Any
@@ -27,6 +30,7 @@ class Job:
     key: Any = None
     length: int = 0
     rows: int = 1
+    group: tuple[str, ...] = ()
     prepared: Any = None
 
     def finish(self, result: Any) -> None:
@@ -118,7 +122,11 @@ class Batcher:
         if not waiting:
             return []
         oldest = waiting[0]
-        alike = sorted((job for job in waiting if job.key == oldest.key), key=lambda j: j.length)
+        alike = [job for job in waiting if job.key == oldest.key]
+        longest: dict[tuple[str, ...], int] = {}
+        for job in alike:
+            longest[job.group] = max(longest.get(job.group, 0), job.length)
+        alike.sort(key=lambda job: (longest[job.group], job.group, job.length))
         batch: list[Job] = []
         rows = 0
         for job in alike:

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from bon.core.sampling import Sampling
+from bon.engines.shared_prefix import Tails, continued
 
 _SHRINK_AT = 0.85  # copy the cache to a smaller one once this share of rows or less is unfinished
 
@@ -43,8 +44,14 @@ class Decoding:
     stopped: Callable[[list[int]], bool]
 
 
-def decode(model: Any, inputs: dict[str, Any], plan: Decoding, pad_id: int) -> list[Decoded]:
-    """Continue every row of the plan."""
+def decode(
+    model: Any,
+    inputs: dict[str, Any],
+    plan: Decoding,
+    pad_id: int,
+    tails: Tails | None = None,
+) -> list[Decoded]:
+    """Continue every row of the plan; with `tails`, `inputs` are beginnings of the prompts."""
     from transformers import GenerationConfig
 
     rows = [Decoded() for _ in plan.seeds]
@@ -52,7 +59,7 @@ def decode(model: Any, inputs: dict[str, Any], plan: Decoding, pad_id: int) -> l
     def loop(model: Any, input_ids: torch.Tensor, **kwargs: Any) -> torch.Tensor:
         for extra in ("logits_processor", "stopping_criteria", "generation_config", "synced_gpus"):
             kwargs.pop(extra, None)
-        _loop(model, input_ids, kwargs, plan, rows)
+        _loop(model, *_prompted(model, input_ids, kwargs, tails, pad_id), plan, rows)
         return input_ids
 
     config = GenerationConfig(
@@ -92,16 +99,36 @@ def draw(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling) -> tor
     return torch.searchsorted(cumulative, target, right=True)[:, 0].clamp_(max=logits.shape[-1] - 1)
 
 
+def _prompted(
+    model: Any, input_ids: torch.Tensor, kwargs: dict[str, Any], tails: Tails | None, pad_id: int
+) -> tuple[torch.Tensor, dict[str, Any], Any]:
+    """Read the prompts: their ids, the inputs of generation so far, and the model's output."""
+    inputs = model.prepare_inputs_for_generation(input_ids, is_first_iteration=True, **kwargs)
+    output = model(**inputs, return_dict=True)
+    if tails is None:
+        return input_ids, kwargs, output
+    kwargs["past_key_values"] = output.past_key_values
+    rows = torch.tensor(tails.of, device=input_ids.device)
+    kwargs = _without_pixels(kwargs)
+    _select(kwargs, rows, input_ids.shape[0])
+    ids, mask = tails.tensors(pad_id, input_ids.device)
+    kwargs = continued(kwargs, mask, input_ids.shape[1])
+    input_ids = torch.cat([input_ids[rows], ids], -1)
+    inputs = model.prepare_inputs_for_generation(
+        input_ids, next_sequence_length=ids.shape[1], **kwargs
+    )
+    return input_ids, kwargs, model(**inputs, return_dict=True)
+
+
 def _loop(
     model: Any,
     input_ids: torch.Tensor,
     kwargs: dict[str, Any],
+    output: Any,
     plan: Decoding,
     rows: list[Decoded],
 ) -> None:
     prompt_mask = kwargs.get("attention_mask")
-    inputs = model.prepare_inputs_for_generation(input_ids, is_first_iteration=True, **kwargs)
-    output = model(**inputs, return_dict=True)
     kwargs = _text_only(_updated(model, output, kwargs))
     keep = torch.tensor(plan.prompts, device=input_ids.device)
     logits = output.logits[:, -1].to(input_ids.device, torch.float32)
@@ -191,17 +218,16 @@ def _record(
 
 def _text_only(kwargs: dict[str, Any]) -> dict[str, Any]:
     """What later steps need: no pixels, and of per-token inputs the last column."""
-    kept = {
-        key: value
-        for key, value in kwargs.items()
-        if not key.startswith(
-            ("pixel", "image", "video", "second_per", "input_features", "aspect_ratio")
-        )
-    }
+    kept = _without_pixels(kwargs)
     for key in ("position_ids", "token_type_ids", "mm_token_type_ids"):
         if isinstance(kept.get(key), torch.Tensor):
             kept[key] = kept[key][..., -1:]
     return kept
+
+
+def _without_pixels(kwargs: dict[str, Any]) -> dict[str, Any]:
+    pixels = ("pixel", "image", "video", "second_per", "input_features", "aspect_ratio")
+    return {key: value for key, value in kwargs.items() if not key.startswith(pixels)}
 
 
 def _select(kwargs: dict[str, Any], rows: torch.Tensor, size: int) -> None:

@@ -42,6 +42,7 @@ from bon.engines.heads import Head, load_head
 from bon.engines.processors import counts_pixels, load_processor
 from bon.engines.rendering import Renderer
 from bon.engines.settings import TransformersSettings
+from bon.engines.shared_prefix import Tails, beginnings, can_share, groups_of, head_of, share
 
 _DEVICE_LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 """Several small engines may share a process: their models take turns on a device."""
@@ -96,6 +97,7 @@ class TransformersEngine(Engine):
             self.tokenizer.pad_token = self.tokenizer.eos_token
         self._renderer = Renderer(self.processor, model)
         self._end_ids = _end_ids(self.model, self.tokenizer)
+        self._shares = can_share(self.model, self.processor)
         # Sampling is always what the request says, never a checkpoint's own defaults.
         self.model.generation_config = GenerationConfig()
         self._words: dict[int, str] = {}
@@ -177,6 +179,7 @@ class TransformersEngine(Engine):
         # otherwise where others have more: what shares a batch has as many.
         job.key = (*job.key, len(images))
         job.prepared = (rendered.text, images, response)
+        job.group = tuple(part.sha256 for part in rendered.images)
 
     def fits(self, rows: int, length: int) -> bool:
         """Whether a batch of so many sequences, none longer than `length`, may be run."""
@@ -216,8 +219,8 @@ class TransformersEngine(Engine):
         for start in range(0, len(pairs), self._max_batch):
             chunk = pairs[start : start + self._max_batch]
             used = sorted({i for i, _ in chunk})
-            inputs = self._inputs([jobs[i] for i in used])
-            for i, length in zip(used, inputs["attention_mask"].sum(-1).tolist(), strict=True):
+            inputs, tails, sizes = self._prompts([jobs[i] for i in used])
+            for i, length in zip(used, sizes, strict=True):
                 lengths[i] = length
             plan = Decoding(
                 [used.index(i) for i, _ in chunk],
@@ -227,7 +230,7 @@ class TransformersEngine(Engine):
                 self._end_ids,
                 lambda ids: self._stop_at(self._text(ids), sampling.stop) is not None,
             )
-            rows = decode(self.model, inputs, plan, self.tokenizer.pad_token_id)
+            rows = decode(self.model, inputs, plan, self.tokenizer.pad_token_id, tails)
             for (i, _), row in zip(chunk, rows, strict=True):
                 samples[i].append(self._sample(row, jobs[i].request))
         return [Generation(tuple(s), n) for s, n in zip(samples, lengths, strict=True)]
@@ -274,6 +277,27 @@ class TransformersEngine(Engine):
         scores = self.head(hidden.to(self.device)).tolist()
         lengths = inputs["attention_mask"].sum(-1).tolist()
         return [Reward(score, length) for score, length in zip(scores, lengths, strict=True)]
+
+    def _prompts(self, jobs: list[Job]) -> tuple[dict[str, Any], Tails | None, list[int]]:
+        """The batch as tensors, what of it is left to read, and how many tokens prompts have.
+
+        Prompts that share images are read as beginnings and tails where that saves something.
+        """
+        texts = [job.prepared[0] for job in jobs]
+        heads = [head_of(text, self.processor) for text in texts]
+        groups = groups_of([(head, job.group) for head, job in zip(heads, jobs, strict=True)])
+        if self._shares and jobs[0].group and len(groups) < len(jobs):
+            inputs = self._inputs([jobs[group[0]] for group in groups])
+            mask = inputs["attention_mask"].bool()
+            whole = [
+                ids[kept].tolist() for ids, kept in zip(inputs["input_ids"], mask, strict=True)
+            ]
+            shared = share(texts, heads, groups, whole, self.tokenizer)
+            if shared is not None:
+                cut = beginnings(inputs, shared.lengths, self.tokenizer.pad_token_id)
+                return cut, shared.tails, list(shared.sizes)
+        inputs = self._inputs(jobs)
+        return inputs, None, inputs["attention_mask"].sum(-1).tolist()
 
     def _inputs(self, jobs: list[Job]) -> dict[str, Any]:
         """The batch as tensors, padded on the left so that all prompts end together."""

@@ -255,3 +255,34 @@ def test_published_head_layouts(
     expected = float(value @ weight[0]) + float(tensors.get("v_head.summary.bias", [0.0])[0])
     assert score == pytest.approx(expected, abs=1e-4)
     asyncio.run(built.close())
+
+
+@pytest.mark.parametrize("alone_too", [False, True], ids=["groups", "groups-and-one-alone"])
+def test_prompts_that_share_images_say_what_each_says_alone(
+    engine: TransformersEngine, alone_too: bool
+) -> None:
+    """Their images and common text are read once, where the architecture allows it."""
+    hot = Sampling(temperature=1.0, max_tokens=6)
+    asked = "Which of the two answers is better? " * 3
+    texts = [asked + "Answer: yes. " * k + f"Or {k}?" for k in range(5)]
+    shared = [
+        GenerateRequest((Message("user", (image(k, (112, 56)), text)),), hot, (3, 14), logprobs=2)
+        for k in range(0 if alone_too else 1, 3)
+        for text in (texts if k else texts[:1])
+    ]
+    seen: list[int] = []
+    hook = engine.model.get_input_embeddings().register_forward_hook(
+        lambda _, inputs, output: seen.append(output.shape[0] * output.shape[1])
+    )
+    mixed = together(engine, shared)
+    at_once = sum(seen)
+    seen.clear()
+    single = [alone(engine, request) for request in shared]
+    hook.remove()
+    for one, other in zip(mixed, single, strict=True):
+        assert [s.text for s in one.samples] == [s.text for s in other.samples]
+        assert one.num_prompt_tokens == other.num_prompt_tokens
+        for ours, theirs in zip(one.samples, other.samples, strict=True):
+            assert ours.logprob == pytest.approx(theirs.logprob, abs=2e-3)
+    if engine._shares:
+        assert at_once < 0.75 * sum(seen)

@@ -104,7 +104,7 @@ def folder(tmp_path_factory) -> Path:
         ("export nowhere", "no run in nowhere -> give the directory"),
         ("plan e.yaml --set analysis.rules=[best]", "no rule 'best' -> choose among best_score"),
         ("plan e.yaml --set analysis.n=3", "found 3, but 2 candidates are sampled per question"),
-        ("plan e.yaml --set analysis.axis=group", "expected macro, overall or group:NAME"),
+        ("plan e.yaml --set analysis.axis=group", "expected macro, overall, group:NAME"),
         (
             "plan e.yaml --set rewarders.0.options={max_steps: 0}",
             "max_steps is 0, not 1 or more -> for example `options: {max_steps: 20}`",

@@ -351,7 +351,8 @@ def _primary_axis(options: Options, xs: dict[str, Any]) -> str:
 class Side:
     """One axis of a correlation: values (R), draws (R, B), halves (2, R, S).
 
-    It rests on `n` questions or pairs, which came as `units` in the draws.
+    It rests on `n` questions or pairs, which came as `units` in the draws. `errors` (R, R): of
+    differences, where there is a closed form.
     """
 
     values: Floats
@@ -359,6 +360,7 @@ class Side:
     halves: Floats
     n: int
     units: int
+    errors: Floats | None = None
 
 
 def _x_axes(p: OnPairs, names: list[str], leaks: Leaks, options: Options) -> dict[str, Side]:
@@ -400,7 +402,8 @@ def _y_axis(s: Study, rules: dict[str, str], names: list[str], leaks: Leaks, hal
     split = np.stack(
         [Draws(side.astype(np.float32)).means(values).astype(float) for side in (mine, ~mine)]
     )
-    return Side(values.mean(axis=0), draws[rows], split, len(values), len(values))
+    means, errors = values.mean(axis=0), errors_of_means(values)
+    return Side(means, draws[rows], split, len(values), len(values), errors)
 
 
 def _halves(size: int, seed: int) -> Bools:
@@ -432,6 +435,7 @@ def _both(
         y.draws,
         x.halves,
         y.halves,
+        y_errors=y.errors,
         families=tuple(table["family"].fillna("").astype(str)),
         before=tuple(_before(run).get(name, "") for name in names),
         rules=tuple(rules[name] for name in names),

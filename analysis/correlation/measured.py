@@ -23,7 +23,8 @@ MIN_REWARDERS = 3
 class Measured:
     """R rewarders on both axes.
 
-    `x`, `y` (R); `x_draws`, `y_draws` (R, B) share their draws across rewarders; `x_halves`,
+    `x`, `y` (R); `x_draws`, `y_draws` (R, B) share their draws across rewarders; `y_errors` (R, R):
+    standard errors of differences in y, where known without draws; `x_halves`,
     `y_halves` (2, R, S): accuracies on S random halves and on their complements. `before` names the
     rewarder that each was before training.
     """
@@ -37,6 +38,7 @@ class Measured:
     y_draws: Floats32 | None = None
     x_halves: Floats | None = None
     y_halves: Floats | None = None
+    y_errors: Floats | None = None
     families: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
@@ -69,6 +71,7 @@ class Measured:
             y_draws=draws(self.y_draws),
             x_halves=halves(self.x_halves),
             y_halves=halves(self.y_halves),
+            y_errors=None if self.y_errors is None else self.y_errors[np.ix_(rows, rows)],
             families=pick(self.families),
             before=pick(self.before),
             rules=pick(self.rules),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from bon.analysis.correlation.measured import MIN_REWARDERS, Label, Measured
+from bon.analysis.correlation.measured import MIN_REWARDERS, Label, Measured, difference_errors
 from bon.analysis.estimators.resampling import estimate, number
 from bon.analysis.results import BeforeAfter, Carried, Estimate, Options
 from bon.analysis.results.phrasing import gained, points
@@ -29,8 +29,13 @@ def before_after(label: Label, m: Measured, options: Options) -> list[BeforeAfte
         before = m.names.index(m.before[after])
         if not (usable[before] and usable[after]):
             continue
-        x = _change(m.x, m.x_draws, before, after, m.x_estimates[after], options.level)
-        y = _change(m.y, m.y_draws, before, after, m.y_estimates[after], options.level)
+        pair = [before, after]
+        x_error = difference_errors(m.x_draws[pair])[0, 1]
+        y_error = difference_errors(m.y_draws[pair])[0, 1]
+        if m.y_errors is not None:
+            y_error = m.y_errors[before, after]
+        x = _change(m.x, x_error, before, after, m.x_estimates[after], options.level)
+        y = _change(m.y, y_error, before, after, m.y_estimates[after], options.level)
         others = usable & (np.arange(len(m.names)) != before) & (np.arange(len(m.names)) != after)
         expected = _expected(m, others, x)
         carried = _carried(x, y, expected)
@@ -54,7 +59,7 @@ def before_after(label: Label, m: Measured, options: Options) -> list[BeforeAfte
 
 def _change(
     values: Floats,
-    draws: NDArray[np.floating],
+    error: float,
     before: int,
     after: int,
     measured: Estimate,
@@ -62,11 +67,9 @@ def _change(
 ) -> Estimate:
     """The paired difference with a normal interval, as in all comparisons of rewarders."""
     value = float(values[after] - values[before])
-    drawn = np.asarray(draws[after], dtype=float) - np.asarray(draws[before], dtype=float)
-    drawn = drawn[np.isfinite(drawn)]
-    if len(drawn) < 2:
+    if not np.isfinite(error):
         return estimate(value, None, None, measured.n, "none")
-    half = float(special.ndtri((1 + level) / 2)) * float(drawn.std(ddof=1))
+    half = float(special.ndtri((1 + level) / 2)) * float(error)
     return estimate(value, value - half, value + half, measured.n, measured.method)
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 import bon
 from bon.analysis.plots.difficulties import items_and_rewarders
 from bon.analysis.report.figures import Figures
-from bon.analysis.report.page import HERE, environment, icon, policy
+from bon.analysis.report.page import HERE, environment, icon, policy, script
 from bon.analysis.results.audited import CurationAudit, ItemAudit
 
 ROOM = 3_000_000
@@ -45,7 +45,7 @@ def audit_page(audit: CurationAudit, suspected: Sequence[Suspected]) -> str:
             lambda width: items_and_rewarders(audit, width=width),
         )
     style = (HERE / "style.css").read_text(encoding="utf-8") + "".join(figures.css)
-    script = (HERE / "report.js").read_text(encoding="utf-8")
+    code = script()
     return (
         environment()
         .get_template("audit.html.jinja")
@@ -56,8 +56,8 @@ def audit_page(audit: CurationAudit, suspected: Sequence[Suspected]) -> str:
             figure_of=figures.get,
             ids={one.key: one.id for one in audit.by_rewarders.items} if audit.by_rewarders else {},
             style=Markup(style),
-            script=Markup(script),
-            csp=policy(style, script, None),
+            script=Markup(code),
+            csp=policy(style, code, None),
             icon=icon(),
             version=bon.__version__,
         )

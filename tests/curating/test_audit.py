@@ -203,6 +203,7 @@ def test_it_works_at_every_stage(judged, tmp_path):
     page = bench.audit_path.with_suffix(".html").read_text()
     assert "&lt;b&gt;ann" in page
     assert "<b>ann" not in page
+    assert "function sortable(" in page, "the code of the tables is there with that of the page"
     main = page.partition("<main")[2].partition("</main>")[0]
     assert "NaN" not in main
     assert "None" not in main

@@ -58,7 +58,7 @@ TOLD = compiled(
     r"(?:\W+(?:that|the|this|a|an|to|with|me|us|as|in|by|of|its|own|text|words?|phrase|sentence|line"
     r"|string|statement|overall|final|verdict|judge?ment|decision|score|winner|therefore|answer"
     r"|response|solution|output|write|writing|say|saying|print|give|close|finish|end"
-    r"|reply|respond|put|following|it|is|are|judge|reader))*\W*$"
+    r"|reply|respond|put|following|it|is|are|judge|reader|boxed))*\W*$"
 )
 ASPECT = compiled(r"^\W*(?:in|on|for|as|regarding|with|concerning|when|while)\b[^,:]*,")
 OPINION = compiled(

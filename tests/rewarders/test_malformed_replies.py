@@ -6,13 +6,14 @@ import pytest
 
 from tests.rewarders.reply_rules import shipped_rules
 
-RULES = shipped_rules()
+RULES = [rule for rule in shipped_rules() if rule.rule.reader == "strict"]
 
 # How a rule's prompt asks for the verdict: `{}` is a side or a number.
 FORMS = {
     "Overall Judge?ment": ("Overall Judgment: Answer {} is better.", "1", "2"),
     "<answer>\\s*Answer": ("<answer>Answer {} is better</answer>", "1", "2"),
     "<answer>": ("<answer>{}</answer>", "1", "2"),
+    "boxed": ("\\boxed{{{}}}", "1", "2"),
     "Verdict": ("Verdict: {}", "first", "second"),
     "Final Score": ("Final Score: {}", "85", "40"),
     "Score": ("Score: {}", "85", "40"),
@@ -54,7 +55,7 @@ def malformed(form, sides, rng):
     one, other = rng.sample([form.format(side) for side in sides], 2)
     cut = rng.random() < 0.15
     if cut:  # anywhere before the end of what it states
-        body = one[: rng.randrange(1, len(one.rstrip(".>")))]
+        body = one[: rng.randrange(1, len(one.rstrip(".>}")))]
     else:
         frame = rng.choice(FRAMES)
         broken = form.format(rng.choice(NO_SIDES))

@@ -147,7 +147,6 @@ def test_its_rule_reads_a_reply_in_the_documented_format(loaded):
 def test_every_shipped_prompt_is_used():
     used = {load_rewarder(name, Path()).prompt.id for name in shipped("rewarders")}
     used |= {OURS[name] for name in used if name in OURS}
-    used |= {"draft"}  # of `bon curate draft`, for any judge
     ours = {path.stem for path in (ROOT / "rewarders" / "prompts").glob("*.jinja")}
     assert ours == (used | {PROMPT}) & ours
 

@@ -1,5 +1,6 @@
 """transformers, vLLM and a vLLM server say the same of the same checkpoint."""
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ if found is None or found.origin is None:  # a folder of that name is not the pa
 from tiny_checkpoint import image  # noqa: E402
 
 from bon.core.errors import BonError, Unsupported  # noqa: E402
+from bon.core.processes import command, descendants  # noqa: E402
 from bon.core.sampling import Sampling  # noqa: E402
 from bon.engines import build  # noqa: E402
 from bon.engines.base import GenerateRequest, Message, ScoreRequest  # noqa: E402
@@ -236,7 +238,10 @@ def test_a_model_that_does_not_load(tmp_path: Path) -> None:
 def test_a_converted_head_scores_as_before(
     tmp_path: Path, session: Any, flags: dict[str, Any]
 ) -> None:
-    """TRL's value head with its bias, in vLLM: what it could not read before."""
+    """TRL's value head with its bias, in vLLM: what it could not read before.
+
+    Its engine core, a process of its own that holds the memory, is gone once it is closed.
+    """
     from safetensors.torch import save_file
     from tiny_checkpoint import make_checkpoint
 
@@ -248,6 +253,7 @@ def test_a_converted_head_scores_as_before(
     save_file(head, source / "value_head.safetensors")
     convert_head(source, tmp_path / "target")
     before = build("transformers", {"model": str(source), "head": "auto"})
+    others = descendants([os.getpid()])
     after = build(
         "vllm", {"model": str(tmp_path / "target"), "task": "reward", "engine_args": flags}
     )
@@ -255,6 +261,10 @@ def test_a_converted_head_scores_as_before(
     theirs, ours = (
         session.all(*(engine.reward(request) for request in requests)) for engine in (before, after)
     )
+    new = [each for each in descendants([os.getpid()]) if each not in others]
+    cores = [each for each in new if "EngineCore" in command(each)]
+    assert cores
     session.all(before.close(), after.close())
+    assert not any(each.alive() for each in cores)
     for mine, one in zip(ours, theirs, strict=True):
         assert mine.score == pytest.approx(one.score, abs=2e-3)

@@ -209,6 +209,21 @@ def test_it_works_at_every_stage(judged, tmp_path):
     assert "None" not in main
 
 
+def test_abilities_beyond_one_logit_keep_their_sign_and_size(planted, tmp_path, monkeypatch):
+    """`−4.46` is no coefficient: written as one it would lose its 4."""
+    items, _, frame = planted
+    bench = hand_made(tmp_path / "able", items)
+    frame = frame.assign(credit=frame["credit"].where(frame["rewarder"] != "r00", 0.0))
+    keep = frame["item"].isin([item.key for item in items[:3]]) & (frame["rewarder"] == "r00")
+    frame.loc[keep, "credit"] = 1.0
+    monkeypatch.setattr("bon.curating.audit.evidence", lambda bench: evidence_of(frame))
+    found = write_audit(bench)
+    worst = next(one for one in found.by_rewarders.rewarders if one.rewarder == "r00")
+    assert worst.ability.value < -2
+    page = bench.audit_path.with_suffix(".html").read_text()
+    assert f"−{-worst.ability.value:.1f}</span>" in page
+
+
 def test_without_the_run_people_are_still_audited(tmp_path):
     items, truth = made_items(40, np.random.default_rng(1), images=("images/a.png",))
     bench = hand_made(tmp_path / "alone", items)

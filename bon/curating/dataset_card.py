@@ -1,5 +1,6 @@
 """README.md of a frozen benchmark: what it is, how good it was found, what may be done with it."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -7,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 import bon
-from bon.analysis.results import Estimate
-from bon.analysis.results.audited import CurationAudit, ItemsAudit, LabelAudit
+from bon.analysis.results.audited import CurationAudit
+from bon.curating.items import CuratedItem
 from bon.curating.wanted import STRATEGIES
 from bon.exports.licences import Licence
 
@@ -28,6 +29,7 @@ class FrozenSource:
 def dataset_card(
     bench: "Workbench",
     audit: CurationAudit,
+    items: Sequence[CuratedItem],
     *,
     version: str,
     licence: str,
@@ -36,8 +38,11 @@ def dataset_card(
     anyway: str,
     private: bool,
 ) -> str:
-    """Metadata that `datasets` and the hub read, then the same for people."""
-    files = ["pairs", *(["ties"] if any(item.better is None for item in bench.items) else [])]
+    """Metadata that `datasets` and the hub read, then the same for people.
+
+    `items` are those that are published.
+    """
+    files = ["pairs", *(["ties"] if any(item.better is None for item in items) else [])]
     head: dict[str, Any] = {
         "license": licence,
         "task_categories": ["visual-question-answering"],
@@ -50,10 +55,10 @@ def dataset_card(
     parts = [
         f"---\n{yaml.safe_dump(head, sort_keys=False, allow_unicode=True)}---",
         f"# {bench.name}, version {version}",
-        _about(audit, private),
+        _about(audit, len(items), private),
         *([f"**The audit said no, and it was frozen all the same:** {anyway}"] if anyway else []),
         "## What is in it",
-        _strategies(audit),
+        _strategies(items),
         _removed(audit, left_out),
         "## How good it is",
         "\n".join(f"- {line}" for line in _quality(audit)),
@@ -73,7 +78,7 @@ def dataset_card(
     return "\n\n".join(parts) + "\n"
 
 
-def _about(audit: CurationAudit, private: bool) -> str:
+def _about(audit: CurationAudit, public: int, private: bool) -> str:
     held = (
         f" {audit.held_out} more are about questions that are not published, to measure on."
         if audit.held_out
@@ -82,15 +87,15 @@ def _about(audit: CurationAudit, private: bool) -> str:
     keep = " **Not to be passed on:** its sources do not permit it." if private else ""
     return (
         f"A reward benchmark made by bon {bon.__version__} of answers that policies really gave: "
-        f"{audit.items - audit.held_out} public items.{held} Every item says with which "
+        f"{public} public items.{held} Every item says with which "
         f"probability it was drawn.{keep}"
     )
 
 
-def _strategies(audit: CurationAudit) -> str:
+def _strategies(items: Sequence[CuratedItem]) -> str:
+    counts = Counter(item.strategy for item in items)
     rows = [
-        f"| {name} | {count} | {STRATEGIES[name]} |"  # type: ignore[index]
-        for name, count in audit.strategies.items()
+        f"| {name} | {counts[name]} | {what} |" for name, what in STRATEGIES.items() if counts[name]
     ]
     return "| strategy | items | what |\n|---|---|---|\n" + "\n".join(rows)
 
@@ -104,47 +109,15 @@ def _removed(audit: CurationAudit, left_out: Mapping[str, int]) -> str:
 
 
 def _quality(audit: CurationAudit) -> list[str]:
-    return [
-        *(_of_labels(audit.labels) if audit.labels else ["No person has looked at its labels."]),
-        *(_of_items(audit.by_rewarders) if audit.by_rewarders else ["No rewarder was asked yet."]),
-        *(
-            [f"Form alone tells the better response with an AUC of {_plain(audit.shortcuts.auc)}."]
-            if audit.shortcuts.auc
-            else []
-        ),
-        "All of it, with the lists of items, is in audit.json and audit.html.",
-    ]
-
-
-def _of_labels(labels: LabelAudit) -> list[str]:
-    found = [
-        f"{labels.answered} of {labels.items} items were looked at by people; label error "
-        f"{_share(labels.error)}, so that a perfect rewarder shows {_share(labels.ceiling)}."
-    ]
-    if labels.agreement:
-        whole = labels.agreement[0]
-        found.append(
-            f"Annotators agree on {_share(whole.percent)} of {whole.items} items; Krippendorff's "
-            f"alpha {_plain(whole.alpha)}."
-        )
-    return found
-
-
-def _of_items(items: ItemsAudit) -> list[str]:
-    found = [f"Reliability over {len(items.rewarders)} rewarders: {_plain(items.reliability)}."]
-    if items.distinguished is not None:
-        per = items.distinguished_per_100
-        also = f" ({per:.0%} with 100 items)" if per is not None else ""
-        found.append(
-            f"{items.distinguished:.0%} of {items.num_pairs} pairs of rewarders can be "
-            f"distinguished{also}."
-        )
-    left = [one.rewarder for one in items.rewarders if one.filter_model]
-    if left:
-        found.append(
+    said = list(audit.findings)
+    if audit.labels is None:
+        said.insert(0, "No person has looked at its labels.")
+    rewarders = audit.by_rewarders.rewarders if audit.by_rewarders else ()
+    if left := [one.rewarder for one in rewarders if one.filter_model]:
+        said.append(
             f"It was filtered by {', '.join(left)}: do not rank them or models of their families."
         )
-    return found
+    return [*said, "All of it, with the lists of items, is in audit.json and audit.html."]
 
 
 def _use(name: str, version: str) -> str:
@@ -171,20 +144,3 @@ _COLUMNS = """| column | what |
 | `cluster` | its question: items of one question are resampled together |
 | `set` | pairs of one better response against each of several worse ones |
 | `weight` | how many pairs of the pool it stands for: 1 / the probability of being drawn |"""
-
-
-def _share(estimate: Estimate) -> str:
-    return _said(estimate, "{:.1%}")
-
-
-def _plain(estimate: Estimate) -> str:
-    return _said(estimate, "{:.2f}")
-
-
-def _said(estimate: Estimate, form: str) -> str:
-    if estimate.value is None:
-        return "unknown"
-    if estimate.low is None or estimate.high is None:
-        return form.format(estimate.value)
-    low, high = form.format(estimate.low), form.format(estimate.high)
-    return f"{form.format(estimate.value)} ({low} to {high})"

@@ -186,12 +186,15 @@ class Freezing:
                 "mend it, or freeze with --anyway REASON, which the card will repeat",
             )
 
-    def _write_split(self, where: Path, split: str) -> int:
-        items = [
+    def _kept(self, split: str) -> list[CuratedItem]:
+        return [
             item
             for item in self.bench.items
             if item.split == split and item.key not in self.left_out
         ]
+
+    def _write_split(self, where: Path, split: str) -> int:
+        items = self._kept(split)
         if not items:
             return 0
         tags = {key: ", ".join(sorted(some)) for key, some in self.labelling.tags.items()}
@@ -242,6 +245,7 @@ class Freezing:
         card = dataset_card(
             self.bench,
             self.audit,
+            self._kept("public"),
             version=self.version,
             licence=licence,
             sources=self.sources,

@@ -116,7 +116,8 @@ class Run:
         unparsed, draws, level and seed.
         """
         from bon.analysis.run import analyse
-        from bon.running.reporting import open_run, options
+        from bon.running.reporting import open_run
+        from bon.running.setup import options
         from bon.running.store import Store
 
         with Store(self.directory, readonly=True) as store:

@@ -19,7 +19,8 @@ from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.rewarders.stepwise import AGGREGATES, aggregated
 from bon.running.frames import run_tables
-from bon.running.reporting import open_run, options, report_run
+from bon.running.reporting import open_run, report_run
+from bon.running.setup import options
 from bon.running.store import Store
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "rewardmath"

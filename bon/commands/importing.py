@@ -27,8 +27,8 @@ from bon.running.brought import (
     without_answers,
 )
 from bon.running.database import DATABASE
-from bon.running.progress import say
 from bon.running.restoring import is_export, restore
+from bon.running.saying import say
 from bon.running.setup import Setup, prepare
 from bon.running.start import now, starting
 from bon.running.store import Store

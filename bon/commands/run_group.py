@@ -98,8 +98,8 @@ def run(
     from bon.exports.trackers import tracking
     from bon.running.merging import read_shard
     from bon.running.plan import make_plan
-    from bon.running.progress import say
     from bon.running.runner import run as run_setup
+    from bon.running.saying import say
     from bon.running.setup import read_experiment
     from bon.running.sizing import sizing
 

@@ -30,8 +30,8 @@ from bon.curating.on_items import item_pairs, said_tables, unjudged
 from bon.curating.predicted import BenchmarkPrediction, Difference, Fresh, Predicted, sentences_of
 from bon.curating.question_pools import signature, split_of
 from bon.curating.workbench import Workbench
-from bon.running.progress import say
-from bon.running.reporting import options as options_of
+from bon.running.saying import say
+from bon.running.setup import options as options_of
 
 MIN_REWARDERS = 3
 LEVEL = 0.95

@@ -25,7 +25,7 @@ from bon.curating.strategies import Kept, all_wrong, entropies, everything, pair
 from bon.curating.wanted import Curation
 from bon.curating.workbench import Workbench
 from bon.policies.question import question_block
-from bon.running.progress import say
+from bon.running.saying import say
 
 
 def propose(bench: Workbench, *, quiet: bool = False) -> Proposal:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bon.core.featured import IMAGE, featured
-from bon.experiment.prompts import load_prompt
+from bon.experiment.prompt_refs import load_prompt
 
 _TEXT = pa.string()
 _ASKED = [

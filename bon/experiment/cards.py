@@ -13,7 +13,8 @@ from bon.core.keys import content_key
 from bon.engines.settings import read_settings, settings_of
 from bon.experiment.config import Card, CardRef, PolicyCard, RewarderCard
 from bon.experiment.overrides import merge
-from bon.experiment.prompts import NAMES, Prompt, load_prompt
+from bon.experiment.prompt_refs import load_prompt
+from bon.experiment.prompts import NAMES, Prompt
 from bon.experiment.refusals import validate
 from bon.experiment.specs import Specs, specs_of
 from bon.experiment.yamlfile import Origin, read_document

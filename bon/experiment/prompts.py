@@ -9,17 +9,13 @@ import hashlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, nodes
 from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from bon.core.errors import BonError
-from bon.experiment.config import FilePrompt, InlinePrompt, PromptRef, UpstreamPrompt
-
-ROOT = Path(__file__).parents[1]
 
 NAMES: dict[str, tuple[str, ...]] = {
     "policy": ("question", "options", "letters"),
@@ -114,7 +110,7 @@ def _fault(wording: str, names: frozenset[str] | None) -> tuple[str, str] | None
         for found in tree.find_all(kind):
             if found.name not in known:
                 what = f"no {kind.__name__.lower()} {found.name!r} (its line {found.lineno})"
-                return what, _nearest(found.name, list(known))
+                return what, nearest(found.name, list(known))
     if names is not None:
         guarded = {
             test.node.name
@@ -122,7 +118,7 @@ def _fault(wording: str, names: frozenset[str] | None) -> tuple[str, str] | None
             if test.name in ("defined", "undefined") and isinstance(test.node, nodes.Name)
         }
         for name in sorted(find_undeclared_variables(tree) - names - guarded):
-            return f"unknown name {name!r}", _nearest(name, sorted(names))
+            return f"unknown name {name!r}", nearest(name, sorted(names))
     return None
 
 
@@ -142,29 +138,7 @@ def absent(names: Iterable[str], cards: Sequence[str] = ()) -> BonError:
     )
 
 
-def _nearest(word: str, known: list[str]) -> str:
+def nearest(word: str, known: list[str]) -> str:
+    """What to write instead of an unknown name."""
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known[:12])}"
-
-
-def load_prompt(ref: PromptRef, *, room: Literal["policies", "rewarders"], base: Path) -> Prompt:
-    """The prompt that a card names. `base` is the folder of the card."""
-    if isinstance(ref, InlinePrompt):
-        return Prompt("inline", ref.text)
-    if isinstance(ref, FilePrompt):
-        path = base / ref.file
-        try:
-            return Prompt(f"file:{path.name}", path.resolve().read_text(encoding="utf-8"))
-        except UnicodeDecodeError:
-            raise BonError(f"prompt file {path} is not UTF-8 text", "save it as UTF-8") from None
-        except OSError:
-            raise BonError(f"no prompt file {path}", "check `prompt: {file: …}`") from None
-    if isinstance(ref, UpstreamPrompt):
-        from bon.experiment.upstream import published
-
-        return published(ref.upstream)
-    shipped = {path.stem: path for path in (ROOT / room / "prompts").glob("*.jinja")}
-    if ref not in shipped:
-        fix = f"{_nearest(ref, sorted(shipped))} (one of your own: `prompt: {{file: PATH}}`)"
-        raise BonError(f"no shipped prompt {ref!r} in {room}", fix)
-    return Prompt(ref, shipped[ref].read_text(encoding="utf-8"))

@@ -18,7 +18,7 @@ from bon.exports.beside import Beside, write_lines
 from bon.exports.contents import Contents
 from bon.exports.scored import name_of
 from bon.formats.tabled import WITHOUT_TEXT
-from bon.running.progress import say
+from bon.running.saying import say
 from bon.running.work import CandidatePool
 
 Places = dict[str, dict[str, int | str]]

@@ -16,7 +16,7 @@ from bon.benchmarks import adapter
 from bon.core.errors import BonError
 from bon.exports.contents import Contents
 from bon.exports.scored import Scored, hub_of, model_id, name_of, scored
-from bon.running.progress import say
+from bon.running.saying import say
 
 
 def write_model_page(contents: Contents, out: Path) -> list[Path]:

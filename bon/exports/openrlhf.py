@@ -10,7 +10,7 @@ from typing import Any
 from bon.core.errors import BonError
 from bon.exports.beside import write_lines
 from bon.exports.preferences import Contrast, Target, Training
-from bon.running.progress import say
+from bon.running.saying import say
 
 
 def write_openrlhf(rows: Iterable[Training], target: Target) -> list[Path]:

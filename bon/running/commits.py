@@ -19,7 +19,7 @@ from bon.engines.settings import settings_of
 from bon.experiment.cards import Loaded
 from bon.experiment.yamlfile import read_yaml
 from bon.running.catalogue import find_card
-from bon.running.progress import say
+from bon.running.saying import say
 from bon.running.setup import Setup, read_experiment, shipped_experiments
 from bon.running.store import Store
 

@@ -12,9 +12,9 @@ from bon.policies.ask import text_key
 from bon.rewarders.judge import Showing, has_all
 from bon.running import held
 from bon.running.held import PAGE, AnswerRow, QuestionRow
-from bon.running.looks import look_ends, look_order
+from bon.running.looks import look_ends
 from bon.running.setup import Setup
-from bon.running.stakes import stakes_of, to_judge, unanimous
+from bon.running.stakes import look_order, stakes_of, to_judge, unanimous
 from bon.running.store import Store
 from bon.running.work import open_calls
 

@@ -21,7 +21,7 @@ from tenacity import Retrying, stop_after_attempt, stop_after_delay, wait_expone
 
 from bon.core.errors import BonError, Unavailable, one_line
 from bon.running.local_ray import LocalRay
-from bon.running.progress import say
+from bon.running.saying import say
 
 STARTS = 3
 RESTARTS = 3

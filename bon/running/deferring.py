@@ -21,9 +21,9 @@ from bon.rewarders import judge
 from bon.rewarders.registry import rewarder_class
 from bon.running.envelopes import Envelopes, Posted
 from bon.running.filed import filed
-from bon.running.progress import say
 from bon.running.reporting import open_run
 from bon.running.runner import make_sources
+from bon.running.saying import say
 from bon.running.setup import Setup
 from bon.running.start import start
 from bon.running.store import Store

@@ -18,7 +18,7 @@ from typing import Any
 from bon.core.errors import BonError
 from bon.experiment.cards import Loaded
 from bon.running.commits import at_commits
-from bon.running.progress import say
+from bon.running.saying import say
 from bon.running.setup import Setup, prepare
 from bon.running.store import Store
 

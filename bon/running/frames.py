@@ -19,9 +19,8 @@ from bon.rewarders.asking import POSING
 from bon.rewarders.stepwise import reaggregated
 from bon.running.door import NOT_UNICODE, readable
 from bon.running.filed import changed
-from bon.running.looks import look_order
 from bon.running.setup import Setup
-from bon.running.stakes import drawn
+from bon.running.stakes import drawn, look_order
 from bon.running.store import Store
 
 HANDICAPS = {"drop": "sees no image", "gray": "sees no colour", "blur": "sees a blurred image"}

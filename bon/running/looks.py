@@ -8,11 +8,12 @@ are still in have come as far. What a look settles follows from the judgements a
 from collections.abc import Iterator
 from typing import Protocol
 
-from bon.core.keys import item_seed
 from bon.core.records import Question
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
-from bon.running.setup import Setup
+from bon.running.frames import run_tables
+from bon.running.setup import Setup, options
+from bon.running.stakes import look_order
 from bon.running.store import Store
 
 
@@ -72,12 +73,6 @@ class Looks:
         return self._ends != before
 
 
-def look_order(setup: Setup, store: Store) -> list[str]:
-    """Today's questions (keys) in the seeded order in which they are judged."""
-    keys = [key for (key,) in store.query("SELECT key FROM questions WHERE active > 0")]
-    return sorted(keys, key=lambda key: item_seed("looks", setup.experiment.seed, key))
-
-
 def look_ends(setup: Setup, store: Store) -> dict[str, dict[str, int]]:
     """Policy -> rewarder -> how many questions it is to be judged on, as far as that is known.
 
@@ -87,8 +82,6 @@ def look_ends(setup: Setup, store: Store) -> dict[str, dict[str, int]]:
         return {}
     from bon.analysis.data.arrays import read
     from bon.analysis.decision.looked import looked
-    from bon.running.frames import run_tables
-    from bon.running.reporting import options
 
     found = {policy.card.name: _at_first(setup, store) for policy in setup.policies}
     tables = run_tables(setup, store)

@@ -19,7 +19,7 @@ from bon.core.records import Candidate, ImageRef, Judgement, PreferencePair, Que
 from bon.experiment.config import DatasetSpec
 from bon.running.completeness import completeness
 from bon.running.filed import filed
-from bon.running.progress import say
+from bon.running.saying import say
 from bon.running.setup import Setup, prepare
 from bon.running.start import now, set_leaks
 from bon.running.store import Store

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from bon.core.files import write_atomic
 from bon.running.pace import Left, Pace
+from bon.running.saying import say
 from bon.running.work import Source
 
 LABELS = {
@@ -77,12 +78,6 @@ def _shown(pace: Pace, *, quiet: bool) -> Iterator[Reporter]:
         reporter = _Lines(pace)
         yield reporter
         reporter.update(last=True)
-
-
-def say(text: str, *, quiet: bool = False) -> None:
-    """One line for a person, on stderr."""
-    if not quiet:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(text, markup=False)
 
 
 def rate_text(rate: float | None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from bon.analysis.results import Options, Results
+from bon.analysis.results import Results
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
 from bon.core.records import Judgement
@@ -19,9 +19,9 @@ from bon.running.attacks import OWN_IMAGE, SWAPPED, WORDS
 from bon.running.completeness import Completeness, completeness
 from bon.running.filed import filed
 from bon.running.frames import run_tables
-from bon.running.progress import say
 from bon.running.repeating import repeat_table
-from bon.running.setup import Setup, prepare
+from bon.running.saying import say
+from bon.running.setup import Setup, options, prepare
 from bon.running.spending import costs
 from bon.running.store import Store
 from bon.running.stressed import stress_tables
@@ -72,24 +72,6 @@ def _counting(setup: Setup, settings: Sequence[str]) -> Setup:
     analysis = validate(AnalysisConfig, wanted.data["analysis"], wanted.origin.inside("analysis"))
     experiment = setup.experiment.model_copy(update={"analysis": analysis})
     return replace(setup, experiment=experiment)
-
-
-def options(setup: Setup) -> Options:
-    """How the experiment asks for its analysis."""
-    wanted = setup.experiment.analysis
-    return Options(
-        n=wanted.n,
-        axis=wanted.axis,
-        rules=wanted.rules,
-        target_r=wanted.target_r,
-        ties=wanted.ties,
-        draws=wanted.bootstrap,
-        seed=setup.experiment.seed,
-        level=wanted.confidence,
-        unparsed=wanted.unparsed,
-        aggregate=wanted.aggregate,
-        covariates=wanted.covariates,
-    )
 
 
 def report_run(

@@ -19,7 +19,7 @@ from bon.experiment.config import IMPORTED
 from bon.experiment.yamlfile import read_document
 from bon.formats.base import file_rows
 from bon.running.pinning import frozen
-from bon.running.progress import say
+from bon.running.saying import say
 from bon.running.setup import Setup, prepare
 from bon.running.start import now, set_leaks, starting
 from bon.running.store import Store

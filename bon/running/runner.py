@@ -18,9 +18,10 @@ from bon.running.filed import filed, say_changed
 from bon.running.live import Live, Watcher
 from bon.running.looks import Looks
 from bon.running.preflight import check_models, retiring
-from bon.running.progress import Reporter, note_phase, reporting, say
+from bon.running.progress import Reporter, note_phase, reporting
 from bon.running.repeating import FOLDER, repeat_sources
 from bon.running.reporting import report_run
+from bon.running.saying import say
 from bon.running.setup import Setup
 from bon.running.start import now, start
 from bon.running.store import Store

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError
@@ -22,6 +22,9 @@ from bon.rewarders.judge import Protocol
 from bon.rewarders.registry import code_hash, registered, rewarder_class
 from bon.running.pinning import pinned
 from bon.running.worker import ModelSpec, PolicySpec, RewarderSpec
+
+if TYPE_CHECKING:
+    from bon.analysis.results import Options
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiment" / "shipped"
 
@@ -205,3 +208,23 @@ def _unique(names: list[str]) -> None:
             raise BonError(
                 f"the name {name!r} is used {count} times", "give one a `name:` of its own"
             )
+
+
+def options(setup: Setup) -> "Options":
+    """How the experiment asks for its analysis."""
+    from bon.analysis.results import Options
+
+    wanted = setup.experiment.analysis
+    return Options(
+        n=wanted.n,
+        axis=wanted.axis,
+        rules=wanted.rules,
+        target_r=wanted.target_r,
+        ties=wanted.ties,
+        draws=wanted.bootstrap,
+        seed=setup.experiment.seed,
+        level=wanted.confidence,
+        unparsed=wanted.unparsed,
+        aggregate=wanted.aggregate,
+        covariates=wanted.covariates,
+    )

@@ -11,6 +11,8 @@ from bon.choosing.race import Stakes
 from bon.core.keys import item_seed
 from bon.core.records import AnswerOutcome
 from bon.experiment.config import Judging
+from bon.running.setup import Setup
+from bon.running.store import Store
 
 
 class Gold(Protocol):
@@ -103,3 +105,9 @@ def _label(question: Gold, candidate: Read, judging: Judging) -> str:
     if judging.race.stop == "correct":
         return outcome(question, candidate)
     return candidate.text_key if judging.race.stop == "text" else candidate.answer or ""
+
+
+def look_order(setup: Setup, store: Store) -> list[str]:
+    """Today's questions (keys) in the seeded order in which they are judged."""
+    keys = [key for (key,) in store.query("SELECT key FROM questions WHERE active > 0")]
+    return sorted(keys, key=lambda key: item_seed("looks", setup.experiment.seed, key))

@@ -24,7 +24,7 @@ from bon.policies.reader import NOTED
 from bon.rewarders.again import read_again, reading
 from bon.running.door import NOT_UNICODE
 from bon.running.filed import remember
-from bon.running.progress import say
+from bon.running.saying import say
 from bon.running.setup import Setup
 from bon.running.speeds import where
 from bon.running.store import Store

@@ -10,9 +10,9 @@ from pathlib import Path
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.running.attacks import WORDS, honest, pairs
-from bon.running.progress import say
 from bon.running.reporting import open_run, report_run
 from bon.running.runner import Tally, work_off
+from bon.running.saying import say
 from bon.running.store import Store
 from bon.running.stressed import FOLDER, under_attack
 from bon.running.work import CandidatePool, PairSource, Source

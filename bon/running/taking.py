@@ -24,7 +24,7 @@ from bon.policies.ask import candidate_key, read, text_key
 from bon.running.answered import candidate_of, keep_theirs, notes_of_answers
 from bon.running.brought import Brought, attribute, judgements
 from bon.running.pinning import forms_of, found_files, is_run, models_in, spec_in
-from bon.running.progress import say
+from bon.running.saying import say
 from bon.running.setup import Setup
 from bon.running.store import Store
 

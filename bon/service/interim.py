@@ -23,7 +23,8 @@ def draw(directory: Path) -> None:
     from bon.analysis import plots
     from bon.analysis.run import analyse
     from bon.running.frames import run_tables
-    from bon.running.reporting import open_run, options
+    from bon.running.reporting import open_run
+    from bon.running.setup import options
     from bon.running.store import Store
 
     with Store(directory, readonly=True) as store:

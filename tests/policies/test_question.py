@@ -5,7 +5,8 @@ import pytest
 from bon.core.errors import BonError
 from bon.core.records import ImageRef, Question
 from bon.engines.base import ImagePart
-from bon.experiment.prompts import ROOT, Prompt, load_prompt
+from bon.experiment.prompt_refs import ROOT, load_prompt
+from bon.experiment.prompts import Prompt
 from bon.policies.question import policy_messages, question_block, render_prompt
 
 SHIPPED = sorted(path.stem for path in (ROOT / "policies" / "prompts").glob("*.jinja"))

@@ -7,7 +7,8 @@ from bon.core.errors import BonError
 from bon.engines import build
 from bon.engines.base import Engine, Generation, Sample, TokenLogprob
 from bon.experiment.config import RewarderCard
-from bon.experiment.prompts import ROOT, Prompt, load_prompt
+from bon.experiment.prompt_refs import ROOT, load_prompt
+from bon.experiment.prompts import Prompt
 from bon.rewarders.base import Item
 from bon.rewarders.registry import rewarder_class
 

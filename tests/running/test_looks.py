@@ -13,9 +13,9 @@ from bon.running.completeness import completeness
 from bon.running.frames import run_tables
 from bon.running.looks import look_ends, look_order
 from bon.running.plan import make_plan
-from bon.running.reporting import open_run, options, report_run
+from bon.running.reporting import open_run, report_run
 from bon.running.runner import Tally, make_sources, run
-from bon.running.setup import prepare
+from bon.running.setup import options, prepare
 from bon.running.start import start
 from bon.running.store import Store
 from bon.running.worker import Host

@@ -153,8 +153,9 @@ def audit(directory: Bench, as_json: Json = False) -> None:
 
     bench = open_workbench(directory)
     found = write_audit(bench)
-    page = bench.audit_path.with_suffix(".html")
-    typer.echo(found.model_dump_json(indent=1) if as_json else f"{audit_text(found)}\n{page}")
+    typer.echo(
+        found.model_dump_json(indent=1) if as_json else f"{audit_text(found)}\n{bench.audit_page}"
+    )
 
 
 @app.command()

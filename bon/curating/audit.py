@@ -67,7 +67,7 @@ def write_audit(bench: Workbench) -> CurationAudit:
     found = audit(bench)
     page = audit_page(found, suspected(bench, found))
     write_atomic(bench.audit_path, found.model_dump_json(indent=1))
-    write_atomic(bench.audit_path.with_suffix(".html"), page)
+    write_atomic(bench.audit_page, page)
     return found
 
 

@@ -62,8 +62,13 @@ class Workbench:
 
     @property
     def audit_path(self) -> Path:
-        """What the audit found, as numbers; `audit.html` lies beside it."""
+        """What the audit found, as numbers."""
         return self.directory / "audit.json"
+
+    @property
+    def audit_page(self) -> Path:
+        """The same to look at."""
+        return self.audit_path.with_suffix(".html")
 
     @property
     def prediction_path(self) -> Path:

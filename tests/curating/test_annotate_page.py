@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 from bon.core.errors import BonError
 from bon.curating import desk
 from bon.curating.annotations import add, current, history
+from bon.curating.audit import write_audit
 from bon.curating.drafts import Draft, append_draft
 from bon.service.app import create_app
 from bon.service.pages.annotate import RESERVED, tag_letters
@@ -293,3 +294,24 @@ def test_a_token_s_owner_is_the_annotator_and_roles_hold(tmp_path, bench):
             assert home.url.path == "/annotate"
             assert "/validations" not in home.text
             assert "/annotate/shapes" in home.text
+
+
+def test_the_audit_is_shown_to_those_who_may_see_labels(tmp_path, bench):
+    with client_of(tmp_path, auth=True) as service:
+        service.supervisor.start = service.supervisor.stop = lambda: None
+        headers = {
+            role: {"authorization": f"Bearer {service.tokens.add(role, role)}"}
+            for role in ("annotate", "read", "submit")
+        }
+        with TestClient(create_app(service), base_url="http://localhost") as client:
+            path = "/annotate/shapes/audit"
+            assert client.get(path, headers=headers["read"]).status_code == 404
+            write_audit(bench)
+            for role, status in (("annotate", 403), ("read", 200), ("submit", 200)):
+                assert client.get(path, headers=headers[role]).status_code == status
+            answer = client.get(path, headers=headers["read"])
+            assert "sandbox" in answer.headers["content-security-policy"]
+            assert "shapes" in answer.text
+            for role, linked in (("annotate", False), ("submit", True)):
+                listed = client.get("/annotate", headers=headers[role] | HTML).text
+                assert (f'href="{path}"' in listed) == linked

@@ -15,10 +15,11 @@ from starlette.responses import Response
 from bon.core.errors import BonError
 from bon.curating.assigning import shown_order
 from bon.curating.desk import Desk, Progress, Stated, as_shown
-from bon.service.api.common import Problem, who
+from bon.service.api.common import Problem, Reader, who
 from bon.service.desks import Desks
 from bon.service.logs import told
 from bon.service.pages.render import page
+from bon.service.pages.reports import sandboxed
 from bon.service.tokens import Identity
 
 RESERVED = "tuwxz"
@@ -77,17 +78,20 @@ class Sent(Asker):
 
 
 @router.get("/annotate")
-def annotate_list(request: Request, _: Annotator) -> Response:
-    """The benchmarks that can be labelled here."""
+def annotate_list(request: Request, me: Annotator) -> Response:
+    """The benchmarks that can be labelled here, and their audits for those who may see labels."""
     desks: Desks = request.app.state.desks
     found: list[tuple[str, Progress | None, str]] = []
+    audited: set[str] = set()
     for name in desks.names():
         try:
             if (desk := desks.find(name)) is not None:
                 found.append((name, desk.progress(""), ""))
+                if me.may("read") and desk.bench.audit_page.is_file():
+                    audited.add(name)
         except BonError as error:
             found.append((name, None, told(error.message)))
-    return page(request, "annotate_list.html.jinja", benches=found)
+    return page(request, "annotate_list.html.jinja", benches=found, audited=audited)
 
 
 @router.get("/annotate/{name}")
@@ -133,6 +137,15 @@ def annotate_answer(sent: Sent, desk: Found, me: Annotator) -> dict[str, Any]:
         choice = str(int(mine.label) + 1) if mine.label.isdigit() else mine.label
         shown = {"choice": choice, "rationale": mine.rationale, "tag": mine.tag}
     return {"draft": shown, **_around(desk, annotator)}
+
+
+@router.get("/annotate/{name}/audit")
+def annotate_audit(desk: Found, _: Reader) -> Response:
+    """What `bon curate audit` wrote: it tells labels, so not to those who may only annotate."""
+    path = desk.bench.audit_page
+    if not path.is_file():
+        raise Problem(404, "it was not audited yet", "bon curate audit DIR")
+    return sandboxed(path)
 
 
 @router.get("/annotate/{name}/images/{image}")

@@ -50,15 +50,20 @@ def report_file(key: ValidationId, signature: str, path: str, service: Parts) ->
     # Its page has an opaque origin, so even what lies beside it is on another origin.
     headers = {"access-control-allow-origin": "*", "cross-origin-resource-policy": "cross-origin"}
     if path == "report.html":
-        with wanted.open("rb") as file:
-            match = _POLICY.search(file.read(65_536))
-        own = match[1].decode().replace("&#39;", "'") if match else "default-src 'none'"
-        own = f"{own}; frame-ancestors 'none'; sandbox allow-scripts allow-downloads"
-        headers["content-security-policy"] = own
-        return FileResponse(wanted, media_type="text/html", headers=headers)
+        return sandboxed(wanted, headers)
     headers["content-security-policy"] = "default-src 'none'; sandbox"
     media = "text/javascript" if wanted.suffix == ".js" else _image_type(wanted)
     return FileResponse(wanted, media_type=media, headers=headers)
+
+
+def sandboxed(page: Path, headers: dict[str, str] | None = None) -> FileResponse:
+    """A page that bon made, under its own policy and as an origin of its own."""
+    with page.open("rb") as file:
+        match = _POLICY.search(file.read(65_536))
+    own = match[1].decode().replace("&#39;", "'") if match else "default-src 'none'"
+    own = f"{own}; frame-ancestors 'none'; sandbox allow-scripts allow-downloads"
+    headers = {**(headers or {}), "content-security-policy": own}
+    return FileResponse(page, media_type="text/html", headers=headers)
 
 
 def _signature(service: Service, key: str, days_ago: int = 0) -> str:

@@ -128,14 +128,14 @@ class Batcher:
             longest[job.group] = max(longest.get(job.group, 0), job.length)
         alike.sort(key=lambda job: (longest[job.group], job.group, job.length))
         batch: list[Job] = []
-        rows = 0
+        rows = length = 0
         for job in alike:
-            if batch and not self.work.fits(rows + job.rows, job.length):
+            if batch and not self.work.fits(rows + job.rows, max(length, job.length)):
                 if oldest in batch:
                     break
-                batch, rows = [], 0
+                batch, rows, length = [], 0, 0
             batch.append(job)
-            rows += job.rows
+            rows, length = rows + job.rows, max(length, job.length)
         return batch
 
     def _run(self, batch: list[Job]) -> None:

@@ -50,6 +50,23 @@ def submit(work: Work, requests: list[Any]) -> list[Any]:
         batcher.close()
 
 
+class Grouped(Work):
+    """Requests are (group, length); a batch may hold 100 tokens."""
+
+    def prepare(self, job: Job) -> None:
+        group, job.length = job.request
+        job.key, job.group = "same", (group,)
+
+    def fits(self, rows: int, length: int) -> bool:
+        return rows * length <= 100
+
+
+def test_a_group_stays_together_and_the_longest_of_a_batch_counts() -> None:
+    work = Grouped()
+    submit(work, [("a", 10), ("b", 10), ("a", 40), ("b", 50)])
+    assert work.batches == [[("a", 10), ("a", 40)], [("b", 10), ("b", 50)]]
+
+
 def test_batches_are_alike_in_key_and_length() -> None:
     work = Work()
     requests = [(key, length) for length in (50, 1, 40, 2, 60, 3) for key in ("a", "b")]

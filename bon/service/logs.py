@@ -9,6 +9,7 @@ import time
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 
@@ -70,7 +71,7 @@ class JsonLines(logging.Formatter):
         }
         if found := request_id.get():
             row["request_id"] = found
-        row |= {key: value for key, value in vars(record).items() if key not in _STANDARD}
+        row |= _given(record)
         if record.exc_info:
             row["traceback"] = self.formatException(record.exc_info)
         return redact(json.dumps(row, ensure_ascii=True, default=str))
@@ -82,13 +83,22 @@ class Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The time, what happened, and what came of it."""
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
-        extra = {k: v for k, v in vars(record).items() if k not in _STANDARD and k != "route"}
+        extra = {key: value for key, value in _given(record).items() if key != "route"}
         told = " ".join(f"{key}={value}" for key, value in extra.items())
         level = "" if record.levelno < logging.WARNING else f"{record.levelname.lower()}: "
         text = _one_line(f"{clock} {level}{record.getMessage()} {told}".rstrip())
         if record.exc_info:
             text = f"{text}\n{self.formatException(record.exc_info)}"
         return redact(text)
+
+
+def _given(record: logging.LogRecord) -> dict[str, Any]:
+    """What was given as `extra`; Ray marks every record of a process with fields of its own."""
+    return {
+        key: value
+        for key, value in vars(record).items()
+        if key not in _STANDARD and not key.startswith("_")
+    }
 
 
 def _one_line(text: str) -> str:

@@ -80,6 +80,7 @@ class Freezing:
         for where in (public, held):
             if where.is_dir():
                 _write_sums(where)
+        shutil.rmtree(back, ignore_errors=True)  # of a freeze that was stopped before its last step
         if held.is_dir():
             held.replace(back)
         public.replace(folder)
@@ -232,6 +233,10 @@ class Freezing:
             if path.is_file():
                 shutil.copyfile(path, where / path.name)
         found = _without_names(self.audit, self._hashed)
+        here = str(self.bench.directory)
+        found = found.model_copy(
+            update={"missing": tuple(one.replace(here, self.bench.name) for one in found.missing)}
+        )
         public = {item.id for item in self.bench.items if item.split == "public"}
         shown = [one for one in suspected(self.bench, found) if one.id in public]
         write_atomic(where / "audit.json", found.model_dump_json(indent=1))

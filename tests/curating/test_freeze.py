@@ -122,6 +122,31 @@ def test_what_people_contradict_or_disagree_on_is_left_out(bench):
     assert b"example.org" not in everything
 
 
+def test_nothing_published_names_a_folder_of_its_maker(bench):
+    done = frozen(bench)
+    assert str(bench.directory) in bench.audit_path.read_text()
+    for path in done.folder.rglob("*"):
+        assert not path.is_file() or str(bench.directory).encode() not in path.read_bytes()
+
+
+def test_a_freeze_that_was_stopped_is_done_again(bench, monkeypatch):
+    with monkeypatch.context() as stopped:
+        stopped.setattr("bon.curating.freezing._write_sums", _stop)
+        with pytest.raises(KeyboardInterrupt):
+            frozen(bench)
+    back = bench.directory / "v1-held-out"
+    back.mkdir()
+    (back / "half").write_text("")
+    done = frozen(bench)
+    assert done.folder.is_dir()
+    assert not (back / "half").exists()
+    assert [one.name for one in bench.directory.glob(".v*")] == []
+
+
+def _stop(folder):
+    raise KeyboardInterrupt
+
+
 def test_the_card_says_what_the_audit_found(bench):
     done = frozen(bench)
     text = (done.folder / "README.md").read_text()

@@ -36,8 +36,6 @@ from bon.curating.workbench import Workbench
 from bon.exports.licences import licence_of, licence_of_dataset
 from bon.exports.scored import name_of
 
-AUDIT_FIRST = "bon curate audit {}"
-
 
 @dataclass(frozen=True)
 class Frozen:
@@ -102,7 +100,7 @@ class Freezing:
     @cached_property
     def audit(self) -> CurationAudit:
         """What the audit found of the items and annotations as they are now."""
-        path, again = self.bench.audit_path, AUDIT_FIRST.format(self.bench.directory)
+        path, again = self.bench.audit_path, f"bon curate audit {self.bench.directory}"
         try:
             found = CurationAudit.model_validate_json(path.read_bytes())
         except FileNotFoundError:

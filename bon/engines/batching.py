@@ -1,12 +1,15 @@
 """One background thread that turns single requests, in flight together, into batches."""
 
 import asyncio
+import logging
 import queue
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+_LOG = logging.getLogger(__name__)
 
 LINGER = (0.002, 0.05)
 """Least and most seconds that the queue must stay quiet before an idle engine starts a batch.
@@ -148,6 +151,7 @@ class Batcher:
             if len(batch) == 1:
                 batch[0].finish(error)
                 return
+            _LOG.warning("a batch of %d failed and is run one by one: %r", len(batch), error)
             for job in batch:
                 self._run([job])
             return

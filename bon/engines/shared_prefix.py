@@ -26,7 +26,10 @@ class Tails:
 
     def tensors(self, pad_id: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
         """Ids and mask, padded on the left so that all tails end together."""
-        return padded(self.ids, pad_id, device)
+        width = max(map(len, self.ids))
+        ids = [[pad_id] * (width - len(row)) + list(row) for row in self.ids]
+        mask = [[0] * (width - len(row)) + [1] * len(row) for row in self.ids]
+        return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
 @dataclass(frozen=True)
@@ -36,16 +39,6 @@ class Shared:
     lengths: tuple[int, ...]
     tails: Tails
     sizes: tuple[int, ...]
-
-
-def padded(
-    rows: Sequence[Sequence[int]], pad_id: int, device: Any
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows of ids and their mask, padded on the left."""
-    width = max(map(len, rows))
-    ids = [[pad_id] * (width - len(row)) + list(row) for row in rows]
-    mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
-    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
 def can_share(model: Any, processor: Any) -> bool:

@@ -259,7 +259,7 @@ def test_published_head_layouts(
 
 @pytest.mark.parametrize("alone_too", [False, True], ids=["groups", "groups-and-one-alone"])
 def test_prompts_that_share_images_say_what_each_says_alone(
-    engine: TransformersEngine, alone_too: bool
+    engine: TransformersEngine, alone_too: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Their images and common text are read once, where the architecture allows it."""
     hot = Sampling(temperature=1.0, max_tokens=6)
@@ -284,5 +284,6 @@ def test_prompts_that_share_images_say_what_each_says_alone(
         assert one.num_prompt_tokens == other.num_prompt_tokens
         for ours, theirs in zip(one.samples, other.samples, strict=True):
             assert ours.logprob == pytest.approx(theirs.logprob, abs=2e-3)
+    assert "run one by one" not in caplog.text
     if engine._shares:
         assert at_once < 0.75 * sum(seen)

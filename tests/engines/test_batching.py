@@ -78,12 +78,13 @@ def test_batches_are_alike_in_key_and_length() -> None:
     assert [("a", 1), ("a", 2), ("a", 3), ("a", 40)] in work.batches
 
 
-def test_one_bad_item_does_not_take_its_mates_along() -> None:
+def test_one_bad_item_does_not_take_its_mates_along(caplog: pytest.LogCaptureFixture) -> None:
     requests = [("good", 1), ("bad", 2), ("good", 3), ("unprepared", 4)]
     first, bad, third, unprepared = submit(Work(), requests)
     assert first == ("done", ("good", 1))
     assert third == ("done", ("good", 3))
     assert str(bad) == "a bad item"
+    assert "a batch of 3 failed and is run one by one: RuntimeError('a bad item')" in caplog.text
     assert str(unprepared) == "cannot be prepared"
 
 

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import zlib
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -167,6 +168,16 @@ def test_every_section_is_there_and_no_nan(page, results):
     assert results.finding.sentence in text.replace("&#39;", "'").replace("&lt;", "<")
     body = re.sub(r"<(script|style).*?</\1>", "", text, flags=re.S)
     assert not re.search(r"\b(nan|NaN|inf|None|undefined)\b", re.sub(r"<[^>]+>", " ", body))
+
+
+def test_the_caption_tells_of_the_band_that_is_drawn(tables, results, page, tmp_path):
+    assert results.main.fit.band[0].low is None
+    assert "fit, without a band" in page.read_text(encoding="utf-8")
+    bases = tables.rewarders.assign(family=tables.rewarders["rewarder"])
+    apart = analyse(replace(tables, rewarders=bases), draws=100, permutations=100)
+    assert apart.main.fit.band[0].low is not None
+    other = write_report(apart, None, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "fit with its band; dashed, where" in other
 
 
 def test_what_is_worse_than_the_vote_is_said_in_words(results, tmp_path):

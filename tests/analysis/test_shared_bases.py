@@ -61,6 +61,8 @@ def test_no_table_no_figure_and_no_export_prints_more(results, tmp_path):
     assert 'class="ci"' not in table
     assert ", p " not in table
     assert "Fisher" not in page
+    assert "fit with its band" not in page
+    assert "fit, without a band" in page
     assert "[" not in " ".join(texts(plots.group_heatmap(results)))
     assert "*" not in " ".join(texts(plots.group_heatmap(results)))
     rows = frames(results)["correlations"]

@@ -11,7 +11,8 @@ from PIL import Image
 import bon
 from bon.analysis.plots.difficulties import items_and_rewarders
 from bon.analysis.report.figures import Figures
-from bon.analysis.report.page import HERE, environment, icon, policy, script
+from bon.analysis.report.page import icon, policy, script
+from bon.analysis.report.templates import HERE, pages
 from bon.analysis.results.audited import CurationAudit, ItemAudit
 
 ROOM = 3_000_000
@@ -47,7 +48,7 @@ def audit_page(audit: CurationAudit, suspected: Sequence[Suspected]) -> str:
     style = (HERE / "style.css").read_text(encoding="utf-8") + "".join(figures.css)
     code = script()
     return (
-        environment()
+        pages()
         .get_template("audit.html.jinja")
         .render(
             audit=audit,

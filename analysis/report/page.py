@@ -5,11 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from bon.analysis.report import board
@@ -17,11 +15,10 @@ from bon.analysis.report import format as text
 from bon.analysis.report.figures import draw_all
 from bon.analysis.report.pack import Packed, pack, write_beside
 from bon.analysis.report.pictures import Images
+from bon.analysis.report.templates import HERE, pages
 from bon.analysis.report.views import QuestionView
 from bon.analysis.results import BenchmarkResult, BestOfN, Estimate, Results, Slice
-from bon.analysis.results.phrasing import names
 
-HERE = Path(__file__).parent
 MAX_BYTES = 5_000_000
 _ROOM = 200_000  # kept free below the limit
 
@@ -74,7 +71,7 @@ class _Page:
 
     def html(self, packed: Packed | None, folder: str) -> str:
         """The whole page."""
-        page = environment().get_template("report.html.jinja")
+        page = pages().get_template("report.html.jinja")
         return page.render(
             results=self.results,
             figures=self.figures,
@@ -99,36 +96,6 @@ def icon() -> str:
 def script() -> str:
     """What a report does where scripts run."""
     return "".join((HERE / name).read_text(encoding="utf-8") for name in ("tables.js", "report.js"))
-
-
-def environment(*folders: Path) -> Environment:
-    """Templates of these folders and the report's, and the filters that write numbers."""
-    env = Environment(
-        loader=FileSystemLoader([*folders, HERE]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    env.filters.update(
-        share=text.share,
-        percent=text.percent,
-        points=text.points,
-        loss=text.loss,
-        coefficient=text.coefficient,
-        correlation=text.correlation,
-        number=text.number,
-        p_value=text.p_value,
-        names=partial(names, most=9),
-        count=text.count,
-        size=text.size,
-        seconds=text.seconds,
-        money=text.money,
-        short=text.short,
-        axis=board.axis_name,
-        plain_points=_plain_points,
-    )
-    return env
 
 
 def policy(style: str, script: str, packed: Packed | None) -> str:
@@ -271,6 +238,3 @@ def _asked(votes: int, orders: str) -> str:
         return "not asked"
     said = f"{votes} vote{'s' if votes != 1 else ''}"
     return said if orders == "none" else f"{said}, {orders} order{'s' if orders == 'both' else ''}"
-
-
-_plain_points = partial(text.signed, digits=1, sign=True, scale=100)

@@ -8,7 +8,8 @@ import bon
 from bon.analysis.plots.over_time import TITLES, rewards_over_time
 from bon.analysis.report.figures import Figures
 from bon.analysis.report.format import NONE, interval, points, share, signed
-from bon.analysis.report.page import HERE, environment, icon, policy, script
+from bon.analysis.report.page import icon, policy, script
+from bon.analysis.report.templates import HERE, pages
 from bon.analysis.results.drifts import SHARES, TrainingReport
 from bon.analysis.results.record import Estimate
 
@@ -23,7 +24,7 @@ def training_page(report: TrainingReport) -> str:
     figures.add("drift", "How rewards and responses changed", draw)  # type: ignore[arg-type]
     style = (HERE / "style.css").read_text(encoding="utf-8") + "".join(figures.css)
     code = script()
-    template = environment().get_template("training.html.jinja")
+    template = pages().get_template("training.html.jinja")
     return template.render(
         report=report,
         figure_of=figures.get,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -98,12 +99,11 @@ def build_views(
     """
     run = data if isinstance(data, Run) else read(data)
     tables, scores = run.tables, _scores(run)
-    groups = {str(k): frame for k, frame in tables.candidates.groupby("question", sort=False)}
+    answers = _answers(tables.candidates)
     for row in tables.questions.to_dict("records"):
         key = str(row["question"])
         known = questions.get(key)
-        frame = groups.get(key)
-        candidates = () if frame is None else tuple(_candidates(frame, text))
+        pools = answers.get(key, {})
         raw = defaultdict(list)
         for judgement in judgements(key) if judgements else ():
             raw[judgement.rewarder].append(judgement)
@@ -117,21 +117,42 @@ def build_views(
             difficulty=_text(row["difficulty"]),
             leaked=bool(row["leaked"]),
             images=tuple(i.path for i in known.images) if known else (),
-            candidates=candidates,
-            choices=() if frame is None else tuple(_choices(key, frame, scores, raw, picks)),
+            candidates=tuple(_candidate(a, text) for pool in pools.values() for a in pool),
+            choices=tuple(_choices(key, pools, scores, raw, picks)),
         )
 
 
-def _candidates(frame: pd.DataFrame, text: Callable[[str], str]) -> Iterator[CandidateView]:
-    for row in frame.to_dict("records"):
-        yield CandidateView(
-            policy=str(row["policy"]),
-            index=int(row["index"]),
-            text=text(str(row["text_key"])),
-            answer=_letter(row["answer"]),
-            outcome=str(row["outcome"]),
-            correct=bool(row["correct"]),
-        )
+class _Answer(NamedTuple):
+    """A row of the candidates."""
+
+    policy: str
+    place: int
+    text_key: str
+    answer: str | None
+    outcome: str
+    correct: bool
+
+
+def _answers(candidates: pd.DataFrame) -> dict[str, dict[str, list[_Answer]]]:
+    """Question → policy → its candidates, in the order of the table."""
+    found: dict[str, dict[str, list[_Answer]]] = {}
+    names = ("question", "policy", "index", "text_key", "answer", "outcome", "correct")
+    columns = [candidates[name].tolist() for name in names]
+    for question, policy, index, key, answer, outcome, correct in zip(*columns, strict=True):
+        row = (str(policy), int(index), str(key), _letter(answer), str(outcome), bool(correct))
+        found.setdefault(str(question), {}).setdefault(row[0], []).append(_Answer(*row))
+    return found
+
+
+def _candidate(a: _Answer, text: Callable[[str], str]) -> CandidateView:
+    return CandidateView(
+        policy=a.policy,
+        index=a.place,
+        text=text(a.text_key),
+        answer=a.answer,
+        outcome=a.outcome,
+        correct=a.correct,
+    )
 
 
 Scores = dict[tuple[str, str], dict[str, dict[str, float]]]
@@ -154,21 +175,21 @@ def _scores(run: Run) -> Scores:
 
 def _choices(
     key: str,
-    frame: pd.DataFrame,
+    pools: Mapping[str, Sequence[_Answer]],
     scores: Scores,
     raw: Mapping[str, Sequence[Judgement]],
     picks: Picks | None,
 ) -> Iterator[ChoiceView]:
     """What every rewarder chose among the candidates of every policy."""
-    for policy, rows in frame.groupby("policy", sort=False):
-        texts = [str(t) for t in rows["text_key"]]
-        indexes = [int(i) for i in rows["index"]]
+    for policy, pool in pools.items():
+        texts = [a.text_key for a in pool]
+        indexes = [a.place for a in pool]
         at: dict[str, int] = {}
         for position, text in enumerate(texts):
             at.setdefault(text, indexes[position])
-        for rewarder, by_text in scores.get((str(policy), key), {}).items():
+        for rewarder, by_text in scores.get((policy, key), {}).items():
             values = tuple(by_text.get(t) for t in texts)
-            picked = picks.get((str(policy), key, rewarder)) if picks else None
+            picked = picks.get((policy, key, rewarder)) if picks else None
             if picked is None:
                 best = max(v for v in values if v is not None)
                 picked = [i for i, v in zip(indexes, values, strict=True) if v == best]
@@ -179,7 +200,7 @@ def _choices(
                 for j in raw.get(rewarder, ())
                 if j.first in at and (j.second is None or j.second in at)
             )
-            yield ChoiceView(rewarder, str(policy), tuple(picked), values, shown)
+            yield ChoiceView(rewarder, policy, tuple(picked), values, shown)
 
 
 def _letter(value: object) -> str | None:

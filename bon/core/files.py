@@ -1,6 +1,7 @@
 """Files that are read while they are written, and what goes wrong with files."""
 
 import errno
+import os
 from pathlib import Path
 
 from bon.core.errors import BonError
@@ -21,10 +22,15 @@ _REMEDIES = {
 }
 
 
-def write_atomic(path: Path, text: str) -> None:
+def cache_folder() -> Path:
+    """Where this user's programs keep what can be made again, and bon its part of it."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bon"
+
+
+def write_atomic(path: Path, content: str | bytes) -> None:
     """Replace a file in one step, so that a reader never sees half of it."""
     temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(text, encoding="utf-8")
+    temporary.write_bytes(content if isinstance(content, bytes) else content.encode())
     temporary.replace(path)
 
 

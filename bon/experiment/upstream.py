@@ -22,6 +22,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from bon.core.errors import BonError
+from bon.core.files import cache_folder
 from bon.experiment.config import Strict
 from bon.experiment.prompts import Prompt
 from bon.experiment.refusals import validate
@@ -125,8 +126,7 @@ def state(found: Upstream) -> State:
 
 def cache_path(found: Upstream) -> Path:
     """Where the file is kept: by what is in it, in the user's cache folder."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "bon" / "prompts" / found.sha256
+    return cache_folder() / "prompts" / found.sha256
 
 
 def template(found: Upstream, source: str, where: str) -> str:

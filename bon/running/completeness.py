@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any, Literal, NamedTuple
 
@@ -170,8 +171,16 @@ class _Counter:
             yield from ((question, rows[question.key]) for question in page)
 
     def _pairs(self, votes: dict[str, int]) -> Iterator[_Item]:
-        for benchmark, pair in self._store.pairs():
-            yield _Item(pair.key, frozenset(map(text_key, pair.responses)), votes[benchmark])
+        for benchmark, key, texts in self._paired:
+            yield _Item(key, texts, votes[benchmark])
+
+    @cached_property
+    def _paired(self) -> list[tuple[str, str, frozenset[str]]]:
+        """Benchmark, key and texts of every pair: read once, and asked for by every rewarder."""
+        return [
+            (benchmark, pair.key, frozenset(map(text_key, pair.responses)))
+            for benchmark, pair in self._store.pairs()
+        ]
 
     def _judged(self, rewarder: Loaded[RewarderCard], item: _Item, shown: set[Showing]) -> bool:
         votes = rewarder.card.votes if item.votes is None else item.votes

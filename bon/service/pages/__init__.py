@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, RedirectResponse
 from starlette.responses import Response
 
-from bon.analysis.report.page import HERE as REPORT
+from bon.analysis.report.templates import HERE as REPORT
 from bon.running.catalogue import catalogue
 from bon.service import views
 from bon.service.api.common import Parts, Problem, Reader, ValidationId, find

@@ -10,7 +10,7 @@ from jinja2 import Environment
 from starlette.responses import Response
 
 import bon
-from bon.analysis.report.page import environment
+from bon.analysis.report.templates import environment
 from bon.service.api.common import Problem
 from bon.service.guard import PAGE_CSP
 from bon.service.jobs import STATES

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import random
-import ssl
 import time
 from collections import deque
 from collections.abc import AsyncIterator
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from bon.core.errors import BonError, SpendingCapReached
+from bon.engines.connections import Connections
 from bon.engines.metering import note_cached
 
 _TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 529}
@@ -169,15 +169,11 @@ class Endpoint:
                     f"no key for {self.host}: the environment variable {api_key_env} is not set",
                     f"export {api_key_env}=... (or api_key_env: null where none is needed)",
                 )
-        self._timeout = timeout
         self._retries = retries
         self._wait = wait
         self.limit = limit
         self.ledger = ledger
-        # A client with one connection per place in flight: a pool's work grows with the square
-        # of its connections. All share what is slow to make, the TLS context.
-        self._context: ssl.SSLContext | None = None
-        self._idle: list[httpx.AsyncClient] = []
+        self._connections = Connections(self._key, timeout)
 
     async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """The answer's JSON, after as many tries as are allowed. `path` may be a whole URL."""
@@ -199,15 +195,13 @@ class Endpoint:
 
     async def close(self) -> None:
         """Close connections."""
-        idle, self._idle = self._idle, []
-        await asyncio.gather(*(client.aclose() for client in idle))
+        await self._connections.close()
 
     async def _once(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         async with self.limit.slot():
             self.ledger.check(self.limit.in_flight - 1)
             try:
-                async with self._client() as client:
-                    response = await client.post(self._full(path), json=body)
+                response = await self._connections.post(self._full(path), body)
             except httpx.TransportError as error:
                 self.limit.shrink()
                 down = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
@@ -238,27 +232,6 @@ class Endpoint:
 
     def _full(self, path: str) -> str:
         return path if path.startswith("http") else self.url + path
-
-    @asynccontextmanager
-    async def _client(self) -> AsyncIterator[httpx.AsyncClient]:
-        """The client used last, whose connection is the likeliest to be open, or a new one."""
-        client = self._idle.pop() if self._idle else self._new_client()
-        try:
-            yield client
-        except BaseException:
-            await client.aclose()
-            raise
-        self._idle.append(client)
-
-    def _new_client(self) -> httpx.AsyncClient:
-        if self._context is None:
-            self._context = httpx.create_ssl_context()
-        return httpx.AsyncClient(
-            headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
-            timeout=httpx.Timeout(self._timeout, connect=min(10.0, self._timeout)),
-            limits=httpx.Limits(max_connections=1),
-            verify=self._context,
-        )
 
     def _pause(self, after: float | None, attempt: int) -> float:
         """What the endpoint asked for, or exponentially longer; never in step with others."""

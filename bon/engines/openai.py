@@ -32,6 +32,7 @@ from bon.engines.base import (
     TokenLogprob,
 )
 from bon.engines.capabilities import TokenPrice
+from bon.engines.connections import DataUrl
 from bon.engines.endpoint import AdaptiveLimit, Endpoint, EndpointError, Ledger
 from bon.engines.metering import SALT, fresh
 from bon.engines.settings import OpenAISettings
@@ -322,7 +323,7 @@ def _part(part: str | ImagePart) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _data_url(part: ImagePart) -> str:
+def _data_url(part: ImagePart) -> DataUrl:
     """The image inline, re-encoded only when endpoints do not take its format.
 
     Kept for a while: the judgements of a question show the same images many times.
@@ -338,7 +339,7 @@ def _data_url(part: ImagePart) -> str:
         encoded = io.BytesIO()
         open_image(data).save(encoded, "PNG")
         data, mime = encoded.getvalue(), "image/png"
-    return f"data:{mime};base64,{base64.b64encode(data).decode()}"
+    return DataUrl(f"data:{mime};base64,{base64.b64encode(data).decode()}")
 
 
 def _sample(choice: dict[str, Any], num_tokens: int, logprobs: int) -> Sample:

@@ -59,13 +59,13 @@ def endpoint(latency: float, pipe: Any) -> None:
     asyncio.run(main())
 
 
-def requests(count: int) -> list[GenerateRequest]:
-    """Judge calls on questions with an image, two calls (both orders) per comparison."""
+def requests(count: int, side: int) -> list[GenerateRequest]:
+    """Judge calls on questions with a square image of noise, sixteen per question."""
     draw = random.Random(0)
     made = []
     for _ in range(count // 16 + 1):
         image = io.BytesIO()
-        Image.frombytes("RGB", (96, 96), draw.randbytes(96 * 96 * 3)).save(image, "PNG")
+        Image.frombytes("RGB", (side, side), draw.randbytes(side * side * 3)).save(image, "PNG")
         part = ImagePart(hashlib.sha256(image.getvalue()).hexdigest(), image.getvalue())
         for _ in range(16):
             words = " ".join(str(draw.random()) for _ in range(150))
@@ -131,9 +131,15 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=3000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--latency", type=float, nargs="*", default=[0.05, 0.5])
+    parser.add_argument("--side", type=int, default=96, help="of an image, in pixels")
     arguments = parser.parse_args()
-    asked = requests(arguments.calls)
-    print(f"{arguments.calls} calls, {IN_FLIGHT} in flight, best of {arguments.rounds} rounds")
+    asked = requests(arguments.calls, arguments.side)
+    part = asked[0].messages[0].parts[0]
+    assert isinstance(part, ImagePart)
+    print(
+        f"{arguments.calls} calls with an image of {len(part.data) / 1024:.0f} kB, "
+        f"{IN_FLIGHT} in flight, best of {arguments.rounds} rounds"
+    )
     print(f"{'latency':>8} {'':<7} {'calls/s':>8} {'CPU ms/call':>12} {'of bare':>8}")
     for latency in arguments.latency:
         ours, theirs = multiprocessing.Pipe()

@@ -39,15 +39,8 @@ lint: $(VENV)/.dev  ## Check style and types.
 soak: $(VENV)/.dev  ## Kill, stop, starve and change runs for MINUTES=15 (HOURS=8); all must come out as if not.
 	$(BIN)/python tests/soak/soak.py --minutes $(or $(MINUTES),15) --hours $(or $(HOURS),0)
 
-bench: $(VENV)/.dev  ## Measure the chain, the engines, the statistics and the service.
-	$(BIN)/python tests/bench/bench_chain.py
-	$(BIN)/python tests/bench/bench_rows.py
-	$(BIN)/python tests/bench/bench_dispatch.py
-	$(BIN)/python tests/bench/bench_endpoint.py
-	$(BIN)/python tests/bench/bench_transformers.py
-	$(BIN)/python -m bon.analysis.bench
-	$(BIN)/python tests/bench/bench_service.py
-	$(BIN)/python tests/bench/bench_rewards.py
+bench: $(VENV)/.dev  ## Measure everything side by side; writes build/bench.md (QUICK=1, ONLY="rows chain", DEMO=RUN).
+	$(BIN)/python tests/bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(DEMO),--demo $(DEMO))
 
 validity: $(VENV)/.dev  ## Check by simulation that the intervals cover what they should.
 	$(BIN)/python -m bon.analysis.validity

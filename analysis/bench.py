@@ -127,8 +127,8 @@ def pointwise_tables(r: int, q: int, m: int, p: int, seed: int = 0) -> Tables:
     return Tables(questions, candidates, pairs, judgements, rewarders, {"name": "bench"})
 
 
-def large(r: int, q: int, m: int, p: int, draws: int) -> None:
-    """The whole analysis of a large run, by stage, with the memory that it needed."""
+def large(r: int, q: int, m: int, p: int, draws: int) -> tuple[float, float]:
+    """The whole analysis of a large run, by stage, and its memory; returns seconds, CPU-seconds."""
     tables = pointwise_tables(r, q, m, p)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"\n{r} rewarders, {q} questions, {m} candidates, {p} pairs, {draws} draws")
@@ -146,12 +146,13 @@ def large(r: int, q: int, m: int, p: int, draws: int) -> None:
     print(f"  {'':18s} {'wall':>9s} {'processor':>10s}")
     for (name, wall, cpu), (_, wall_after, cpu_after) in pairwise(stages):
         print(f"  {name:18s} {wall_after - wall:7.2f} s {cpu_after - cpu:8.2f} s")
-    name, wall, cpu = stages[-1]
-    print(f"  {name:18s} {wall - stages[0][1]:7.2f} s {cpu - stages[0][2]:8.2f} s")
+    wall, cpu = stages[-1][1] - stages[0][1], stages[-1][2] - stages[0][2]
+    print(f"  {'all of it':18s} {wall:7.2f} s {cpu:8.2f} s")
     print(f"  {'report.html':18s} {report / 1e6:7.2f} MB")
     print(f"  {'results.json':18s} {len(results.model_dump_json()) / 1e6:7.2f} MB")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"  {'peak memory':18s} {peak:7.2f} GB")
+    return wall, cpu
 
 
 # ------------------------------------------------------------------ beside plain loops

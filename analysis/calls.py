@@ -67,29 +67,22 @@ def main() -> None:
     parser.add_argument("--lead", type=float, help="also races that stop at this lead")
     parser.add_argument("--seed", type=int, default=0)
     a = parser.parse_args()
-    answers, plausible = pool(a.questions, a.candidates, a.seed)
-    right = (answers == 0).astype(np.int64)
-    copies = np.ones(answers.shape, dtype=np.int64)
+    found = simulated(a.questions, a.candidates, a.pairs, a.seed, a.lead)
     print(f"{a.questions} questions × {a.candidates}, {a.pairs} pairs a round")
     print("judge  consistent  pairs right  correct   +tenth  answer   +tenth")
-    ratios, judges = [], []
-    for number, judge in enumerate(JUDGES):
-        prefer, consistent = verdicts(answers, plausible, *judge, seed=a.seed + number + 1)
-        mixed = (right[:, :, None] > right[:, None, :]).astype(bool)
-        costs = [race(prefer, copies, classes, a.pairs) for classes in (right, answers)]
-        judges.append(prefer)
-        ratios.append([cost.ratio(share) for cost in costs for share in (0, COMPLETE)])
-        shown = "  ".join(f"{ratio:6.3f}" for ratio in ratios[-1])
-        print(f"{number:5d}  {consistent:10.2f}  {prefer[mixed].mean():11.2f}  {shown}")
-    print(f"{'mean':31s}  " + "  ".join(f"{ratio:6.3f}" for ratio in np.mean(ratios, axis=0)))
+    for number, judge in enumerate(found):
+        shown = "  ".join(f"{ratio:6.3f}" for ratio in judge.ratios())
+        print(f"{number:5d}  {judge.consistent:10.2f}  {judge.right:11.2f}  {shown}")
+    mean = np.mean([judge.ratios() for judge in found], axis=0)
+    print(f"{'mean':31s}  " + "  ".join(f"{ratio:6.3f}" for ratio in mean))
     if a.lead is not None:
         print(f"stopped at a lead of {a.lead:g}, {AUDIT:.0%} audited (error: points added)")
         print("judge  correct  stopped  changed  error")
-        for number, prefer in enumerate(judges):
-            found = stopped_early(prefer, right, a.pairs, a.lead)
-            shares = found.stopped / found.questions, found.changed / found.questions
-            shown = "  ".join(f"{x:7.4f}" for x in (found.ratio(AUDIT), *shares))
-            print(f"{number:5d}  {shown}  {100 * found.error(AUDIT):.2f}")
+        for number, early in enumerate(judge.early for judge in found):
+            assert early is not None
+            shares = early.stopped / early.questions, early.changed / early.questions
+            shown = "  ".join(f"{x:7.4f}" for x in (early.ratio(AUDIT), *shares))
+            print(f"{number:5d}  {shown}  {100 * early.error(AUDIT):.2f}")
 
 
 def race(prefer: Floats, copies: Ints, classes: Ints, pairs: int) -> Cost:
@@ -165,6 +158,44 @@ def stopped_early(prefer: Floats, right: Ints, pairs: int, lead: float) -> Stopp
             finishing, stopped = finishing + more, stopped + 1
             changed += float(worth - kinds[chosen]) ** 2
     return Stopped(made, finishing, full, len(prefer), stopped, changed)
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What one simulated judge is like, and what its races cost.
+
+    `consistent`: share of pairs on which its two orders agree; `right`: share of its preferences
+    between a right and a wrong candidate that are for the right one. `correct` and `answer`: races
+    that end when all who are left are as correct, or of one answer; `early`: that stop at a lead.
+    """
+
+    consistent: float
+    right: float
+    correct: Cost
+    answer: Cost
+    early: Stopped | None
+
+    def ratios(self) -> list[float]:
+        """Shares that races make: `correct`, with a tenth judged in full, and `answer` so."""
+        return [cost.ratio(full) for cost in (self.correct, self.answer) for full in (0, COMPLETE)]
+
+
+def simulated(
+    questions: int, candidates: int, pairs: int, seed: int = 0, lead: float | None = None
+) -> list[Simulated]:
+    """Races of every one of `JUDGES`, with `pairs` comparisons per round."""
+    answers, plausible = pool(questions, candidates, seed)
+    right = (answers == 0).astype(np.int64)
+    copies = np.ones(answers.shape, dtype=np.int64)
+    mixed = (right[:, :, None] > right[:, None, :]).astype(bool)
+    found = []
+    for number, judge in enumerate(JUDGES):
+        prefer, consistent = verdicts(answers, plausible, *judge, seed=seed + number + 1)
+        correct, answer = (race(prefer, copies, classes, pairs) for classes in (right, answers))
+        early = None if lead is None else stopped_early(prefer, right, pairs, lead)
+        share = float(prefer[mixed].mean())
+        found.append(Simulated(consistent, share, correct, answer, early))
+    return found
 
 
 def _asked(known: Floats, truth: Floats, kinds: Ints, pairs: int, lead: float | None = None) -> int:

@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from measured import Side, note
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -66,6 +68,8 @@ def bench_echo(sizes: list[int]) -> None:
         rows, _, seconds, peak = ours.recv()
         process.join()
         print(f"{items // 13:>10} {rows:>10} {seconds:>8.1f} {rows / seconds:>8.0f} {peak:>11.0f}")
+        side = Side("bon", rows / seconds, wall=seconds)
+        note(f"echo run of {rows:,} rows, with Ray", "rows/s", side)
 
 
 def bench_model(questions: int) -> None:
@@ -97,6 +101,8 @@ def bench_model(questions: int) -> None:
             rates["chain"] = store.count("candidates") / seconds
     for label, rate in rates.items():
         print(f"{label:<10} {rate:8.1f} candidates/s")
+    sides = (Side("bon", rates["chain"]), Side("bare generate", rates["bare loop"]))
+    note(f"whole run, transformers, {questions} questions × 8", "candidates/s", *sides)
     print(f"chain / bare loop = {rates['chain'] / rates['bare loop']:.2f}")
 
 

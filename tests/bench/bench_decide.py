@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from measured import Side, note
 from numpy.typing import NDArray
 
 import bon.api
@@ -58,6 +59,10 @@ def main() -> None:
                 numbers = (np.mean(judged), np.mean(settled), np.mean(lost), np.mean(false))
                 shown = "  ".join(f"{number:7.3f}" for number in numbers)
                 print(f"{decide:<15} {looks:5d}  {shown}", flush=True)
+                if looks == 10:
+                    what = f"judging.decide: {decide}, {size:,} questions"
+                    sides = Side("bon", float(numbers[0])), Side("every rewarder on all", 1.0)
+                    note(what, "of the judgings", *sides)
 
 
 def axes(directory: Path) -> Iterator[tuple[Floats, Floats]]:

@@ -7,13 +7,13 @@ that always held two batches of 32; CPU is of all processes, and bounds what one
 import argparse
 import json
 import os
-import resource
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import ray
+from measured import Side, note, tree
 
 from bon.running.runner import compute
 from bon.running.setup import prepare
@@ -45,8 +45,8 @@ def experiment(folder: Path, questions: int, actors: int, latency: float) -> dic
     }
 
 
-def measured(actors: int, latency: float, seconds: float) -> tuple[float, float]:
-    """(items per second from the first answer to the last, CPU-seconds per second)."""
+def measured(actors: int, latency: float, seconds: float) -> tuple[int, float, float]:
+    """(items, seconds of wall, CPU-seconds of all processes), while all actors work."""
     ideal = actors * HELD / latency
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -58,7 +58,7 @@ def measured(actors: int, latency: float, seconds: float) -> tuple[float, float]
             plain = store.add_candidates
 
             def noted(rows: Any, each: float | None = None) -> Any:
-                times.append((time.perf_counter(), len(rows), _cpu()))
+                times.append((time.perf_counter(), len(rows), sum(tree(os.getpid()).values())))
                 return plain(rows, each)
 
             store.add_candidates = noted  # type: ignore[method-assign]
@@ -67,22 +67,7 @@ def measured(actors: int, latency: float, seconds: float) -> tuple[float, float]
     middle = times[len(times) // 4 : -len(times) // 4]
     items = sum(count for _, count, _ in middle[1:])
     wall = middle[-1][0] - middle[0][0]
-    return items / wall, (middle[-1][2] - middle[0][2]) / wall
-
-
-def _cpu() -> float:
-    """CPU-seconds of this process and of all that Ray started for it, so far."""
-    own = resource.getrusage(resource.RUSAGE_SELF)
-    total = own.ru_utime + own.ru_stime
-    tick = os.sysconf("SC_CLK_TCK")
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            head, _, rest = stat.read_text().rpartition(")")
-        except OSError:
-            continue
-        if "ray::" in head or "raylet" in head or "gcs_server" in head:
-            total += sum(map(int, rest.split()[11:13])) / tick
-    return total
+    return items, wall, middle[-1][2] - middle[0][2]
 
 
 def main() -> None:
@@ -96,9 +81,17 @@ def main() -> None:
     print(f"{'latency':>8} {'actors':>7} {'items/s':>9} {'of ideal':>9} {'cores busy':>11}")
     for latency in arguments.latency:
         for actors in arguments.actors:
-            rate, cpu = measured(actors, latency, arguments.seconds)
-            ideal = actors * HELD / latency
-            print(f"{latency:>7.2f}s {actors:>7} {rate:>9.0f} {rate / ideal:>9.2f} {cpu:>11.2f}")
+            items, wall, cpu = measured(actors, latency, arguments.seconds)
+            ideal, rate = actors * HELD / latency, items / wall
+            shown = f"{rate:>9.0f} {rate / ideal:>9.2f} {cpu / wall:>11.2f}"
+            print(f"{latency:>7.2f}s {actors:>7} {shown}")
+            note(
+                f"dispatch, {1000 * latency:.0f} ms, actors: {actors}",
+                "items/s",
+                Side("bon", rate, cpu, wall),
+                Side("ideal", ideal),
+                at_least=0.9 if latency < 0.5 else 0.95,
+            )
     ray.shutdown()
 
 

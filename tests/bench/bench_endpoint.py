@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 import httpx
+from measured import Side, note
 from PIL import Image
 
 from bon.core.sampling import Sampling
@@ -157,6 +158,15 @@ def main() -> None:
                 f"{latency:>7.2f}s {name:<7} {len(asked) / wall:>8.0f} "
                 f"{1000 * cpu / len(asked):>12.2f} {best['bare'][0] / wall:>8.2f}"
             )
+        note(
+            f"judge calls, openai engine, {1000 * latency:.0f} ms",
+            "calls/s",
+            *(
+                Side(name if name == "bare" else "bon", len(asked) / wall, cpu, wall)
+                for name, (wall, cpu) in sorted(best.items(), reverse=True)
+            ),
+            at_least=0.95,
+        )
         server.terminate()
 
 

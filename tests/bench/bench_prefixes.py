@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from measured import Side, note
+
 import bon
 from bon.engines import transformers as engine
 from bon.engines.batching import Job
@@ -31,13 +33,16 @@ def main() -> None:
     card = CARDS / f"{args.card}.yaml"
     asked = questions(args.run, args.questions)
     seconds, requests = watched()
-    can_share, said = engine.can_share, {}
+    can_share, said, took = engine.can_share, {}, {}
     for shared in (True, False):
         engine.can_share = can_share if shared else lambda model, processor: False  # type: ignore[assignment]
         seconds.clear(), requests.clear()
         said[shared] = asyncio.run(judged(card, asked))
         bon.close()
-        print(f"shared {shared!s:5}  {sum(requests):>5} requests  {sum(seconds):6.2f} CPU seconds")
+        took[shared] = sum(seconds)
+        print(f"shared {shared!s:5}  {sum(requests):>5} requests  {took[shared]:6.2f} CPU seconds")
+    sides = (Side(who, took[how], took[how]) for who, how in (("bon", True), ("not shared", False)))
+    note(f"common beginnings read once, {args.card}", "CPU s", *sides)
     print(f"the same answers: {said[True] == said[False]}")
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from measured import Side, note
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -85,8 +86,11 @@ def measure(server: Server, path: str, bodies: list[dict[str, Any]], responses: 
     before, began = sum(process.cpu_times()[:2]), time.perf_counter()
     asyncio.run(ask_all(server, path, bodies))
     seconds = time.perf_counter() - began
-    spent = 1000 * (sum(process.cpu_times()[:2]) - before) / responses
-    return f"{responses / seconds:,.0f} | {spent:.2f}"
+    spent = sum(process.cpu_times()[:2]) - before
+    several = "one request each" if len(bodies) == responses else "512 in one request"
+    side = Side("bon", responses / seconds, spent, seconds)
+    note(f"reward server, {path}, {several}", "responses/s", side)
+    return f"{responses / seconds:,.0f} | {1000 * spent / responses:.2f}"
 
 
 def echo() -> None:
@@ -149,6 +153,7 @@ def miniature() -> None:
         ]
         asyncio.run(ask_all(server, path, bodies))
         over = count / (time.perf_counter() - began)
+    note(f"{HEAD} through HTTP", "responses/s", Side("bon", over), Side("its engine alone", alone))
     print(f"\n{HEAD}: {over:.1f} responses/s through HTTP, {alone:.1f} by its engine alone: "
           f"{over / alone:.2f}")  # fmt: skip
 

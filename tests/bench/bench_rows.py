@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from bench_chain import echo_experiment
+from measured import Side, note
 
 from bon.running.runner import Tally, compute, make_sources
 from bon.running.setup import Setup, prepare
@@ -60,7 +61,12 @@ def main() -> None:
             read = time.process_time()
             compute(setup, store, quiet=True)
             done = time.process_time()
+    cpu = sum(spent.values())
+    # Without Ray: what is asked, 60, holds for all processes.
+    note("the chain's CPU, one process", "µs per row", Side("bon", 1e6 * cpu / rows, cpu))
     share = 260_000 / rows
+    idle = (done - read) * share
+    note("nothing left to do, 260,000 rows", "CPU s", Side("bon", idle, idle), at_most=2)
     print(f"a second start, {rows} rows: {read - began:.2f} s of CPU to read the data,")
     print(
         f"{done - read:.2f} s to find nothing to do; of 260,000 rows {(done - read) * share:.1f} s"

@@ -19,6 +19,7 @@ from collections import Counter
 from pathlib import Path
 
 import httpx
+from measured import Side, note
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -101,6 +102,9 @@ def main():
             url = str(server.client.base_url)
             result = asyncio.run(load(url, options.calls, options.concurrency))
             row(f"{options.concurrency} at once", *result)
+            rate = options.calls / result[2]
+            what = f"service, {options.backend}, {options.concurrency} calls at once"
+            note(what, "calls/s", Side("bon", rate, wall=result[2]))
             assert set(result[0]) == {200}, result[0]
     with tempfile.TemporaryDirectory() as folder:
         wanted = settings(

@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from measured import Side, note
 
 import bon.api
 from bon.analysis.data.arrays import opinion, read
@@ -43,6 +44,7 @@ def main() -> None:
             print(f"{name:32s} constants {gains[-1][0]:.2f}  covariates {gains[-1][1]:.2f}  "
                   f"bias {bias:.2f} points")  # fmt: skip
     middle = np.median(gains, axis=0)
+    note("subset, covariates", "times the questions", Side("bon", middle[1]), Side("mean", 1.0))
     print(f"{'median':32s} constants {middle[0]:.2f}  covariates {middle[1]:.2f}")
 
 

@@ -12,10 +12,12 @@ import asyncio
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from measured import Side, note
 from transformers import AutoModelForImageTextToText
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engines"))
@@ -54,8 +56,13 @@ def main() -> None:
         print(f"{args.questions} questions x {args.n}, batch {args.batch}, {args.threads} threads")
         print(f"{'':24}{'tokens':>8}{'seconds':>10}{'candidates/s':>14}")
         for label, runs in (("bare generate", bare[1:]), ("engine transformers", ours[1:])):
-            seconds, tokens = min(runs)
+            seconds, tokens, _ = min(runs)
             print(f"{label:24}{tokens:>8}{seconds:>10.2f}{total / seconds:>14.1f}")
+        sides = (
+            Side(who, total / min(runs)[0], min(runs)[2], min(runs)[0])
+            for who, runs in (("bon", ours[1:]), ("bare generate", bare[1:]))
+        )
+        note(f"transformers engine, {args.questions} x {args.n}", "candidates/s", *sides)
         print(f"ratio {min(bare[1:])[0] / min(ours[1:])[0]:.2f}")
         asyncio.run(engine.close())
 
@@ -71,10 +78,10 @@ def _request(index: int, args: argparse.Namespace) -> GenerateRequest:
     )
 
 
-def _timed(work: object) -> tuple[float, int]:
-    start = time.perf_counter()
-    tokens = work()  # type: ignore[operator]
-    return time.perf_counter() - start, tokens
+def _timed(work: Callable[[], int]) -> tuple[float, int, float]:
+    start, cpu = time.perf_counter(), time.process_time()
+    tokens = work()
+    return time.perf_counter() - start, tokens, time.process_time() - cpu
 
 
 async def _ours(engine: TransformersEngine, requests: list[GenerateRequest]) -> int:

@@ -50,10 +50,17 @@ class Seen:
     resources: dict[str, float] = field(default_factory=dict)
 
 
-def connect(address: str | None, say: Say = lambda _: None, *, patience: float = 0.0) -> None:
+def connect(
+    address: str | None,
+    say: Say = lambda _: None,
+    *,
+    patience: float = 0.0,
+    environments: bool = True,
+) -> None:
     """Start a local Ray, or connect to the cluster at `address`.
 
-    A local one that does not start is tried STARTS times, a cluster for `patience` seconds.
+    A local one that does not start is tried STARTS times, a cluster for `patience` seconds;
+    with `environments` its actors may ask for a runtime environment.
     Raises BonError where the address is wrong, else Unavailable.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -66,7 +73,7 @@ def connect(address: str | None, say: Say = lambda _: None, *, patience: float =
 
     try:
         Retrying(stop=enough, wait=wait_exponential(max=10), before_sleep=again, reraise=True)(
-            _connect, address
+            _connect, address, environments
         )
     except Exception as error:  # Ray raises all kinds, a bare Exception among them
         if address and not patience:
@@ -97,10 +104,12 @@ def own_ray(address: str | None) -> bool:
 
 
 @contextmanager
-def connected(address: str | None, *, quiet: bool = False) -> Iterator["Connection"]:
+def connected(
+    address: str | None, *, quiet: bool = False, environments: bool = True
+) -> Iterator["Connection"]:
     """A local Ray of our own, the cluster at `address`, or the one that this process has."""
     with _exact_exit():
-        connection = Connection(address, quiet=quiet)
+        connection = Connection(address, quiet=quiet, environments=environments)
         try:
             yield connection
         finally:
@@ -110,8 +119,11 @@ def connected(address: str | None, *, quiet: bool = False) -> Iterator["Connecti
 class Connection:
     """A Ray that is watched: whether it answers, which nodes it has, and whether it is lost."""
 
-    def __init__(self, address: str | None, *, quiet: bool = False) -> None:
+    def __init__(
+        self, address: str | None, *, quiet: bool = False, environments: bool = True
+    ) -> None:
         self._address = address
+        self._environments = environments
         self._quiet = quiet
         self._owned = not ray.is_initialized()
         self._losses = 0
@@ -189,7 +201,7 @@ class Connection:
     def _open(self) -> None:
         if self._owned:
             patience = RETURN_SECONDS if self._losses else 0.0
-            connect(self._address, self.say, patience=patience)
+            connect(self._address, self.say, patience=patience, environments=self._environments)
         self._home = str(ray.get_runtime_context().get_node_id())
         self._pulse = _Pulse()
         self._looked = self._awake = time.monotonic()
@@ -231,14 +243,14 @@ def _look() -> Seen:
     return Seen(at, frozenset(node.node_id.hex() for node in alive), resources)
 
 
-def _connect(address: str | None) -> None:
+def _connect(address: str | None, environments: bool) -> None:
     global _local
     options = {"logging_level": logging.CRITICAL, "log_to_driver": False}
     with _own_signals():
         if address:
             ray.init(address=address, **options)
         else:
-            _local = LocalRay(options)
+            _local = LocalRay(options, environments=environments)
     # What raylets and the autoscaler have to say is in their logs; a terminal, and above all
     # the output of --json, is no place for it.
     ray_worker.print_to_stdstream = _swallow

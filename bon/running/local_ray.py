@@ -2,7 +2,8 @@
 
 Ray listens on every interface and lets whoever reaches it run code, outlives a killed driver by
 a minute, and takes a minute to notice that its control service (the GCS) has died. A local one
-listens on the loopback address only, asks for a token, and has its processes watched.
+listens on the loopback address only, asks for a token, and has its processes watched. It has
+none of what Ray starts for people and clusters, which is most of what starting Ray takes.
 """
 
 import os
@@ -11,21 +12,40 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import ray
-from ray._private import ray_constants
+from ray._private import ray_constants, services
+from ray._private.node import Node
 
 from bon.core.processes import Process, children, command, descendants, name
-from bon.running import sentinel
+from bon.running import idle_agent, sentinel
 
 try:
     from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 except ImportError:  # a Ray before 2.52, which has no tokens
     Config = None
+try:
+    from ray._private.runtime_env.uv_runtime_env_hook import _get_uv_run_cmdline as run_by_uv
+    from ray._raylet import (  # type: ignore[attr-defined]
+        DASHBOARD_AGENT_LISTEN_PORT_NAME,
+        METRICS_AGENT_PORT_NAME,
+        METRICS_EXPORT_PORT_NAME,
+        RUNTIME_ENV_AGENT_PORT_NAME,
+        persist_port,
+    )
+except ImportError:  # a Ray that starts in another way: with all that it starts
+    persist_port = None
+else:
+    _DASHBOARD_PORTS = [
+        METRICS_AGENT_PORT_NAME,
+        METRICS_EXPORT_PORT_NAME,
+        DASHBOARD_AGENT_LISTEN_PORT_NAME,
+    ]
 
+_NO_PORT = -1  # as Ray itself says it of a service that is not in use
 VITAL = {"gcs_server": "GCS", "raylet": "raylet"}
 _TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")
 _PACKAGE = str(Path(ray.__file__).parent)
@@ -34,10 +54,10 @@ _PACKAGE = str(Path(ray.__file__).parent)
 class LocalRay:
     """The processes of a local Ray, from `start` to `stop`."""
 
-    def __init__(self, options: dict[str, Any]) -> None:
+    def __init__(self, options: dict[str, Any], *, environments: bool = True) -> None:
         """Start it and connect to it; what failed to start leaves nothing behind.
 
-        Raises whatever Ray raises.
+        environments: actors may ask for a runtime environment. Raises whatever Ray raises.
         """
         self._token = _set_token()
         self._vital: dict[str, Process] = {}
@@ -48,7 +68,7 @@ class LocalRay:
         )
         self._since = sentinel.started(self._sentinel.pid)
         try:
-            with _loopback():
+            with _loopback(), _no_more_than(environments=environments or _asked_for()):
                 ray.init(address="local", include_dashboard=False, **options)
             daemons = {name(each): each for each in _daemons()}
             self._vital = {key: each for key, each in daemons.items() if key in VITAL}
@@ -87,14 +107,71 @@ def _daemons() -> list[Process]:
 
 
 @contextmanager
-def _loopback() -> Iterator[None]:
-    """Where Ray does not expect other nodes, everything it starts binds to 127.0.0.1 alone."""
-    before = ray_constants.ENABLE_RAY_CLUSTER
-    ray_constants.ENABLE_RAY_CLUSTER = False
+def _replaced(owner: Any, **values: Any) -> Iterator[None]:
+    """Attributes of a module or class that are others for a while."""
+    before = {key: getattr(owner, key) for key in values}
+    for key, value in values.items():
+        setattr(owner, key, value)
     try:
         yield
     finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
+        for key, value in before.items():
+            setattr(owner, key, value)
+
+
+def _loopback() -> AbstractContextManager[None]:
+    """Where Ray does not expect other nodes, everything it starts binds to 127.0.0.1 alone."""
+    return _replaced(ray_constants, ENABLE_RAY_CLUSTER=False)
+
+
+@contextmanager
+def _no_more_than(*, environments: bool) -> Iterator[None]:
+    """What runs actors, and none of the processes that Ray starts for people and clusters.
+
+    Neither the dashboard with its agent, nor the autoscaler's monitor, nor the log's; without
+    `environments` nor the agent that makes runtime environments.
+    """
+    if persist_port is None:
+        yield
+        return
+    unused = {"dashboard_agent": _DASHBOARD_PORTS}
+    if not environments:
+        unused["runtime_env_agent"] = [RUNTIME_ENV_AGENT_PORT_NAME]
+    start = services.start_ray_process
+
+    def started(command: list[str], process_type: str, *more: Any, **options: Any) -> Any:
+        if process_type == ray_constants.PROCESS_TYPE_RAYLET:
+            command = _without(command, unused)
+        return start(command, process_type, *more, **options)
+
+    with (
+        _replaced(Node, start_monitor=_nothing, start_log_monitor=_nothing),
+        _replaced(Node, start_api_server=_nothing),
+        _replaced(services, start_ray_process=started),
+    ):
+        yield
+
+
+def _without(command: list[str], unused: dict[str, list[str]]) -> list[str]:
+    """A raylet's command with stand-ins for these agents, whose ports it then need not wait for."""
+    told = dict(part[2:].partition("=")[::2] for part in command if part.startswith("--"))
+    for port in [port for ports in unused.values() for port in ports]:
+        persist_port(told["session_dir"], told["node_id"], port, _NO_PORT)
+    # The session tells the sentinel whose they are.
+    stand_in = [sys.executable, "-I", "-S", idle_agent.__file__, told["session_dir"]]
+    agents = {f"--{agent}_command": subprocess.list2cmdline(stand_in) for agent in unused}
+    kept = [part for part in command if part.partition("=")[0] not in agents]
+    return [*kept, *(f"{option}={line}" for option, line in agents.items())]
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    pass
+
+
+def _asked_for() -> bool:
+    """Whether whoever started this process has Ray run its workers in an environment."""
+    told = ("RAY_RUNTIME_ENV_HOOK", "RAY_JOB_CONFIG_JSON_ENV_VAR")
+    return any(key in os.environ for key in told) or bool(run_by_uv())
 
 
 def _set_token() -> bool:

@@ -120,8 +120,10 @@ def work_off(
         check_models(setup, models, here=own_ray(setup.experiment.cluster.address))
         for line in retiring(setup, models):
             say(line, quiet=quiet)
+        asked = any(model.card.placement.runtime_env for model in setup.models)
+        address = setup.experiment.cluster.address
         with (
-            connected(setup.experiment.cluster.address, quiet=quiet) as rays,
+            connected(address, quiet=quiet, environments=asked) as rays,
             reporting(sources, quiet=quiet, file=progress_file) as progress,
         ):
             tally.dispatch(sources, progress, rays)

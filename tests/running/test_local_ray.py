@@ -25,12 +25,15 @@ def bon(make_experiment, tmp_path):
     for model in [*experiment["policies"], *experiment["rewarders"]]:
         model["engine_args"]["latency"] = 0.3
     (tmp_path / "e.yaml").write_text(yaml.safe_dump(experiment))
+    for model in [*experiment["policies"], *experiment["rewarders"]]:
+        model["placement"] = {"group": "all", "runtime_env": {"env_vars": {"BON_TEST": "1"}}}
+    (tmp_path / "environments.yaml").write_text(yaml.safe_dump(experiment))
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "BON_"))}
     started = []
 
-    def start(*options, **more):
+    def start(*options, file="e.yaml", **more):
         process = subprocess.Popen(
-            [BON, "run", "e.yaml", "--out", "run", *options], cwd=tmp_path, text=True,
+            [BON, "run", file, "--out", "run", *options], cwd=tmp_path, text=True,
             env={**environment, **more}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         started.append(process)
@@ -56,6 +59,11 @@ def below(process, wanted):
     raise AssertionError(f"no {wanted}")
 
 
+def titles(process, part):
+    """Command lines below it with this part, as Ray rewrites them."""
+    return [found for each in descendants([process.pid]) if part in (found := command(each))]
+
+
 def rows_of(directory):
     """(policy or rewarder, outcome) -> rows."""
     with Store(directory, readonly=True) as store:
@@ -75,8 +83,9 @@ def wait_for_rows(process, directory, least):
 
 
 def test_a_raylet_and_a_gcs_are_killed_and_no_item_is_blamed(bon, tmp_path):
-    process = bon()
+    process = bon(file="environments.yaml")
     wait_for_rows(process, tmp_path / "run", 8)
+    assert titles(process, "ray::RuntimeEnvAgent")
     below(process, "raylet")[0].end()
     wait_for_rows(process, tmp_path / "run", sum(rows_of(tmp_path / "run").values()) + 8)
     below(process, "gcs_server")[0].end()
@@ -97,6 +106,9 @@ def test_a_start_that_fails_is_tried_again_and_a_killed_driver_leaves_nothing(bo
     below(process, "gcs_server")[0].end()  # as a machine short of memory does
     wait_for_rows(process, tmp_path / "run", 8)
     mine = descendants([process.pid])
+    assert titles(process, "ray::HostActor")
+    for unused in ("dashboard/", "monitor.py", "ray::DashboardAgent", "ray::RuntimeEnvAgent"):
+        assert not titles(process, unused)
     assert not [line for line in listening({each.pid for each in mine}) if not loopback(line)]
     assert (
         b"RAY_AUTH_MODE=token"

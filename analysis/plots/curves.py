@@ -222,7 +222,7 @@ def _settle_with_names(figure: Figure, lines: Sequence[Line], *, intervals: bool
         labels.append(text)
     room = max(map(width, labels)) + 18 * scale
     probe.remove()
-    leave(figure, rect=(0, 0, 1 - room / figure.bbox.width, 1))
+    leave(figure, right=room / figure.dpi)
     settle(figure)
     return labels
 

@@ -167,10 +167,11 @@ def _above(ax: Axes, title: str, columns: int) -> None:
     """The title with a legend under it, above the panel."""
     rows = -(-len(ax.get_legend_handles_labels()[0]) // columns)
     ax.set_title(title, pad=6 + 10 * rows)
-    ax.legend(
+    legend = ax.legend(
         loc="lower left", bbox_to_anchor=(-0.02, 0.985), ncols=columns, handletextpad=0.3,
         columnspacing=1.0, fontsize=6.5, handlelength=1.3, borderaxespad=0,
     )  # fmt: skip
+    legend.set_in_layout(False)  # the title keeps its room
 
 
 def leave_one_out(

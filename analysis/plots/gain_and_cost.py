@@ -65,7 +65,7 @@ def gain_and_cost(
             ax.axvline(found.budget, color=theme.muted, linewidth=0.9, linestyle=(0, (4, 2)))
         ax.margins(x=0.12)
         columns = 1 if figure.get_figwidth() < 4 else 3
-        figure.legend(loc="outside lower left", ncols=columns, handletextpad=0.4)
+        figure.legend(loc="lower left", ncols=columns, handletextpad=0.4)
         settle(figure)
         extent = vote.get_window_extent()
         steps = [(r.cost, _points(r)) for r in front]

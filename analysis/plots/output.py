@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bon.analysis.plots.style import LIGHT, style
+from bon.analysis.plots.style import LIGHT, settle, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,6 +82,7 @@ def _svg(figure: Figure, name: str) -> str:
 
     buffer = io.BytesIO()
     with style(LIGHT, **{"svg.fonttype": "none", "svg.hashsalt": name}):
+        settle(figure)
         for patch in (figure.patch, *(axes.patch for axes in figure.axes)):
             patch.set(facecolor="none", edgecolor="none")
         figure.dpi = _RASTER_DPI

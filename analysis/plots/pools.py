@@ -63,7 +63,7 @@ def baselines(results: Results, *, theme: Theme = LIGHT, width: Width = "single"
         ax.grid(axis="y", visible=False)
         ax.set_xlabel("accuracy (%)")
         if len(shown) > 1:
-            figure.legend(loc="outside lower left", ncols=3)
+            figure.legend(loc="lower left", ncols=3)
     return figure
 
 
@@ -93,5 +93,5 @@ def correct_counts(results: Results, *, theme: Theme = LIGHT, width: Width = "si
         ax.set_xlabel("right candidates per question")
         ax.set_ylabel("questions (%)")
         if len(shown) > 1:
-            figure.legend(loc="outside lower left", ncols=3)
+            figure.legend(loc="lower left", ncols=3)
     return figure

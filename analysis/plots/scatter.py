@@ -409,6 +409,6 @@ def _legend(
     if len(handles) > 1:
         narrow = figure.get_figwidth() < 4
         figure.legend(
-            handles=handles, loc="outside lower left", ncols=3 if narrow else 7,
+            handles=handles, loc="lower left", ncols=3 if narrow else 7,
             handletextpad=0.5, columnspacing=1.4, handlelength=1.1, borderaxespad=0.2,
         )  # fmt: skip

@@ -81,6 +81,7 @@ _RC: dict[str, Any] = {
     "axes.titlesize": 8.5,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
+    "axes.titley": 1.0,  # without one matplotlib looks for it by measuring all labels again
     "axes.labelsize": 7.5,
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
@@ -148,24 +149,27 @@ def new_figure(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    from bon.analysis.plots.layout import Grid
+
     inches = WIDTHS[width] if isinstance(width, str) else width
-    figure = Figure(figsize=(inches, height), layout="constrained")
+    figure = Figure(figsize=(inches, height), layout=Grid())
     FigureCanvasAgg(figure)
-    leave(figure, w_pad=0.04, h_pad=0.04, wspace=0.06, hspace=0.06)
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, list(axes.ravel())
 
 
-def leave(figure: Figure, **room: Any) -> None:
-    """Set what the layout leaves free: paddings, or `rect` for labels outside the axes."""
+def leave(figure: Figure, *, right: float) -> None:
+    """Leave so many inches free at the right, for labels outside the axes."""
     engine: Any = figure.get_layout_engine()
-    engine.set(**room)
+    engine.set(right=right)
 
 
 def settle(figure: Figure) -> None:
     """Fix the layout, so positions measured from now on are the final ones."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine("none")
 
 
 def colours_for(names: Sequence[str], theme: Theme) -> dict[str, str]:

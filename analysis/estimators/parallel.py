@@ -1,8 +1,10 @@
-"""The same work on many things, on all cores."""
+"""All cores where work is long, and one where it is short."""
 
 import os
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -10,12 +12,34 @@ from threadpoolctl import threadpool_limits
 T = TypeVar("T")
 R = TypeVar("R")
 
+LONG = 1.0
+"""Seconds that the rest should take, by what the first took, before threads share it."""
+
+MANY = 5_000_000
+"""Draws times things drawn from which on a matrix product is worth two cores."""
+
+
+@contextmanager
+def cores_for(draws: int, things: int) -> Iterator[None]:
+    """Matrix products on one core where they are small: threads that wait for the next one spin."""
+    with threadpool_limits(1 if draws * things < MANY else None, "blas"):
+        yield
+
 
 def each(work: Callable[[T], R], things: Iterable[T]) -> list[R]:
     """Results in the order of the things.
 
     Threads, since numpy holds no lock while it computes; matrix products stay on the thread
-    that asks for them, or two pools of threads would fight for the same cores.
+    that asks for them, or two pools of threads would fight for the same cores. On small arrays
+    threads mostly wait for each other between two of numpy's calls, and cost more than they save.
     """
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(os.cpu_count()) as threads:
-        return list(threads.map(work, things))
+    left = list(things)
+    found: list[R] = []
+    with threadpool_limits(1, "blas"):
+        while left:
+            start = time.thread_time()
+            found.append(work(left.pop(0)))
+            if (time.thread_time() - start) * len(left) > LONG:
+                with ThreadPoolExecutor(os.cpu_count()) as threads:
+                    return found + list(threads.map(work, left))
+    return found

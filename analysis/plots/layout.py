@@ -7,7 +7,7 @@ was half of what the figures of a report took. Ours are plain grids.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.backends.backend_agg import RendererAgg
@@ -37,13 +37,9 @@ class Grid(LayoutEngine):
     _adjust_compatible = False
     _colorbar_gridspec = False
 
-    def __init__(self, right: float = 0.0) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._right = right
-
-    def set(self, *, right: float) -> None:
-        """Leave so many inches free at the right."""
-        self._right = right
+        self.right = 0.0
 
     def execute(self, figure: Figure) -> None:
         """Place the axes, and again where they then have other ticks."""
@@ -55,7 +51,7 @@ class Grid(LayoutEngine):
     def _place(self, figure: Figure) -> list[list[float]]:
         """Place the axes by what is around them now; return the ticks that they had."""
         renderer = _measuring(figure.dpi)
-        grid = figure.axes[0].get_subplotspec().get_gridspec()  # type: ignore[union-attr]
+        grid: Any = figure.axes[0].get_gridspec()
         margins = np.zeros((4, max(grid.nrows, grid.ncols)))  # left, right, bottom, top in inches
         for ax in figure.axes:
             row, column = _cell(ax)
@@ -74,7 +70,7 @@ class Grid(LayoutEngine):
         left, right = margins[:2, : grid.ncols]
         bottom, top = margins[2:, : grid.nrows]
         x, wide = _spread(
-            width, width - self._right, left, right, grid.get_width_ratios(), grid.wspace
+            width, width - self.right, left, right, grid.get_width_ratios(), grid.wspace
         )
         y, high = _spread(
             height, height - below, top, bottom, grid.get_height_ratios(), grid.hspace
@@ -82,8 +78,9 @@ class Grid(LayoutEngine):
         for ax in figure.axes:
             row, column = _cell(ax)
             foot = height - y[row] - high[row]
-            place = x[column] / width, foot / height, wide[column] / width, high[row] / height
-            ax.set_position(place)
+            ax.set_position(
+                (x[column] / width, foot / height, wide[column] / width, high[row] / height)
+            )
             ax.set_in_layout(True)
         return ticks
 
@@ -121,4 +118,4 @@ def _ticks(figure: Figure) -> list[list[float]]:
 @cache
 def _measuring(dpi: float) -> RendererAgg:
     """What measures texts; shared, since it remembers those that it has measured."""
-    return RendererAgg(1, 1, dpi)
+    return RendererAgg(1, 1, dpi)  # type: ignore[no-untyped-call]

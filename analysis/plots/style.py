@@ -161,7 +161,7 @@ def new_figure(
 def leave(figure: Figure, *, right: float) -> None:
     """Leave so many inches free at the right, for labels outside the axes."""
     engine: Any = figure.get_layout_engine()
-    engine.set(right=right)
+    engine.right = right
 
 
 def settle(figure: Figure) -> None:

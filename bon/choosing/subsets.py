@@ -113,18 +113,20 @@ def vote_values(
 
     A subset without any vote is a random choice of its candidates.
     """
-    q = len(answers)
-    kinds = int(answers.max(initial=0)) + 1
-    onehot = (answers[:, :, None] == np.arange(kinds)).astype(float)
-    cast = onehot * np.nan_to_num(weights)[:, :, None]
-    results = [np.empty((q, average.shape[1])) for _ in golds]
-    step = max(1, _CHUNK // (len(masks) * kinds))
-    for at in range(0, q, step):
+    ballots = _ballots(answers)
+    cast = ballots * np.nan_to_num(weights)
+    results = [np.empty((len(answers), average.shape[1])) for _ in golds]
+    step = max(1, _CHUNK // (len(masks) * len(ballots)))
+    for at in range(0, len(answers), step):
         part = slice(at, at + step)
-        totals = masks @ cast[part]  # (q, S, A)
-        present = masks @ onehot[part]
-        _fill(results, golds, part, totals, present, onehot, masks, average)
+        _fill(results, golds, part, cast[:, part] @ masks.T, ballots, masks, average)
     return results
+
+
+def _ballots(answers: Ints) -> Floats:
+    """(A, Q, M): who gave each answer. The answers come first: what is summed over them is few."""
+    kinds = np.arange(int(answers.max(initial=0)) + 1)
+    return np.asarray(answers == kinds[:, None, None], dtype=float)
 
 
 def _fill(
@@ -132,21 +134,25 @@ def _fill(
     golds: list[Floats],
     part: slice,
     totals: Floats,
-    present: Floats,
-    onehot: Floats,
+    ballots: Floats,
     masks: Floats,
     average: Floats,
 ) -> None:
-    """Gold of the answers that lead, uniform over ties, averaged over subsets by n."""
-    totals = np.where(present > 0, totals, -1.0)
-    top = totals.max(axis=2, keepdims=True)
-    leads = (totals >= top - 1e-9 * np.maximum(top, 1e-300)) & (present > 0)
-    share = leads / np.maximum(leads.sum(axis=2, keepdims=True), 1)
-    nobody = ~(present > 0).any(axis=2)
+    """Gold of the answers that lead, uniform over ties, averaged over subsets by n.
+
+    `totals` (A, q, S): what each answer has in each subset.
+    """
+    present = ballots[:, part] @ masks.T
+    voted = present > 0
+    totals = np.where(voted, totals, -1.0)
+    top = totals.max(axis=0)
+    leads = (totals >= top - 1e-9 * np.maximum(top, 1e-300)) & voted
+    share = leads / np.maximum(leads.sum(axis=0), 1)
+    nobody = ~voted.any(axis=0)
     size = masks.sum(axis=1)
     for result, gold in zip(results, golds, strict=True):
-        worth = masks @ (onehot[part] * gold[part][:, :, None]) / np.maximum(present, 1)
-        value = (share * worth).sum(axis=2)
+        worth = (ballots[:, part] * gold[part]) @ masks.T / np.maximum(present, 1)
+        value = (share * worth).sum(axis=0)
         if nobody.any():
             value = np.where(nobody, gold[part] @ masks.T / size, value)
         result[part] = value @ average
@@ -173,19 +179,16 @@ def rate_vote_values(
     answers: Ints, prefer: Floats, golds: list[Floats], masks: Floats, average: Floats
 ) -> list[Floats]:
     """Vote weighted by win rate among the candidates of the subset: (Q, N) for each gold."""
-    q, m = answers.shape
-    kinds = int(answers.max(initial=0)) + 1
-    onehot = (answers[:, :, None] == np.arange(kinds)).astype(float)
+    ballots = _ballots(answers)
     others = np.maximum(masks.sum(axis=1) - 1, 1)
-    results = [np.empty((q, average.shape[1])) for _ in golds]
-    step = max(1, _CHUNK // (len(masks) * max(m, kinds)))
-    for at in range(0, q, step):
+    results = [np.empty((len(answers), average.shape[1])) for _ in golds]
+    step = max(1, _CHUNK // (len(masks) * max(answers.shape[1], len(ballots))))
+    for at in range(0, len(answers), step):
         part = slice(at, at + step)
-        wins = np.swapaxes(prefer[part] @ masks.T, 1, 2) - 0.5
-        rates = np.where(masks > 0, np.maximum(wins, 0) / others[:, None], 0.0)
-        totals = rates @ onehot[part]
-        present = masks @ onehot[part]
-        _fill(results, golds, part, totals, present, onehot, masks, average)
+        wins = prefer[part] @ masks.T - 0.5  # (q, M, S)
+        rates = np.where(masks.T > 0, np.maximum(wins, 0) / others, 0.0)
+        totals = np.moveaxis(np.swapaxes(ballots[:, part], 0, 1) @ rates, 1, 0)
+        _fill(results, golds, part, totals, ballots, masks, average)
     return results
 
 

@@ -101,38 +101,40 @@ def swiss(prefer: Floats, order: Ints, entrants: Ints | None = None) -> Tourname
     missing = np.zeros(prefer.shape, dtype=bool)
     batch = order.reshape(q * s, size)
     question = np.repeat(np.arange(q), s)
-    rows = np.arange(q * s)
+    row = np.arange(q * s) * size  # where each tournament begins in flat arrays, which are quick
     points, matches = np.zeros((q * s, size)), np.zeros((q * s, size))
     met = np.zeros((q * s, size, size), dtype=bool)
     broken = np.zeros(q * s, dtype=bool)
     present = _present(order, entrants).reshape(q * s, size)
-    rounds = np.array([max(1, (k - 1).bit_length()) for k in range(size + 1)])[present.sum(axis=1)]
+    entered = present.sum(axis=1)
+    rounds = np.array([max(1, (k - 1).bit_length()) for k in range(size + 1)])[entered]
     for number in range(rounds.max(initial=1)):
-        ranked = np.argsort(-np.round(points, 9), axis=1, kind="stable")
+        ranked = row[:, None] + np.argsort(-np.round(points, 9), axis=1, kind="stable")
         # Who lacks a verdict goes no further.
-        free = present & (~broken & (number < rounds))[:, None]
-        while True:
-            waiting = np.take_along_axis(free, ranked, 1)
-            open_rows = waiting.sum(axis=1) > 1
-            if not open_rows.any():
-                break
-            a = ranked[rows, np.argmax(waiting, axis=1)]
-            free[rows, a] &= ~open_rows
-            new = np.take_along_axis(free & ~met[rows, a], ranked, 1) & open_rows[:, None]
-            b = ranked[rows, np.argmax(new, axis=1)]
-            played = new.any(axis=1)
-            free[rows, b] &= ~played
-            value = prefer[question, batch[rows, a], batch[rows, b]]
+        on = ~broken & (number < rounds)
+        free = present & on[:, None]
+        waiting = np.where(on, entered, 0)
+        while (open_rows := waiting > 1).any():
+            a = ranked.ravel()[row + np.argmax(free.ravel()[ranked], axis=1)]
+            free.ravel()[a] &= ~open_rows
+            new = free & ~met.reshape(-1, size)[a]
+            b = ranked.ravel()[row + np.argmax(new.ravel()[ranked], axis=1)]
+            played = new.ravel()[b] & open_rows
+            free.ravel()[b] &= ~played
+            waiting -= open_rows.astype(int) + played
+            one, two = batch.ravel()[a], batch.ravel()[b]
+            value = prefer[question, one, two]
             absent = played & np.isnan(value)
-            missing[question[absent], batch[rows, a][absent], batch[rows, b][absent]] = True
-            broken |= absent
+            if absent.any():
+                missing[question[absent], one[absent], two[absent]] = True
+                broken |= absent
             share = np.nan_to_num(value, nan=0.5)
-            points[rows, a] += np.where(played, share, 0.0)
-            points[rows, b] += np.where(played, 1 - share, 0.0)
-            matches[rows, a] += played
-            matches[rows, b] += played
-            met[rows, a, b] |= played
-            met[rows, b, a] |= played
+            points.ravel()[a] += np.where(played, share, 0.0)
+            points.ravel()[b] += np.where(played, 1 - share, 0.0)
+            matches.ravel()[a] += played
+            matches.ravel()[b] += played
+            met.ravel()[a * size + b - row] |= played
+            met.ravel()[b * size + a - row] |= played
     mean = points / np.maximum(matches, 1)
     opponents = np.where(met, mean[:, None, :], 0.0).sum(axis=-1) / np.maximum(matches, 1)
     leaders = tied_best(np.round(mean, 9) + 1e-4 * opponents, present)

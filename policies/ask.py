@@ -1,10 +1,10 @@
 """One policy on one question: sample the missing candidates and read their answers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bon.core.errors import BonError, one_line
-from bon.core.keys import content_key, item_seed
+from bon.core.keys import content_key, content_keys, item_seed
 from bon.core.records import AnswerOutcome, Candidate, travels
 from bon.engines.base import Engine, GenerateRequest, Message
 from bon.experiment.config import PolicyCard
@@ -30,7 +30,12 @@ def text_key(text: str) -> str:
 
 def candidate_key(spec: str, question: str, index: int) -> str:
     """Identity of a candidate."""
-    return content_key("candidate", spec, question, index)
+    return candidate_keys(spec, question, (index,))[0]
+
+
+def candidate_keys(spec: str, question: str, indices: Iterable[int]) -> list[str]:
+    """Identities of candidates of one question."""
+    return content_keys("candidate", spec, question, last=indices)
 
 
 async def sample(
@@ -53,18 +58,24 @@ async def sample(
             error = one_line(failure)
     else:
         return give_up(card, spec, ask, error)
+    keys = candidate_keys(spec, ask.question, ask.missing)
+    texts = {drawn.text for drawn in generation.samples}  # many of them are the same
+    known = {text: (text_key(text), *read(text, ask.options, card.reader)) for text in texts}
+    cost = generation.cost / len(seeds)
     rows = []
-    for index, one_seed, drawn in zip(ask.missing, seeds, generation.samples, strict=True):
-        answer, outcome = read(drawn.text, ask.options, card.reader)
+    for key, index, one_seed, drawn in zip(
+        keys, ask.missing, seeds, generation.samples, strict=True
+    ):
+        shared, answer, outcome = known[drawn.text]
         rows.append(
             Candidate(
-                key=candidate_key(spec, ask.question, index),
+                key=key,
                 question=ask.question,
                 policy=card.name,
                 spec=spec,
                 index=index,
                 text=drawn.text,
-                text_key=text_key(drawn.text),
+                text_key=shared,
                 answer=answer,
                 outcome=outcome,
                 seed=one_seed,
@@ -72,7 +83,7 @@ async def sample(
                 num_tokens=drawn.num_tokens,
                 num_prompt_tokens=generation.num_prompt_tokens,
                 finish=drawn.finish,
-                cost=generation.cost / len(seeds),
+                cost=cost,
             )
         )
     return rows
@@ -82,7 +93,7 @@ def give_up(card: PolicyCard, spec: str, ask: Ask, error: str) -> list[Candidate
     """The missing candidates of a question as rows of outcome `error`."""
     return [
         Candidate(
-            key=candidate_key(spec, ask.question, index),
+            key=key,
             question=ask.question,
             policy=card.name,
             spec=spec,
@@ -94,7 +105,12 @@ def give_up(card: PolicyCard, spec: str, ask: Ask, error: str) -> list[Candidate
             seed=seed,
             error=error,
         )
-        for index, seed in zip(ask.missing, _seeds(spec, ask), strict=True)
+        for key, index, seed in zip(
+            candidate_keys(spec, ask.question, ask.missing),
+            ask.missing,
+            _seeds(spec, ask),
+            strict=True,
+        )
     ]
 
 

@@ -20,7 +20,7 @@ from bon.choosing.designs import (
 from bon.choosing.opinion import Candidates, item_opinion, shown_of
 from bon.choosing.race import Stakes
 from bon.core.errors import BonError, one_line
-from bon.core.keys import content_key, item_seed
+from bon.core.keys import content_keys, item_seed
 from bon.core.records import Judgement
 from bon.experiment.config import RewarderCard
 from bon.rewarders.base import Arity, Item, Rewarder, Verdict
@@ -59,8 +59,12 @@ async def judge_item(
 
     `stakes` decide with the design which comparisons are made; the rewarder never sees them.
     """
-    made: list[Judgement] = []
-    while rows := await judge_round(rewarder, item, protocol, [*known, *made], stakes):
+    made = await judge_round(rewarder, item, protocol, known, stakes)
+    if rewarder.arity == "one":  # what is asked never depends on what was said
+        return made
+    rows = made
+    while rows:
+        rows = await judge_round(rewarder, item, protocol, [*known, *made], stakes)
         made += rows
     return made
 
@@ -83,7 +87,9 @@ async def ask(
     rewarder: Rewarder, item: Item, protocol: Protocol, calls: Sequence[Call]
 ) -> list[Judgement]:
     """The judgements of these calls, whatever is known of the item."""
-    batches = await asyncio.gather(*(_ask(rewarder, item, protocol, call) for call in calls))
+    prompt_hash = rewarder.prompt.sha256[:16]
+    asked = [_ask(rewarder, prompt_hash, item, protocol, call) for call in calls]
+    batches = await asyncio.gather(*asked)
     return [judgement for batch in batches for judgement in batch]
 
 
@@ -99,7 +105,7 @@ def missing_calls(
     """What is still to be asked, given what is known; empty when the item is done."""
     keys = sorted(responses)
     # As a run would have it that knew no other settings than today's.
-    known = [
+    known = known and [
         row
         for row in known
         if asked_today(card.orders, protocol.votes, item, row.first, row.second, row.vote)
@@ -115,6 +121,9 @@ def missing_calls(
             for pair in _open_pairs(keys, item, protocol, card, known, stakes)
             for shown in orders(pair, item, card.orders)
         ]
+    if not known:
+        every = tuple(range(protocol.votes))
+        return [Call(shown, every) for shown in wanted]
     done: dict[tuple[str, ...], set[int]] = {}
     for row in known:
         done.setdefault(shown_of(row), set()).add(row.vote)
@@ -236,7 +245,9 @@ def failed(
     return made
 
 
-async def _ask(rewarder: Rewarder, item: Item, protocol: Protocol, call: Call) -> list[Judgement]:
+async def _ask(
+    rewarder: Rewarder, prompt_hash: str, item: Item, protocol: Protocol, call: Call
+) -> list[Judgement]:
     first = item_seed(protocol.spec, item.key, call.shown)
     seeds = tuple(first + vote for vote in call.votes)
     error = ""
@@ -251,7 +262,6 @@ async def _ask(rewarder: Rewarder, item: Item, protocol: Protocol, call: Call) -
             error = one_line(failure)
     else:
         verdicts = [Verdict("error")] * len(seeds)
-    prompt_hash = rewarder.prompt.sha256[:16]
     return _file(rewarder.card, rewarder.arity, prompt_hash, item, protocol, call, verdicts, error)
 
 
@@ -276,14 +286,15 @@ def _file(
     verdicts: Sequence[Verdict],
     error: str,
 ) -> list[Judgement]:
+    keys = content_keys(protocol.spec, item.key, call.shown, last=call.votes)
     rows = []
-    for vote, verdict in zip(call.votes, verdicts, strict=True):
+    for key, vote, verdict in zip(keys, call.votes, verdicts, strict=True):
         # A choice that cannot be read stands at the first response; its outcome says so.
         listed = arity == "many" and verdict.outcome == "chosen"
         chosen = int(verdict.score) if listed and verdict.score is not None else 0
         rows.append(
             Judgement(
-                key=content_key(protocol.spec, item.key, call.shown, vote),
+                key=key,
                 rewarder=card.name,
                 spec=protocol.spec,
                 item_kind=item.kind,

@@ -5,6 +5,7 @@ A class of a user's own is named as `module:Class`, or by the name it was regist
 
 import hashlib
 import sys
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -67,9 +68,11 @@ def rewarder_class(card: RewarderCard) -> type[Rewarder]:
             f"card {card.name!r}: kind {card.kind} has no model of its own",
             "name its members' cards",
         )
-    module, separator, name = target.partition(":")
-    found: Any
     try:
+        if card.kind != "python":
+            return _shipped(target)
+        module, separator, name = target.partition(":")
+        found: Any
         found = getattr(import_module(module), name) if separator else ADDED.get(target)
     except (ImportError, AttributeError) as error:
         raise BonError(
@@ -81,6 +84,14 @@ def rewarder_class(card: RewarderCard) -> type[Rewarder]:
             f"card {card.name!r}: {target!r} is not a rewarder",
             "name a subclass of bon.Rewarder as module:Class, or register it under that name",
         )
+    return found
+
+
+@lru_cache
+def _shipped(target: str) -> type[Rewarder]:
+    """Asked for with every item."""
+    module, _, name = target.partition(":")
+    found: type[Rewarder] = getattr(import_module(module), name)
     return found
 
 

@@ -12,6 +12,8 @@ from bon.core.errors import BonError
 
 DATABASE = "run.sqlite"
 SCHEMA_VERSION = 1
+CACHE_KIB = 32 * 1024
+CHECKPOINT_PAGES = 8192  # of 4 KiB
 
 SPENT = """
 CREATE TABLE IF NOT EXISTS spent (
@@ -99,6 +101,9 @@ def open_database(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
             db = sqlite3.connect(path, timeout=30)
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
+            # Keys are in no order, so that every page is written to again and again.
+            db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         version = db.execute("PRAGMA user_version").fetchone()[0]
     if version != SCHEMA_VERSION:
         db.close()

@@ -109,7 +109,7 @@ def _sound(row: Candidate | Judgement) -> bool:
     """Whether texts and amounts can be stored as they are, as they nearly always can."""
     return (
         type(row.text) is str
-        and unicode_only(row.text) == row.text
+        and (row.text.isascii() or unicode_only(row.text) == row.text)
         and type(row.error) is str
         and row.error.isascii()
         and type(row.num_tokens) is int

@@ -1,5 +1,6 @@
 """An experiment from start to report."""
 
+import gc
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -200,9 +201,11 @@ class Tally:
         self._progress = progress
         config = self._setup.experiment.cluster
         self._dispatcher = Dispatcher(config, self._setup.specs(), sources, self.file, rays)
+        gc.freeze()  # what is there stays there: it is not looked through as rows come and go
         try:
             self._dispatcher.run()
         finally:
+            gc.unfreeze()
             self._live.tell(self._cost)
         for store in stores:
             store.commit()

@@ -98,7 +98,7 @@ def drawn(question: str, share: float) -> bool:
 
     A larger share holds the questions of a smaller one.
     """
-    return item_seed("judged in full", question) % 1_000_000 < share * 1_000_000
+    return share >= 1.0 or item_seed("judged in full", question) % 1_000_000 < share * 1_000_000
 
 
 def _label(question: Gold, candidate: Read, judging: Judging) -> str:

@@ -32,13 +32,22 @@ _JUDGEMENT_COLUMNS = tuple(field.name for field in fields(Judgement))
 _EFFORT_COLUMNS = tuple(field.name for field in fields(Effort))
 
 
+def _names(columns: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in columns)
+
+
 def _insert(table: str, columns: Sequence[str]) -> str:
-    names = ", ".join(f'"{name}"' for name in columns)
-    return f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({', '.join('?' * len(columns))})"
+    marks = ", ".join("?" * len(columns))
+    return f"INSERT OR IGNORE INTO {table} ({_names(columns)}) VALUES ({marks})"
 
 
 _INSERT_CANDIDATE = _insert("candidates", _CANDIDATE_COLUMNS)
 _INSERT_JUDGEMENT = _insert("judgements", _JUDGEMENT_COLUMNS)
+_CANDIDATES_OF = (
+    f"SELECT {_names(_CANDIDATE_COLUMNS)} FROM candidates "
+    'WHERE spec = ? AND question = ? ORDER BY "index"'
+)
+_JUDGEMENTS_OF = f"SELECT {_names(_JUDGEMENT_COLUMNS)} FROM judgements WHERE spec = ? AND item = ?"
 _ADD_EFFORT = (
     f"INSERT INTO spent (spec, {', '.join(_EFFORT_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (spec) DO UPDATE SET "
@@ -285,20 +294,11 @@ class Store:
 
     def candidates(self, spec: str, question: str) -> list[Candidate]:
         """All candidates of a question under a policy's spec, by index."""
-        rows = self.query(
-            f"SELECT {_names(_CANDIDATE_COLUMNS)} FROM candidates "
-            'WHERE spec = ? AND question = ? ORDER BY "index"',
-            (spec, question),
-        )
-        return [Candidate(*row) for row in rows]
+        return [Candidate(*row) for row in self.query(_CANDIDATES_OF, (spec, question))]
 
     def judgements(self, spec: str, item: str) -> list[Judgement]:
         """All judgements of an item under a rewarder's spec."""
-        rows = self.query(
-            f"SELECT {_names(_JUDGEMENT_COLUMNS)} FROM judgements WHERE spec = ? AND item = ?",
-            (spec, item),
-        )
-        return [_judgement(row) for row in rows]
+        return [_judgement(row) for row in self.query(_JUDGEMENTS_OF, (spec, item))]
 
     def replies(self, spec: str, *, page: int = 2000) -> Iterator[list[Judgement]]:
         """All judgements under a rewarder's spec but errors, a page at a time."""
@@ -427,10 +427,6 @@ def _values(
     if seconds is not None:
         values[_SECONDS] = seconds
     return values
-
-
-def _names(columns: Sequence[str]) -> str:
-    return ", ".join(f'"{name}"' for name in columns)
 
 
 def _stored(row: tuple[Any, ...]) -> Judgement:

@@ -54,12 +54,20 @@ def test_version():
     assert invoke("--version").output.strip() == f"bon {bon.__version__}"
 
 
-def test_help_imports_nothing_heavy():
-    code = "import sys, bon.commands.main; print(sorted(set(sys.modules) & set(%r)))"
-    heavy = ["torch", "ray", "numpy", "pandas", "scipy", "pydantic", "fastapi", "transformers"]
-    found = subprocess.run(
-        [sys.executable, "-c", code % heavy], capture_output=True, text=True, check=True
-    )
+MODELS = ["torch", "transformers", "fastapi"]
+ANALYSIS = ["pandas", "scipy", "matplotlib", "bon.analysis.results"]
+
+
+@pytest.mark.parametrize(
+    ("started", "heavy"),
+    [
+        ("bon.commands.main", [*MODELS, *ANALYSIS, "ray", "numpy", "pydantic"]),  # --help
+        ("bon.running.runner, bon.running.plan, bon.commands.plan_text", [*MODELS, *ANALYSIS]),
+    ],
+)
+def test_what_is_started_imports_nothing_that_it_does_not_need_yet(started, heavy):
+    code = f"import sys, {started}; print(sorted(set(sys.modules) & set({heavy})))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 
 

@@ -1,8 +1,10 @@
 """`bon demo`, `run`, `plan` and `status`: what computes, and what it will or did compute."""
 
 import json
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +13,7 @@ from bon.core.errors import BonError
 
 if TYPE_CHECKING:
     from bon.analysis.results import Results
+    from bon.running.live import Watcher
 
 Sets = Annotated[
     list[str] | None,
@@ -51,12 +54,11 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Run the embedded miniature: real tiny models, no GPU, no download."""
-    from bon.exports.trackers import tracking
     from bon.running.demo import demo_setup
     from bon.running.runner import run as run_setup
 
     setup = demo_setup(out, settings_of(sets, limit, seed, ray_address))
-    with tracking(track or (), out, setup.raw) as watchers:
+    with _tracking(track, out, setup.raw) as watchers:
         path = run_setup(setup, out, quiet=quiet or as_json, replace=replace, watchers=watchers)
     print_results(path, as_json)
 
@@ -94,14 +96,12 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run an experiment, or continue it: only what is missing is computed."""
-    from bon.commands.plan_text import needs, show_sizing
-    from bon.exports.trackers import tracking
+    from bon.commands.plan_text import needs
     from bon.running.merging import read_shard
     from bon.running.plan import make_plan
     from bon.running.runner import run as run_setup
     from bon.running.saying import say
     from bon.running.setup import read_experiment
-    from bon.running.sizing import sizing
 
     settings = settings_of(sets, limit, seed, ray_address)
     if allow_remote_code:
@@ -122,7 +122,7 @@ def run(
         if plan.is_large:
             for line in needs(plan):
                 say(line)
-    with tracking(track or (), directory, setup.raw) as watchers:
+    with _tracking(track, directory, setup.raw) as watchers:
         path = run_setup(
             setup,
             directory,
@@ -134,6 +134,9 @@ def run(
         )
     print_results(path, as_json)
     if whole is not None and not (quiet or as_json):
+        from bon.commands.sizing_text import show_sizing
+        from bon.running.sizing import sizing
+
         for size in sizing(_found_in(directory), whole, width=PILOT_WIDTH):
             typer.echo(show_sizing(size))
 
@@ -177,7 +180,8 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Say what a run will ask, what it reuses and about what it costs, before it does it."""
-    from bon.commands.plan_text import show_plan, show_sizing
+    from bon.commands.plan_text import show_plan
+    from bon.commands.sizing_text import show_sizing
     from bon.running.plan import make_plan
     from bon.running.setup import read_experiment
     from bon.running.sizing import sizing
@@ -193,6 +197,16 @@ def plan(
         typer.echo(json.dumps(said, indent=1))
     else:
         typer.echo("\n".join([show_plan(found), *map(show_sizing, sizes)]))
+
+
+def _tracking(
+    names: list[str] | None, directory: Path, settings: dict[str, Any]
+) -> AbstractContextManager[Sequence["Watcher"]]:
+    if not names:
+        return nullcontext(())
+    from bon.exports.trackers import tracking
+
+    return tracking(names, directory, settings)
 
 
 def _found_in(directory: Path) -> "Results":

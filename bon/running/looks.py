@@ -11,7 +11,6 @@ from typing import Protocol
 from bon.core.records import Question
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
-from bon.running.frames import run_tables
 from bon.running.setup import Setup, options
 from bon.running.stakes import look_order
 from bon.running.store import Store
@@ -82,6 +81,7 @@ def look_ends(setup: Setup, store: Store) -> dict[str, dict[str, int]]:
         return {}
     from bon.analysis.data.arrays import read
     from bon.analysis.decision.looked import looked
+    from bon.running.frames import run_tables
 
     found = {policy.card.name: _at_first(setup, store) for policy in setup.policies}
     tables = run_tables(setup, store)

@@ -5,9 +5,7 @@ for nothing but the comparison with them.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from bon.choosing.opinion import shown_of
 from bon.core.keys import item_seed
@@ -22,6 +20,9 @@ from bon.running.setup import Setup
 from bon.running.store import Store
 from bon.running.work import CandidatePool, Source, pair_item, question_item
 from bon.running.worker import JudgeTask, Payload
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FOLDER = "repeats"
 """Of a run directory: the store of what was asked again."""
@@ -115,7 +116,7 @@ def repeat_sources(
     ]
 
 
-def repeat_table(setup: Setup, store: Store) -> pd.DataFrame | None:
+def repeat_table(setup: Setup, store: Store) -> "pd.DataFrame | None":
     """What was said before and again; None where nothing was asked again.
 
     One row per repeated judgement: rewarder; before, again: the outcome, or the response that was
@@ -137,6 +138,8 @@ def repeat_table(setup: Setup, store: Store) -> pd.DataFrame | None:
                         again = read_again(rewarder.card, found)
                     rows.append((rewarder.card.name, *_said(first), *_said(again)))
     columns = ["rewarder", "before", "score", "again", "score_again"]
+    import pandas as pd
+
     return pd.DataFrame.from_records(rows, columns=columns)
 
 

@@ -3,9 +3,11 @@
 import gc
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from bon.core.errors import BonError, Incomplete, SpendingCapReached
@@ -21,7 +23,6 @@ from bon.running.looks import Looks
 from bon.running.preflight import check_models, retiring
 from bon.running.progress import Reporter, note_phase, reporting
 from bon.running.repeating import FOLDER, repeat_sources
-from bon.running.reporting import report_run
 from bon.running.saying import say
 from bon.running.setup import Setup
 from bon.running.start import now, start
@@ -30,6 +31,8 @@ from bon.running.work import GenerateSource, PairSource, QuestionSource, Source
 from bon.running.worker import Reply
 
 MIN_ROWS_TO_FAIL = 50
+LAST = ("bon.running.reporting", "bon.analysis.run", "bon.analysis.report", "bon.analysis.export")
+"""What a run ends with, and takes longer to import than all that it starts with."""
 
 
 def run(
@@ -66,6 +69,8 @@ def run(
         start(setup, store, retry_errors=retry_errors, replace=replace, shard=shard, quiet=quiet)
         found = compute(setup, store, quiet=quiet, progress_file=progress_file, watchers=watchers)
     note_phase(progress_file, "analysing")
+    from bon.running.reporting import report_run
+
     return report_run(directory, quiet=quiet, found=found)
 
 
@@ -124,11 +129,29 @@ def work_off(
         asked = any(model.card.placement.runtime_env for model in setup.models)
         address = setup.experiment.cluster.address
         with (
+            _loading_the_end(),
             connected(address, quiet=quiet, environments=asked) as rays,
             reporting(sources, quiet=quiet, file=progress_file) as progress,
         ):
             tally.dispatch(sources, progress, rays)
     return bool(busy)
+
+
+@contextmanager
+def _loading_the_end() -> Iterator[None]:
+    """Import what a run ends with meanwhile: this process mostly waits, for Ray and for workers."""
+    loading = Thread(target=_load_the_end, name="bon-loading", daemon=True)
+    loading.start()
+    try:
+        yield
+    finally:
+        loading.join()
+
+
+def _load_the_end() -> None:
+    with suppress(Exception):  # whoever needs it says so
+        for name in LAST:
+            import_module(name)
 
 
 def make_sources(setup: Setup, store: Store) -> list[Source]:

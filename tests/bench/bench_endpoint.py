@@ -27,20 +27,19 @@ from bon.engines import build
 from bon.engines.base import GenerateRequest, ImagePart, Message
 
 IN_FLIGHT = 64
-ANSWER = {
-    "choices": [
-        {"index": 0, "message": {"content": "Overall Judgment: Answer 1 is better. " * 8},
-         "finish_reason": "stop"}
-    ],
-    "usage": {"prompt_tokens": 900, "completion_tokens": 80},
-}  # fmt: skip
+TEXT = "Overall Judgment: Answer 1 is better. " * 8
 
 
-def endpoint(latency: float, pipe: Any) -> None:
+def endpoint(latency: float, pipe: Any, samples: int = 1) -> None:
     """Serve until killed; sends the port."""
+    choices = [
+        {"index": at, "message": {"content": TEXT}, "finish_reason": "stop"}
+        for at in range(samples)
+    ]
+    usage = {"prompt_tokens": 900, "completion_tokens": 80 * samples}
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        body = json.dumps(ANSWER).encode()
+        body = json.dumps({"choices": choices, "usage": usage}).encode()
         head = f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\n\r\n".encode()
         try:
             while True:
@@ -60,9 +59,10 @@ def endpoint(latency: float, pipe: Any) -> None:
     asyncio.run(main())
 
 
-def requests(count: int, side: int) -> list[GenerateRequest]:
-    """Judge calls on questions with a square image of noise, sixteen per question."""
+def requests(count: int, side: int, samples: int = 1) -> list[GenerateRequest]:
+    """Calls on questions with a square image of noise, sixteen per question."""
     draw = random.Random(0)
+    sampling = Sampling(max_tokens=80, temperature=float(samples > 1))
     made = []
     for _ in range(count // 16 + 1):
         image = io.BytesIO()
@@ -71,9 +71,8 @@ def requests(count: int, side: int) -> list[GenerateRequest]:
         for _ in range(16):
             words = " ".join(str(draw.random()) for _ in range(150))
             messages = (Message("user", (part, f"Which is better?\n{words}")),)
-            made.append(
-                GenerateRequest(messages, Sampling(max_tokens=80), (draw.randrange(2**31),))
-            )
+            seed = draw.randrange(2**31)
+            made.append(GenerateRequest(messages, sampling, tuple(range(seed, seed + samples))))
     return made[:count]
 
 
@@ -101,19 +100,22 @@ async def bare(url: str, asked: list[GenerateRequest]) -> None:
                 body = {
                     "model": "m",
                     "messages": [{"role": "user", "content": parts}],
-                    "temperature": 0,
+                    "temperature": request.sampling.temperature,
                     "max_tokens": 80,
                     "seed": request.seeds[0],
+                    "n": len(request.seeds),
                 }
                 answer = await client.post(f"{url}/chat/completions", json=body)
-                answer.json()["choices"][0]["message"]["content"]
+                texts = [choice["message"]["content"] for choice in answer.json()["choices"]]
+                assert len(texts) == len(request.seeds)
 
     await asyncio.gather(*(place() for _ in range(IN_FLIGHT)))
 
 
 async def engine(url: str, asked: list[GenerateRequest]) -> None:
     """All requests at once; the engine bounds what is in flight."""
-    settings = {"base_url": url, "model": "m", "api_key_env": None}
+    can = {"n": True, "seed": "loose"}
+    settings = {"base_url": url, "model": "m", "api_key_env": None, "capabilities": can}
     made = build("openai", settings | {"concurrency": IN_FLIGHT, "max_concurrency": IN_FLIGHT})
     await asyncio.gather(*(made.generate(request) for request in asked))
     await made.close()
@@ -133,8 +135,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--latency", type=float, nargs="*", default=[0.05, 0.5])
     parser.add_argument("--side", type=int, default=96, help="of an image, in pixels")
+    parser.add_argument("--samples", type=int, default=1, help="of each request")
     arguments = parser.parse_args()
-    asked = requests(arguments.calls, arguments.side)
+    samples = arguments.samples
+    asked = requests(arguments.calls, arguments.side, samples)
     part = asked[0].messages[0].parts[0]
     assert isinstance(part, ImagePart)
     print(
@@ -144,7 +148,9 @@ def main() -> None:
     print(f"{'latency':>8} {'':<7} {'calls/s':>8} {'CPU ms/call':>12} {'of bare':>8}")
     for latency in arguments.latency:
         ours, theirs = multiprocessing.Pipe()
-        server = multiprocessing.Process(target=endpoint, args=(latency, theirs), daemon=True)
+        server = multiprocessing.Process(
+            target=endpoint, args=(latency, theirs, samples), daemon=True
+        )
         server.start()
         url = f"http://127.0.0.1:{ours.recv()}/v1"
         best: dict[str, tuple[float, float]] = {}
@@ -159,7 +165,7 @@ def main() -> None:
                 f"{1000 * cpu / len(asked):>12.2f} {best['bare'][0] / wall:>8.2f}"
             )
         note(
-            f"judge calls, openai engine, {1000 * latency:.0f} ms",
+            f"openai engine, {1000 * latency:.0f} ms, samples per call: {samples}",
             "calls/s",
             *(
                 Side(name if name == "bare" else "bon", len(asked) / wall, cpu, wall)

@@ -65,17 +65,20 @@ def correlation(
         figure, axes = new_figure(width, panel * rows + 0.35 * bool(families), rows, columns)
         for ax in axes[len(shown) :]:
             ax.remove()
-        for ax, one in zip(axes, shown, strict=False):
+        lines = [_references(results, one.policy) for one in shown]
+        for ax, one, references in zip(axes, shown, lines, strict=False):
             _panel(ax, one, theme)
+            _limit(ax, one, references)
             if len(shown) > 1:
                 ax.set_title(one.policy)
         _legend(figure, shown, kinds, families, theme)
         settle(figure)
-        for ax, one in zip(axes, shown, strict=False):
-            lines = _references(results, one.policy)
-            _annotate(ax, one, lines, theme)
+        for ax, one, references in zip(axes, shown, lines, strict=False):
+            marks = [(100 * _value(p.x), 100 * _value(p.y)) for p in _usable(one)]
+            corner = _write_r(ax, one, marks)
+            _name_references(ax, references, marks, corner, theme)
             _mark_threshold(ax, results, one, theme)
-            _points(ax, one, kinds, families, [100 * y for _, y in lines], theme)
+            _points(ax, one, kinds, families, [100 * y for _, y in references], theme)
     return figure
 
 
@@ -175,10 +178,8 @@ def _span(values: list[float], margin: float, least: float) -> tuple[float, floa
     return low - grow, high + grow
 
 
-def _annotate(
-    ax: Axes, correlation: Correlation, references: list[tuple[str, float]], theme: Theme
-) -> None:
-    """Limits, reference lines with their names, and r with its interval in a corner."""
+def _limit(ax: Axes, correlation: Correlation, references: list[tuple[str, float]]) -> None:
+    """Limits around all that is drawn; before the layout is settled, which measures the ticks."""
     points = _usable(correlation)
     xs = [100 * v for p in points for v in _ends(p.x)]
     ys = [100 * v for p in points for v in _ends(p.y)]
@@ -187,9 +188,6 @@ def _annotate(
     ax.set_ylim(*_span(ys, 0.10, 4))
     ax.set_xlim(right=min(ax.get_xlim()[1], 100.5))
     ax.set_ylim(top=min(ax.get_ylim()[1], 100.5))
-    marks = [(100 * _value(p.x), 100 * _value(p.y)) for p in points]
-    corner = _write_r(ax, correlation, marks)
-    _name_references(ax, references, marks, corner, theme)
 
 
 def _mark_threshold(
@@ -209,12 +207,15 @@ def _mark_threshold(
                 linewidth=0.9,
                 linestyle=_DASHES[1],
             )
+            left, end = ax.get_xlim()
+            room = 100 * t.score.value < left + 0.75 * (end - left)  # at the right of the line
             ax.annotate(
                 f"clears the vote\nfrom {100 * t.score.value:.1f}",
                 (100 * t.score.value, 0.02),
                 xycoords=("data", "axes fraction"),
-                xytext=(3, 0),
+                xytext=(3 if room else -3, 0),
                 textcoords="offset points",
+                ha="left" if room else "right",
                 fontsize=6.5,
                 color=theme.muted,
             )

@@ -67,6 +67,23 @@ def test_every_point_is_named_and_no_two_texts_overlap(results):
 
 
 @pytest.mark.parametrize("width", ["single", "double"])
+@pytest.mark.parametrize("name", FIGURES)
+def test_all_labels_lie_inside_the_figure(two_policies, name, width):
+    try:
+        figure = getattr(plots, name)(two_policies, width=width)
+    except plots.NothingToDrawError:
+        return
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        for text in (t for t in (*ax.texts, ax.xaxis.label, ax.yaxis.label) if t.get_text()):
+            box, room = text.get_window_extent(), figure.bbox
+            assert box.x0 > -1, text.get_text()
+            assert box.y0 > -1, text.get_text()
+            assert box.x1 < room.x1 + 1, text.get_text()
+            assert box.y1 < room.y1 + 1, text.get_text()
+
+
+@pytest.mark.parametrize("width", ["single", "double"])
 def test_the_names_of_curves_lie_inside_the_figure(results, width):
     names = {r.rewarder: f"{r.rewarder}-of-a-long-name" for r in results.rewarders}
     text = results.model_dump_json()

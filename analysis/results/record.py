@@ -18,7 +18,7 @@ Treatment = Literal["headline", "drop", "wrong", "chance", "official"]
 class Record(BaseModel):
     """Frozen, closed to unknown fields, and without NaN or infinity."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 class Estimate(Record):

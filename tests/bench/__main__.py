@@ -136,7 +136,7 @@ def written(kept: Path) -> str:
         )
         + f". All: {sum(line['wall'] for line in ran) / 60:.1f} min."
     )
-    if missed:
+    if missed and not lines[0].get("quick"):
         parts.append("Asked and not reached: " + "; ".join(missed) + ".")
     if failed:
         parts.append("Failed: " + ", ".join(failed) + " (what they said stands above).")

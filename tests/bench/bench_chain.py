@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measured import Side, note
+from measured import LOOK, Side, note, tree
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,8 +56,10 @@ def run_echo(questions: int, pipe: Any) -> None:
 
 
 def bench_echo(sizes: list[int]) -> None:
-    """Rows committed a second and the driver's peak memory, by number of items."""
-    print(f"{'questions':>10} {'rows':>10} {'seconds':>8} {'rows/s':>8} {'driver MiB':>11}")
+    """Rows committed a second, CPU of all processes and the driver's peak memory, by items."""
+    head = f"{'questions':>10} {'rows':>10} {'seconds':>8} {'rows/s':>8} {'driver MiB':>11}"
+    print(f"{head} {'CPU s':>6}")
+    found = []
     for items in sizes:
         ours, theirs = multiprocessing.Pipe()
         # An item is a candidate or a judgement: 8 + about 5.7 of them a question.
@@ -65,11 +67,24 @@ def bench_echo(sizes: list[int]) -> None:
             target=run_echo, args=(max(1, items // 13), theirs)
         )
         process.start()
+        times: dict[int, float] = {}
+        while not ours.poll(LOOK):
+            assert process.is_alive(), "the run ended without a word"
+            times.update(tree(process.pid or 0))
         rows, _, seconds, peak = ours.recv()
+        cpu = sum(times.values())
+        found.append((rows, cpu))
         process.join()
-        print(f"{items // 13:>10} {rows:>10} {seconds:>8.1f} {rows / seconds:>8.0f} {peak:>11.0f}")
-        side = Side("bon", rows / seconds, wall=seconds)
+        print(f"{items // 13:>10} {rows:>10} {seconds:>8.1f} {rows / seconds:>8.0f} {peak:>11.0f} "
+              f"{cpu:>6.1f}")  # fmt: skip
+        side = Side("bon", rows / seconds, cpu, seconds)
         note(f"echo run of {rows:,} rows, with Ray", "rows/s", side)
+    if len(found) > 1:
+        # What a start costs is in both.
+        (few, less), (many, more) = found[0], found[-1]
+        each = 1e6 * (more - less) / (many - few)
+        print(f"each further row: {each:.0f} us of CPU, all processes together")
+        note("a row more, all processes", "µs of CPU", Side("bon", each, more - less), at_most=60)
 
 
 def bench_model(questions: int) -> None:

@@ -62,8 +62,7 @@ def main() -> None:
             compute(setup, store, quiet=True)
             done = time.process_time()
     cpu = sum(spent.values())
-    # Without Ray: what is asked, 60, holds for all processes.
-    note("the chain's CPU, one process", "µs per row", Side("bon", 1e6 * cpu / rows, cpu))
+    note("a row in one process, no Ray", "µs of CPU", Side("bon", 1e6 * cpu / rows, cpu))
     share = 260_000 / rows
     idle = (done - read) * share
     note("nothing left to do, 260,000 rows", "CPU s", Side("bon", idle, idle), at_most=2)

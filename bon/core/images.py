@@ -142,9 +142,9 @@ def downscale(image: Image.Image, max_pixels: int) -> Image.Image:
 
 
 def encode(image: Image.Image) -> bytes:
-    """PNG bytes."""
+    """PNG bytes, made quickly rather than small: a model decodes them at once."""
     buffer = io.BytesIO()
-    image.save(buffer, format="PNG")
+    image.save(buffer, format="PNG", compress_level=1)
     return buffer.getvalue()
 
 

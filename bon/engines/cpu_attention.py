@@ -1,13 +1,15 @@
-"""Attention for decoding on the CPU.
+"""Attention on the CPU.
 
 With one query a sequence, torch's CPU kernel of scaled_dot_product_attention is far slower than two
-matrix products, and grouped-query models first copy every key and value once a group. Prefill and
-image towers keep torch's kernel. `tests/bench/bench_transformers.py` measures the difference.
+matrix products. With more it is used, but on grouped queries as they are: where there is a mask,
+transformers copies every key and value once per query of a group. `bench_transformers.py` and
+`bench_prefixes.py` in tests/bench measure the difference.
 """
 
 from typing import Any
 
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -36,7 +38,13 @@ def _attention(
     batch, heads, length, width = query.shape
     groups = key.shape[1]
     plain = attention_mask is None or attention_mask.shape[:3] == (batch, 1, 1)
-    if length != 1 or not plain or kwargs.get("position_bias") is not None:
+    biased = kwargs.get("position_bias") is not None
+    if length != 1 and attention_mask is not None and groups < heads and not biased:
+        masked = scaled_dot_product_attention(
+            query, key, value, attn_mask=attention_mask, scale=scaling, enable_gqa=True
+        )
+        return masked.transpose(1, 2).contiguous(), None
+    if length != 1 or not plain or biased:
         output: tuple[torch.Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, scaling=scaling, **kwargs
         )

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from bon.core.sampling import Sampling
+from bon.engines.kv_cache import with_room
 from bon.engines.shared_prefix import Tails, continued
 
 _SHRINK_AT = 0.85  # copy the cache to a smaller one once this share of rows or less is unfinished
@@ -49,7 +50,7 @@ def decode(
     inputs: dict[str, Any],
     plan: Decoding,
     pad_id: int,
-    tails: Tails | None = None,
+    tails: Sequence[Tails] = (),
 ) -> list[Decoded]:
     """Continue every row of the plan; with `tails`, `inputs` are beginnings of the prompts."""
     from transformers import GenerationConfig
@@ -59,6 +60,7 @@ def decode(
     def loop(model: Any, input_ids: torch.Tensor, **kwargs: Any) -> torch.Tensor:
         for extra in ("logits_processor", "stopping_criteria", "generation_config", "synced_gpus"):
             kwargs.pop(extra, None)
+        with_room(kwargs.get("past_key_values"))
         _loop(model, *_prompted(model, input_ids, kwargs, tails, pad_id), plan, rows)
         return input_ids
 
@@ -100,24 +102,24 @@ def draw(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling) -> tor
 
 
 def _prompted(
-    model: Any, input_ids: torch.Tensor, kwargs: dict[str, Any], tails: Tails | None, pad_id: int
+    model: Any, input_ids: torch.Tensor, kwargs: dict[str, Any], tails: Sequence[Tails], pad_id: int
 ) -> tuple[torch.Tensor, dict[str, Any], Any]:
     """Read the prompts: their ids, the inputs of generation so far, and the model's output."""
     inputs = model.prepare_inputs_for_generation(input_ids, is_first_iteration=True, **kwargs)
     output = model(**inputs, return_dict=True)
-    if tails is None:
-        return input_ids, kwargs, output
-    kwargs["past_key_values"] = output.past_key_values
-    rows = torch.tensor(tails.of, device=input_ids.device)
-    kwargs = _without_pixels(kwargs)
-    _select(kwargs, rows, input_ids.shape[0])
-    ids, mask = tails.tensors(pad_id, input_ids.device)
-    kwargs = continued(kwargs, mask, input_ids.shape[1])
-    input_ids = torch.cat([input_ids[rows], ids], -1)
-    inputs = model.prepare_inputs_for_generation(
-        input_ids, next_sequence_length=ids.shape[1], **kwargs
-    )
-    return input_ids, kwargs, model(**inputs, return_dict=True)
+    for step in tails:
+        kwargs["past_key_values"] = output.past_key_values
+        rows = torch.tensor(step.of, device=input_ids.device)
+        kwargs = _without_pixels(kwargs)
+        _select(kwargs, rows, input_ids.shape[0])
+        ids, mask = step.tensors(pad_id, input_ids.device)
+        kwargs = continued(kwargs, mask, input_ids.shape[1])
+        input_ids = torch.cat([input_ids[rows], ids], -1)
+        inputs = model.prepare_inputs_for_generation(
+            input_ids, next_sequence_length=ids.shape[1], **kwargs
+        )
+        output = model(**inputs, return_dict=True)
+    return input_ids, kwargs, output
 
 
 def _loop(

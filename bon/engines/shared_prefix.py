@@ -2,9 +2,10 @@
 
 A judge is asked about one question many times: the same images, the same question, other answers.
 `share` splits such prompts, where they share images, into beginnings, which are read once each, and
-tails, which are read together on copies of the beginnings' caches. A prompt's tokens stay what they
-are: it is cut after an image placeholder, which is a token of its own in every tokenizer, and what
-comes of the rest is compared with what the processor made of the whole.
+tails, which are read together on copies of the beginnings' caches; what some tails of a beginning
+have in common, as two answers of which the first is the same, is read once too. A prompt's tokens
+stay what they are: it is cut after an image placeholder, which is a token of its own in every
+tokenizer, and what comes of the rest is compared with what the processor made of the whole.
 """
 
 from collections.abc import Hashable, Sequence
@@ -19,7 +20,7 @@ WORTH = 0.8
 
 @dataclass(frozen=True)
 class Tails:
-    """What follows the beginnings: row i continues beginning `of[i]` with the tokens `ids[i]`."""
+    """What follows what was read before: row i continues its row `of[i]` with tokens `ids[i]`."""
 
     of: tuple[int, ...]
     ids: tuple[tuple[int, ...], ...]
@@ -34,10 +35,13 @@ class Tails:
 
 @dataclass(frozen=True)
 class Shared:
-    """Prompts as beginnings and tails; `lengths`: tokens of the beginnings, `sizes`: of prompts."""
+    """Prompts as beginnings and tails, read one after the other; the last have a row per prompt.
+
+    `lengths`: tokens of the beginnings, `sizes`: of prompts.
+    """
 
     lengths: tuple[int, ...]
-    tails: Tails
+    tails: tuple[Tails, ...]
     sizes: tuple[int, ...]
 
 
@@ -111,7 +115,45 @@ def share(
     read += len(texts) * max(map(len, tails))
     if read > WORTH * len(texts) * max(sizes):
         return None
-    return Shared(tuple(lengths), Tails(tuple(of), tuple(tails)), tuple(sizes))
+    return Shared(tuple(lengths), shared_tails(Tails(tuple(of), tuple(tails))), tuple(sizes))
+
+
+def shared_tails(tails: Tails) -> tuple[Tails, ...]:
+    """The tails in two steps, the first of which some have in common, if that saves enough."""
+    runs: list[tuple[int, list[int]]] = []  # tokens in common, and of which tails
+    for group in groups_of(tails.of):
+        ranked = sorted(group, key=tails.ids.__getitem__)
+        runs += [(n, ranked[a:b]) for a, b, n in _runs([tails.ids[place] for place in ranked])]
+    rest = max((len(tails.ids[p]) - n for n, run in runs if len(run) > 1 for p in run), default=0)
+    of, firsts = [0] * len(tails.ids), []
+    for number, (common, run) in enumerate(runs):
+        if len(run) == 1:  # cut so that what is left is no longer than the others' rest
+            common = max(0, len(tails.ids[run[0]]) - max(rest, 1))
+        firsts.append((tails.of[run[0]], tails.ids[run[0]][:common]))
+        for place in run:
+            of[place] = number
+    before = len(of) * max(map(len, tails.ids))
+    if len(runs) * max(len(ids) for _, ids in firsts) + len(of) * rest > WORTH * before or not rest:
+        return (tails,)
+    lasts = tuple(ids[len(firsts[run][1]) :] for run, ids in zip(of, tails.ids, strict=True))
+    return Tails(*zip(*firsts, strict=True)), Tails(tuple(of), lasts)
+
+
+def _runs(rows: Sequence[tuple[int, ...]]) -> list[tuple[int, int, int]]:
+    """Sorted rows as runs (start, end, tokens in common) that leave the fewest tokens to read.
+
+    The last token of a row is never in common: its output is what follows.
+    """
+    found: list[tuple[int, list[tuple[int, int, int]]]] = [(0, [])]  # tokens saved, and how
+    for end in range(1, len(rows) + 1):
+        common, best = len(rows[end - 1]) - 1, (-1, 0, 0)
+        for start in range(end - 1, -1, -1):
+            if start < end - 1:
+                common = min(common, _alike(rows[start : start + 2]), len(rows[start]) - 1)
+            best = max(best, (found[start][0] + (end - start - 1) * common, start, common))
+        saved, start, common = best
+        found.append((saved, [*found[start][1], (start, end, common)]))
+    return found[-1][1]
 
 
 def _alike(rows: Sequence[Sequence[int]]) -> int:
@@ -148,7 +190,7 @@ def continued(kwargs: dict[str, Any], mask: torch.Tensor, before: int) -> dict[s
     real = mask.new_ones(rows, before) if real is None else real
     found["attention_mask"] = torch.cat([real, mask], -1)
     if isinstance(at := kwargs.get("position_ids"), torch.Tensor):
-        found["position_ids"] = torch.cat([at, at[..., -1:] + mask.cumsum(-1).clamp(min=1)], -1)
+        found["position_ids"] = torch.cat([at, at[..., -1:] + mask.cumsum(-1)], -1)
     for name in ("token_type_ids", "mm_token_type_ids"):
         if isinstance(kinds := kwargs.get(name), torch.Tensor):
             found[name] = torch.cat([kinds, kinds.new_zeros(rows, width)], -1)

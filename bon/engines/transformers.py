@@ -10,7 +10,7 @@ import gc
 import os
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +24,7 @@ from transformers.utils import logging as transformers_logging
 
 from bon.core.errors import BonError, Unsupported
 from bon.core.images import downscale, open_image
-from bon.engines import cpu_attention
+from bon.engines import cpu_attention, cpu_memory
 from bon.engines.base import (
     Engine,
     GenerateRequest,
@@ -63,6 +63,8 @@ class TransformersEngine(Engine):
         if self._max_tokens is None and self.device.type == "cuda":
             self._max_tokens = 131_072
         self._set_threads()
+        if self.device.type == "cpu":
+            cpu_memory.keep_freed()
         model, device_map = settings.model, settings.device_map
         folder = str(Path(model).expanduser())
         shared = {
@@ -278,7 +280,7 @@ class TransformersEngine(Engine):
         lengths = inputs["attention_mask"].sum(-1).tolist()
         return [Reward(score, length) for score, length in zip(scores, lengths, strict=True)]
 
-    def _prompts(self, jobs: list[Job]) -> tuple[dict[str, Any], Tails | None, list[int]]:
+    def _prompts(self, jobs: list[Job]) -> tuple[dict[str, Any], Sequence[Tails], list[int]]:
         """The batch as tensors, what of it is left to read, and how many tokens prompts have.
 
         Prompts that share images are read as beginnings and tails where that saves something.
@@ -297,7 +299,7 @@ class TransformersEngine(Engine):
                 cut = beginnings(inputs, shared.lengths, self.tokenizer.pad_token_id)
                 return cut, shared.tails, list(shared.sizes)
         inputs = self._inputs(jobs)
-        return inputs, None, inputs["attention_mask"].sum(-1).tolist()
+        return inputs, (), inputs["attention_mask"].sum(-1).tolist()
 
     def _inputs(self, jobs: list[Job]) -> dict[str, Any]:
         """The batch as tensors, padded on the left so that all prompts end together."""

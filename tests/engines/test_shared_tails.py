@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("torch")
 
-from bon.engines.shared_prefix import Tails, shared_tails  # noqa: E402
+from bon.engines.shared_prefix import Tails, shared_tails
 
 TOKENS = st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple)
 

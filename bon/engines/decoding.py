@@ -53,26 +53,53 @@ def decode(
     tails: Sequence[Tails] = (),
 ) -> list[Decoded]:
     """Continue every row of the plan; with `tails`, `inputs` are beginnings of the prompts."""
-    from transformers import GenerationConfig
-
     rows = [Decoded() for _ in plan.seeds]
 
-    def loop(model: Any, input_ids: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+    def loop(model: Any, input_ids: torch.Tensor, kwargs: dict[str, Any]) -> None:
+        _loop(model, *_prompted(model, input_ids, kwargs, tails, pad_id), plan, rows)
+
+    _within_generate(model, inputs, loop, plan.sampling.max_tokens, pad_id, sorted(plan.end_ids))
+    return rows
+
+
+def read(
+    model: Any, inputs: dict[str, Any], tails: Sequence[Tails], pad_id: int, keep: int
+) -> torch.Tensor:
+    """Logits, [rows, tokens, vocabulary], at the last `keep` or more tokens of prompts."""
+    found: list[torch.Tensor] = []
+
+    def loop(model: Any, input_ids: torch.Tensor, kwargs: dict[str, Any]) -> None:
+        if "logits_to_keep" in kwargs:
+            kwargs["logits_to_keep"] = keep
+        found.append(_prompted(model, input_ids, kwargs, tails, pad_id)[2].logits)
+
+    _within_generate(model, inputs, loop, 1, pad_id, [])
+    return found[0]
+
+
+def _within_generate(
+    model: Any,
+    inputs: dict[str, Any],
+    loop: Callable[[Any, torch.Tensor, dict[str, Any]], None],
+    most: int,
+    pad_id: int,
+    end_ids: list[int],
+) -> None:
+    """Call `loop` with the model, ids and inputs of the first step, an empty cache among them."""
+    from transformers import GenerationConfig
+
+    def custom(model: Any, input_ids: torch.Tensor, **kwargs: Any) -> torch.Tensor:
         for extra in ("logits_processor", "stopping_criteria", "generation_config", "synced_gpus"):
             kwargs.pop(extra, None)
         with_room(kwargs.get("past_key_values"))
-        _loop(model, *_prompted(model, input_ids, kwargs, tails, pad_id), plan, rows)
+        loop(model, input_ids, kwargs)
         return input_ids
 
     config = GenerationConfig(
-        max_new_tokens=plan.sampling.max_tokens,
-        do_sample=False,
-        use_cache=True,
-        pad_token_id=pad_id,
-        eos_token_id=sorted(plan.end_ids),
-    )
-    model.generate(**inputs, generation_config=config, custom_generate=loop)
-    return rows
+        max_new_tokens=most, do_sample=False, use_cache=True, pad_token_id=pad_id,
+        eos_token_id=end_ids or None,
+    )  # fmt: skip
+    model.generate(**inputs, generation_config=config, custom_generate=custom)
 
 
 def uniforms(seeds: Sequence[int], count: int) -> torch.Tensor:

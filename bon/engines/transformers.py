@@ -40,6 +40,7 @@ from bon.engines.batching import Batcher, Job
 from bon.engines.decoding import Decoded, Decoding, decode
 from bon.engines.heads import Head, load_head
 from bon.engines.processors import counts_pixels, load_processor
+from bon.engines.reading import last_states, likelihoods, likelihoods_of_prompts
 from bon.engines.rendering import Renderer
 from bon.engines.settings import TransformersSettings
 from bon.engines.shared_prefix import Tails, beginnings, can_share, groups_of, head_of, share
@@ -238,46 +239,31 @@ class TransformersEngine(Engine):
         return [Generation(tuple(s), n) for s, n in zip(samples, lengths, strict=True)]
 
     def _likelihood(self, jobs: list[Job]) -> list[Likelihood]:
-        """Prompts padded on the left, responses on the right, one pass over both."""
-        inputs = self._inputs(jobs)
         responses = [
             self.tokenizer(job.prepared[2], add_special_tokens=False)["input_ids"] for job in jobs
         ]
-        width = max(len(ids) for ids in responses)
-        pad = self.tokenizer.pad_token_id
-        target = torch.tensor([ids + [pad] * (width - len(ids)) for ids in responses])
-        real = torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in responses])
-        target, real = target.to(self.device), real.to(self.device)
-        prompt_lengths = inputs["attention_mask"].sum(-1).tolist()
-        inputs["input_ids"] = torch.cat([inputs["input_ids"], target], -1)
-        inputs["attention_mask"] = torch.cat([inputs["attention_mask"], real], -1)
-        for key in ("mm_token_type_ids", "token_type_ids"):
-            if key in inputs:
-                inputs[key] = torch.cat([inputs[key], torch.zeros_like(target)], -1)
-        if "cross_attention_mask" in inputs:  # [rows, tokens, images, tiles]; as the last token's
-            mask = inputs["cross_attention_mask"]
-            inputs["cross_attention_mask"] = torch.cat(
-                [mask, mask[:, -1:].expand(-1, width, -1, -1)], 1
-            )
-        if self.model._supports_logits_to_keep():
-            inputs["logits_to_keep"] = width + 1
-        logits = self.model(**inputs, use_cache=False).logits[:, -width - 1 : -1]
-        sums = []
-        for row, ids in enumerate(target):  # row by row: the vocabulary is wide
-            values = logits[row].float().log_softmax(-1).gather(-1, ids[:, None])[:, 0]
-            sums.append(float((values * real[row]).sum()))
+        groups = groups_of([(job.prepared[0], job.group) for job in jobs])
+        if not (self._shares and jobs[0].group):
+            groups = [[place] for place in range(len(jobs))]
+        inputs = self._inputs([jobs[group[0]] for group in groups])
+        lengths = inputs["attention_mask"].sum(-1).tolist()
+        of = {place: number for number, group in enumerate(groups) for place in group}
+        pad_id = self.tokenizer.pad_token_id
+        if len(groups) < len(jobs):
+            prompts = [of[place] for place in range(len(jobs))]
+            sums = likelihoods_of_prompts(self.model, inputs, prompts, responses, pad_id)
+        else:
+            sums = likelihoods(self.model, inputs, responses, pad_id)
         return [
-            Likelihood(total, len(ids), length)
-            for total, ids, length in zip(sums, responses, prompt_lengths, strict=True)
+            Likelihood(total, len(ids), lengths[of[place]])
+            for place, (total, ids) in enumerate(zip(sums, responses, strict=True))
         ]
 
     def _reward(self, jobs: list[Job]) -> list[Reward]:
         assert self.head is not None
-        inputs = self._inputs(jobs)
-        backbone = getattr(self.model, self.model.base_model_prefix)
-        hidden = backbone(**inputs, use_cache=False).last_hidden_state[:, -1]
+        inputs, tails, lengths = self._prompts(jobs)
+        hidden = last_states(self.model, inputs, tails, self.tokenizer.pad_token_id)
         scores = self.head(hidden.to(self.device)).tolist()
-        lengths = inputs["attention_mask"].sum(-1).tolist()
         return [Reward(score, length) for score, length in zip(scores, lengths, strict=True)]
 
     def _prompts(self, jobs: list[Job]) -> tuple[dict[str, Any], Sequence[Tails], list[int]]:

@@ -287,3 +287,35 @@ def test_prompts_that_share_images_say_what_each_says_alone(
     assert "run one by one" not in caplog.text
     if engine._shares:
         assert at_once < 0.75 * sum(seen)
+
+
+def test_answers_to_one_prompt_score_as_each_does_alone(engine: TransformersEngine) -> None:
+    """Likelihoods and rewards of several answers: the prompts are read once."""
+    answers = ["Yes", "No, it is a house.", "Yes, and a very large one.", "No"]
+    requests = [
+        ScoreRequest((*messages(1, f"What is in picture {k}? " * 4), Message("assistant", (text,))))
+        for k in range(2)
+        for text in answers
+    ]
+
+    async def asked(ask: Any, at_once: bool) -> list[Any]:
+        if at_once:
+            return list(await asyncio.gather(*map(ask, requests)))
+        return [await ask(request) for request in requests]
+
+    seen: list[int] = []
+    hook = engine.model.get_input_embeddings().register_forward_hook(
+        lambda _, inputs, output: seen.append(output.shape[0] * output.shape[1])
+    )
+    for ask, name in ((engine.likelihood, "logprob"), (engine.reward, "score")):
+        seen.clear()
+        together = asyncio.run(asked(ask, True))
+        at_once = sum(seen)
+        seen.clear()
+        for one, other in zip(together, asyncio.run(asked(ask, False)), strict=True):
+            assert one.num_prompt_tokens == other.num_prompt_tokens
+            values = [getattr(found, name) for found in (one, other)]
+            assert values[0] == pytest.approx(values[1], abs=2e-3)
+        if engine._shares:
+            assert at_once < 0.75 * sum(seen)
+    hook.remove()

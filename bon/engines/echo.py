@@ -6,6 +6,7 @@ byte, whatever the batching, the order or the number of workers.
 """
 
 import asyncio
+from contextlib import nullcontext
 from hashlib import blake2b
 from math import exp, log, log1p
 from typing import Any, ClassVar
@@ -42,6 +43,7 @@ class EchoEngine(Engine):
     def __init__(self, settings: EchoSettings) -> None:
         self._settings = settings
         self._latency = settings.latency
+        self._places = asyncio.Semaphore(settings.places) if settings.places else nullcontext()
         self._failure = settings.failure_rate * _WORD
         self._flaky = settings.flaky_rate * _WORD
         self._unparsed = settings.unparsed_rate * _WORD
@@ -85,7 +87,8 @@ class EchoEngine(Engine):
         """The hash of what is asked and its length in words, after latency and failures."""
         digest, length = _read(messages)
         if self._latency:
-            await asyncio.sleep(self._latency)
+            async with self._places:
+                await asyncio.sleep(self._latency)
         if self._failure and _draw(digest, 0) < self._failure:
             raise EchoError("echo was told to fail on this item")
         if self._flaky and _draw(digest, 4) < self._flaky and digest not in self._failed_once:

@@ -1,7 +1,8 @@
 """What the dispatch over Ray keeps of what actors could do: an engine that only waits.
 
-Every item takes the latency, whatever else is in flight. Ideal is what ACTORS actors would give
-that always held two batches of 32; CPU is of all processes, and bounds what one machine can do.
+Every item takes the latency, and all actors together have PLACES places for items, as real engines
+have; the sizes of batches are bon's own. Ideal is what they would give with no place ever empty,
+and little enough for two cores; counted from when all actors work.
 """
 
 import argparse
@@ -11,16 +12,22 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import ray
 from measured import Side, note, tree
 
-from bon.running.runner import compute
+from bon.running import runner
+from bon.running.cluster import Dispatcher
+from bon.running.groups import Parcel
 from bon.running.setup import prepare
 from bon.running.start import start
 from bon.running.store import Store
+from bon.running.worker import Reply
 
-HELD = 2 * 32
+PLACES = 64
+START_SECONDS = 1.5
+"""For each actor, one after the other."""
 
 
 def experiment(folder: Path, questions: int, actors: int, latency: float) -> dict[str, Any]:
@@ -35,39 +42,39 @@ def experiment(folder: Path, questions: int, actors: int, latency: float) -> dic
         "engine": "echo",
         "prompt": "bare",
         "n": 1,
-        "engine_args": {"latency": latency},
+        "engine_args": {"latency": latency, "places": PLACES // actors},
         "placement": {"actors": actors, "cpus": 0.1},
     }
     return {
         "questions": {"benchmark": "multiple_choice", "path": "questions.jsonl"},
         "policies": [policy],
-        "cluster": {"batch": 32, "in_flight": 2},
     }
 
 
 def measured(actors: int, latency: float, seconds: float) -> tuple[int, float, float]:
     """(items, seconds of wall, CPU-seconds of all processes), while all actors work."""
-    ideal = actors * HELD / latency
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        wanted = int(min(ideal * seconds, 12_000))
+        wanted = int(PLACES / latency * (seconds + START_SECONDS * actors))
         setup = prepare(experiment(folder, wanted, actors, latency), folder)
         times: list[tuple[float, int, float]] = []
-        with Store(folder / "run") as store:
+        seen = set()
+
+        class Watched(Dispatcher):
+            def _report(self, batch: Parcel, reply: Reply) -> None:
+                seen.add(batch.worker)
+                if len(seen) == actors:
+                    cpu = sum(tree(os.getpid()).values())
+                    times.append((time.perf_counter(), len(batch.tasks), cpu))
+                super()._report(batch, reply)
+
+        with Store(folder / "run") as store, patch.object(runner, "Dispatcher", Watched):
             start(setup, store, quiet=True)
-            plain = store.add_candidates
-
-            def noted(rows: Any, each: float | None = None) -> Any:
-                times.append((time.perf_counter(), len(rows), sum(tree(os.getpid()).values())))
-                return plain(rows, each)
-
-            store.add_candidates = noted  # type: ignore[method-assign]
-            compute(setup, store, quiet=True)
-    # Actors start one after the other: the middle half, when all of them work.
-    middle = times[len(times) // 4 : -len(times) // 4]
+            runner.compute(setup, store, quiet=True)
+    assert len(times) > 8, f"{actors} actors did not start in time: give more --seconds"
+    middle = times[: -len(times) // 8]  # at the end there is not enough for all
     items = sum(count for _, count, _ in middle[1:])
-    wall = middle[-1][0] - middle[0][0]
-    return items, wall, middle[-1][2] - middle[0][2]
+    return items, middle[-1][0] - middle[0][0], middle[-1][2] - middle[0][2]
 
 
 def main() -> None:
@@ -82,7 +89,7 @@ def main() -> None:
     for latency in arguments.latency:
         for actors in arguments.actors:
             items, wall, cpu = measured(actors, latency, arguments.seconds)
-            ideal, rate = actors * HELD / latency, items / wall
+            ideal, rate = PLACES / latency, items / wall
             shown = f"{rate:>9.0f} {rate / ideal:>9.2f} {cpu / wall:>11.2f}"
             print(f"{latency:>7.2f}s {actors:>7} {shown}")
             note(

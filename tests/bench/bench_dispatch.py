@@ -28,6 +28,7 @@ from bon.running.worker import Reply
 PLACES = 64
 START_SECONDS = 1.5
 """For each actor, one after the other."""
+LEAST_ROUNDS = 30
 
 
 def experiment(folder: Path, questions: int, actors: int, latency: float) -> dict[str, Any]:
@@ -88,7 +89,8 @@ def main() -> None:
     print(f"{'latency':>8} {'actors':>7} {'items/s':>9} {'of ideal':>9} {'cores busy':>11}")
     for latency in arguments.latency:
         for actors in arguments.actors:
-            items, wall, cpu = measured(actors, latency, arguments.seconds)
+            seconds = max(arguments.seconds, LEAST_ROUNDS * latency)
+            items, wall, cpu = measured(actors, latency, seconds)
             ideal, rate = PLACES / latency, items / wall
             shown = f"{rate:>9.0f} {rate / ideal:>9.2f} {cpu / wall:>11.2f}"
             print(f"{latency:>7.2f}s {actors:>7} {shown}")

@@ -349,14 +349,16 @@ def _sample(choice: dict[str, Any], num_tokens: int, logprobs: int) -> Sample:
     rows = (choice.get("logprobs") or {}).get("content")
     if not rows:
         return Sample(text, num_tokens, None, (), finish)
-    tokens = []
-    for row in rows:
-        top: dict[str, float] = {}
-        for each in (row.get("top_logprobs") or [])[:logprobs]:
-            top.setdefault(each["token"], float(each["logprob"]))
-        tokens.append(TokenLogprob(row["token"], float(row["logprob"]), top))
-    total = sum(token.logprob for token in tokens)
-    return Sample(text, len(tokens), total, tuple(tokens) if logprobs else (), finish)
+    total = sum(float(row["logprob"]) for row in rows)
+    tokens = tuple(_token(row, logprobs) for row in rows) if logprobs else ()
+    return Sample(text, len(rows), total, tokens, finish)
+
+
+def _token(row: dict[str, Any], logprobs: int) -> TokenLogprob:
+    top: dict[str, float] = {}
+    for each in (row.get("top_logprobs") or [])[:logprobs]:
+        top.setdefault(each["token"], float(each["logprob"]))
+    return TokenLogprob(row["token"], float(row["logprob"]), top)
 
 
 def _prompt_tokens(answer: dict[str, Any]) -> tuple[list[int], list[float]]:

@@ -13,7 +13,7 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 # Set before vLLM is imported: it starts threads and writes to disk for usage statistics otherwise.
@@ -93,7 +93,8 @@ class VllmEngine(Engine):
                 model, revision=revision, trust_remote_code=settings.trust_remote_code
             )
             arguments |= self._for_images(arguments)
-            self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+            with _compiling(arguments):
+                self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
         self._keeps_prompts = self._engine.vllm_config.cache_config.enable_prefix_caching
         self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
         self._renderer = Renderer(self._processor, model, self._placeholder)
@@ -304,21 +305,22 @@ async def _last(outputs: AsyncIterator[Any]) -> Any:
 def _sample(completion: Any, logprobs: int) -> Sample:
     rows = list(completion.logprobs or [])
     ids = list(completion.token_ids)
-    tokens = []
-    for row, token in zip(rows, ids, strict=True):
-        chosen = row[token]
-        ranked = sorted(row.values(), key=lambda each: -each.logprob)[:logprobs]
-        top: dict[str, float] = {}
-        for each in ranked:
-            top.setdefault(each.decoded_token or "", each.logprob)
-        tokens.append(TokenLogprob(chosen.decoded_token or "", chosen.logprob, top))
-    total = sum(token.logprob for token in tokens)
+    chosen = [row[token] for row, token in zip(rows, ids, strict=True)]
+    total = sum(each.logprob for each in chosen)
     if completion.finish_reason == "stop" and completion.stop_reason is None:
-        tokens = tokens[:-1]  # the end-of-turn token, which is not part of the text
+        rows, chosen = rows[:-1], chosen[:-1]  # the end-of-turn token: it is no part of the text
+    tokens = tuple(map(partial(_token, logprobs), rows, chosen)) if logprobs else ()
     finish: Literal["stop", "length", "error"] = (
         completion.finish_reason if completion.finish_reason in ("stop", "length") else "error"
     )
-    return Sample(completion.text, len(ids), total, tuple(tokens) if logprobs else (), finish)
+    return Sample(completion.text, len(ids), total, tokens, finish)
+
+
+def _token(logprobs: int, row: dict[int, Any], chosen: Any) -> TokenLogprob:
+    top: dict[str, float] = {}
+    for each in sorted(row.values(), key=lambda each: -each.logprob)[:logprobs]:
+        top.setdefault(each.decoded_token or "", each.logprob)
+    return TokenLogprob(chosen.decoded_token or "", chosen.logprob, top)
 
 
 def _runner(task: Task) -> dict[str, Any]:
@@ -338,6 +340,24 @@ def _platform() -> dict[str, Any]:
         # cannot do: the engine would die. Seeds matter more here than chunks.
         return {"enable_chunked_prefill": False}
     return {}
+
+
+@contextmanager
+def _compiling(arguments: dict[str, Any]) -> Iterator[None]:
+    """On a CPU without compiling if `enforce_eager` is set: vLLM's processes are started inside.
+
+    Even then vLLM compiles how it ranks log-probabilities, when a first batch asks for them, which
+    takes a C++ compiler 15 seconds.
+    """
+    name = "TORCH_COMPILE_DISABLE"
+    if name in os.environ or not (arguments.get("enforce_eager") and current_platform.is_cpu()):
+        yield
+        return
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[name]
 
 
 def _check_names(arguments: dict[str, Any]) -> None:

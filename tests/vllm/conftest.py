@@ -14,6 +14,7 @@ import time
 from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -151,12 +152,19 @@ def servers(
 
 
 @pytest.fixture(scope="session")
-def engine(servers: Any, checkpoint: Path, session: Session) -> Iterator[Any]:
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where `engine` leaves what it compiles."""
+    return tmp_path_factory.mktemp("compiled")
+
+
+@pytest.fixture(scope="session")
+def engine(servers: Any, checkpoint: Path, session: Session, compiled: Path) -> Iterator[Any]:
     from bon.engines import build
 
-    built = build(
-        "vllm", {"model": str(checkpoint), "max_pixels": MAX_PIXELS, "engine_args": FLAGS}
-    )
+    with patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=str(compiled)):
+        built = build(
+            "vllm", {"model": str(checkpoint), "max_pixels": MAX_PIXELS, "engine_args": FLAGS}
+        )
     yield built
     session.run(built.close())
 

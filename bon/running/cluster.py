@@ -9,6 +9,7 @@ was held in SPLIT_AFTER deaths is split into items that run alone on a worker, a
 ends one after the other while the model's other items come back is filed as an error.
 """
 
+import gc
 import sys
 import time
 from collections import deque
@@ -41,6 +42,11 @@ class HostActor(Host):
     async def node(self) -> str:
         """The Ray node that this is on; answered when the process runs, be it a second one."""
         return str(ray.get_runtime_context().get_node_id())
+
+    async def close(self) -> None:
+        """Close every engine; what this process still holds then is freed by its end."""
+        gc.freeze()  # so that no engine, as it closes, looks through all that others hold
+        await super().close()
 
 
 class Dispatcher:

@@ -45,6 +45,8 @@ else:
         DASHBOARD_AGENT_LISTEN_PORT_NAME,
     ]
 
+_AS_ASKED_FOR = {"prestart_worker_first_driver": False}
+"""Ray else waits at its start for a worker process per CPU, whether any will be used or not."""
 _NO_PORT = -1  # as Ray itself says it of a service that is not in use
 VITAL = {"gcs_server": "GCS", "raylet": "raylet"}
 _TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")
@@ -69,7 +71,12 @@ class LocalRay:
         self._since = sentinel.started(self._sentinel.pid)
         try:
             with _loopback(), _no_more_than(environments=environments or _asked_for()):
-                ray.init(address="local", include_dashboard=False, **options)
+                ray.init(
+                    address="local",
+                    include_dashboard=False,
+                    _system_config=_AS_ASKED_FOR if persist_port else None,
+                    **options,
+                )
             daemons = {name(each): each for each in _daemons()}
             self._vital = {key: each for key, each in daemons.items() if key in VITAL}
         except BaseException:

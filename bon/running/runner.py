@@ -31,7 +31,14 @@ from bon.running.work import GenerateSource, PairSource, QuestionSource, Source
 from bon.running.worker import Reply
 
 MIN_ROWS_TO_FAIL = 50
-LAST = ("bon.running.reporting", "bon.analysis.run", "bon.analysis.report", "bon.analysis.export")
+LAST = (
+    "bon.running.reporting",
+    "bon.analysis.run",
+    "bon.analysis.report",
+    "bon.analysis.export",
+    "matplotlib.figure",
+    "matplotlib.backends.backend_svg",
+)
 """What a run ends with, and takes longer to import than all that it starts with."""
 
 

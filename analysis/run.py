@@ -36,7 +36,7 @@ from bon.analysis.estimators.choices import Study, best_of_n, policy_result, stu
 from bon.analysis.estimators.comparisons import compare, separations
 from bon.analysis.estimators.pair_results import benchmark_results
 from bon.analysis.estimators.pair_sets import Axis, PairSet, Worth
-from bon.analysis.estimators.parallel import cores_for, each
+from bon.analysis.estimators.parallel import each
 from bon.analysis.estimators.readers import readers
 from bon.analysis.estimators.readers import warnings as reader_warnings
 from bon.analysis.estimators.replay import (
@@ -97,11 +97,6 @@ def analyse(
     if unknown:
         raise BonError(f"no selection rule {unknown[0]!r}", f"choose among {', '.join(RULES)}")
     run = data if isinstance(data, Run) else read(data)
-    with cores_for(options.draws, len(run.tables.questions)):
-        return _analyse(run, options, progress)
-
-
-def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Results:
     tables = run.tables
     ensembles = _ensembles(run, options)
     progress("reward benchmark")

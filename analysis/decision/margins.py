@@ -73,9 +73,10 @@ def area(margin: Floats, right: Floats, counts: Floats) -> Floats:
     """
     order = np.argsort(margin, kind="stable")
     new = np.flatnonzero(np.diff(margin[order], prepend=np.nan) != 0)
-    hit, miss = (
-        np.add.reduceat((counts * weight)[:, order], new, axis=1) for weight in (right, 1 - right)
-    )
+    counts = counts[:, order]
+    hit, miss = (counts * weight[order] for weight in (right, 1 - right))
+    if len(new) < len(order):  # equal margins stand together
+        hit, miss = (np.add.reduceat(side, new, axis=1) for side in (hit, miss))
     below = miss.cumsum(axis=1) - miss / 2
     total = hit.sum(axis=1) * miss.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -1,10 +1,9 @@
-"""All cores where work is long, and one where it is short."""
+"""The same work on many things, on all cores where it is long."""
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
@@ -12,18 +11,8 @@ from threadpoolctl import threadpool_limits
 T = TypeVar("T")
 R = TypeVar("R")
 
-LONG = 1.0
+LONG = 2.0
 """Seconds that the rest should take, by what the first took, before threads share it."""
-
-MANY = 5_000_000
-"""Draws times things drawn from which on a matrix product is worth two cores."""
-
-
-@contextmanager
-def cores_for(draws: int, things: int) -> Iterator[None]:
-    """Matrix products on one core where they are small: threads that wait for the next one spin."""
-    with threadpool_limits(1 if draws * things < MANY else None, "blas"):
-        yield
 
 
 def each(work: Callable[[T], R], things: Iterable[T]) -> list[R]:

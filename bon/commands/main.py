@@ -79,6 +79,8 @@ def _main(
 
 def main() -> None:
     """Entry point: how it ended is one line and one of `ExitCode`."""
+    # numpy's threads are to sleep between two products, not to wait for the next one at full speed.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     # So that what is in progress is let go of, and a local Ray ended, on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
     try:

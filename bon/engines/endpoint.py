@@ -1,10 +1,11 @@
 """Talking to a paid or shared HTTP endpoint: how many requests at once, retries, what it costs."""
 
 import asyncio
+import heapq
+import itertools
 import os
 import random
 import time
-from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
@@ -15,7 +16,7 @@ import httpx
 
 from bon.core.errors import BonError, SpendingCapReached
 from bon.engines.connections import Connections
-from bon.engines.metering import note_cached
+from bon.engines.metering import note_cached, turn
 
 _TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 _LONGEST_WAIT = 120.0
@@ -38,7 +39,7 @@ class AdaptiveLimit:
     """Requests in flight: one more after each success, a fifth fewer when the endpoint objects.
 
     After a cut there is a cool-down, so that a burst of refusals, all caused by the same crowding,
-    cuts once.
+    cuts once. Who waits is served by turn (see metering), and in order of arrival within one.
     """
 
     def __init__(self, start: int, least: int, most: int, cooldown: float = 1.0) -> None:
@@ -46,7 +47,8 @@ class AdaptiveLimit:
         self.least, self.most, self.cooldown = least, most, cooldown
         self.in_flight = 0
         self._quiet_until = 0.0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._arrivals = itertools.count()
 
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
@@ -74,12 +76,12 @@ class AdaptiveLimit:
         if not self._waiting and self.in_flight < int(self.limit):
             self.in_flight += 1
             return
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        place = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (turn(), next(self._arrivals), place))
         try:
-            await turn
+            await place
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # the place was given in the same moment
+            if place.done() and not place.cancelled():  # it was given in the same moment
                 self._leave()
             raise
 
@@ -88,12 +90,12 @@ class AdaptiveLimit:
         self._wake()
 
     def _wake(self) -> None:
-        """Give the places that there are to those who have waited longest, and wake no others."""
+        """Give the places that there are to those whose turn it is, and wake no others."""
         while self._waiting and self.in_flight < int(self.limit):
-            turn = self._waiting.popleft()
-            if not turn.done():
+            *_, place = heapq.heappop(self._waiting)
+            if not place.done():
                 self.in_flight += 1
-                turn.set_result(None)
+                place.set_result(None)
 
 
 @dataclass

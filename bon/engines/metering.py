@@ -1,8 +1,9 @@
-"""What a batch asks of its engine beside its requests, and what the engine says it found kept.
+"""What work asks of its engine beside its requests, and what the engine says it found kept.
 
 It goes by context, not through requests: a rewarder's own code makes those.
 """
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,6 +26,8 @@ SALT = "asked again"
 """Names a part of vLLM's prefix cache that holds nothing of earlier requests."""
 
 _METER: ContextVar[Meter | None] = ContextVar("meter", default=None)
+_TURN: ContextVar[int] = ContextVar("turn", default=0)
+_turns = itertools.count(1)
 
 
 @contextmanager
@@ -50,3 +53,17 @@ def note_cached(read: int, cached: int | None) -> None:
     if meter is not None and cached is not None:
         meter.read += read
         meter.cached += cached
+
+
+def take_turn() -> None:
+    """What this task asks from here on goes before all that is asked by those who come later.
+
+    An item that asks in rounds is finished before another is begun: while its images and its
+    question are still in the caches of the engine.
+    """
+    _TURN.set(next(_turns))
+
+
+def turn() -> int:
+    """The turn of the request at hand; the lowest goes first."""
+    return _TURN.get()

@@ -6,11 +6,11 @@ import json
 import math
 import sys
 import time
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from bon.choosing.race import Stakes
 from bon.core.errors import BonError
@@ -19,7 +19,7 @@ from bon.core.records import Candidate, Effort, Judgement, travels
 from bon.engines import build
 from bon.engines.base import Engine, ImagePart
 from bon.engines.gpu_memory import ROOM, wait_for_room
-from bon.engines.metering import metered
+from bon.engines.metering import metered, take_turn
 from bon.experiment.cards import Loaded, given_settings
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
@@ -55,6 +55,7 @@ class RewarderSpec:
 
 
 ModelSpec = PolicySpec | RewarderSpec
+RowT = TypeVar("RowT")
 
 
 @travels
@@ -205,14 +206,11 @@ class Host:
         self, spec: PolicySpec, engine: Engine, payloads: Sequence[Payload]
     ) -> tuple[Candidate, ...]:
         card = spec.loaded.card
-        rows = await asyncio.gather(
-            *(
-                ask.sample(engine, card, spec.loaded.spec, spec.retries, payload)
-                for payload in payloads
-                if isinstance(payload, Ask)
-            )
+        return await _in_turn(
+            ask.sample(engine, card, spec.loaded.spec, spec.retries, payload)
+            for payload in payloads
+            if isinstance(payload, Ask)
         )
-        return tuple(row for batch in rows for row in batch)
 
     async def _judge(
         self, spec: RewarderSpec, engine: Engine, payloads: Sequence[Payload]
@@ -228,8 +226,18 @@ class Host:
                 return judge.ask(rewarder, item, protocol, task.again)
             return judge.judge_item(rewarder, item, protocol, task.known, task.stakes)
 
-        tasks = (judged(task) for task in payloads if isinstance(task, JudgeTask))
-        return tuple(row for batch in await asyncio.gather(*tasks) for row in batch)
+        return await _in_turn(judged(task) for task in payloads if isinstance(task, JudgeTask))
+
+
+async def _in_turn(items: Iterable[Coroutine[Any, Any, list[RowT]]]) -> tuple[RowT, ...]:
+    """The rows of all items, worked on at once; where there is a queue the first go first."""
+
+    async def one(item: Coroutine[Any, Any, list[RowT]]) -> list[RowT]:
+        take_turn()
+        return await item
+
+    found = await asyncio.gather(*(one(item) for item in items))
+    return tuple(row for rows in found for row in rows)
 
 
 def give_up(spec: ModelSpec, payload: Payload, error: str) -> Reply:

@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 T = TypeVar("T")
 R = TypeVar("R")
 
-LONG = 2.0
+LONG = 4.0
 """Seconds that the rest should take, by what the first took, before threads share it."""
 
 

@@ -57,7 +57,7 @@ class EchoSettings(EngineSettings):
         0.0, "seconds that every request takes", shapes=False, submit=True, ge=0, le=3600
     )
     places: int | None = setting(
-        None, "requests that take their time at once; null: all", shapes=False, submit=False, ge=1
+        None, "requests that take their time at once; null: all", shapes=False, submit=True, ge=1
     )
     failure_rate: float = setting(
         0.0, "share of requests that fail every time", shapes=True, submit=True, ge=0, le=1

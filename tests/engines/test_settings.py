@@ -73,7 +73,7 @@ REFUSED = [
     ("echo", {"latency": -1}, "latency is -1 -> a number from 0 to 3600"),
     ("echo", {"reply": "Answer"}, "reply is 'Answer', without {choice} -> e.g. 'Answer: {choice}'"),
     ("echo", {"latancy": 1}, "has no setting 'latancy' -> did you mean 'latency'?"),
-    ("echo", {"xxx": 1}, "has no setting 'xxx' -> known: latency, failure_rate"),
+    ("echo", {"xxx": 1}, "has no setting 'xxx' -> known: latency, places"),
     ("transformers", {"dtype": "float8"}, "-> auto, float32, bfloat16 or float16: auto: float32"),
     ("transformers", {"max_batch": 0}, "max_batch is 0 -> a whole number from 1 to 65536"),
     ("transformers", {"max_pixels": "big"}, "'big' -> a whole number of at least 1 or null"),

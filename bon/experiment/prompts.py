@@ -74,7 +74,10 @@ class Prompt:
     def render(self, **values: Any) -> str:
         """The prompt with its values filled in; an unknown name in it is an error."""
         try:
-            return _compile(self.text).render(**values)
+            parts = _names_alone(self.text)
+            if parts is None or not all(type(values.get(name)) is str for name, _ in parts if name):
+                return _compile(self.text).render(**values)
+            return "".join([values[name] if name else said for name, said in parts])
         except TemplateError as error:
             raise BonError(f"prompt {self.id!r}: {error}", "see `bon show` for its names") from None
 
@@ -125,6 +128,24 @@ def _fault(wording: str, names: frozenset[str] | None) -> tuple[str, str] | None
 @lru_cache(maxsize=256)
 def _compile(text: str) -> Template:
     return _ENVIRONMENT.from_string(text)
+
+
+@lru_cache(maxsize=256)
+def _names_alone(text: str) -> tuple[tuple[str, str], ...] | None:
+    """(name, "") or ("", literal text) of each part of a template that has nothing else in it.
+
+    Putting those together takes a tenth of what rendering takes, for every item of a run.
+    """
+    parts = []
+    for node in _ENVIRONMENT.parse(text).body:
+        for part in node.nodes if isinstance(node, nodes.Output) else (node,):
+            if isinstance(part, nodes.Name):
+                parts.append((part.name, ""))
+            elif isinstance(part, nodes.TemplateData):
+                parts.append(("", part.data))
+            else:
+                return None
+    return tuple(parts)
 
 
 def absent(names: Iterable[str], cards: Sequence[str] = ()) -> BonError:

@@ -1,6 +1,9 @@
 """Questions become messages: prompts, option letters, where the images go."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import Environment, StrictUndefined
 
 from bon.core.errors import BonError
 from bon.core.records import ImageRef, Question
@@ -98,3 +101,27 @@ def test_a_dropped_image_leaves_its_token(placement: str) -> None:
 def test_a_bad_template_is_one_clear_line(text: str) -> None:
     with pytest.raises(BonError, match="prompt 'inline': "):
         render_prompt(question("Why?"), inline(text))
+
+
+PIECES = [
+    *("{{ a }}", "{{b}}", " {{- a -}} ", "{# no #}", "{% if a %}x{% endif %}", "{{ a | upper }}"),
+    *("{% raw %}{{ a }}{% endraw %}", "{{ 'q' }}", "{{ a }}{{ b }}", "\n", "text {", "}"),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text("ab {}\r\n"), max_size=6), st.text(), st.text())
+def test_a_prompt_says_what_jinja_makes_of_it(pieces: list[str], a: str, b: str) -> None:
+    text = "".join(pieces)
+    plain = Environment(undefined=StrictUndefined)
+    try:
+        wanted = plain.from_string(text).render(a=a, b=b)
+    except Exception:
+        with pytest.raises(BonError):
+            Prompt("own", text).render(a=a, b=b)
+    else:
+        assert Prompt("own", text).render(a=a, b=b) == wanted
+
+
+def test_a_name_that_a_prompt_is_not_given_is_an_error() -> None:
+    with pytest.raises(BonError, match="'b' is undefined"):
+        Prompt("own", "{{ a }} {{ b }}").render(a="1")

@@ -12,7 +12,7 @@ from bon.core.records import Candidate, Judgement
 from bon.engines.base import ImagePart, Message
 from bon.policies.ask import Ask
 from bon.rewarders.base import Item
-from bon.running.worker import JudgeTask
+from bon.running.worker import JudgeTask, Reply
 
 PARTS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -49,3 +49,5 @@ def test_what_crosses_ray_comes_back_as_it_was():
         back = pickle.loads(pickle.dumps(row))
         assert back == row
         assert type(back) is type(row)
+    for reply in (Reply((candidate, candidate), (judgement,), {"a": 1}), Reply(failure="gone")):
+        assert pickle.loads(pickle.dumps(reply)) == reply

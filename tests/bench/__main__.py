@@ -50,6 +50,7 @@ SCRIPTS = (
     Script("endpoint", "--samples 8 --calls 500", "--samples 8 --calls 200 --rounds 1"),
     Script("peers", "", "--calls 200 --questions 10"),
     Script("transformers", "", "--questions 16 --rounds 1"),
+    Script("vllm", "", "--questions 20"),
     Script("prefixes", "{demo} mini-pair-a", "{demo} mini-pair-a --questions 4"),
     Script("prefixes", "{demo} mini-critic-a", "{demo} mini-critic-a --questions 4"),
     Script("dispatch", "", "--actors 1 4 --seconds 3"),

@@ -23,7 +23,7 @@ Bools = NDArray[np.bool_]
 COMPLETE = 0.1
 """The share of questions that `judging.race.complete` judges in full unless told."""
 
-AUDIT = 0.05
+AUDIT = 0.08
 """The share of races that `judging.race.audit` lets go on unless told."""
 
 JUDGES = (

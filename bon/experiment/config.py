@@ -376,7 +376,7 @@ class Race(Strict):
         examples=[2],
     )
     audit: float = Field(
-        0.05, gt=0, le=1, description="share of questions that are not stopped early"
+        0.08, gt=0, le=1, description="share of questions that are not stopped early"
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bon.analysis.calls import pool, verdicts
+from bon.analysis.calls import AUDIT, COMPLETE, pool, verdicts
 from bon.analysis.estimators.stopped_early import Early
 from bon.choosing.opinion import Candidates, Opinion
 from bon.choosing.race import next_matches
@@ -89,3 +89,9 @@ def test_nothing_is_said_without_an_audit_or_of_races_under_way(whole):
     blank = np.where(np.eye(M, dtype=bool), 0.5, np.full(said.prefer.shape, np.nan))
     nothing = replace(said, prefer=blank, complete=np.zeros(Q, dtype=bool))
     assert early.replayed(nothing, RULE.certain(nothing, trial.golds), trial) is None
+
+
+def test_the_simulation_measures_what_a_run_does_unless_told():
+    from bon.experiment.config import Race
+
+    assert (Race().audit, Race().complete) == (AUDIT, COMPLETE)

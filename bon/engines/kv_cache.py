@@ -46,8 +46,9 @@ class RoomyLayer(DynamicLayer):  # type: ignore[misc]
         if length := self.get_seq_length():
             self._kept = [_room(tensor, len(indices), length + ROOM) for tensor in self._kept]
             views = [tensor[:, :, :length] for tensor in self._kept]
+            rows = indices.to(self.keys.device)
             for old, new in zip((self.keys, self.values), views, strict=True):
-                torch.index_select(old, 0, indices, out=new)
+                torch.index_select(old, 0, rows, out=new)
             self.keys, self.values = views
 
 

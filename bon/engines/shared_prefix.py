@@ -97,10 +97,8 @@ def share(
     read = 0
     for group, ids in zip(groups, whole, strict=True):
         cut = len(heads[group[0]])
-        after = [
-            tuple(tokenizer(texts[place][cut:], add_special_tokens=False)["input_ids"])
-            for place in group
-        ]
+        rest = [texts[place][cut:] for place in group]
+        after = [tuple(each) for each in tokenizer(rest, add_special_tokens=False)["input_ids"]]
         start = len(ids) - len(after[0])
         if start <= 0 or tuple(ids[start:]) != after[0]:
             return None

@@ -31,13 +31,7 @@ class Compiled(BytecodeCache):
         """Read what was kept for this template, if anything."""
         try:
             bucket.bytecode_from_string(self._path(bucket).read_bytes())
-        except (
-            OSError,
-            RuntimeError,
-            EOFError,
-            ValueError,
-            UnpicklingError,
-        ):  # RuntimeError: no home
+        except (OSError, RuntimeError, EOFError, UnpicklingError):  # RuntimeError: no home
             bucket.reset()
 
     def dump_bytecode(self, bucket: Bucket) -> None:

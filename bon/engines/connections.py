@@ -15,7 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-_PLACE = uuid.uuid4().hex
+_MARK = uuid.uuid4().hex
 _TAKES_COMPRESSED = "gzip, deflate"
 
 
@@ -43,7 +43,7 @@ class Connections:
         # connections. All share what is slow to make, the TLS context.
         self._context: ssl.SSLContext | None = None
         self._idle: list[httpx.AsyncHTTPTransport] = []
-        self._places: dict[str, tuple[httpx.URL, httpx.Headers]] = {}
+        self._addresses: dict[str, tuple[httpx.URL, httpx.Headers]] = {}
 
     async def post(self, url: str, body: dict[str, Any]) -> httpx.Response:
         """The whole answer, whatever its status. Raises httpx.TransportError."""
@@ -65,11 +65,11 @@ class Connections:
         await asyncio.gather(*(transport.aclose() for transport in idle))
 
     def _request(self, url: str, body: dict[str, Any]) -> httpx.Request:
-        if url not in self._places:
+        if url not in self._addresses:
             parsed = httpx.URL(url)
             host = {"Host": parsed.netloc.decode("ascii")}
-            self._places[url] = parsed, httpx.Headers(host | self._headers)
-        parsed, headers = self._places[url]
+            self._addresses[url] = parsed, httpx.Headers(host | self._headers)
+        parsed, headers = self._addresses[url]
         return httpx.Request(
             "POST", parsed, headers=headers, content=as_json(body), extensions=self._extensions
         )
@@ -87,7 +87,7 @@ def as_json(body: dict[str, Any]) -> bytes:
     found: list[DataUrl] = []
     pieces = json.dumps(
         _without_urls(body, found), ensure_ascii=False, separators=(",", ":"), allow_nan=False
-    ).split(_PLACE)
+    ).split(_MARK)
     assert len(pieces) == len(found) + 1
     joined = [pieces[0]]
     for url, piece in zip(found, pieces[1:], strict=True):
@@ -96,10 +96,10 @@ def as_json(body: dict[str, Any]) -> bytes:
 
 
 def _without_urls(value: Any, found: list[DataUrl]) -> Any:
-    """`value` with a name in the place of every DataUrl; these are collected, in order."""
+    """`value` with a mark in the place of every DataUrl; these are collected, in order."""
     if isinstance(value, DataUrl):
         found.append(value)
-        return _PLACE
+        return _MARK
     if isinstance(value, dict):
         return {key: _without_urls(each, found) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -42,3 +42,13 @@ def test_pairs_in_every_order_share_their_first_answer() -> None:
 def test_tails_that_have_nothing_in_common_are_read_at_once() -> None:
     whole = Tails((0, 0, 1), ((1, 2), (2, 2), (1, 2)))
     assert shared_tails(whole) == (whole,)
+
+
+def test_a_tail_that_stands_alone_makes_no_step_longer():
+    """Else all would be padded to it, and reading in two steps would not pay."""
+    answers = [(n,) * 9 for n in range(5)]
+    pairs = [(*a, 7, *b, 8) for a in answers for b in answers if a != b]
+    alone = (9,) * 20
+    first, last = shared_tails(Tails((0,) * 21, (*pairs, alone)))
+    assert max(map(len, first.ids)) == max(map(len, last.ids)) == 10
+    assert first.ids[last.of[20]] + last.ids[20] == alone

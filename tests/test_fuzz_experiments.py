@@ -23,7 +23,7 @@ from tests.conftest import echo_experiment, write_pairs, write_questions
 
 COUNT = int(os.environ.get("BON_FUZZ", "1000"))
 SEED = int(os.environ.get("BON_FUZZ_SEED", "0"))
-MAX_SECONDS = 0.05
+HANGS = 2.0  # seconds of CPU; a file takes about 0.01
 
 MINE = """
 name: my-study
@@ -158,11 +158,7 @@ def test_a_mutated_experiment_is_read_or_refused_in_one_line_each(folder):
         except Exception as error:
             raise AssertionError(f"file {number}: {error!r}:\n{text}") from error
         seconds = time.process_time() - began
-        if seconds > MAX_SECONDS:  # once more: the collector may have run
-            began = time.process_time()
-            outcome(file)
-            seconds = min(seconds, time.process_time() - began)
-        assert seconds < MAX_SECONDS, f"file {number} took {seconds:.3f} s:\n{text}"
+        assert seconds < HANGS, f"file {number} took {seconds:.3f} s:\n{text}"
         for line in said.split("\n") if said else []:
             assert " -> " in line, f"file {number}: no fix in {line!r}"
             assert len(line) < 1000, f"file {number}: {line}"

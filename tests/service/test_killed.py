@@ -44,7 +44,8 @@ def test_nothing_is_lost_and_nothing_is_run_twice(tmp_path, ray_address):
         directory = tmp_path / "data" / "runs" / hunted
 
         def count():
-            return client.get(f"/v1/validations/{hunted}").json()["counts"]["candidates"]
+            found = client.get(f"/v1/validations/{hunted}").json()["counts"]
+            return found["candidates"] + found["judgements"]
 
         wait_until(lambda: count() > 4)
         job = psutil.Process(read_json(directory / PROCESS)["pid"])
@@ -60,7 +61,8 @@ def test_nothing_is_lost_and_nothing_is_run_twice(tmp_path, ray_address):
         before = count()
         wait_until(lambda: count() > before)
 
-        workers = [p for p in psutil.process_iter() if p.name().startswith("ray::Host")]
+        own = psutil.Process().children(recursive=True)  # this process started the Ray
+        workers = [process for process in own if process.name().startswith("ray::Host")]
         assert workers
         for worker in workers:  # Ray's workers, which Ray starts again
             worker.kill()

@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from markupsafe import Markup
@@ -10,7 +11,7 @@ from PIL import Image
 
 import bon
 from bon.analysis.plots.difficulties import items_and_rewarders
-from bon.analysis.report.figures import Figures
+from bon.analysis.report.figures import Figures, Sketch, drawn
 from bon.analysis.report.page import icon, policy, script
 from bon.analysis.report.templates import HERE, pages
 from bon.analysis.results.audited import CurationAudit, ItemAudit
@@ -40,11 +41,8 @@ def audit_page(audit: CurationAudit, suspected: Sequence[Suspected]) -> str:
     """The page as HTML."""
     figures = Figures()
     if audit.by_rewarders is not None and audit.by_rewarders.rasch is not None:
-        figures.add(
-            "difficulties",
-            "How hard the items are and how able the rewarders",
-            lambda width: items_and_rewarders(audit, width=width),
-        )
+        title = "How hard the items are and how able the rewarders"
+        figures = drawn(Sketch("difficulties", title, partial(items_and_rewarders, audit)))
     style = (HERE / "style.css").read_text(encoding="utf-8") + "".join(figures.css)
     code = script()
     return (

@@ -12,7 +12,6 @@ import json
 import shutil
 import zlib
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,22 +52,7 @@ def squeeze(value: Any) -> str:
     return base64.b64encode(zlib.compress(dumps(value).encode(), 9)).decode()
 
 
-def pack(
-    views: Iterable[QuestionView],
-    *,
-    budget: int,
-    folder: Path,
-    images: Images,
-    rewarders: Iterable[str] = (),
-) -> Packed:
-    """Everything the browser needs; `budget` is how many bytes the page may still grow by."""
-    builder = _Builder(folder, images, list(rewarders))
-    for view in views:
-        builder.add(view)
-    return builder.finish(budget)
-
-
-class _Builder:
+class Packing:
     """Takes views one after the other and keeps only what is compressed."""
 
     def __init__(self, folder: Path, images: Images, rewarders: list[str]) -> None:
@@ -169,7 +153,7 @@ class _Builder:
             self.open[tier] = []
 
     def finish(self, budget: int) -> Packed:
-        """Decide what fits."""
+        """Everything the browser needs; `budget` is how many bytes the page may still grow by."""
         if self.open["detail"]:
             self._close()
         ids = Counter(self.index["id"])

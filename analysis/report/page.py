@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ from markupsafe import Markup
 
 from bon.analysis.report import board
 from bon.analysis.report import format as text
-from bon.analysis.report.figures import draw_all
-from bon.analysis.report.pack import Packed, pack, write_beside
+from bon.analysis.report.figures import Figures, report_figures
+from bon.analysis.report.pack import Packed, Packing, write_beside
 from bon.analysis.report.pictures import Images
 from bon.analysis.report.templates import HERE, pages
 from bon.analysis.report.views import QuestionView
@@ -30,6 +31,7 @@ def write_report(
     *,
     images: Images = "none",
     max_bytes: int = MAX_BYTES,
+    figures: Callable[[], Figures] | None = None,
 ) -> Path:
     """Write the report to `path` and return it.
 
@@ -38,22 +40,24 @@ def write_report(
     `<stem>_files` beside it, and `fit` embeds them where they are few (bon.analysis.report
     .pictures.ROOM) and copies them where they are many. What would make the rest of the file
     larger than `max_bytes` (texts and rationales of large runs) goes to the same folder.
+    `figures` gives those that are being drawn already (`report_figures`).
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = path.parent / f"{path.stem}_files"
-    page = _Page(results)
+    with ExitStack() as stack:
+        figures = figures or stack.enter_context(report_figures(results))
+        packing = None
+        if browser is not None:  # meanwhile
+            names = [r.rewarder for r in results.rewarders if not r.baseline]
+            packing = Packing(folder, images, names)
+            for view in browser:
+                packing.add(view)
+        page = _Page(results, figures())
     packed = None
-    if browser is not None:
+    if packing is not None:
         bare = len(page.html(None, folder.name).encode())
-        names = [r.rewarder for r in results.rewarders if not r.baseline]
-        packed = pack(
-            browser,
-            budget=max_bytes - _ROOM - bare,
-            folder=folder,
-            images=images,
-            rewarders=names,
-        )
+        packed = packing.finish(max_bytes - _ROOM - bare)
         packed.data["labels"] = _labels(results)
         write_beside(packed, folder)
     path.write_text(page.html(packed, folder.name), encoding="utf-8")
@@ -61,12 +65,12 @@ def write_report(
 
 
 class _Page:
-    """Draws the figures once; renders the page with and without the browser's data."""
+    """Renders the page with and without the browser's data."""
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: Results, figures: Figures) -> None:
         self.results = results
-        self.figures = draw_all(results)
-        self.style = (HERE / "style.css").read_text(encoding="utf-8") + "".join(self.figures.css)
+        self.figures = figures
+        self.style = (HERE / "style.css").read_text(encoding="utf-8") + "".join(figures.css)
         self.script = script()
 
     def html(self, packed: Packed | None, folder: str) -> str:

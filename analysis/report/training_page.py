@@ -1,12 +1,13 @@
 """The page of a training run's rewards: one HTML file that works offline."""
 
+from functools import partial
 from pathlib import Path
 
 from markupsafe import Markup
 
 import bon
 from bon.analysis.plots.over_time import TITLES, rewards_over_time
-from bon.analysis.report.figures import Figures
+from bon.analysis.report.figures import Sketch, drawn
 from bon.analysis.report.format import NONE, interval, points, share, signed
 from bon.analysis.report.page import icon, policy, script
 from bon.analysis.report.templates import HERE, pages
@@ -16,12 +17,9 @@ from bon.analysis.results.record import Estimate
 
 def training_page(report: TrainingReport) -> str:
     """The page as HTML."""
-    figures = Figures()
-
-    def draw(width: str | float) -> object:
-        return rewards_over_time(report, width=width)  # type: ignore[arg-type]
-
-    figures.add("drift", "How rewards and responses changed", draw)  # type: ignore[arg-type]
+    figures = drawn(
+        Sketch("drift", "How rewards and responses changed", partial(rewards_over_time, report))
+    )
     style = (HERE / "style.css").read_text(encoding="utf-8") + "".join(figures.css)
     code = script()
     template = pages().get_template("training.html.jinja")

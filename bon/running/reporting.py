@@ -99,7 +99,7 @@ def report_run(
     from bon.analysis.estimators.picks import as_picks, choices
     from bon.analysis.estimators.repeated import repeats
     from bon.analysis.export import write_figures, write_tables
-    from bon.analysis.report import write_report
+    from bon.analysis.report import report_figures, write_report
     from bon.analysis.run import analyse
 
     with Store(directory, readonly=True) as store:
@@ -118,16 +118,20 @@ def report_run(
             changed = repeats(repeated, options(setup))
             results = results.model_copy(update={"repeats": changed})
         write_atomic(directory / "results.json", results.model_dump_json(indent=1))
-        made = choices(arrays, results)
-        views = question_views(setup, store, arrays, as_picks(made))
-        path = write_report(results, views, directory / "report.html", images="fit")
-        if bundle is not None:
-            again = question_views(setup, store, arrays, as_picks(made))
-            write_report(results, again, bundle / "index.html", images="folder")
-            write_atomic(bundle / "results.json", results.model_dump_json(indent=1))
-    for folder in filter(None, (directory, bundle)):
-        write_tables(results, folder / "tables", made)
-        if figures:
+        with report_figures(results) as drawn:  # meanwhile
+            made = choices(arrays, results)
+            for folder in filter(None, (directory, bundle)):
+                write_tables(results, folder / "tables", made)
+            views = question_views(setup, store, arrays, as_picks(made))
+            page = directory / "report.html"
+            path = write_report(results, views, page, images="fit", figures=drawn)
+            if bundle is not None:
+                again = question_views(setup, store, arrays, as_picks(made))
+                page = bundle / "index.html"
+                write_report(results, again, page, images="folder", figures=drawn)
+                write_atomic(bundle / "results.json", results.model_dump_json(indent=1))
+    if figures:
+        for folder in filter(None, (directory, bundle)):
             write_figures(results, folder / "figures")
     if results.completeness is not None and results.completeness.complete:
         say(results.finding.sentence, quiet=quiet)

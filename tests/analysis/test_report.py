@@ -5,6 +5,7 @@ import io
 import json
 import re
 import zlib
+from contextlib import contextmanager
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -86,16 +87,18 @@ def test_it_says_how_much_of_the_benchmark_is_needed(results, page):
 @pytest.fixture(autouse=True, scope="module")
 def draw_once():
     """The same results have the same figures: draw them once."""
-    drawn, draw = {}, pages.draw_all
+    drawn, draw = {}, pages.report_figures
     with pytest.MonkeyPatch.context() as patch:
 
+        @contextmanager
         def cached(results):
             key = (id(results.correlations), id(results.policies), id(results.best_of_n))
             if key not in drawn:
-                drawn[key] = (draw(results), results)  # kept alive, so ids stay its own
-            return drawn[key][0]
+                with draw(results) as figures:
+                    drawn[key] = (figures(), results)  # kept alive, so ids stay its own
+            yield lambda: drawn[key][0]
 
-        patch.setattr(pages, "draw_all", cached)
+        patch.setattr(pages, "report_figures", cached)
         yield
 
 

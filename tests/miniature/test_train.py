@@ -12,7 +12,7 @@ COMMAND = [sys.executable, "-m", "bon.miniature.training.train"]
 
 @pytest.mark.model
 @pytest.mark.slow
-@pytest.mark.timeout(900)  # a minute on quiet cores, many where they are shared
+@pytest.mark.timeout(1800)  # a minute on quiet cores, many where they are shared
 def test_smoke_training_makes_every_checkpoint(tmp_path: Path) -> None:
     out = tmp_path / "out"
     work = ["--work", str(tmp_path / "work")]

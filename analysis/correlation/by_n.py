@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bon.analysis.correlation.coefficients import coefficient
+from bon.analysis.correlation.coefficients import coefficient, jointly
 from bon.analysis.correlation.measured import Label, Measured
 from bon.analysis.estimators.parallel import each
 from bon.analysis.estimators.replay import Replay
@@ -26,12 +26,17 @@ def by_n(
     quick = options.model_copy(update={"draws": min(options.draws, DRAWS)})
     measured = replace(measured, x_draws=_first(measured.x_draws))
     draws = Draws(draws.counts[:DRAWS])
+    joint = jointly(measured, quick)
+    if joint is not None:
+        _ = joint.x.ranks  # once, before the threads that share it
 
     def at(n: int) -> CorrelationAtN:
         values = np.stack([replay.at(n) for replay in chosen], axis=1)
         at_n = _with_y(measured, values, draws)
-        pearson = coefficient(at_n, "pearson", quick, p=False)
-        spearman = coefficient(at_n, "spearman", quick, p=False)
+        mine = None if joint is None else joint.with_y(at_n)
+        pearson, spearman = (
+            coefficient(at_n, name, mine, quick, p=False) for name in ("pearson", "spearman")
+        )
         return CorrelationAtN(n=n, pearson=pearson.estimate, spearman=spearman.estimate)
 
     points = each(at, ns)

@@ -1,5 +1,7 @@
 """Does the benchmark order rewarders as Best-of-N does? One policy, one axis, all rewarders."""
 
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -43,6 +45,8 @@ from bon.analysis.results import (
 from bon.analysis.results.phrasing import evidence
 
 Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
+Ints = NDArray[np.int64]
 T = TypeVar("T", bound=Record)
 
 SMALL = 8
@@ -61,7 +65,8 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
     usable = np.flatnonzero(np.isfinite(measured.x) & np.isfinite(measured.y))
     m = measured.keep(usable)
     r = len(usable)
-    found = {name: coefficient(m, name, options) for name in COEFFICIENTS}
+    draws = jointly(m, options)
+    found = {name: coefficient(m, name, draws, options) for name in COEFFICIENTS}
     pearson = found["pearson"]
     known = pearson.estimate.value is not None
     shared = families(m, pearson.estimate, options.level)
@@ -122,19 +127,61 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
 # ------------------------------------------------------------------ coefficients
 
 
-def drawn(m: Measured, options: Options) -> tuple[Floats, Floats]:
-    """(B, R) each: both axes with rewarders, questions and pairs resampled together."""
+@dataclass(frozen=True)
+class DrawnAxis:
+    """One axis in draws of rewarders: values (B, R)."""
+
+    values: Floats
+
+    @cached_property
+    def ranks(self) -> Floats:
+        """Mean ranks within each draw."""
+        return resampling.ranks(self.values)
+
+
+@dataclass(frozen=True)
+class JointDraws:
+    """Draws of rewarders together with questions and pairs: `which` (B, R), and both axes."""
+
+    which: Ints
+    x: DrawnAxis
+    y: DrawnAxis
+
+    def coefficients(self, name: str, most: int) -> Floats:
+        """A coefficient in each draw; Kendall's in `most` of them."""
+        if name == "spearman":
+            return resampling.pearson_rows(self.x.ranks, self.y.ranks)
+        part = slice(most if name == "kendall" else None)
+        return COEFFICIENTS[name](self.x.values[part], self.y.values[part])
+
+    def with_y(self, m: Measured) -> "JointDraws":
+        """The same draws of rewarders who differ in y."""
+        return replace(self, y=DrawnAxis(_taken(m.y, m.y_draws, self.which)))
+
+
+def jointly(m: Measured, options: Options) -> JointDraws | None:
+    """Both axes with rewarders, questions and pairs resampled together; None for too few."""
     r = len(m.names)
-    which = rewarder_draws(r, options.draws, options.seed)
-    rows = np.arange(options.draws)[:, None]
-    x = m.x[which] if m.x_draws is None else m.x_draws[which, rows].astype(float)
-    y = m.y[which] if m.y_draws is None else m.y_draws[which, rows].astype(float)
-    return x, y
+    if r < MIN_REWARDERS:
+        return None
+    which = rewarder_draws(r, min(options.draws, max(500, WORK // r)), options.seed)
+    x, y = (_taken(*axis, which) for axis in ((m.x, m.x_draws), (m.y, m.y_draws)))
+    return JointDraws(which, DrawnAxis(x), DrawnAxis(y))
 
 
-def coefficient(m: Measured, name: str, options: Options, p: bool = True) -> Coefficient:
+def _taken(values: Floats, draws: Floats32 | None, which: Ints) -> Floats:
+    """(B, R): of values (R), or of their draws (R, B'), what each draw of rewarders holds."""
+    if draws is None:
+        return values[which]
+    by_draw = np.ascontiguousarray(draws[:, : len(which)].T)
+    return np.take_along_axis(by_draw, which, axis=1).astype(float)
+
+
+def coefficient(
+    m: Measured, name: str, draws: JointDraws | None, options: Options, p: bool = True
+) -> Coefficient:
     """One coefficient with its intervals and, unless told not to, its p."""
-    found = _for_bases(_of_independent(m, name, options, p), m, name, options.level)
+    found = _for_bases(_of_independent(m, name, draws, options, p), m, name, options.level)
     if found.estimate.low is None or not len(far_below(m.x, m.y)):
         return found
     read = "No interval: some rewarders stand far below all others, and r says how many do."
@@ -149,7 +196,9 @@ def _kendall(x: Floats, y: Floats) -> tuple[float, float]:
     return float(found.statistic), float(found.pvalue)
 
 
-def _of_independent(m: Measured, name: str, options: Options, p: bool) -> Coefficient:
+def _of_independent(
+    m: Measured, name: str, draws: JointDraws | None, options: Options, p: bool
+) -> Coefficient:
     """The same, every rewarder taken for independent of the others."""
     r = len(m.names)
     quick = name == "kendall" and r > MANY
@@ -172,15 +221,12 @@ def _of_independent(m: Measured, name: str, options: Options, p: bool) -> Coeffi
             estimate=fisher, bootstrap=None, fisher=fisher, p_value=p_normal,
             p_method="normal", read="Fisher's interval for ranks.",
         )  # fmt: skip
-    most = max(500, WORK // r)
-    x, y = drawn(m, options.model_copy(update={"draws": min(options.draws, most)}))
-    count = min(options.permutations, max(1000, WORK // r))
+    assert draws is not None
+    count, most = min(options.permutations, max(1000, WORK // r)), len(draws.which)
     if name == "kendall":
         pairs = r * (r - 1) // 2
-        x, y = x[: max(500, KENDALL_WORK // pairs)], y[: max(500, KENDALL_WORK // pairs)]
-        count = min(count, max(1000, KENDALL_WORK // pairs))
-    draws = COEFFICIENTS[name](x, y)
-    low, high = resampling.quantiles(draws, options.level)
+        count, most = min(count, max(1000, KENDALL_WORK // pairs)), max(500, KENDALL_WORK // pairs)
+    low, high = resampling.quantiles(draws.coefficients(name, most), options.level)
     both = "rewarders and questions" if m.x_draws is not None else "rewarders"
     bootstrap = estimate(value, low[0], high[0], r, both)
     fisher = _fisher(name, value, r, options.level)

@@ -106,8 +106,8 @@ def quantiles(
     tail = _tail(level, n)
     draws = np.atleast_2d(draws)
     usable = np.isfinite(draws)
-    if usable.all():
-        low, high = np.quantile(draws, [tail, 1 - tail], axis=-1)
+    if usable.all() and draws.shape[-1] > 1:
+        low, high = _both_tails(draws, tail)
     else:
         few = usable.mean(axis=-1) < MIN_DRAWS_KEPT
         low, high = np.full(len(draws), np.nan), np.full(len(draws), np.nan)
@@ -116,6 +116,33 @@ def quantiles(
             filled = np.where(usable, draws, np.nan)[rows]
             low[rows], high[rows] = np.nanquantile(filled, [tail, 1 - tail], axis=-1)
     return np.asarray(low, dtype=float), np.asarray(high, dtype=float)
+
+
+def _both_tails(draws: NDArray[np.floating], tail: float) -> tuple[Floats, Floats]:
+    """The quantiles `tail` and 1 − `tail` of each row, as np.quantile has them.
+
+    It selects two places of each row instead of four, each among what is still left.
+    """
+    last = draws.shape[-1] - 1
+    (low, part_low), (high, part_high) = (
+        (min(int(place), last - 1), place - min(int(place), last - 1))
+        for place in (last * tail, last * (1 - tail))
+    )
+    some = np.partition(draws, low + 1, axis=-1)
+    at, after = some[:, : low + 1].max(axis=-1), some[:, low + 1]
+    bound = _between(at, after, part_low)
+    if high == low:  # no more than a few draws
+        return bound, _between(at, after, part_high)
+    rest = some[:, low + 1 :]
+    rest.partition(high - low - 1, axis=-1)
+    at, after = rest[:, high - low - 1], rest[:, high - low :].min(axis=-1)
+    return bound, _between(at, after, part_high)
+
+
+def _between(a: NDArray[np.floating], b: NDArray[np.floating], part: float) -> Floats:
+    """From a to b; from the nearer end, as numpy does, so that rounding never overshoots."""
+    step = np.asarray(b - a)
+    return a + step * np.float64(part) if part < 0.5 else b - step * np.float64(1 - part)
 
 
 def number(value: float | np.floating | None) -> float | None:
@@ -225,11 +252,11 @@ def pearson_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
     y = np.asarray(y, dtype=float)
     dx = x - x.mean(axis=-1, keepdims=True)
     dy = y - y.mean(axis=-1, keepdims=True)
-    sxx, syy = (dx * dx).sum(axis=-1), (dy * dy).sum(axis=-1)
+    sxx, syy, sxy = (np.einsum("...r,...r->...", a, b) for a, b in ((dx, dx), (dy, dy), (dx, dy)))
     scale = np.sqrt(sxx * syy)
     flat = (sxx < 1e-18) | (syy < 1e-18)
     safe = np.where(flat, 1.0, scale)
-    return np.where(flat, np.nan, np.clip((dx * dy).sum(axis=-1) / safe, -1, 1))
+    return np.where(flat, np.nan, np.clip(sxy / safe, -1, 1))
 
 
 def pearson_without(x: Floats, y: Floats, sets: Ints) -> Floats:
@@ -248,17 +275,15 @@ def pearson_without(x: Floats, y: Floats, sets: Ints) -> Floats:
 
 def ranks(x: NDArray[np.floating]) -> Floats:
     """Mean ranks along the last axis; NaN where there is a NaN."""
-    order = np.argsort(x, axis=-1, kind="stable")
+    order = np.argsort(x, axis=-1)
     ordered = np.take_along_axis(x, order, axis=-1)
-    place = np.arange(x.shape[-1])
-    differs = ordered[..., 1:] != ordered[..., :-1]
-    first, last = (np.ones(x.shape, dtype=bool) for _ in range(2))
-    first[..., 1:], last[..., :-1] = differs, differs
-    start = np.maximum.accumulate(np.where(first, place, 0), axis=-1)
-    end = np.where(last, place, place[-1])[..., ::-1]
-    end = np.minimum.accumulate(end, axis=-1)[..., ::-1]
+    first = np.ones(x.shape, dtype=bool)  # of equal values
+    first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    starts = np.flatnonzero(first)
+    sizes = np.diff(starts, append=first.size)
+    mean = starts % x.shape[-1] + (sizes + 1) / 2
     found = np.empty(x.shape)
-    np.put_along_axis(found, order, (start + end) / 2 + 1, axis=-1)
+    np.put_along_axis(found, order, np.repeat(mean, sizes).reshape(x.shape), axis=-1)
     found[np.isnan(x).any(axis=-1)] = np.nan
     return found
 
@@ -269,21 +294,39 @@ def spearman_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
 
 
 def kendall_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
-    """Kendall's tau-b along the last axis, in chunks."""
+    """Kendall's tau-b along the last axis; NaN where there is a NaN, or a side does not vary."""
     x, y = np.broadcast_arrays(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
-    shape, r = x.shape[:-1], x.shape[-1]
-    x, y = x.reshape(-1, r), y.reshape(-1, r)
-    i, j = np.triu_indices(r, 1)
-    out = np.empty(len(x))
-    step = max(1, 8_000_000 // max(len(i), 1))
-    for at in range(0, len(x), step):
-        part = slice(at, at + step)
-        sx = np.sign(x[part][:, i] - x[part][:, j])
-        sy = np.sign(y[part][:, i] - y[part][:, j])
-        scale = np.sqrt((sx * sx).sum(axis=1) * (sy * sy).sum(axis=1))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            out[part] = (sx * sy).sum(axis=1) / scale
-    return out.reshape(shape)
+    agree, apart_x, apart_y = _pairs(x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1]))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = agree / np.sqrt(apart_x.astype(float) * apart_y)
+    found = found.reshape(x.shape[:-1])
+    return np.where(np.isnan(x).any(axis=-1) | np.isnan(y).any(axis=-1), np.nan, found)
+
+
+def _pairs(x: NDArray[np.floating], y: NDArray[np.floating]) -> tuple[Ints, Ints, Ints]:
+    """Of the pairs of columns of x, y (B, R): agreeing less disagreeing, apart in x, in y (B each).
+
+    Draws lie along the last axis here, where bytes are compared and added many at a time.
+    """
+    count, r = x.shape
+    found = np.zeros((3, count), dtype=np.int64)
+    step = max(1, _AT_ONCE // max(r, 1))
+    for at in range(0, count, step):
+        a, b = (np.ascontiguousarray(side[at : at + step].T) for side in (x, y))
+        for k in range(1, r):
+            sx, sy = _signs(a, k), _signs(b, k)
+            for total, signs in zip(found, (sx * sy, sx * sx, sy * sy), strict=True):
+                total[at : at + step] += signs.sum(axis=0, dtype=np.int32)
+    return found[0], found[1], found[2]
+
+
+_AT_ONCE = 100_000  # numbers that stay in the processor's cache
+
+
+def _signs(values: NDArray[np.floating], k: int) -> NDArray[np.int8]:
+    """(k, B): whether each of the first k rows is above (1) or below (−1) row k."""
+    above, below = values[:k] > values[k], values[:k] < values[k]
+    return np.asarray(above.view(np.int8) - below.view(np.int8))
 
 
 COEFFICIENTS = {"pearson": pearson_rows, "spearman": spearman_rows, "kendall": kendall_rows}
@@ -322,17 +365,8 @@ def permutation_p(
     exact = r <= EXACT_REWARDERS
     orders = _all_orders(r) if exact else _sampled_orders(r, count, seed)
     if name == "kendall":
-        i, j = np.triu_indices(r, 1)
-        sx = np.sign(x[i] - x[j])
-        table = np.sign(y[:, None] - y[None, :])
-        step = max(1, 8_000_000 // max(len(i), 1))
-        sums = np.concatenate(
-            [
-                table[o[:, i], o[:, j]] @ sx
-                for o in (orders[at : at + step] for at in range(0, len(orders), step))
-            ]
-        )
-        observed = float(table[i, j] @ sx)
+        sums = _pairs(np.broadcast_to(x, orders.shape), y[orders])[0].astype(float)
+        observed = float(_pairs(x[None], y[None])[0][0])
     else:
         a, b = (ranks(x), ranks(y)) if name == "spearman" else (x, y)
         a, b = a - a.mean(), b - b.mean()

@@ -25,7 +25,7 @@ from bon.analysis.data.verdicts import Verdicts
 from bon.analysis.decision.before_after import before_after
 from bon.analysis.decision.how_much import how_much
 from bon.analysis.decision.looked import InLooks, decided, looked
-from bon.analysis.decision.margins import margins
+from bon.analysis.decision.margins import counted, margins
 from bon.analysis.decision.ranks import rank_bands
 from bon.analysis.decision.regret import decide
 from bon.analysis.decision.surrogacy import surrogacy
@@ -104,11 +104,14 @@ def analyse(
     progress("best of n")
     draws = resampling.draw(len(tables.questions), options.draws, options.seed, "questions")
     made_looks = looked(run, options)
-    studies, rules = [], []
+    studies: list[Study] = []
+    rules: list[RuleSupport] = []
+    told: list[Margins] = []
     for pool in run.pools.values():
-        made, support = _study(run, pool, ensembles, draws, options, made_looks.get(pool.policy))
+        made, asked = _study(run, pool, ensembles, draws, options, made_looks.get(pool.policy))
         studies.append(made)
-        rules += support
+        rules += [reason for one in asked for reason in one.support]
+        told += [one.margins for one in asked if one.margins is not None]
     heads = [_headline_rules(s) for s in studies]
     best = [b for s, h in zip(studies, heads, strict=True) for b in best_of_n(s, set(h.items()))]
     labels = tables.meta.get("candidate_labels", {})
@@ -138,7 +141,6 @@ def analyse(
         for s, h in zip(studies, heads, strict=True)
         for c in (() if made_looks else _compare_choices(s, h))
     ] + [c for p in on_pairs for c in _compare_scores(p, ensembles, options)]
-    told = [m for s, h in zip(studies, heads, strict=True) for m in _margins(run, s, h)]
     judging = describe.judging(run, draws, options.level)
     protocol = describe.protocol(run, {s.pool.policy: s for s in studies}, options)
     plans_made = [plan for plan in plans if plan is not None]
@@ -229,6 +231,19 @@ def _on_pairs(
     return OnPairs(pairs, list(said), worth, results, said)
 
 
+@dataclass(frozen=True)
+class AskedAbout:
+    """What a rewarder or an ensemble chose from a pool, and why it could not.
+
+    `said`: kept of members of ensembles. `margins`: of rewarders that chose.
+    """
+
+    said: Opinion | None
+    replays: list[Replay]
+    support: list[RuleSupport]
+    margins: Margins | None = None
+
+
 def _study(
     run: Run,
     pool: Pool,
@@ -236,7 +251,7 @@ def _study(
     draws: Draws,
     options: Options,
     looks: InLooks | None = None,
-) -> tuple[Study, list[RuleSupport]]:
+) -> tuple[Study, list[AskedAbout]]:
     n = pool.size if options.n is None else options.n
     if not 1 <= n <= pool.size:
         raise BonError(
@@ -244,28 +259,25 @@ def _study(
             f"choose n between 1 and {pool.size}",
         )
     setting = Setting.of(pool, n, options, run)
-    made: list[Replay] = []
-    support: list[RuleSupport] = []
-    opinions = {}
+    mine = draws.of(pool.rows)
+    counts, wanted = counted(mine), {m for members in ensembles.values() for m in members}
     if pool.size > EXACT_SIZE:
         _ = setting.trial.vote_orders  # once, before the threads that share it
-    asked = each(
-        lambda r: _asked(run, _sampled(setting, r, looks), r, options.rules), run.rewarders
-    )
-    for rewarder, (said, found, reasons) in zip(run.rewarders, asked, strict=True):
-        if said is not None and any(rewarder in m for m in ensembles.values()):
-            opinions[rewarder] = said
-        made += found
-        support += reasons
+
+    def one(rewarder: str) -> AskedAbout:
+        found = _asked(run, _sampled(setting, rewarder, looks), rewarder, options, counts)
+        return found if rewarder in wanted else replace(found, said=None)  # it may be large
+
+    asked = each(one, run.rewarders)
+    opinions = {r: a.said for r, a in zip(run.rewarders, asked, strict=True) if a.said is not None}
     for name, members in ensembles.items():
         if all(m in opinions for m in members):
             together = ensemble_opinion([opinions[m] for m in members], pool)
             if together is not None:
-                found, reasons = replay_opinion(together, setting, name, options.rules, run.design)
-                made += found
-                support += reasons
-    made += baseline_replays(setting)
-    return study(pool, n, made, draws, options), support
+                made = replay_opinion(together, setting, name, options.rules, run.design)
+                asked.append(AskedAbout(together, *made))
+    replays = [replay for a in asked for replay in a.replays] + baseline_replays(setting)
+    return study(pool, n, replays, mine, options), asked
 
 
 def _sampled(setting: Setting, rewarder: str, looks: InLooks | None) -> Setting:
@@ -277,15 +289,18 @@ def _sampled(setting: Setting, rewarder: str, looks: InLooks | None) -> Setting:
 
 
 def _asked(
-    run: Run, setting: Setting, rewarder: str, rules: tuple[str, ...]
-) -> tuple[Opinion | None, list[Replay], list[RuleSupport]]:
-    """What one rewarder said about a pool, and what it chose."""
-    said = opinion(run, setting.pool.located, rewarder)
+    run: Run, setting: Setting, rewarder: str, options: Options, counts: Floats
+) -> AskedAbout:
+    """What one rewarder said about a pool, what it chose, and what its margins tell."""
+    pool = setting.pool
+    said = opinion(run, pool.located, rewarder)
     if said is None:
-        return None, [], []
+        return AskedAbout(None, [], [])
     if run.design == "race":
-        said = said.rated_in(run.in_full[setting.pool.rows])
-    return said, *replay_opinion(said, setting, rewarder, rules, run.design)
+        said = said.rated_in(run.in_full[pool.rows])
+    replays, support = replay_opinion(said, setting, rewarder, options.rules, run.design)
+    told = margins(pool, said, rewarder, counts, options.level) if replays else None
+    return AskedAbout(said, replays, support, told)
 
 
 def _headline_rules(s: Study) -> dict[str, str]:
@@ -527,17 +542,6 @@ def _thresholds(
             value = float(s.replays[k].at(s.n).mean())
             found.append(threshold(label, m, over, value, s.heads[k], options))
     return [t for t in found if t is not None]
-
-
-def _margins(run: Run, s: Study, rules: dict[str, str]) -> list[Margins]:
-    """Of every rewarder that chose among the candidates of a policy."""
-
-    def one(name: str) -> Margins | None:
-        said = opinion(run, s.pool.located, name)
-        return None if said is None else margins(s.pool, said, name, s.draws, s.options.level)
-
-    names = [name for name in rules if name in run.rewarders]
-    return [m for m in each(one, names) if m is not None]
 
 
 def _pooled(correlations: list[Correlation], options: Options) -> list[Any]:

@@ -7,6 +7,8 @@ under the ROC curve of the margin: the chance that the margin is larger where th
 than where it is wrong (Hanley and McNeil 1982, Radiology 143, 29-36).
 """
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,27 +22,33 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 DRAWS = 1000  # enough for one interval a rewarder
+TOGETHER = 32  # questions at a time: few enough to stay in the processor's cache
 
 
-def margins(pool: Pool, said: Opinion, rewarder: str, draws: Draws, level: float) -> Margins | None:
+def counted(draws: Draws) -> Floats:
+    """(Q, B): how often the first draws hold each question, for `margins` of every rewarder."""
+    return np.ascontiguousarray(draws.counts[:DRAWS].T, dtype=float)
+
+
+def margins(
+    pool: Pool, said: Opinion, rewarder: str, counts: Floats, level: float
+) -> Margins | None:
     """The area under the curve of one rewarder, or None where it never was right or never wrong.
 
-    Over the questions where a choice matters; questions are resampled.
+    Over the questions where a choice matters; questions are resampled (`counts`: see `counted`).
     """
     margin, right = favourite(said, pool)
-    used = np.isfinite(margin) & ~pool.constant
-    if not used.any():
-        return None
-    margin, right = margin[used], right[used]
-    value = float(area(margin, right, np.ones((1, len(margin))))[0])
+    margin = np.where(pool.constant, np.nan, margin)
+    used = np.isfinite(margin)
+    value = float(area(margin, right, np.ones((len(margin), 1)))[0])
     if not np.isfinite(value):
         return None
-    counts = draws.counts[:DRAWS][:, used].astype(float)
     n = int(used.sum())
     low, high = resampling.quantiles(area(margin, right, counts), level, n)
     found = estimate(value, low[0], high[0], n, "questions")
     if low[0] == high[0] == value and value in (0.0, 1.0):  # as sure as its rarer outcome is
-        rarer = max(1, round(min(right.sum(), n - right.sum())))
+        hits = right[used].sum()
+        rarer = max(1, round(min(hits, n - hits)))
         found = resampling.sure(value, rarer, n, level)
     return Margins(policy=pool.policy, rewarder=rewarder, area=found)
 
@@ -66,18 +74,25 @@ def favourite(said: Opinion, pool: Pool) -> tuple[Floats, Floats]:
 
 
 def area(margin: Floats, right: Floats, counts: Floats) -> Floats:
-    """(B): area under the ROC curve with every question counted `counts` (B, Q) times.
+    """(B): area under the ROC curve with every question counted `counts` (Q, B) times.
 
     `right` (Q) in [0, 1]: a question counts as right with that weight and as wrong with the rest.
-    Equal margins count one half. NaN where nothing is right, or nothing wrong.
+    Equal margins count one half; where a margin is NaN the question is left out. NaN where nothing
+    is right, or nothing wrong.
     """
-    order = np.argsort(margin, kind="stable")
-    new = np.flatnonzero(np.diff(margin[order], prepend=np.nan) != 0)
-    counts = counts[:, order]
-    hit, miss = (counts * weight[order] for weight in (right, 1 - right))
-    if len(new) < len(order):  # equal margins stand together
-        hit, miss = (np.add.reduceat(side, new, axis=1) for side in (hit, miss))
-    below = miss.cumsum(axis=1) - miss / 2
-    total = hit.sum(axis=1) * miss.sum(axis=1)
+    order = np.argsort(margin, kind="stable")[: int((~np.isnan(margin)).sum())]
+    new = np.flatnonzero(np.diff(margin[order], prepend=np.nan) != 0)  # equal margins stay together
+    edges = np.append(new, len(order))
+    edges = np.unique(edges[np.searchsorted(edges, np.arange(0, len(order), TOGETHER))])
+    edges = np.append(edges, len(order))
+    above, hits, misses = np.zeros((3, counts.shape[1]))
+    for start, end in pairwise(edges):
+        rows = order[start:end]
+        hit, miss = (counts[rows] * weight[rows, None] for weight in (right, 1 - right))
+        higher = (1 + np.sign(margin[rows, None] - margin[rows])) / 2
+        above += np.einsum("qb,qb->b", hit, higher @ miss) + hit.sum(axis=0) * misses
+        hits += hit.sum(axis=0)
+        misses += miss.sum(axis=0)
+    total = hits * misses
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(total > 0, (hit * below).sum(axis=1) / total, np.nan)
+        return np.where(total > 0, above / total, np.nan)

@@ -59,13 +59,15 @@ class Study:
 
 
 def study(pool: Pool, n: int, replays: list[Replay], draws: Draws, options: Options) -> Study:
-    """Draws of all replays at the headline n, with and without leaked questions."""
+    """Draws of all replays at the headline n, with and without leaked questions.
+
+    `draws`: of the questions of the pool.
+    """
     values = np.stack([r.at(n) for r in replays], axis=1)
-    mine = draws.of(pool.rows)
     out = None
     if pool.leaked.any() and not pool.leaked.all():
-        out = mine.of(~pool.leaked).means(values[~pool.leaked])
-    return Study(pool, n, replays, mine, mine.means(values), out, options)
+        out = draws.of(~pool.leaked).means(values[~pool.leaked])
+    return Study(pool, n, replays, draws, draws.means(values), out, options)
 
 
 def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
@@ -232,13 +234,13 @@ def _peak(s: Study, replay: Replay) -> tuple[int, Estimate]:
 
 
 def _mean(s: Study, values: Floats) -> Estimate:
-    return from_draws(
-        np.array([values.mean()]),
-        s.draws.means(values[:, None]),
-        len(values),
-        HOW,
-        s.options.level,
-    )[0]
+    return _means(s, values[:, None])[0]
+
+
+def _means(s: Study, values: Floats) -> list[Estimate]:
+    """Of the columns of values (Q, C)."""
+    draws = s.draws.means(values)
+    return from_draws(values.mean(axis=0), draws, len(values), HOW, s.options.level)
 
 
 def _sensitivity(s: Study, replay: Replay, accuracy: Estimate) -> UnparsedSensitivity:
@@ -287,10 +289,10 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
         CandidateFile(
             index=i,
             label=labels[i] if i < len(labels) else str(i),
-            accuracy=_mean(s, pool.correct[:, i]),
+            accuracy=accuracy,
             unparsed=wilson(float(pool.unparsed[:, i].sum()), q, level),
         )
-        for i in range(m)
+        for i, accuracy in enumerate(_means(s, pool.correct))
     )
     right = np.bincount(pool.correct.sum(axis=1).astype(int), minlength=m + 1)
     return PolicyResult(

@@ -163,6 +163,37 @@ def test_many_questions_keep_their_percentiles():
         assert resampling.quantiles(draws, 0.95, n)[0] == pytest.approx(np.quantile(draws, 0.025))
 
 
+@settings(max_examples=80)
+@given(
+    arrays(
+        st.sampled_from([np.float32, np.float64]),
+        st.tuples(st.integers(1, 3), st.integers(1, 60)),
+        elements=st.floats(-3, 3, width=32),
+    ),
+    st.sampled_from([0.5, 0.9, 0.95]),
+)
+def test_percentiles_are_numpys_to_the_last_bit(draws, level):
+    before = draws.copy()
+    found = resampling.quantiles(draws, level)
+    expected = np.quantile(draws, [(1 - level) / 2, 1 - (1 - level) / 2], axis=-1)
+    assert np.array_equal(np.stack(found), expected)
+    assert np.array_equal(draws, before)
+
+
+def test_some_of_the_things_keep_their_draws():
+    draws = resampling.draw(30, 50, 0, "questions")
+    inside = np.arange(30) % 3 == 0
+    assert np.array_equal(draws.of(inside).counts, draws.counts[:, inside])
+    assert draws.of(np.arange(30)) is draws
+
+
+def test_kendall_where_something_is_missing_is_missing():
+    x, y = np.array([[1.0, 2, 3], [1, np.nan, 3]]), np.array([1.0, 3, 2])
+    found = resampling.kendall_rows(x, y)
+    assert found[0] == pytest.approx(1 / 3)
+    assert np.isnan(found[1])
+
+
 def test_no_interval_where_half_of_the_draws_are_nothing():
     draws = np.array([[np.nan] * 6 + [0.1] * 4, [np.nan] * 4 + [0.1] * 6])
     low, _ = resampling.quantiles(draws, 0.95)

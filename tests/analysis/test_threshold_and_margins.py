@@ -12,7 +12,7 @@ from synthetic import analyse, synthetic_tables
 from bon.analysis.correlation.coefficients import correlate
 from bon.analysis.correlation.measured import Label, Measured
 from bon.analysis.data.arrays import opinion, read
-from bon.analysis.decision.margins import area, favourite, margins
+from bon.analysis.decision.margins import area, counted, favourite, margins
 from bon.analysis.decision.surrogacy import surrogacy
 from bon.analysis.decision.threshold import lowest, threshold
 from bon.analysis.estimators import resampling
@@ -142,7 +142,7 @@ def test_the_area_is_the_share_of_ordered_pairs(rows):
             weight = hit * times * (1 - other) * again
             top += weight * ((a > b) + (a == b) / 2)
             bottom += weight
-    found = area(margin, right, count[None, :])[0]
+    found = area(margin, right, count[:, None])[0]
     assert np.isnan(found) if bottom == 0 else found == pytest.approx(top / bottom)
 
 
@@ -150,9 +150,11 @@ def test_without_ties_the_area_is_mann_whitneys():
     rng = np.random.default_rng(4)
     right = (rng.random(50) < 0.5).astype(float)
     margin = rng.normal(size=50) + right
+    left_out = np.append(margin, np.nan)
     u = stats.mannwhitneyu(margin[right == 1], margin[right == 0]).statistic
     expected = u / (right.sum() * (1 - right).sum())
-    assert area(margin, right, np.ones((1, 50)))[0] == pytest.approx(expected)
+    assert area(margin, right, np.ones((50, 1)))[0] == pytest.approx(expected)
+    assert area(left_out, np.append(right, 1), np.ones((51, 1)))[0] == pytest.approx(expected)
 
 
 def test_the_favourite_leads_the_best_other_text():
@@ -177,7 +179,7 @@ def test_margins_that_always_tell_are_as_sure_as_the_rarer_outcome():
     draws = resampling.draw(40, 200, 0, "questions").of(pool.rows)
     first, scores = pool.correct[:, 0], np.zeros(pool.correct.shape)
     scores[:, 0] = 1 + first  # it leads by more exactly where it is right
-    found = margins(pool, replace(said, scores=scores), rewarder, draws, 0.95)
+    found = margins(pool, replace(said, scores=scores), rewarder, counted(draws), 0.95)
     assert found is not None
     used = ~pool.constant
     rarer = int(min(first[used].sum(), (1 - first[used]).sum()))

@@ -1,7 +1,5 @@
 """Judgements read again from their stored replies, where the rule that reads them has changed."""
 
-from dataclasses import replace
-
 from bon.core.keys import content_key
 from bon.core.records import Judgement
 from bon.engines.base import Sample
@@ -24,20 +22,18 @@ def read_again(card: RewarderCard, row: Judgement) -> Judgement:
     if card.kind == "pairwise":
         assert card.verdict is not None
         verdict = read_verdict(row.text, card.verdict, cut=cut)
-        return replace(row, outcome=verdict.outcome, error=note(verdict.reason, flag))
+        return row._replace(outcome=verdict.outcome, error=note(verdict.reason, flag))
     assert card.score is not None
     sample = Sample(row.text, row.num_tokens)
     if card.kind == "pointwise":
         found = read_score(sample, card.score, cut=cut)
-        return replace(
-            row,
+        return row._replace(
             outcome="unparsed" if found.score is None else "scored",
             score=found.score,
             error=note(found.reason, flag),
         )
     found = read_choice(sample, card.score, len(row.shown), cut=cut)
-    return replace(
-        row,
+    return row._replace(
         outcome="unparsed" if found.score is None else "chosen",
         score=found.score,
         first=row.shown[int(found.score or 0)],

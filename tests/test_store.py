@@ -19,8 +19,8 @@ def test_rows_come_back_as_they_went_in(tmp_path):
         store.set_questions([replace(QUESTION, images=(image,))])
         store.set_pairs([("bench", PAIR)])
         store.add_candidates([CANDIDATE])
-        listwise = replace(
-            JUDGEMENT, key="j2", second=None, shown=("t1", "t2"), outcome="chosen", score=0.0
+        listwise = JUDGEMENT._replace(
+            key="j2", second=None, shown=("t1", "t2"), outcome="chosen", score=0.0
         )
         store.add_judgements([JUDGEMENT, listwise])
     with Store(tmp_path, readonly=True) as store:
@@ -44,7 +44,7 @@ def test_a_run_directory_can_be_moved_with_its_images(tmp_path):
 def test_the_same_key_is_never_doubled(tmp_path):
     with Store(tmp_path) as store:
         store.add_candidates([CANDIDATE, CANDIDATE])
-        store.add_candidates([replace(CANDIDATE, text="another")])
+        store.add_candidates([CANDIDATE._replace(text="another")])
         assert store.candidates("spec", "k1") == [CANDIDATE]
 
 
@@ -120,7 +120,7 @@ def test_a_full_disk_keeps_what_was_committed(tmp_path):
         store.commit()
         pages = store.db.execute("PRAGMA page_count").fetchone()[0]
         store.db.execute(f"PRAGMA max_page_count = {pages + 2}")
-        rows = [replace(CANDIDATE, key=f"c{i}", text="x" * 4000) for i in range(2, 50)]
+        rows = [CANDIDATE._replace(key=f"c{i}", text="x" * 4000) for i in range(2, 50)]
         with pytest.raises(BonError, match=r"disk .* is full -> free space"):
             store.add_candidates(rows)
         store.db.rollback()
@@ -138,6 +138,6 @@ def test_another_schema_version_is_refused(tmp_path):
 
 def test_errors_can_be_forgotten(tmp_path):
     with Store(tmp_path) as store:
-        store.add_candidates([CANDIDATE, replace(CANDIDATE, key="c2", outcome="error")])
+        store.add_candidates([CANDIDATE, CANDIDATE._replace(key="c2", outcome="error")])
         assert store.forget_errors() == 1
         assert store.count("candidates") == 1

@@ -8,7 +8,7 @@ tried again inside it, because they say when.
 
 from abc import ABC
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from bon.core.errors import Unsupported
 from bon.core.records import travels
@@ -64,8 +64,7 @@ class TokenLogprob:
     top: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
     """One completion.
 
     `logprob` sums over its tokens and `num_tokens` counts them, the end-of-turn token included;

@@ -9,7 +9,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +167,7 @@ def _values(store: Store) -> tuple[Check, Mend]:
             candidates.append(sound)
     judgements: list[Judgement] = []
     for judgement in store.stored_judgements():
-        decoded = replace(judgement, score=_decoded(judgement.score))
+        decoded = judgement._replace(score=_decoded(judgement.score))
         sound_row = sound_judgement(decoded)
         if sound_row != judgement or type(sound_row.score) is not type(judgement.score):
             judgements.append(sound_row)

@@ -35,21 +35,27 @@ CREATE INDEX IF NOT EXISTS pairs_active ON pairs (active);
 CREATE TABLE IF NOT EXISTS bad_rows (
   dataset TEXT NOT NULL, id TEXT NOT NULL, reason TEXT NOT NULL, UNIQUE (dataset, id, reason));
 CREATE TABLE IF NOT EXISTS candidates (
-  key TEXT PRIMARY KEY, question TEXT NOT NULL, policy TEXT NOT NULL, spec TEXT NOT NULL,
+  key TEXT PRIMARY KEY NOT NULL, question TEXT NOT NULL, policy TEXT NOT NULL, spec TEXT NOT NULL,
   "index" INTEGER NOT NULL, text TEXT NOT NULL, text_key TEXT NOT NULL, answer TEXT,
   outcome TEXT NOT NULL, seed INTEGER NOT NULL, logprob REAL, num_tokens INTEGER NOT NULL,
   num_prompt_tokens INTEGER NOT NULL, finish TEXT NOT NULL, seconds REAL NOT NULL,
-  cost REAL NOT NULL, error TEXT NOT NULL) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS candidates_by_question ON candidates (spec, question);
+  cost REAL NOT NULL, error TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS candidates_by_question ON candidates (spec, question, "index");
 CREATE INDEX IF NOT EXISTS candidates_failed ON candidates (spec) WHERE outcome = 'error';
 CREATE TABLE IF NOT EXISTS judgements (
-  key TEXT PRIMARY KEY, rewarder TEXT NOT NULL, spec TEXT NOT NULL, item_kind TEXT NOT NULL,
-  item TEXT NOT NULL, first TEXT NOT NULL, second TEXT, vote INTEGER NOT NULL,
-  outcome TEXT NOT NULL, score REAL, text TEXT NOT NULL, shown TEXT NOT NULL,
-  prompt_hash TEXT NOT NULL, num_tokens INTEGER NOT NULL, num_prompt_tokens INTEGER NOT NULL,
-  seconds REAL NOT NULL, cost REAL NOT NULL, error TEXT NOT NULL) WITHOUT ROWID;
+  key TEXT PRIMARY KEY NOT NULL, rewarder TEXT NOT NULL, spec TEXT NOT NULL,
+  item_kind TEXT NOT NULL, item TEXT NOT NULL, first TEXT NOT NULL, second TEXT,
+  vote INTEGER NOT NULL, outcome TEXT NOT NULL, score REAL, text TEXT NOT NULL,
+  shown TEXT NOT NULL, prompt_hash TEXT NOT NULL, num_tokens INTEGER NOT NULL,
+  num_prompt_tokens INTEGER NOT NULL, seconds REAL NOT NULL, cost REAL NOT NULL,
+  error TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS judgements_by_item ON judgements (spec, item);
 CREATE INDEX IF NOT EXISTS judgements_failed ON judgements (spec) WHERE outcome = 'error';
+"""
+"""Candidates and judgements lie in the order in which they came, those of an item side by side.
+
+Before 0.2.0 they lay in the order of their keys (WITHOUT ROWID), and nothing reads them in an order
+that it does not ask for.
 """
 
 
@@ -101,7 +107,7 @@ def open_database(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
             db = sqlite3.connect(path, timeout=30)
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
-            # Keys are in no order, so that every page is written to again and again.
+            # Keys are in no order, so that every page of their index is written to again and again.
             db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         version = db.execute("PRAGMA user_version").fetchone()[0]

@@ -5,7 +5,6 @@ its outcome and gives the reason in `error`.
 """
 
 import math
-from dataclasses import replace
 from typing import Any, TypeVar, get_args
 
 from bon.core.records import AnswerOutcome, Candidate, Judgement, JudgementOutcome
@@ -130,7 +129,7 @@ def _same(new: Any, old: Any) -> bool:
 def _changed(row: RowT, values: dict[str, Any]) -> RowT:
     """The row with these values; itself where they are its own, as they nearly always are."""
     new = {name: value for name, value in values.items() if not _same(value, getattr(row, name))}
-    return replace(row, **new) if new else row
+    return row._replace(**new) if new else row
 
 
 def _amounts(row: Candidate | Judgement, notes: list[str]) -> dict[str, Any]:

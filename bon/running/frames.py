@@ -113,7 +113,7 @@ def _judgements(
         for *row, shown, text in store.query(
             "SELECT item_kind, item, first, second, vote, outcome, score, num_tokens, seconds, "
             f"cost, shown, {'text' if again else repr('')} FROM judgements WHERE spec = ? "
-            "ORDER BY item, first, second, vote",
+            "ORDER BY item, first, second, vote, key",
             (rewarder.spec,),
         ):
             kind, item, first, second, vote = row[:5]

@@ -4,7 +4,6 @@ docs/reward_server.md describes them.
 """
 
 import sqlite3
-from dataclasses import fields
 from pathlib import Path
 
 import pandas as pd
@@ -18,7 +17,7 @@ REWARD = (
     "team", "team_size", "score", "reward", "parsed", "consistency", "cached", "tokens", "cost",
     "correct",
 )  # fmt: skip
-JUDGEMENT = tuple(field.name for field in fields(Judgement))
+JUDGEMENT = Judgement._fields
 SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS questions (key TEXT PRIMARY KEY, text TEXT, images TEXT);
 CREATE TABLE IF NOT EXISTS responses (key TEXT PRIMARY KEY, text TEXT);

@@ -8,16 +8,16 @@ from pathlib import Path
 from bon.core.errors import BonError
 from bon.running.database import create
 
-# Each table with what its rows are ordered by.
 TABLES = {
-    "meta": "key",
-    "questions": "seq",
-    "pairs": "seq",
-    "bad_rows": "dataset",
-    "candidates": "key",
-    "judgements": "key",
-    "spent": "spec",
+    "meta": ("key",),
+    "questions": ("seq",),
+    "pairs": ("seq",),
+    "bad_rows": ("dataset",),
+    "candidates": ("rowid", "key"),
+    "judgements": ("rowid", "key"),
+    "spent": ("spec",),
 }
+"""Each table with what its rows lie in the order of; before 0.2.0 that was the key of all."""
 
 
 def back_up(database: Path) -> Path:
@@ -44,10 +44,9 @@ def salvage(database: Path) -> int:
     old, new = sqlite3.connect(database), sqlite3.connect(fresh)
     old.text_factory = lambda text: text.decode("utf-8", "replace")
     try:
-        for table, order in TABLES.items():
-            for direction in ("ASC", "DESC"):
-                if _copy(old, new, table, f'"{order}" {direction}'):
-                    break  # the table is whole
+        for table, orders in TABLES.items():
+            ways = (f"{order} {way}" for order in orders for way in ("ASC", "DESC"))
+            any(_copy(old, new, table, way) for way in ways)  # until the table is whole
         new.commit()
         saved: int = sum(
             new.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in TABLES

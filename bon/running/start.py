@@ -4,7 +4,6 @@ import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
@@ -179,7 +178,7 @@ def _read_judgement(card: RewarderCard, row: Judgement) -> Judgement:
     """A judgement read again; what the store noted of its text stays."""
     read = read_again(card, row)
     noted = NOT_UNICODE if NOT_UNICODE in row.error else ""
-    return replace(read, error="; ".join(filter(None, (read.error, noted))))
+    return read._replace(error="; ".join(filter(None, (read.error, noted))))
 
 
 def _load_data(setup: Setup, store: Store, shard: tuple[int, int], *, quiet: bool) -> None:

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
+from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
@@ -27,8 +27,8 @@ from bon.running.door import readable, sound_candidate, sound_judgement
 COMMIT_ROWS = 2000
 COMMIT_SECONDS = 0.5
 
-_CANDIDATE_COLUMNS = tuple(field.name for field in fields(Candidate))
-_JUDGEMENT_COLUMNS = tuple(field.name for field in fields(Judgement))
+_CANDIDATE_COLUMNS = Candidate._fields
+_JUDGEMENT_COLUMNS = Judgement._fields
 _EFFORT_COLUMNS = tuple(field.name for field in fields(Effort))
 
 
@@ -54,8 +54,6 @@ _ADD_EFFORT = (
     + ", ".join(f"{name} = {name} + excluded.{name}" for name in _EFFORT_COLUMNS)
 )
 _EFFORT: Callable[[Any], tuple[Any, ...]] = attrgetter(*_EFFORT_COLUMNS)
-_CANDIDATE: Callable[[Any], tuple[Any, ...]] = attrgetter(*_CANDIDATE_COLUMNS)
-_JUDGEMENT: Callable[[Any], tuple[Any, ...]] = attrgetter(*_JUDGEMENT_COLUMNS)
 _SHOWN = _JUDGEMENT_COLUMNS.index("shown")
 _SECONDS = -3
 """`seconds`, `cost` and `error` end both kinds of rows."""
@@ -132,7 +130,7 @@ class Store:
         `seconds` of a worker's time are written for each, where they are given.
         """
         sound = [sound_candidate(row) for row in rows]
-        self._write(_INSERT_CANDIDATE, [_values(row, _CANDIDATE, seconds) for row in sound])
+        self._write(_INSERT_CANDIDATE, _timed(sound, seconds))
         return sound
 
     def add_judgements(
@@ -143,10 +141,9 @@ class Store:
         `seconds` of a worker's time are written for each, where they are given.
         """
         sound = [sound_judgement(row) for row in rows]
-        values = [_values(row, _JUDGEMENT, seconds) for row in sound]
-        for row, record in zip(sound, values, strict=True):
-            record[_SHOWN] = ",".join(row.shown)
-        self._write(_INSERT_JUDGEMENT, values)
+        values = _timed(sound, seconds)
+        written = [(*row[:_SHOWN], ",".join(row[_SHOWN]), *row[_SHOWN + 1 :]) for row in values]
+        self._write(_INSERT_JUDGEMENT, written)
         return sound
 
     def add_effort(self, spec: str, effort: Effort) -> None:
@@ -294,11 +291,11 @@ class Store:
 
     def candidates(self, spec: str, question: str) -> list[Candidate]:
         """All candidates of a question under a policy's spec, by index."""
-        return [Candidate(*row) for row in self.query(_CANDIDATES_OF, (spec, question))]
+        return [*map(Candidate._make, self.query(_CANDIDATES_OF, (spec, question)))]
 
     def judgements(self, spec: str, item: str) -> list[Judgement]:
-        """All judgements of an item under a rewarder's spec."""
-        return [_judgement(row) for row in self.query(_JUDGEMENTS_OF, (spec, item))]
+        """All judgements of an item under a rewarder's spec, by key."""
+        return [_judgement(row) for row in sorted(self.query(_JUDGEMENTS_OF, (spec, item)))]
 
     def replies(self, spec: str, *, page: int = 2000) -> Iterator[list[Judgement]]:
         """All judgements under a rewarder's spec but errors, a page at a time."""
@@ -330,13 +327,11 @@ class Store:
 
     def stored_candidates(self) -> Iterator[Candidate]:
         """Every candidate of the run as it is stored."""
-        for row in self._rows("candidates", _CANDIDATE_COLUMNS):
-            yield Candidate(*row)
+        yield from map(Candidate._make, self._rows("candidates", _CANDIDATE_COLUMNS))
 
     def stored_judgements(self, spec: str | None = None) -> Iterator[Judgement]:
         """Every judgement of the run or of a spec as it is stored, also where it means nothing."""
-        for row in self._rows("judgements", _JUDGEMENT_COLUMNS, spec):
-            yield _stored(row)
+        yield from map(_stored, self._rows("judgements", _JUDGEMENT_COLUMNS, spec))
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Rows of a SELECT."""
@@ -400,7 +395,7 @@ class Store:
     def _rows(
         self, table: str, columns: Sequence[str], spec: str | None = None
     ) -> Iterator[tuple[Any, ...]]:
-        where, parameters = ("1", ()) if spec is None else ("spec = ?", (spec,))
+        where, parameters = ("1", ()) if spec is None else ("spec = ? ORDER BY item, key", (spec,))
         with guard(self.path):
             yield from self.db.execute(
                 f"SELECT {_names(columns)} FROM {table} WHERE {where}", parameters
@@ -419,20 +414,18 @@ def _dump(row: Question | PreferencePair) -> str:
     return json.dumps(raw, ensure_ascii=False)
 
 
-def _values(
-    row: Candidate | Judgement, record: Callable[[Any], tuple[Any, ...]], seconds: float | None
-) -> list[Any]:
-    """What is written of a row."""
-    values = list(record(row))
-    if seconds is not None:
-        values[_SECONDS] = seconds
-    return values
+def _timed(
+    rows: Sequence[Candidate | Judgement], seconds: float | None
+) -> Sequence[tuple[Any, ...]]:
+    """The values of rows, each with these seconds where they are given."""
+    if seconds is None:
+        return rows
+    return [(*row[:_SECONDS], seconds, *row[_SECONDS + 1 :]) for row in rows]
 
 
 def _stored(row: tuple[Any, ...]) -> Judgement:
-    record = list(row)
-    record[_SHOWN] = tuple(record[_SHOWN].split(",")) if record[_SHOWN] else ()
-    return Judgement(*record)
+    shown = tuple(row[_SHOWN].split(",")) if row[_SHOWN] else ()
+    return Judgement._make((*row[:_SHOWN], shown, *row[_SHOWN + 1 :]))
 
 
 def _judgement(row: tuple[Any, ...]) -> Judgement:
@@ -442,4 +435,4 @@ def _judgement(row: tuple[Any, ...]) -> Judgement:
         found.outcome, found.score, two=found.second is not None, listed=len(found.shown)
     )
     same = outcome == found.outcome and score == found.score
-    return found if same else replace(found, outcome=outcome, score=score)
+    return found if same else found._replace(outcome=outcome, score=score)

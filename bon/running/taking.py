@@ -231,7 +231,7 @@ class Taking:
                 if row.item in items:
                     item = items[row.item]
                     key = content_key(mine, item, shown_of(row), row.vote)
-                    yield replace(row, key=key, item=item, rewarder=name, spec=mine)
+                    yield row._replace(key=key, item=item, rewarder=name, spec=mine)
 
     def _scored(self, source: Elsewhere, name: str) -> Policy:
         """The policy whose candidates scores are about."""
@@ -312,8 +312,7 @@ def _candidate(card: PolicyCard, spec: str, question: Question, row: Candidate) 
     said = row.answer, row.outcome
     if row.outcome != "error" and row.finish != WITHOUT_TEXT:
         said = read(row.text, question.options, card.reader)
-    return replace(
-        row,
+    return row._replace(
         key=candidate_key(spec, question.key, row.index),
         question=question.key,
         policy=card.name,

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from .conftest import change
 
 CANDIDATE = Candidate("c1", "k1", "pol", "spec", 0, "Answer: A", "t1", "A", "parsed", 7)
 JUDGEMENT = Judgement("j1", "rew", "rspec", "pair", "p1", "t1", "t2", 0, "first")
-SCORED = replace(JUDGEMENT, second=None, outcome="scored", score=0.5)
+SCORED = JUDGEMENT._replace(second=None, outcome="scored", score=0.5)
 
 TEXTS = st.text(st.characters(exclude_categories=())) | st.none() | st.binary(max_size=3)
 NUMBERS = st.one_of(
@@ -40,8 +39,7 @@ OUTCOMES = st.sampled_from(
 ) | st.sampled_from(["win", "", None, 3, float("nan")])
 AMOUNTS = {name: NUMBERS for name in ("num_tokens", "num_prompt_tokens", "seconds", "cost")}
 JUDGEMENTS = st.builds(
-    replace,
-    st.just(JUDGEMENT),
+    JUDGEMENT._replace,
     outcome=OUTCOMES,
     score=NUMBERS,
     text=TEXTS,
@@ -51,8 +49,7 @@ JUDGEMENTS = st.builds(
     **AMOUNTS,
 )
 CANDIDATES = st.builds(
-    replace,
-    st.just(CANDIDATE),
+    CANDIDATE._replace,
     outcome=OUTCOMES,
     answer=TEXTS,
     text=TEXTS,
@@ -79,7 +76,7 @@ def store(tmp_path_factory):
 @given(rows=st.lists(JUDGEMENTS, max_size=3))
 def test_every_judgement_is_kept_and_comes_back_sound(store, rows):
     store.db.execute("DELETE FROM judgements")
-    rows = [replace(row, key=f"j{place}") for place, row in enumerate(rows)]
+    rows = [row._replace(key=f"j{place}") for place, row in enumerate(rows)]
     filed = store.add_judgements(rows)
     back = store.judgements("rspec", "p1")
     assert sorted(back, key=lambda row: row.key) == filed
@@ -120,7 +117,7 @@ def test_every_candidate_is_kept_and_comes_back_sound(store, row):
     ],
 )
 def test_scores(score, outcome, stored, reason):
-    row = sound_judgement(replace(SCORED, score=score))
+    row = sound_judgement(SCORED._replace(score=score))
     assert (row.outcome, row.score) == (outcome, stored)
     assert reason in row.error
 
@@ -128,11 +125,11 @@ def test_scores(score, outcome, stored, reason):
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        (replace(JUDGEMENT, outcome="win"), "outcome 'win' is not one of"),
-        (replace(SCORED, outcome="first"), "does not fit 1 shown"),
-        (replace(JUDGEMENT, outcome="scored", score=1.0), "does not fit 2 shown"),
-        (replace(SCORED, outcome="chosen", shown=("t1", "t2"), score=2.0), "chose 2.0 of 2"),
-        (replace(SCORED, outcome="chosen", shown=("t1", "t2"), score=0.5), "chose 0.5 of 2"),
+        (JUDGEMENT._replace(outcome="win"), "outcome 'win' is not one of"),
+        (SCORED._replace(outcome="first"), "does not fit 1 shown"),
+        (JUDGEMENT._replace(outcome="scored", score=1.0), "does not fit 2 shown"),
+        (SCORED._replace(outcome="chosen", shown=("t1", "t2"), score=2.0), "chose 2.0 of 2"),
+        (SCORED._replace(outcome="chosen", shown=("t1", "t2"), score=0.5), "chose 0.5 of 2"),
     ],
 )
 def test_what_no_rewarder_may_answer_is_an_error(row, reason):
@@ -142,7 +139,7 @@ def test_what_no_rewarder_may_answer_is_an_error(row, reason):
 
 
 def test_a_halved_character_is_replaced_and_a_pair_of_halves_joined():
-    row = sound_candidate(replace(CANDIDATE, text="a\ud83d\ude00b\ud800c"))
+    row = sound_candidate(CANDIDATE._replace(text="a\ud83d\ude00b\ud800c"))
     assert row.text == "a\U0001f600b\ufffdc"
     assert row.text_key != CANDIDATE.text_key
     assert row.outcome == "parsed"

@@ -1,7 +1,5 @@
 """The operator's money: which cards it is spent on, and how much of it."""
 
-from dataclasses import replace
-
 import pytest
 import yaml
 
@@ -42,8 +40,8 @@ def shop(client, settings):
 def spend(shop, key, dollars, state="done"):
     """What the runner leaves behind."""
     with Store(shop.service.settings.runs / key) as store:
-        store.add_candidates([replace(CANDIDATE, cost=dollars / 2)])
-        store.add_judgements([replace(JUDGEMENT, cost=dollars / 2)])
+        store.add_candidates([CANDIDATE._replace(cost=dollars / 2)])
+        store.add_judgements([JUDGEMENT._replace(cost=dollars / 2)])
     with shop.service.jobs.write() as db:
         db.execute("UPDATE validations SET state = ? WHERE id = ?", (state, key))
 

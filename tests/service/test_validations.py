@@ -4,7 +4,6 @@ import io
 import json
 import re
 import time
-from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -186,8 +185,8 @@ def test_limits_count_every_call_and_every_row(client, settings):
 def test_money_is_what_the_run_says_it_cost(client, settings):
     key = client.post("/v1/validations", json=experiment()).json()["id"]
     with Store(settings.runs / key) as store:
-        store.add_candidates([replace(CANDIDATE, cost=0.16)])
-        store.add_judgements([replace(JUDGEMENT, cost=0.04)])
+        store.add_candidates([CANDIDATE._replace(cost=0.16)])
+        store.add_judgements([JUDGEMENT._replace(cost=0.04)])
         cost = store.cost()
     assert client.get(f"/v1/validations/{key}").json()["counts"]["cost"] == cost
     assert cost == pytest.approx(0.2)

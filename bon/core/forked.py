@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -41,14 +42,13 @@ def shared(works: Sequence[Callable[[], T]]) -> Iterator[Callable[[], list[T]]]:
     helpers: list[_Helper] = []
     turns, all_turns = os.pipe()
     try:
-        if 1 < len(works) <= _WAITING and (count := min(cores(), len(works), MOST)) > 1:
+        count = min(cores() - 1, len(works), MOST - 1) if len(works) <= _WAITING else 0
+        if count > 0:
             os.write(all_turns, b"".join(map(_TURN.pack, range(len(works)))))
-            os.close(all_turns)
-            with suppress(OSError):  # no memory or no number for another process
-                for _ in range(count - 1):
-                    helpers.append(_Helper(works, turns))
-        else:
-            os.close(all_turns)
+        os.close(all_turns)
+        with suppress(OSError):  # no memory or no number for another process
+            for _ in range(count):
+                helpers.append(_Helper(works, turns))
 
         def rest() -> list[T]:
             with threadpool_limits(1, "blas"):
@@ -69,15 +69,16 @@ def shared(works: Sequence[Callable[[], T]]) -> Iterator[Callable[[], list[T]]]:
 def cores() -> int:
     """How many processes can share work: 1 where a fork would not copy all that runs here.
 
-    That is so with threads, which a copy lacks with whatever they hold; those of BLAS end before
-    a fork and start again when needed.
+    That is so with threads, which a copy lacks with whatever they hold. Those of BLAS and of
+    Arrow's jemalloc look after that themselves.
     """
     try:
-        threads = len(os.listdir("/proc/self/task"))
+        names = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
     except OSError:  # not Linux, where libraries of the system do not bear it either
         return 1
     if threading.active_count() > 1:
         return 1
+    threads = sum(not name.startswith("jemalloc") for name in names)
     blas = sum(pool["num_threads"] - 1 for pool in threadpool_info() if pool["user_api"] == "blas")
     return len(os.sched_getaffinity(0)) if threads <= 1 + blas else 1
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from bon.analysis.results import Results
+from bon.analysis.results import ModelCost, Results
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
+from bon.core.forked import shared
 from bon.core.records import Judgement
 from bon.experiment.config import AnalysisConfig
 from bon.experiment.overrides import override
@@ -18,13 +20,10 @@ from bon.experiment.yamlfile import Document
 from bon.running.attacks import OWN_IMAGE, SWAPPED, WORDS
 from bon.running.completeness import Completeness, completeness
 from bon.running.filed import filed
-from bon.running.frames import run_tables
-from bon.running.repeating import repeat_table
 from bon.running.saying import say
 from bon.running.setup import Setup, options, prepare
 from bon.running.spending import costs
 from bon.running.store import Store
-from bon.running.stressed import stress_tables
 
 if TYPE_CHECKING:
     from bon.analysis.data.arrays import Run
@@ -94,25 +93,30 @@ def report_run(
     `bundle` is a folder that also gets the page as index.html, with its images and the tables
     beside it, to be put on any web server.
     """
-    from bon.analysis.data.arrays import read
-    from bon.analysis.estimators.hacks import hacks
-    from bon.analysis.estimators.picks import as_picks, choices
-    from bon.analysis.estimators.repeated import repeats
-    from bon.analysis.export import write_figures, write_tables
-    from bon.analysis.report import report_figures, write_report
-    from bon.analysis.run import analyse
+    count = partial(_counted, directory, settings, found)
+    with shared([count]) as counted, Store(directory, readonly=True) as store:
+        from bon.analysis.data.arrays import read  # meanwhile: half a second with pandas
+        from bon.analysis.estimators.hacks import hacks
+        from bon.analysis.estimators.picks import as_picks, choices
+        from bon.analysis.estimators.repeated import repeats
+        from bon.analysis.export import write_figures, write_tables
+        from bon.analysis.report import report_figures, write_report
+        from bon.analysis.run import analyse
+        from bon.running.frames import run_tables
+        from bon.running.repeating import repeat_table
+        from bon.running.stressed import stress_tables
 
-    with Store(directory, readonly=True) as store:
         setup = open_run(store, settings)
         tables = run_tables(setup, store)
-        tables.meta["completeness"] = (found or completeness(setup, store)).as_dict()
+        ((counts, spent),) = counted()
+        tables.meta["completeness"] = counts.as_dict()
         arrays = read(tables)
         results = analyse(arrays, options(setup))
         attacked = stress_tables(setup, directory)
         if attacked is not None:
             won = hacks(attacked, WORDS, options(setup), {SWAPPED: OWN_IMAGE})
             results = results.model_copy(update={"hacks": won})
-        results = results.model_copy(update={"costs": costs(setup, store)})
+        results = results.model_copy(update={"costs": spent})
         repeated = repeat_table(setup, store)
         if repeated is not None:
             changed = repeats(repeated, options(setup))
@@ -141,6 +145,18 @@ def report_run(
             say(one.sentence, quiet=quiet)
         say(f"report: {path}", quiet=quiet)
     return path
+
+
+def _counted(
+    directory: Path, settings: Sequence[str], found: Completeness | None
+) -> tuple[Completeness, tuple[ModelCost, ...]]:
+    """What is there and missing, unless it was just counted, and what it cost.
+
+    It opens the store itself, since a connection to SQLite does not survive a fork.
+    """
+    with Store(directory, readonly=True) as store:
+        setup = open_run(store, settings)
+        return found or completeness(setup, store), costs(setup, store)
 
 
 def question_views(

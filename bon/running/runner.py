@@ -33,6 +33,7 @@ from bon.running.worker import Reply
 MIN_ROWS_TO_FAIL = 50
 LAST = (
     "bon.running.reporting",
+    "bon.running.frames",
     "bon.analysis.run",
     "bon.analysis.report",
     "bon.analysis.export",

@@ -123,6 +123,7 @@ PROGRAM = textwrap.dedent(
     """
     import os, sys, time
     import numpy as np
+    import pandas  # and with it Arrow
     from bon.core.forked import cores, shared
 
     log = sys.argv[1]
@@ -137,7 +138,7 @@ PROGRAM = textwrap.dedent(
 )
 
 
-def test_a_killed_process_takes_its_copy_along_and_threads_of_blas_do_not_matter(tmp_path):
+def test_a_killed_process_takes_its_copy_along_and_threads_of_libraries_do_not_matter(tmp_path):
     log = tmp_path / "log"
     log.touch()
     ended = subprocess.run(

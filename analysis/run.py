@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,11 +66,13 @@ from bon.choosing.opinion import Opinion
 from bon.choosing.rules import RULES
 from bon.choosing.subsets import EXACT_SIZE
 from bon.core.errors import BonError
+from bon.core.forked import shared
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 HALVES = 50  # random splits for the reliability of an axis
+WORTH_A_COPY = 5_000  # judgements that take longer than a copy of the process
 
 
 @dataclass(frozen=True)
@@ -99,21 +102,25 @@ def analyse(
     run = data if isinstance(data, Run) else read(data)
     tables = run.tables
     ensembles = _ensembles(run, options)
-    progress("reward benchmark")
-    on_pairs = [_on_pairs(run, p, ensembles, options) for p in pair_sets.pair_sets(run, options)]
-    progress("best of n")
     draws = resampling.draw(len(tables.questions), options.draws, options.seed, "questions")
     made_looks = looked(run, options)
     studies: list[Study] = []
     rules: list[RuleSupport] = []
     told: list[Margins] = []
-    for pool in run.pools.values():
-        made, asked = _study(run, pool, ensembles, draws, options, made_looks.get(pool.policy))
-        studies.append(made)
-        rules += [reason for one in asked for reason in one.support]
-        told += [one.margins for one in asked if one.margins is not None]
-    heads = [_headline_rules(s) for s in studies]
-    best = [b for s, h in zip(studies, heads, strict=True) for b in best_of_n(s, set(h.items()))]
+    sets = pair_sets.pair_sets(run, options)
+    by_set = [partial(_on_pairs, run, p, ensembles, options) for p in sets]
+    with shared(by_set, when=len(tables.judgements) > WORTH_A_COPY) as done_on_pairs:
+        progress("best of n")
+        for pool in run.pools.values():
+            made, asked = _study(run, pool, ensembles, draws, options, made_looks.get(pool.policy))
+            studies.append(made)
+            rules += [reason for one in asked for reason in one.support]
+            told += [one.margins for one in asked if one.margins is not None]
+        heads = [_headline_rules(s) for s in studies]
+        chosen = zip(studies, heads, strict=True)
+        best = [b for s, h in chosen for b in best_of_n(s, set(h.items()))]
+        progress("reward benchmark")
+        on_pairs = done_on_pairs()
     labels = tables.meta.get("candidate_labels", {})
     read_by = [r for r in (readers(run, s) for s in studies) if r is not None]
     policies = [policy_result(s, labels.get(s.pool.policy, [])) for s in studies]

@@ -26,23 +26,28 @@ as all took until then; one that takes longer hangs."""
 
 _TURN = struct.Struct("i")
 _WAITING = 10_000  # turns that a pipe holds at once
+_copied = False  # whether this process is such a copy: it shares nothing further
 
 
 @contextmanager
-def shared(works: Sequence[Callable[[], T]]) -> Iterator[Callable[[], list[T]]]:
+def shared(
+    works: Sequence[Callable[[], T]], *, when: bool = True
+) -> Iterator[Callable[[], list[T]]]:
     """Copies of this process begin with these works; the call says what they return, in order.
 
     Until that call this process does something else; then it takes its part of what is left.
     Works must be pure, or write whole files: what a copy could not do or hand over is done here
     in the end, so errors are those of works done one after the other, and all of it is done here
-    where there is one core or no safe way to fork (`cores`). On leaving, no copy is left.
+    where there is one core or no safe way to fork (`cores`), or not `when` it is worth a copy,
+    which takes hundredths of a second. On leaving, no copy is left.
     """
     began = time.monotonic()
     done: dict[int, T] = {}
     helpers: list[_Helper] = []
     turns, all_turns = os.pipe()
     try:
-        count = min(cores() - 1, len(works), MOST - 1) if len(works) <= _WAITING else 0
+        fits = when and len(works) <= _WAITING
+        count = min(cores() - 1, len(works), MOST - 1) if fits else 0
         if count > 0:
             os.write(all_turns, b"".join(map(_TURN.pack, range(len(works)))))
         os.close(all_turns)
@@ -76,7 +81,7 @@ def cores() -> int:
         names = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
     except OSError:  # not Linux, where libraries of the system do not bear it either
         return 1
-    if threading.active_count() > 1:
+    if _copied or threading.active_count() > 1:
         return 1
     threads = sum(not name.startswith("jemalloc") for name in names)
     blas = sum(pool["num_threads"] - 1 for pool in threadpool_info() if pool["user_api"] == "blas")
@@ -139,6 +144,8 @@ class _Helper:
 
 def _help(works: Sequence[Callable[[], Any]], turns: int, reply: int, parent: int) -> None:
     """What a copy does, while its parent is there."""
+    global _copied
+    _copied = True
     gc.disable()  # it would touch, and so copy, all that the parent has
     done: dict[int, Any] = {}
     with threadpool_limits(1, "blas"):

@@ -6,7 +6,7 @@ the same way on both axes.
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from bon.choosing.designs import (
@@ -20,7 +20,7 @@ from bon.choosing.designs import (
 from bon.choosing.opinion import Candidates, item_opinion, shown_of
 from bon.choosing.race import Stakes
 from bon.core.errors import BonError, one_line
-from bon.core.keys import content_keys, item_seed
+from bon.core.keys import content_keys, item_seed, item_seeds
 from bon.core.records import Judgement
 from bon.experiment.config import RewarderCard
 from bon.rewarders.base import Arity, Item, Rewarder, Verdict
@@ -38,6 +38,10 @@ class Protocol:
     votes: int
     design: Design
     retries: int = 2
+
+    def voted(self, votes: int) -> "Protocol":
+        """The same with so many votes."""
+        return self if votes == self.votes else replace(self, votes=votes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,11 @@ async def ask(
 ) -> list[Judgement]:
     """The judgements of these calls, whatever is known of the item."""
     prompt_hash = rewarder.prompt.sha256[:16]
-    asked = [_ask(rewarder, prompt_hash, item, protocol, call) for call in calls]
+    seeds = item_seeds(protocol.spec, item.key, last=[call.shown for call in calls])
+    asked = [
+        _ask(rewarder, prompt_hash, item, protocol, call, seed)
+        for call, seed in zip(calls, seeds, strict=True)
+    ]
     batches = await asyncio.gather(*asked)
     return [judgement for batch in batches for judgement in batch]
 
@@ -246,10 +254,9 @@ def failed(
 
 
 async def _ask(
-    rewarder: Rewarder, prompt_hash: str, item: Item, protocol: Protocol, call: Call
+    rewarder: Rewarder, prompt_hash: str, item: Item, protocol: Protocol, call: Call, seed: int
 ) -> list[Judgement]:
-    first = item_seed(protocol.spec, item.key, call.shown)
-    seeds = tuple(first + vote for vote in call.votes)
+    seeds = tuple([seed + vote for vote in call.votes])
     error = ""
     for _ in range(protocol.retries + 1):
         try:
@@ -293,22 +300,22 @@ def _file(
         listed = arity == "many" and verdict.outcome == "chosen"
         chosen = int(verdict.score) if listed and verdict.score is not None else 0
         rows.append(
-            Judgement(
-                key=key,
-                rewarder=card.name,
-                spec=protocol.spec,
-                item_kind=item.kind,
-                item=item.key,
-                first=call.shown[chosen],
-                second=call.shown[1] if arity == "two" else None,
-                vote=vote,
-                outcome=verdict.outcome,
-                score=verdict.score,
-                text=verdict.text,
-                shown=call.shown if arity == "many" else (),
-                prompt_hash=prompt_hash,
-                num_tokens=verdict.num_tokens,
-                num_prompt_tokens=verdict.num_prompt_tokens,
+            Judgement(  # by place, in half the time that names take
+                key,
+                card.name,
+                protocol.spec,
+                item.kind,
+                item.key,
+                call.shown[chosen],
+                call.shown[1] if arity == "two" else None,
+                vote,
+                verdict.outcome,
+                verdict.score,
+                verdict.text,
+                call.shown if arity == "many" else (),
+                prompt_hash,
+                verdict.num_tokens,
+                verdict.num_prompt_tokens,
                 cost=verdict.cost,
                 error=error if verdict.outcome == "error" else verdict.reason,
             )

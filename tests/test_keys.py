@@ -7,7 +7,7 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bon.core.keys import content_key, content_keys, item_seed
+from bon.core.keys import content_key, content_keys, item_seed, item_seeds
 from bon.core.records import Candidate, Judgement
 from bon.engines.base import ImagePart, Message
 from bon.policies.ask import Ask
@@ -32,6 +32,7 @@ def test_a_key_is_the_hash_of_the_parts_as_json(parts):
     assert content_key(*parts) == plain
     if parts:
         assert content_keys(*parts[:-1], last=[0, parts[-1]])[1] == plain
+        assert item_seeds(*parts[:-1], last=[0, parts[-1]])[1] == item_seed(*parts)
 
 
 def test_keys_of_version_0_1_are_kept():

@@ -11,6 +11,7 @@ import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -93,11 +94,10 @@ class Context:
     def read_images(self, row: Row) -> tuple[ImageRef, ...]:
         """All images of a row in order; image i of `<image i>` is at place i - 1."""
         refs: list[ImageRef] = []
-        for column in row.columns.get("image", "").split(","):
-            value = row.values.get(column.strip())
-            numbered = re.fullmatch(r"image_(\d+)", column.strip())
-            if numbered and value is not None and int(numbered[1]) != len(refs) + 1:
-                raise RowError(f"has {column.strip()} but {len(refs)} images before it")
+        for column, number in _image_columns(row.columns.get("image", "")):
+            value = row.values.get(column)
+            if number is not None and value is not None and number != len(refs) + 1:
+                raise RowError(f"has {column} but {len(refs)} images before it")
             for one in value if isinstance(value, list) else [value]:
                 if one is not None:
                     refs.append(self.images.add(image_bytes(one, row.folder)))
@@ -206,6 +206,17 @@ def parse_letter(value: Any) -> str:
     if len(letter) != 1 or letter not in LETTERS:
         raise RowError(f"its answer {value!r} is not an option letter")
     return letter
+
+
+@cache
+def _image_columns(names: str) -> tuple[tuple[str, int | None], ...]:
+    """The columns that are named, each with the number of its image where it says one."""
+    columns = [column.strip() for column in names.split(",")]
+    numbers = [re.fullmatch(r"image_(\d+)", column) for column in columns]
+    return tuple(
+        (column, int(number[1]) if number else None)
+        for column, number in zip(columns, numbers, strict=True)
+    )
 
 
 def image_bytes(value: Any, folder: Path | None) -> bytes:

@@ -1,8 +1,8 @@
 """Identity by content. Ids are labels: VL-RewardBench has 1,225 ids for 1,250 rows."""
 
-import hashlib
 import json
 from collections.abc import Iterable
+from hashlib import sha256
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -14,8 +14,8 @@ def content_key(*parts: Any) -> str:
 
 def content_keys(*parts: Any, last: Iterable[Any]) -> list[str]:
     """The keys of the same parts with each of these at their end."""
-    shared = "".join([f"{_json(part)}," for part in parts])
-    return [_digest(f"[{shared}{_json(one)}]") for one in last]
+    shared = "[" + "".join([f"{_json(part)}," for part in parts])
+    return [_digest(f"{shared}{_json(one)}]") for one in last]
 
 
 def item_seed(*parts: Any) -> int:
@@ -23,11 +23,20 @@ def item_seed(*parts: Any) -> int:
 
     In [0, 2**31 - 2**16), so that a few thousand consecutive seeds still fit 31 bits.
     """
-    return int(content_key("seed", *parts)[:12], 16) % (2**31 - 2**16)
+    return _seed(content_key("seed", *parts))
+
+
+def item_seeds(*parts: Any, last: Iterable[Any]) -> list[int]:
+    """The seeds of the same parts with each of these at their end."""
+    return [_seed(key) for key in content_keys("seed", *parts, last=last)]
+
+
+def _seed(key: str) -> int:
+    return int(key[:12], 16) % (2**31 - 2**16)
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
 
 
 def _json(part: Any) -> str:

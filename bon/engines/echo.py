@@ -7,8 +7,10 @@ byte, whatever the batching, the order or the number of workers.
 
 import asyncio
 from contextlib import nullcontext
+from functools import lru_cache
 from hashlib import blake2b
 from math import exp, log, log1p
+from struct import Struct
 from typing import Any, ClassVar
 
 from bon.engines.base import (
@@ -29,6 +31,7 @@ from bon.engines.settings import EchoSettings
 _LETTERS = ("A", "B", "C", "D")
 _UNPARSED = "I cannot say."
 _WORD = 2**32
+_WORDS = Struct(">5I")  # of a digest
 
 
 class EchoError(RuntimeError):
@@ -89,9 +92,10 @@ class EchoEngine(Engine):
         if self._latency:
             async with self._places:
                 await asyncio.sleep(self._latency)
-        if self._failure and _draw(digest, 0) < self._failure:
+        fails, flakes, *_ = _WORDS.unpack(digest)
+        if fails < self._failure:
             raise EchoError("echo was told to fail on this item")
-        if self._flaky and _draw(digest, 4) < self._flaky and digest not in self._failed_once:
+        if flakes < self._flaky and digest not in self._failed_once:
             self._failed_once.add(digest)
             raise EchoError("echo was told to fail on the first attempt at this item")
         return digest, length
@@ -105,20 +109,21 @@ class EchoEngine(Engine):
         request: GenerateRequest,
     ) -> Sample:
         drawn = blake2b(digest + seed.to_bytes(8, "big", signed=True), digest_size=20).digest()
-        if _draw(drawn, 0) < self._unparsed:
+        silent, chosen, other, sure, _ = _WORDS.unpack(drawn)
+        if silent < self._unparsed:
             return Sample(_UNPARSED, 3, -1.5, (TokenLogprob(_UNPARSED, -1.5),))
         if request.expected is None:
-            choice = choices[_draw(drawn, 4) % len(choices)]
-        elif _draw(drawn, 4) < self._accuracy:
+            choice = choices[chosen % len(choices)]
+        elif chosen < self._accuracy:
             choice = request.expected
         else:
-            choice = others[_draw(drawn, 8) % len(others)]
-        share = 0.5 + 0.49 * _draw(drawn, 12) / _WORD  # probability of the choice made
-        text = f"{self._head}{choice}{self._tail}"
+            choice = others[other % len(others)]
+        share = 0.5 + 0.49 * sure / _WORD  # probability of the choice made
+        text, words = _reply(self._head, choice, self._tail)
         tokens: tuple[TokenLogprob, ...] = ()
         if request.logprobs:
             tokens = self._tokens(choice, share, choices, request.logprobs)
-        return Sample(text, len(text.split()), log(share), tokens)
+        return Sample(text, words, log(share), tokens)
 
     def _tokens(
         self, choice: str, share: float, choices: tuple[str, ...], count: int
@@ -137,10 +142,11 @@ class EchoEngine(Engine):
 
     def _score(self, digest: bytes, expected: bool | None) -> float:
         """Exponential magnitude; the sign as expected with probability `accuracy`."""
-        size = -log((_draw(digest, 8) + 1) / (_WORD + 1))
+        _, _, amount, sign, _ = _WORDS.unpack(digest)
+        size = -log((amount + 1) / (_WORD + 1))
         if expected is None:
-            return size if _draw(digest, 12) % 2 else -size
-        return size if (_draw(digest, 12) < self._accuracy) == expected else -size
+            return size if sign % 2 else -size
+        return size if (sign < self._accuracy) == expected else -size
 
 
 def _read(messages: tuple[Message, ...]) -> tuple[bytes, int]:
@@ -159,5 +165,8 @@ def _read(messages: tuple[Message, ...]) -> tuple[bytes, int]:
     return state.digest(), length
 
 
-def _draw(digest: bytes, offset: int) -> int:
-    return int.from_bytes(digest[offset : offset + 4], "big")
+@lru_cache(maxsize=256)
+def _reply(head: str, choice: str, tail: str) -> tuple[str, int]:
+    """A reply and its length in words."""
+    text = f"{head}{choice}{tail}"
+    return text, len(text.split())

@@ -61,10 +61,8 @@ class Prompt:
     @property
     def sha256(self) -> str:
         """Hash of the wording."""
-        own = self.registered or hashlib.sha256(self.text.encode()).hexdigest()
-        if self.system is None:
-            return own
-        return hashlib.sha256(f"{self.system.sha256} {own}".encode()).hexdigest()
+        own = self.registered or _sha256(self.text)
+        return own if self.system is None else _sha256(f"{self.system.sha256} {own}")
 
     @property
     def ours(self) -> bool:
@@ -95,6 +93,11 @@ class Prompt:
 _ENVIRONMENT = ImmutableSandboxedEnvironment(
     undefined=StrictUndefined, autoescape=False, keep_trailing_newline=False
 )
+
+
+@lru_cache(maxsize=256)
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @lru_cache(maxsize=256)

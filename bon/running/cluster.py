@@ -21,6 +21,7 @@ import ray
 from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 
 from bon.core.errors import BonError, one_line
+from bon.engines.base import Engine
 from bon.experiment.config import ClusterConfig, Placement
 from bon.running.blame import Suspect
 from bon.running.connection import Connection, RayLost
@@ -42,6 +43,13 @@ class HostActor(Host):
     async def node(self) -> str:
         """The Ray node that this is on; answered when the process runs, be it a second one."""
         return str(ray.get_runtime_context().get_node_id())
+
+    async def _engine(self, spec: ModelSpec) -> tuple[Engine, float]:
+        """The model, which stays: it is not looked through as rows come and go."""
+        engine, loading = await super()._engine(spec)
+        if loading:
+            gc.freeze()
+        return engine, loading
 
     async def close(self) -> None:
         """Close every engine; what this process still holds then is freed by its end."""

@@ -20,6 +20,7 @@ class QuestionRow(NamedTuple):
 class AnswerRow(NamedTuple):
     """A candidate without its text."""
 
+    question: str
     place: int
     text_key: str
     answer: str | None
@@ -41,12 +42,12 @@ def asked(store: Store) -> Iterator[list[QuestionRow]]:
 def answered(store: Store, spec: str, n: int, page: Sequence[str]) -> dict[str, list[AnswerRow]]:
     """Of each of these questions the first n candidates under a policy's spec, by index."""
     found: dict[str, list[AnswerRow]] = {question: [] for question in page}
-    for question, *row in store.query(
+    for row in store.query(
         'SELECT question, "index", text_key, answer, outcome FROM candidates '
         f'WHERE spec = ? AND question IN ({_marks(page)}) AND "index" < ?',
         (spec, *page, n),
     ):
-        found[question].append(AnswerRow(*row))
+        found[row[0]].append(AnswerRow._make(row))
     for rows in found.values():
         rows.sort()  # by place, and no two have the same
     return found

@@ -94,7 +94,7 @@ def compute(
     sources = make_sources(setup, store)
     tally = Tally(setup, store, Live(watchers))
     began = time.monotonic()
-    found = completeness(setup, store)
+    found = _counted(setup, store)
     _pass_over(sources, found, together=setup.experiment.judging.decide is not None)
     with ExitStack() as stack:
         if setup.experiment.judging.repeat_check:
@@ -102,7 +102,7 @@ def compute(
             repeats.forget_errors()
             sources += repeat_sources(setup, store, repeats, sources)
         if work_off(setup, tally, sources, quiet=quiet, progress_file=progress_file):
-            found = completeness(setup, store)
+            found = _counted(setup, store)
     seconds = store.meta("compute_seconds", 0.0) + time.monotonic() - began
     store.set_meta(compute_seconds=seconds, engines=tally.engines)
     if found.complete:
@@ -160,6 +160,21 @@ def _load_the_end() -> None:
     with suppress(Exception):  # whoever needs it says so
         for name in LAST:
             import_module(name)
+
+
+@contextmanager
+def _left_alone() -> Iterator[None]:
+    """What is there stays there: it is not looked through for garbage as rows come and go."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def _counted(setup: Setup, store: Store) -> Completeness:
+    with _left_alone():
+        return completeness(setup, store)
 
 
 def make_sources(setup: Setup, store: Store) -> list[Source]:
@@ -232,11 +247,10 @@ class Tally:
         self._progress = progress
         config = self._setup.experiment.cluster
         self._dispatcher = Dispatcher(config, self._setup.specs(), sources, self.file, rays)
-        gc.freeze()  # what is there stays there: it is not looked through as rows come and go
         try:
-            self._dispatcher.run()
+            with _left_alone():
+                self._dispatcher.run()
         finally:
-            gc.unfreeze()
             self._live.tell(self._cost)
         for store in stores:
             store.commit()

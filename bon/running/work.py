@@ -8,7 +8,6 @@ as running.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -287,8 +286,8 @@ def open_calls(
         if all(key in responses for key in shown_of(row))
     ]
     card = rewarder.card
-    wanted = replace(protocol, votes=votes)
     arity = rewarder_class(card).arity
+    wanted = protocol.voted(votes)
     calls = judge.missing_calls(card, arity, responses, item, wanted, known, stakes)
     return known if calls else None
 

@@ -230,7 +230,7 @@ class Host:
 
         def judged(task: JudgeTask) -> Coroutine[Any, Any, list[Judgement]]:
             item = seen_item(task.item, seen)
-            protocol = replace(spec.protocol, votes=task.votes)
+            protocol = spec.protocol.voted(task.votes)
             if task.again:
                 return judge.ask(rewarder, item, protocol, task.again)
             return judge.judge_item(rewarder, item, protocol, task.known, task.stakes)
@@ -257,7 +257,7 @@ def give_up(spec: ModelSpec, payload: Payload, error: str) -> Reply:
         return Reply(candidates=tuple(ask.give_up(card, spec.loaded.spec, payload, error)))
     assert isinstance(card, RewarderCard)
     assert isinstance(spec, RewarderSpec)
-    protocol = replace(spec.protocol, votes=payload.votes)
+    protocol = spec.protocol.voted(payload.votes)
     to_file = card, rewarder_class(card).arity, prompt.sha256[:16], payload.item, protocol
     if payload.again:
         return Reply(judgements=tuple(judge.failed(*to_file, payload.again, error)))

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from threadpoolctl import threadpool_limits
 
-from bon.core.forked import shared
+from bon.core.forked import cores, shared
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,6 +32,7 @@ def each(work: Callable[[T], R], things: Iterable[T]) -> list[R]:
     """
     left = list(things)
     found: list[R] = []
+    sharing = cores() > 1  # which counts the threads of BLAS, and so not under its limit
     with threadpool_limits(1, "blas"):
         while left:
             start = time.thread_time()
@@ -40,7 +41,7 @@ def each(work: Callable[[T], R], things: Iterable[T]) -> list[R]:
             if rest > LONG:
                 with ThreadPoolExecutor(os.cpu_count()) as threads:
                     return found + list(threads.map(work, left))
-            if rest > SHORT:
-                with shared([partial(work, thing) for thing in left]) as done:
-                    return found + done()
-    return found
+            if rest > SHORT and sharing:
+                break
+    with shared([partial(work, thing) for thing in left]) as done:
+        return found + done()

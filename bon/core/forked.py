@@ -46,7 +46,7 @@ def shared(
     helpers: list[_Helper] = []
     turns, all_turns = os.pipe()
     try:
-        fits = when and len(works) <= _WAITING
+        fits = when and 0 < len(works) <= _WAITING
         count = min(cores() - 1, len(works), MOST - 1) if fits else 0
         if count > 0:
             os.write(all_turns, b"".join(map(_TURN.pack, range(len(works)))))

@@ -107,9 +107,9 @@ def open_database(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
             db = sqlite3.connect(path, timeout=30)
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
-            # Keys are in no order, so that every page of their index is written to again and again.
-            db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        # Keys are in no order, so that every page of their index is wanted again and again.
+        db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         version = db.execute("PRAGMA user_version").fetchone()[0]
     if version != SCHEMA_VERSION:
         db.close()

@@ -151,6 +151,8 @@ def _is_number(value: Any) -> bool:
 
 def _number(value: Any) -> float | None:
     """A finite float of any kind of number (NumPy's, a tensor of one element), else None."""
+    if type(value) is float:
+        return value if math.isfinite(value) else None
     if not _is_number(value):
         return None
     try:

@@ -124,12 +124,21 @@ PROGRAM = textwrap.dedent(
     import os, sys, time
     import numpy as np
     import pandas  # and with it Arrow
+    from bon.analysis.estimators.parallel import each
     from bon.core.forked import cores, shared
 
     log = sys.argv[1]
     np.ones((800, 800)) @ np.ones((800, 800))
     assert cores() == len(os.sched_getaffinity(0)), os.listdir("/proc/self/task")
     os.sched_getaffinity = lambda _: {0, 1}
+
+    def burn(_: int) -> int:
+        until = time.thread_time() + .06
+        while time.thread_time() < until:
+            pass
+        return os.getpid()
+
+    assert len(set(each(burn, range(12)))) == 2
     with shared([lambda: (open(log, "a").write("x"), time.sleep(.2))] * 100):
         while not os.path.getsize(log):
             time.sleep(.01)

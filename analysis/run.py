@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,8 @@ def analyse(
     told: list[Margins] = []
     sets = pair_sets.pair_sets(run, options)
     by_set = [partial(_on_pairs, run, p, ensembles, options) for p in sets]
-    with shared(by_set, when=len(tables.judgements) > WORTH_A_COPY) as done_on_pairs:
+    worth_it = len(tables.judgements) > WORTH_A_COPY
+    with shared(by_set, when=worth_it) as done_on_pairs:
         progress("best of n")
         for pool in run.pools.values():
             made, asked = _study(run, pool, ensembles, draws, options, made_looks.get(pool.policy))
@@ -117,16 +119,25 @@ def analyse(
             rules += [reason for one in asked for reason in one.support]
             told += [one.margins for one in asked if one.margins is not None]
         heads = [_headline_rules(s) for s in studies]
-        chosen = zip(studies, heads, strict=True)
-        best = [b for s, h in chosen for b in best_of_n(s, set(h.items()))]
         progress("reward benchmark")
         on_pairs = done_on_pairs()
-    labels = tables.meta.get("candidate_labels", {})
-    read_by = [r for r in (readers(run, s) for s in studies) if r is not None]
-    policies = [policy_result(s, labels.get(s.pool.policy, [])) for s in studies]
     progress("correlation")
     measured = [] if made_looks else _measure(run, studies, heads, on_pairs, options)
-    correlations = correct(each(lambda one: correlate(one[1], one[0], options), measured))
+    compared = [] if made_looks else list(zip(studies, heads, strict=True))
+    apart: list[Callable[[], Any]] = [
+        *(partial(best_of_n, s, set(h.items())) for s, h in zip(studies, heads, strict=True)),
+        partial(_how_much, measured, on_pairs, options),
+        partial(_comparisons, compared, on_pairs, ensembles, options),
+        partial(describe.judging, run, draws, options.level),
+        partial(_by_n, studies, heads, measured, options),
+    ]
+    with shared(apart, when=worth_it) as done_apart:
+        correlations = correct(each(lambda one: correlate(one[1], one[0], options), measured))
+        labels = tables.meta.get("candidate_labels", {})
+        read_by = [r for r in (readers(run, s) for s in studies) if r is not None]
+        policies = [policy_result(s, labels.get(s.pool.policy, [])) for s in studies]
+        *by_study, parts, comparisons, judging, at_n = done_apart()
+    best = list(chain.from_iterable(by_study))
     pooled = _pooled(correlations, options)
     primary = [(c, m) for c, (_, m) in zip(correlations, measured, strict=True) if c.primary]
     progress("what if")
@@ -143,12 +154,6 @@ def analyse(
         )
     progress("summary")
     decisions = [decide(label, m, options) for label, m in measured if label.primary]
-    comparisons = [
-        c
-        for s, h in zip(studies, heads, strict=True)
-        for c in (() if made_looks else _compare_choices(s, h))
-    ] + [c for p in on_pairs for c in _compare_scores(p, ensembles, options)]
-    judging = describe.judging(run, draws, options.level)
     protocol = describe.protocol(run, {s.pool.policy: s for s in studies}, options)
     plans_made = [plan for plan in plans if plan is not None]
     settled = decided(run, made_looks, options.level)
@@ -172,14 +177,14 @@ def analyse(
         separation=tuple(separations(comparisons)),
         ranks=tuple(rank_bands(comparisons)),
         correlations=tuple(correlations),
-        correlation_by_n=tuple(_by_n(studies, heads, measured, options)),
+        correlation_by_n=tuple(at_n),
         pooled=tuple(pooled),
         decisions=tuple(d for d in decisions if d is not None),
         decided=settled,
         before_after=tuple(
             b for label, m in measured if label.primary for b in before_after(label, m, options)
         ),
-        how_much=tuple(_how_much(measured, on_pairs, options)),
+        how_much=tuple(parts),
         thresholds=tuple(_thresholds(studies, measured, options)),
         margins=tuple(told),
         surrogacy=tuple(s for s in (surrogacy(c, told) for c, _ in primary) if s is not None),
@@ -560,6 +565,17 @@ def _pooled(correlations: list[Correlation], options: Options) -> list[Any]:
 
 
 # ------------------------------------------------------------------ comparisons, warnings
+
+
+def _comparisons(
+    studies: list[tuple[Study, dict[str, str]]],
+    on_pairs: list[OnPairs],
+    ensembles: dict[str, tuple[str, ...]],
+    options: Options,
+) -> list[Any]:
+    """Of every two rewarders, by what they choose and by their scores."""
+    chosen = [c for s, rules in studies for c in _compare_choices(s, rules)]
+    return chosen + [c for p in on_pairs for c in _compare_scores(p, ensembles, options)]
 
 
 def _compare_choices(s: Study, rules: dict[str, str]) -> list[Any]:

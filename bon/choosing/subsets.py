@@ -199,38 +199,53 @@ def rate_vote_values(
 class VoteOrders:
     """Random orders of the candidates, laid out for votes; shared by all rewarders of a pool.
 
-    All (M, S·Q), one row per step: `candidate`, the flat place of each candidate in (Q, M);
-    `slot`, the flat place of its answer in (S·Q, A + 1), the last answer being none; `worth`,
-    what choosing that answer is worth, for each gold. `start`: the same before any vote.
+    One row per step (M, S·Q): `candidate`, the flat place of each candidate in (Q, M); `slot`, the
+    flat place of its answer in (S·Q, A + 1), the last answer being none; `code`, the step above
+    `bits` bits, in them which row of `levels` (L, golds) says what choosing that answer is worth.
+    `start` (S·Q): the level before any vote. `head` (S·Q, A + 1): random head starts.
     """
 
     shape: tuple[int, int, int]
-    kinds: int
     candidate: Ints
     slot: Ints
-    worth: list[Floats]
-    start: list[Floats]
-    seed: int
+    code: NDArray[np.unsignedinteger]
+    bits: int
+    levels: Floats
+    start: NDArray[np.unsignedinteger]
+    head: Floats
 
 
 def vote_orders(answers: Ints, golds: list[Floats], count: int, seed: int) -> VoteOrders:
     """`count` random orders of every question. `answers` (Q, M), −1 for none."""
     q, m = answers.shape
     kinds = int(answers.max(initial=0)) + 1
-    orders = random_orders(m, q, count, seed).reshape(count * q, m)
-    questions = np.tile(np.arange(q), count)
-    candidate = (questions[:, None] * m + orders).T.copy()
-    answer = np.where(answers < 0, kinds, answers).ravel()[candidate]
-    worth, start = [], []
-    for gold in golds:
-        by_answer = np.zeros((q, kinds + 1))
-        for kind in range(kinds + 1):
-            of = answers == (-1 if kind == kinds else kind)
-            by_answer[:, kind] = (gold * of).sum(axis=1) / np.maximum(of.sum(axis=1), 1)
-        worth.append(by_answer.ravel()[questions * (kinds + 1) + answer])
-        start.append(by_answer[questions, kinds])
-    slot = np.arange(count * q) * (kinds + 1) + answer
-    return VoteOrders((count, q, m), kinds, candidate, slot, worth, start, seed)
+    answers = np.where(answers < 0, kinds, answers)
+    given = answers[:, None, :] == np.arange(kinds + 1)[:, None]  # (Q, A + 1, M)
+    worth = np.stack([(gold[:, None, :] * given).sum(axis=2) for gold in golds], axis=2)
+    worth /= np.maximum(given.sum(axis=2), 1)[:, :, None]
+    levels, level = np.unique(worth.reshape(-1, len(golds)), axis=0, return_inverse=True)
+    bits = (len(levels) - 1).bit_length()
+    small = np.min_scalar_type((m + 1) << bits)
+    level = level.reshape(worth.shape[:2]).astype(small)  # (Q, A + 1)
+    codes = np.take_along_axis(level, answers, axis=1)  # (Q, M)
+    # One step after the other, all orders of all questions next to each other in each.
+    orders = random_orders(m, q, count, seed).transpose(2, 0, 1)
+    candidate = (orders + np.arange(q) * m).reshape(m, -1)
+    steps = np.arange(1, m + 1, dtype=small)[:, None] << np.array(bits, dtype=small)
+    slot = answers.ravel().take(candidate)
+    slot += np.arange(count * q) * (kinds + 1)
+    head = np.random.default_rng(seed).random((count * q, kinds + 1))
+    head[:, kinds] = np.nan  # candidates without an answer never lead
+    return VoteOrders(
+        (count, q, m),
+        candidate,
+        slot,
+        steps | codes.ravel().take(candidate),
+        bits,
+        levels,
+        np.tile(level[:, kinds], count),
+        head,
+    )
 
 
 def vote_by_orders(weights: Floats, drawn: VoteOrders) -> tuple[list[Floats], Floats]:
@@ -242,28 +257,27 @@ def vote_by_orders(weights: Floats, drawn: VoteOrders) -> tuple[list[Floats], Fl
     spread is the resampling error.
     """
     s, q, m = drawn.shape
-    rng = np.random.default_rng(drawn.seed)
     weights = np.nan_to_num(weights)
-    totals = rng.random((s * q, drawn.kinds + 1)) * (1e-9 * weights.max(initial=1e-300))
-    totals[:, drawn.kinds] = -np.inf  # candidates without an answer never lead
-    flat = totals.ravel()
-    cast = weights.ravel()[drawn.candidate]
+    totals = (drawn.head * (1e-9 * weights.max(initial=1e-300))).ravel()
+    weights = weights.ravel()
     lead = np.full(s * q, -1.0)
-    values = [start.copy() for start in drawn.start]
-    results = [np.empty((m, q)) for _ in values]
+    last, level = drawn.start, np.array((1 << drawn.bits) - 1, dtype=drawn.code.dtype)
+    results = [np.empty((m, q)) for _ in drawn.levels.T]
     spread = np.empty((s, m))
-    for n in range(m):
+    for n in range(m):  # one step at a time: what it needs stays in the processor's cache
         slot = drawn.slot[n]
-        now = flat[slot] + cast[n]
-        flat[slot] = now
+        now = totals.take(slot)
+        now += weights.take(drawn.candidate[n])
+        totals[slot] = now
         ahead = now > lead
-        np.maximum(lead, now, out=lead)
-        for k, worth in enumerate(drawn.worth):
-            np.copyto(values[k], worth[n], where=ahead)
-            by_order = values[k].reshape(s, q)
-            results[k][n] = by_order.mean(axis=0)
-            if k == 0:
-                spread[:, n] = by_order.mean(axis=1)
+        np.fmax(lead, now, out=lead)
+        last = np.maximum(last, drawn.code[n] * ahead)  # later steps have higher codes
+        leads = (last & level).reshape(s, q)
+        for result, gold in zip(results, drawn.levels.T, strict=True):
+            value = gold.take(leads)
+            result[n] = value.mean(axis=0)
+            if result is results[0]:
+                spread[:, n] = value.mean(axis=1)
     return [result.T for result in results], spread
 
 

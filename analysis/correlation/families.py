@@ -48,8 +48,7 @@ def clustered(
     count = int(base.max()) + 1
     if count < ENOUGH_BASES or read.value is None or read.low is None or read.high is None:
         return without_bounds(read), None
-    rest = [base != b for b in range(count)]
-    r = np.array([float(resampling.pearson_rows(m.x[keep], m.y[keep])) for keep in rest])
+    r = resampling.pearson_among(m.x, m.y, base != np.arange(count)[:, None])
     z = np.arctanh(np.clip(r, -0.9999999, 0.9999999))
     error = np.sqrt((count - 1) / count * ((z - z.mean()) ** 2).sum())
     half = special.stdtrit(count - 1, (1 + level) / 2) * error

@@ -86,15 +86,20 @@ def agreement(m: Measured, options: Options) -> PairAgreement:
     upper = np.triu(np.ones((r, r), dtype=bool), 1)
     agree = (1 + np.sign(dx) * np.sign(dy)) / 2
     counted = upper | upper.T
-    weights = np.zeros((options.draws, r))
     which = rewarder_draws(r, options.draws, options.seed)
-    np.add.at(weights, (np.arange(options.draws)[:, None], which), 1.0)
+    cells = which + r * np.arange(options.draws)[:, None]
+    weights = np.bincount(cells.ravel(), minlength=options.draws * r).reshape(-1, r).astype(float)
+
+    def drawn(pairs: Floats) -> Floats:
+        return np.asarray(np.einsum("br,br->b", weights @ pairs, weights))
+
+    everyone = drawn(counted.astype(float))
 
     def mean(values: Floats, over: NDArray[np.bool_]) -> Estimate:
         if not over.any():
             return nothing()
-        top = ((weights @ (values * over)) * weights).sum(axis=1)
-        size = ((weights @ over.astype(float)) * weights).sum(axis=1)
+        top = drawn(values * over)
+        size = everyone if over is counted else drawn(over.astype(float))
         with np.errstate(invalid="ignore", divide="ignore"):
             low, high = resampling.quantiles(top / size, options.level)
         value, pairs = values[over].mean(), int(over.sum()) // 2

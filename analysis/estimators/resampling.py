@@ -260,12 +260,20 @@ def pearson_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
     """Pearson's r along the last axis; NaN where either side does not vary."""
     x = np.asarray(x, dtype=float)
     y = np.asarray(y, dtype=float)
-    dx = x - x.mean(axis=-1, keepdims=True)
-    dy = y - y.mean(axis=-1, keepdims=True)
+    return _pearson(x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True))
+
+
+def pearson_among(x: Floats, y: Floats, keep: Bools) -> Floats:
+    """(S): Pearson's r among those of the points that each row of `keep` (S, R) keeps."""
+    dx, dy = (np.where(keep, v - (keep @ v / keep.sum(axis=1))[:, None], 0) for v in (x, y))
+    return _pearson(dx, dy)
+
+
+def _pearson(dx: Floats, dy: Floats) -> Floats:
+    """Of distances from the means."""
     sxx, syy, sxy = (np.einsum("...r,...r->...", a, b) for a, b in ((dx, dx), (dy, dy), (dx, dy)))
-    scale = np.sqrt(sxx * syy)
     flat = (sxx < 1e-18) | (syy < 1e-18)
-    safe = np.where(flat, 1.0, scale)
+    safe = np.where(flat, 1.0, np.sqrt(sxx * syy))
     return np.where(flat, np.nan, np.clip(sxy / safe, -1, 1))
 
 

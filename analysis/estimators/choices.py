@@ -24,6 +24,7 @@ from bon.analysis.results import (
     UnparsedSensitivity,
     VersusMajority,
 )
+from bon.choosing import subsets
 
 Floats = NDArray[np.float64]
 Floats32 = NDArray[np.float32]
@@ -31,6 +32,7 @@ Bools = NDArray[np.bool_]
 
 HOW = "questions"
 COLUMNS = 500  # means taken at once
+ALIKE = 1e-7  # draws are in single precision
 
 
 @dataclass(frozen=True)
@@ -135,22 +137,47 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
 
 def _curves(s: Study) -> list[tuple[CurvePoint, ...]]:
     """Accuracy at every n of every replay, some hundred columns at a time, on all cores."""
-    where = [(k, n) for k, r in enumerate(s.replays) for n in r.ns]
-    parts = [where[at : at + COLUMNS] for at in range(0, len(where), COLUMNS)]
-    q = len(s.pool.correct)
+    parts: list[list[Replay]] = [[]]
+    for replay in s.replays:
+        if parts[-1] and sum(len(r.ns) for r in [*parts[-1], replay]) > COLUMNS:
+            parts.append([])
+        parts[-1].append(replay)
 
-    def estimates(part: list[tuple[int, int]]) -> list[Estimate]:
-        values = np.stack([s.replays[k].at(n) for k, n in part], axis=1)
-        means = np.array([s.replays[k].at(n).mean() for k, n in part])
-        rests = [_rests_on(s.replays[k], n, q) for k, n in part]
-        return _accuracies(means, s.draws.means(values), rests, s.options.level)
+    def points(part: list[Replay]) -> list[tuple[CurvePoint, ...]]:
+        found = zip(part, _curve_draws(s.draws, part), strict=True)
+        return [_points(replay, draws, s.options.level) for replay, draws in found]
 
-    found: list[list[CurvePoint]] = [[] for _ in s.replays]
-    for part, made in zip(parts, each(estimates, parts), strict=True):
-        for (k, n), estimate in zip(part, made, strict=True):
-            basis = s.replays[k].estimated.get(n)
-            found[k].append(CurvePoint(n=n, accuracy=estimate, estimated=basis))
-    return [tuple(points) for points in found]
+    return [curve for made in each(points, parts) for curve in made]
+
+
+def _points(replay: Replay, draws: Floats32, level: float) -> tuple[CurvePoint, ...]:
+    rests = [_rests_on(replay, n, len(replay.values)) for n in replay.ns]
+    means = np.array([replay.at(n).mean() for n in replay.ns])
+    found = zip(replay.ns, _accuracies(means, draws, rests, level), strict=True)
+    return tuple(
+        CurvePoint(n=n, accuracy=estimate, estimated=replay.estimated.get(n))
+        for n, estimate in found
+    )
+
+
+def _curve_draws(draws: Draws, replays: list[Replay]) -> list[Floats32]:
+    """(len(ns), B) of each: draws of its mean accuracy at every n.
+
+    Curves that consist of fewer shapes than they have points are drawn by their shapes.
+    """
+    columns, mixes = [], []
+    for replay in replays:
+        values, mix = replay.values, None
+        shapes = subsets.curve_shapes(len(replay.ns))
+        if len(shapes) < len(replay.ns) / 2:
+            parts = values @ shapes.T
+            if np.abs(parts @ shapes - values).max() < ALIKE:
+                values, mix = parts, shapes.T.astype(np.float32)
+        columns.append(values)
+        mixes.append(mix)
+    ends = np.cumsum([c.shape[1] for c in columns])[:-1]
+    means = np.split(draws.means(np.concatenate(columns, axis=1)), ends)
+    return [own if mix is None else mix @ own for own, mix in zip(means, mixes, strict=True)]
 
 
 def _accuracies(

@@ -187,6 +187,16 @@ def test_some_of_the_things_keep_their_draws():
     assert draws.of(np.arange(30)) is draws
 
 
+def test_r_among_some_of_the_points():
+    rng = np.random.default_rng(0)
+    x, y, keep = rng.random(9), rng.random(9), rng.random((5, 9)) < 0.7
+    keep[0] = np.arange(9) == 3
+    found = resampling.pearson_among(x, y, keep)
+    assert np.isnan(found[0])
+    each = [float(resampling.pearson_rows(x[some], y[some])) for some in keep[1:]]
+    assert found[1:] == pytest.approx(each, abs=1e-12)
+
+
 def test_kendall_where_something_is_missing_is_missing():
     x, y = np.array([[1.0, 2, 3], [1, np.nan, 3]]), np.array([1.0, 3, 2])
     found = resampling.kendall_rows(x, y)

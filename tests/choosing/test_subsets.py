@@ -112,6 +112,42 @@ def test_weights_are_stable_for_large_pools():
         assert weights[n - 1] == pytest.approx(exact, rel=1e-10)
 
 
+def test_curves_of_the_best_of_n_consist_of_few_shapes():
+    rng = np.random.default_rng(3)
+    gold = rng.integers(0, 2, (20, 64)).astype(float)
+    shapes = subsets.curve_shapes(64)
+    assert len(shapes) < 32
+    for curves in (
+        subsets.best_of_n(rng.normal(size=gold.shape).round(1), [gold])[0],
+        subsets.pass_at_n(gold),
+    ):
+        assert curves @ shapes.T @ shapes == pytest.approx(curves, abs=1e-8)
+    few = subsets.curve_shapes(4)
+    assert few.T @ few == pytest.approx(np.eye(4), abs=1e-12)
+
+
+def test_votes_over_random_orders_by_a_plain_loop():
+    rng = np.random.default_rng(4)
+    q, m, count = 5, 12, 7
+    answers = rng.integers(-1, 3, (q, m))
+    answers[0] = -1
+    golds = [(answers == 1).astype(float), rng.random((q, m))]
+    weights = rng.random((q, m))
+    found, spread = subsets.vote_by_orders(weights, subsets.vote_orders(answers, golds, count, 0))
+    orders = subsets.random_orders(m, q, count, 0)
+    for gold, by_n in zip(golds, found, strict=True):
+        expected = np.zeros((count, q, m))
+        for order, row, n in np.ndindex(expected.shape):
+            taken = orders[order, row, : n + 1]
+            votes = {k: weights[row, taken[answers[row, taken] == k]].sum() for k in range(3)}
+            read = [k for k in votes if k in answers[row, taken]]
+            leader = max(read, key=votes.__getitem__) if read else -1
+            expected[order, row, n] = gold[row, answers[row] == leader].mean()
+        assert by_n == pytest.approx(expected.mean(axis=0))
+        if gold is golds[0]:
+            assert spread == pytest.approx(expected.mean(axis=1))
+
+
 def test_votes_over_random_orders_come_close_to_enumeration():
     rng = np.random.default_rng(1)
     answers = rng.integers(-1, 3, (30, M))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from bon.core.errors import BonError, one_line
 from bon.core.keys import content_key, content_keys, item_seed
@@ -23,8 +24,9 @@ class Ask:
     missing: tuple[int, ...]
 
 
+@lru_cache(maxsize=1024)
 def text_key(text: str) -> str:
-    """Identical texts are one response."""
+    """Identical texts are one response; a bare letter is the text of many."""
     return content_key("text", text)
 
 

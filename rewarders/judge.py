@@ -275,7 +275,7 @@ async def _ask(
 def _check(rewarder: Rewarder, verdicts: Sequence[Verdict], call: Call) -> None:
     """Raise where a rewarder's answer cannot be filed: that is an error of the item."""
     name, wanted = type(rewarder).__name__, len(call.votes)
-    listed = isinstance(verdicts, Sequence) and all(isinstance(one, Verdict) for one in verdicts)
+    listed = isinstance(verdicts, Sequence) and all([isinstance(one, Verdict) for one in verdicts])
     if not listed or len(verdicts) != wanted:
         raise TypeError(f"{name}.judge answered {verdicts!r:.200}, not a list of {wanted} verdicts")
     for one in verdicts:

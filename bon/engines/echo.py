@@ -151,18 +151,18 @@ class EchoEngine(Engine):
 
 def _read(messages: tuple[Message, ...]) -> tuple[bytes, int]:
     """A hash of roles, texts and image hashes with their boundaries, and the length in words."""
-    state = blake2b(digest_size=20)
+    pieces: list[bytes] = []
     length = 0
     for message in messages:
-        state.update(b"\x00" + message.role.encode())
+        pieces += (b"\x00", message.role.encode())
         for part in message.parts:
             if isinstance(part, ImagePart):
-                state.update(b"\x01" + part.sha256.encode())
+                pieces += (b"\x01", part.sha256.encode())
                 length += 64
             else:
-                state.update(b"\x02" + part.encode("utf-8", "surrogatepass"))
+                pieces += (b"\x02", part.encode("utf-8", "surrogatepass"))
                 length += part.count(" ") + 1
-    return state.digest(), length
+    return blake2b(b"".join(pieces), digest_size=20).digest(), length
 
 
 @lru_cache(maxsize=256)

@@ -64,24 +64,28 @@ def guard(path: Path) -> Iterator[None]:
     """Turn SQLite's failures into one line with the fix."""
     try:
         yield
-    except sqlite3.OperationalError as error:
-        text = str(error)
+    except sqlite3.DatabaseError as error:
+        raise failure(path, error) from None
+
+
+def failure(path: Path, error: sqlite3.DatabaseError) -> BonError:
+    """A failure of SQLite as one line with the fix."""
+    text = str(error)
+    if isinstance(error, sqlite3.OperationalError):
         if "full" in text:
-            raise BonError(
+            return BonError(
                 f"the disk that holds {path.parent} is full",
                 "free space and run the same command again: what was committed is kept",
-            ) from None
-        raise BonError(f"{path}: {text}", "check the disk and its permissions") from None
-    except sqlite3.DatabaseError as error:
-        if "not a database" in str(error):
-            raise BonError(
-                f"{path} is not a database: nothing in it can be read",
-                "put a copy of it back, or move it aside to start anew",
-            ) from None
-        raise BonError(
-            f"{path} is damaged ({error})",
-            f"see what can be saved: bon doctor {path.parent}",
-        ) from None
+            )
+        return BonError(f"{path}: {text}", "check the disk and its permissions")
+    if "not a database" in text:
+        return BonError(
+            f"{path} is not a database: nothing in it can be read",
+            "put a copy of it back, or move it aside to start anew",
+        )
+    return BonError(
+        f"{path} is damaged ({text})", f"see what can be saved: bon doctor {path.parent}"
+    )
 
 
 def open_database(path: Path, *, readonly: bool = False) -> sqlite3.Connection:

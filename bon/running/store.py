@@ -7,6 +7,7 @@ chosen by the `spec` of today's cards.
 """
 
 import json
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +22,7 @@ from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.records import Candidate, Effort, ImageRef, Judgement, PreferencePair, Question
 from bon.core.text import unicode_only
-from bon.running.database import DATABASE, guard, open_database, take_lock
+from bon.running.database import DATABASE, failure, guard, open_database, take_lock
 from bon.running.door import readable, sound_candidate, sound_judgement
 
 COMMIT_ROWS = 2000
@@ -335,8 +336,10 @@ class Store:
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Rows of a SELECT."""
-        with guard(self.path):
+        try:
             return self.db.execute(sql, parameters).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise failure(self.path, error) from None
 
     # -- inside --------------------------------------------------------------------------
 

@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+_AT_ONCE = 100_000  # judgements that stay in the processor's cache
+
 _JUDGED = ("rewarder", "item", "first", "second", "vote", "outcome", "score")
 
 
@@ -300,13 +302,17 @@ class _Responses:
         self.keys, self.known = keys, known
 
     def find(self, item: Ints, codes: Ints, values: "pd.Index[Any]") -> Ints:
-        text = np.append(self.keys.get_indexer(values), -1)[codes]
-        joint = item * max(len(self.keys), 1) + text
-        place = np.minimum(np.searchsorted(self.known, joint), max(len(self.known) - 1, 0))
-        found = (text >= 0) & (item >= 0)
-        if len(self.known):
-            found &= self.known[place] == joint
-        return np.where(found, place, -1)
+        texts = np.append(self.keys.get_indexer(values), -1)
+        found = np.full(len(item), -1)
+        for at in range(0, len(item) if len(self.known) else 0, _AT_ONCE):
+            part = slice(at, at + _AT_ONCE)
+            text = texts.take(codes[part])
+            joint = item[part] * len(self.keys) + text
+            place = np.searchsorted(self.known, joint)
+            place = np.minimum(place, len(self.known) - 1, out=place)
+            there = (text >= 0) & (item[part] >= 0) & (self.known.take(place) == joint)
+            np.copyto(found[part], place, where=there)
+        return found
 
 
 class _Sides:

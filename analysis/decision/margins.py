@@ -22,12 +22,13 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 DRAWS = 1000  # enough for one interval a rewarder
-TOGETHER = 32  # questions at a time: few enough to stay in the processor's cache
+TOGETHER = 48  # questions at a time: few enough to stay in the processor's cache
 
 
 def counted(draws: Draws) -> Floats:
-    """(Q, B): how often the first draws hold each question, for `margins` of every rewarder."""
-    return np.ascontiguousarray(draws.counts[:DRAWS].T, dtype=float)
+    """(Q, 1 + B): each question once, then as often as the first draws hold it, for `margins`."""
+    drawn = draws.counts[:DRAWS].T
+    return np.concatenate([np.ones((len(drawn), 1)), drawn], axis=1)
 
 
 def margins(
@@ -40,11 +41,12 @@ def margins(
     margin, right = favourite(said, pool)
     margin = np.where(pool.constant, np.nan, margin)
     used = np.isfinite(margin)
-    value = float(area(margin, right, np.ones((len(margin), 1)))[0])
+    areas = area(margin, right, counts)
+    value = float(areas[0])
     if not np.isfinite(value):
         return None
     n = int(used.sum())
-    low, high = resampling.quantiles(area(margin, right, counts), level, n)
+    low, high = resampling.quantiles(areas[1:], level, n)
     found = estimate(value, low[0], high[0], n, "questions")
     if low[0] == high[0] == value and value in (0.0, 1.0):  # as sure as its rarer outcome is
         hits = right[used].sum()
@@ -88,11 +90,14 @@ def area(margin: Floats, right: Floats, counts: Floats) -> Floats:
     above, hits, misses = np.zeros((3, counts.shape[1]))
     for start, end in pairwise(edges):
         rows = order[start:end]
-        hit, miss = (counts[rows] * weight[rows, None] for weight in (right, 1 - right))
-        higher = (1 + np.sign(margin[rows, None] - margin[rows])) / 2
-        above += np.einsum("qb,qb->b", hit, higher @ miss) + hit.sum(axis=0) * misses
-        hits += hit.sum(axis=0)
-        misses += miss.sum(axis=0)
+        hit, miss = rows[right[rows] > 0], rows[right[rows] < 1]
+        won, lost = counts[hit], counts[miss]
+        share, rest = right[hit], 1 - right[miss]
+        higher = (1 + np.sign(margin[hit, None] - margin[miss])) / 2 * np.outer(share, rest)
+        more = share @ won
+        above += np.einsum("qb,qb->b", won, higher @ lost) + more * misses
+        hits += more
+        misses += rest @ lost
     total = hits * misses
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(total > 0, above / total, np.nan)

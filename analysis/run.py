@@ -91,10 +91,12 @@ def analyse(
     data: Tables | Run,
     options: Options | None = None,
     progress: Callable[[str], None] = lambda _stage: None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Results:
     """All results of a run's tables, or of the arrays read from them already.
 
-    Pure: the same tables and options give the same results.
+    Pure: the same tables and options give the same results. `meanwhile` is called once, when a
+    copy of this process can go on with the rest: for what has to happen here before what follows.
     """
     options = options or Options()
     unknown = [rule for rule in options.rules if rule not in RULES]
@@ -127,17 +129,20 @@ def analyse(
     apart: list[Callable[[], Any]] = [
         *(partial(best_of_n, s, set(h.items())) for s, h in zip(studies, heads, strict=True)),
         partial(_how_much, measured, on_pairs, options),
+        *(partial(correlate, m, label, options) for label, m in measured),
         partial(_comparisons, compared, on_pairs, ensembles, options),
         partial(describe.judging, run, draws, options.level),
         partial(_by_n, studies, heads, measured, options),
     ]
     with shared(apart, when=worth_it) as done_apart:
-        correlations = correct(each(lambda one: correlate(one[1], one[0], options), measured))
+        meanwhile()
         labels = tables.meta.get("candidate_labels", {})
         read_by = [r for r in (readers(run, s) for s in studies) if r is not None]
         policies = [policy_result(s, labels.get(s.pool.policy, [])) for s in studies]
-        *by_study, parts, comparisons, judging, at_n = done_apart()
-    best = list(chain.from_iterable(by_study))
+        done = done_apart()
+    best = list(chain.from_iterable(done[: len(studies)]))
+    parts, *coefficients, comparisons, judging, at_n = done[len(studies) :]
+    correlations = correct(coefficients)
     pooled = _pooled(correlations, options)
     primary = [(c, m) for c, (_, m) in zip(correlations, measured, strict=True) if c.primary]
     progress("what if")

@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 Draw = Callable[..., "Figure"]
 
 
+def load_drawing() -> None:
+    """Import what draws: once, before copies of this process draw, or each of them does."""
+    import matplotlib.backends.backend_svg
+    import matplotlib.figure  # noqa: F401
+
+
 @dataclass(frozen=True)
 class Sketch:
     """A figure to be drawn: `draw(width=...)` makes it, `wide` is its width on a wide page."""

@@ -100,7 +100,7 @@ def report_run(
         from bon.analysis.estimators.picks import as_picks, choices
         from bon.analysis.estimators.repeated import repeats
         from bon.analysis.export import write_figures, write_tables
-        from bon.analysis.report import report_figures, write_report
+        from bon.analysis.report import load_drawing, report_figures, write_report
         from bon.analysis.run import analyse
         from bon.running.frames import run_tables
         from bon.running.repeating import repeat_table
@@ -111,7 +111,7 @@ def report_run(
         ((counts, spent),) = counted()
         tables.meta["completeness"] = counts.as_dict()
         arrays = read(tables)
-        results = analyse(arrays, options(setup))
+        results = analyse(arrays, options(setup), meanwhile=load_drawing)
         attacked = stress_tables(setup, directory)
         if attacked is not None:
             won = hacks(attacked, WORDS, options(setup), {SWAPPED: OWN_IMAGE})

@@ -18,8 +18,10 @@ import time
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+import numpy as np
 from measured import FILE, Measured, append, number, spent, table
 
 HERE = Path(__file__).parent
@@ -113,10 +115,22 @@ def machine() -> str:
     ).stdout.strip()
     libraries = ", ".join(f"{name} {version(name)}" for name in LIBRARIES)
     return (
-        f"{time.strftime('%Y-%m-%d %H:%M')}, {len(os.sched_getaffinity(0))} cores of {model}, "
+        f"{time.strftime('%Y-%m-%d %H:%M')}, {len(os.sched_getaffinity(0))} cores of {model} that "
+        f"multiply matrices at {number(_speed())} GFLOP/s (float32), "
         f"load {os.getloadavg()[0]:.1f} before, Python {platform.python_version()}, {libraries}, "
         f"commit {commit or 'unknown'}"
     )
+
+
+def _speed() -> float:
+    """GFLOP/s of all cores together: on shared machines the same ones differ from day to day."""
+    matrix = np.random.default_rng(0).random((1024, 1024), dtype=np.float32)
+    seconds = []
+    for _ in range(50):
+        began = time.perf_counter()
+        matrix @ matrix
+        seconds.append(time.perf_counter() - began)
+    return 2e-9 * 1024**3 / median(seconds)
 
 
 def written(kept: Path) -> str:

@@ -32,7 +32,10 @@ def ray_address() -> Iterator[str]:
         return
     import ray
 
+    # On a busy machine, what starts late is not dead.
     os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")
+    for check in ("READY", "HEALTH"):
+        os.environ.setdefault(f"RAY_SERVE_PROXY_{check}_CHECK_TIMEOUT_S", "60")
     mine = not ray.is_initialized()
     if mine:
         ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)

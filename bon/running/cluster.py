@@ -48,6 +48,7 @@ class HostActor(Host):
         """The model, which stays: it is not looked through as rows come and go."""
         engine, loading = await super()._engine(spec)
         if loading:
+            gc.collect()  # what is garbage by now would stay as well
             gc.freeze()
         return engine, loading
 

@@ -1,9 +1,12 @@
 """Waiting until a GPU has room: the GPU is made up, the rule and the tool's output are not."""
 
+import asyncio
+import gc
 import os
 import stat
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from bon.engines import gpu_memory
 from bon.engines.gpu_memory import holders, wait_for_room
 from bon.experiment.config import PolicyCard
 from bon.running import worker
+from bon.running.cluster import HostActor
 from bon.running.setup import prepare
 from bon.running.worker import Host, room_wanted
 
@@ -103,8 +107,6 @@ async def _load_two(host):
 def test_a_load_that_fails_says_who_holds_the_memory_and_only_the_first_model_waits(
     make_experiment, tmp_path, monkeypatch
 ):
-    import asyncio
-
     waited = []
 
     def wait(share):
@@ -130,3 +132,21 @@ def test_a_load_that_fails_says_who_holds_the_memory_and_only_the_first_model_wa
         "model 'm' failed to load in vllm: no memory; after 120 s GPU 0 has 1.0 of 80.0 GiB free; "
         "held by process 7 -> a smaller one"
     )
+
+
+def test_what_is_garbage_when_a_model_is_loaded_is_freed(make_experiment, tmp_path):
+    class Batch:  # on a GPU, gigabytes
+        def __init__(self):
+            self.mine = self
+
+    held = weakref.ref(batch := Batch())
+    host = HostActor(prepare(make_experiment(), tmp_path).specs())
+    gc.disable()
+    try:
+        del batch
+        assert asyncio.run(host.run("head", [])).failure == ""
+        gc.collect()
+        assert held() is None
+    finally:
+        gc.unfreeze()
+        gc.enable()

@@ -493,8 +493,8 @@ def _by_n(
     for label, m in measured:
         if not label.primary:
             continue
-        s, chosen = _chosen(studies, heads, label.policy, m)
-        found.append(by_n(label, m, chosen, s.draws, options))
+        _, chosen = _chosen(studies, heads, label.policy, m)
+        found.append(by_n(label, m, chosen, options.level))
     return [f for f in found if f is not None]
 
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from bon.analysis import hard_collections
-from bon.analysis.correlation.coefficients import coefficient, jointly
+from bon.analysis.correlation.coefficients import coefficient, drawn
 from bon.analysis.correlation.measured import Measured, difference_errors
 from bon.analysis.correlation.noise import reliability
 from bon.analysis.estimators import resampling
@@ -179,7 +179,7 @@ def coverage(
             Estimate(value=gap, low=gap - 1.96 * error, high=gap + 1.96 * error),
             float(accuracy[0] - accuracy[1]),
         )
-        found = coefficient(m, "pearson", jointly(m, options), options, p=False)
+        found = coefficient(m, "pearson", drawn(m, options), options, p=False)
         count("Fisher", found.fisher, seen)
         count("jackknife", found.jackknife, seen)
         count("bootstrap", found.bootstrap, seen)

@@ -1,8 +1,6 @@
 """Does the benchmark order rewarders as Best-of-N does? One policy, one axis, all rewarders."""
 
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +63,7 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
     usable = np.flatnonzero(np.isfinite(measured.x) & np.isfinite(measured.y))
     m = measured.keep(usable)
     r = len(usable)
-    draws = jointly(m, options)
+    draws = drawn(m, options)
     found = {name: coefficient(m, name, draws, options) for name in COEFFICIENTS}
     pearson = found["pearson"]
     known = pearson.estimate.value is not None
@@ -127,46 +125,16 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
 # ------------------------------------------------------------------ coefficients
 
 
-@dataclass(frozen=True)
-class DrawnAxis:
-    """One axis in draws of rewarders: values (B, R)."""
+def drawn(m: Measured, options: Options) -> tuple[Floats, Floats] | None:
+    """(B, R) each: both axes with rewarders, questions and pairs resampled together.
 
-    values: Floats
-
-    @cached_property
-    def ranks(self) -> Floats:
-        """Mean ranks within each draw."""
-        return resampling.ranks(self.values)
-
-
-@dataclass(frozen=True)
-class JointDraws:
-    """Draws of rewarders together with questions and pairs: `which` (B, R), and both axes."""
-
-    which: Ints
-    x: DrawnAxis
-    y: DrawnAxis
-
-    def coefficients(self, name: str, most: int) -> Floats:
-        """A coefficient in each draw; Kendall's in `most` of them."""
-        if name == "spearman":
-            return resampling.pearson_rows(self.x.ranks, self.y.ranks)
-        part = slice(most if name == "kendall" else None)
-        return COEFFICIENTS[name](self.x.values[part], self.y.values[part])
-
-    def with_y(self, m: Measured) -> "JointDraws":
-        """The same draws of rewarders who differ in y."""
-        return replace(self, y=DrawnAxis(_taken(m.y, m.y_draws, self.which)))
-
-
-def jointly(m: Measured, options: Options) -> JointDraws | None:
-    """Both axes with rewarders, questions and pairs resampled together; None for too few."""
+    None for too few rewarders.
+    """
     r = len(m.names)
     if r < MIN_REWARDERS:
         return None
     which = rewarder_draws(r, min(options.draws, max(500, WORK // r)), options.seed)
-    x, y = (_taken(*axis, which) for axis in ((m.x, m.x_draws), (m.y, m.y_draws)))
-    return JointDraws(which, DrawnAxis(x), DrawnAxis(y))
+    return _taken(m.x, m.x_draws, which), _taken(m.y, m.y_draws, which)
 
 
 def _taken(values: Floats, draws: Floats32 | None, which: Ints) -> Floats:
@@ -178,7 +146,7 @@ def _taken(values: Floats, draws: Floats32 | None, which: Ints) -> Floats:
 
 
 def coefficient(
-    m: Measured, name: str, draws: JointDraws | None, options: Options, p: bool = True
+    m: Measured, name: str, draws: tuple[Floats, Floats] | None, options: Options, p: bool = True
 ) -> Coefficient:
     """One coefficient with its intervals and, unless told not to, its p."""
     found = _for_bases(_of_independent(m, name, draws, options, p), m, name, options.level)
@@ -197,7 +165,7 @@ def _kendall(x: Floats, y: Floats) -> tuple[float, float]:
 
 
 def _of_independent(
-    m: Measured, name: str, draws: JointDraws | None, options: Options, p: bool
+    m: Measured, name: str, draws: tuple[Floats, Floats] | None, options: Options, p: bool
 ) -> Coefficient:
     """The same, every rewarder taken for independent of the others."""
     r = len(m.names)
@@ -222,11 +190,12 @@ def _of_independent(
             p_method="normal", read="Fisher's interval for ranks.",
         )  # fmt: skip
     assert draws is not None
-    count, most = min(options.permutations, max(1000, WORK // r)), len(draws.which)
+    (x, y), count = draws, min(options.permutations, max(1000, WORK // r))
     if name == "kendall":
         pairs = r * (r - 1) // 2
-        count, most = min(count, max(1000, KENDALL_WORK // pairs)), max(500, KENDALL_WORK // pairs)
-    low, high = resampling.quantiles(draws.coefficients(name, most), options.level)
+        x, y = x[: max(500, KENDALL_WORK // pairs)], y[: max(500, KENDALL_WORK // pairs)]
+        count = min(count, max(1000, KENDALL_WORK // pairs))
+    low, high = resampling.quantiles(COEFFICIENTS[name](x, y), options.level)
     both = "rewarders and questions" if m.x_draws is not None else "rewarders"
     bootstrap = estimate(value, low[0], high[0], r, both)
     fisher = _fisher(name, value, r, options.level)
@@ -250,16 +219,20 @@ def _of_independent(
     )
 
 
-def interval_to_read(m: Measured, level: float) -> Estimate:
-    """Pearson's r with the interval that `coefficient` says to read, without the others."""
+def interval_to_read(
+    m: Measured, level: float, name: Literal["pearson", "spearman"] = "pearson"
+) -> Estimate:
+    """A coefficient with the interval that `coefficient` says to read, without the others."""
     r = len(m.names)
-    value = float(resampling.pearson_rows(m.x, m.y))
+    value = float(COEFFICIENTS[name](m.x, m.y)) if r >= MIN_REWARDERS else float("nan")
     if not np.isfinite(value):
         return nothing(r)
-    chosen, _ = _to_read(_fisher("pearson", value, r, level), _jackknife(m, value, level), r)
+    jackknife = _jackknife(m, value, level) if name == "pearson" else None
+    chosen, _ = _to_read(_fisher(name, value, r, level), jackknife, r)
     base = bases(m)
     if base is not None:
-        chosen, _ = clustered(m, base, chosen, level)
+        held = clustered(m, base, chosen, level)[0] if name == "pearson" else None
+        chosen = held or without_bounds(chosen)
     return without_bounds(chosen) if len(far_below(m.x, m.y)) else chosen
 
 

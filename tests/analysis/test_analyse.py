@@ -11,10 +11,13 @@ from synthetic import analyse, synthetic_tables
 
 from bon.analysis.data.arrays import read
 from bon.analysis.data.tables import Tables
+from bon.analysis.estimators import resampling
+from bon.analysis.estimators.choices import _curve_draws
 from bon.analysis.estimators.picks import as_picks, choices
+from bon.analysis.estimators.replay import Replay
 from bon.analysis.results import Options, Results
 from bon.analysis.run import analyse as analyse_tables
-from bon.choosing import tournaments
+from bon.choosing import subsets, tournaments
 from bon.choosing.ties import tied_best
 from bon.core.errors import BonError
 
@@ -151,6 +154,25 @@ def test_the_correlation_is_of_the_headline_numbers(results):
     assert c.pearson.estimate.value == pytest.approx(r)
     last = results.correlation_by_n[0].points[-1]
     assert (last.n, last.pearson.value) == (5, pytest.approx(r))
+    assert (last.pearson, last.spearman) == (c.pearson.estimate, c.spearman.estimate)
+
+
+def test_curves_that_are_drawn_by_their_shapes_have_the_draws_of_their_values():
+    rng = np.random.default_rng(0)
+    gold = rng.integers(0, 2, (30, 64)).astype(float)
+    best_of, ns = subsets.best_of_n(rng.normal(size=gold.shape), [gold])[0], tuple(range(1, 65))
+    replays = [
+        Replay("policy", "rewarder", "rule", some, values, np.zeros(30))
+        for some, values in (
+            (ns, best_of),
+            (ns, rng.random(best_of.shape)),  # consists of no such shapes
+            ((1, 64), best_of[:, [0, 63]]),
+        )
+    ]
+    draws = resampling.draw(30, 200, 0, "questions")
+    found = _curve_draws(draws, replays)
+    for replay, made in zip(replays, found, strict=True):
+        assert made == pytest.approx(draws.means(replay.values), abs=1e-6)
 
 
 def test_unparsed_answers_are_wrong_and_the_report_shows_the_others(results):

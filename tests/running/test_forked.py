@@ -139,6 +139,8 @@ PROGRAM = textwrap.dedent(
         return os.getpid()
 
     assert len(set(each(burn, range(12)))) == 2
+    with shared([lambda: (os.getpid(), cores(), time.sleep(.05))] * 8) as rest:
+        assert {free for pid, free, _ in rest() if pid != os.getpid()} == {1}  # it shares no more
     with shared([lambda: (open(log, "a").write("x"), time.sleep(.2))] * 100):
         while not os.path.getsize(log):
             time.sleep(.01)

@@ -194,6 +194,20 @@ def test_the_interval_to_read_changes_with_the_number_of_rewarders():
     assert found.pearson.jackknife.low < found.pearson.estimate.value
 
 
+@pytest.mark.parametrize("r", [1, 2, 3, 4, 6, 9, 14])
+@pytest.mark.parametrize("bases", [(), ("a", "b"), tuple("abcdefg")])
+@pytest.mark.parametrize("name", ["pearson", "spearman"])
+@pytest.mark.parametrize("broken", [0, 2])
+def test_the_interval_to_read_is_had_without_the_others(r, bases, name, broken):
+    rng = np.random.default_rng(r)
+    x = rng.random(r)
+    y = x + rng.normal(0, 0.3, r)
+    x[:broken], y[:broken] = x[:broken] - 20, y[:broken] - 20
+    m = measured(x, y, families=tuple((bases * r)[:r])) if bases else measured(x, y)
+    whole = correlation.coefficient(m, name, correlation.drawn(m, OPTIONS), OPTIONS, p=False)
+    assert correlation.interval_to_read(m, OPTIONS.level, name) == whole.estimate
+
+
 def test_one_far_point_widens_the_jackknife_only():
     rng = np.random.default_rng(3)
     x = np.append(rng.normal(0, 0.02, 11), 1.0)

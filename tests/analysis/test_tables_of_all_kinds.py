@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bon.analysis.data.arrays import _Responses
 from bon.analysis.estimators import pair_sets
 from bon.analysis.published import correlate_table
 from bon.analysis.results import Options
@@ -57,6 +58,14 @@ def test_thousands_of_rows():
     found = correlate_table(frame).correlations[0]
     assert found.kendall.p_method == "normal"
     assert found.pearson.estimate.method == "jackknife"
+
+
+def test_a_text_that_nobody_sampled_is_not_taken_for_the_last_of_the_question_before():
+    known = np.array([0, 1, 2, 3])  # two questions, each with both texts
+    responses = _Responses(pd.Index(["one", "two"]), known)
+    values = pd.Index(["two", "another"])
+    found = responses.find(np.array([1, 1, 1, -1]), np.array([0, 1, -1, 0]), values)
+    assert found.tolist() == [3, -1, -1, -1]
 
 
 def test_pairs_of_one_cluster_come_and_go_together():

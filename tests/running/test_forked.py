@@ -149,11 +149,17 @@ PROGRAM = textwrap.dedent(
 )
 
 
-def test_a_killed_process_takes_its_copy_along_and_threads_of_libraries_do_not_matter(tmp_path):
+@pytest.mark.parametrize("blas", ["1", "2"])
+def test_a_killed_process_takes_its_copy_along_and_threads_of_libraries_do_not_matter(
+    tmp_path, blas
+):
     log = tmp_path / "log"
     log.touch()
     ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(log)], stderr=subprocess.PIPE, check=False
+        [sys.executable, "-c", PROGRAM, str(log)],
+        stderr=subprocess.PIPE,
+        check=False,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": blas},
     )
     assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
     time.sleep(0.5)

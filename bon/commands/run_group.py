@@ -97,6 +97,7 @@ def run(
 ) -> None:
     """Run an experiment, or continue it: only what is missing is computed."""
     from bon.commands.plan_text import needs
+    from bon.running.ending import reports
     from bon.running.merging import read_shard
     from bon.running.plan import make_plan
     from bon.running.runner import run as run_setup
@@ -113,25 +114,27 @@ def run(
     setup = read_experiment(file, settings)
     directory = out or Path("runs") / setup.experiment.name.replace(" ", "-")
     whole = None
-    if pilot is not None:
-        whole = make_plan(setup, directory)
-        settings.append(f"questions.subset={min(1.0, pilot / whole.questions.count):g}")
-        setup = read_experiment(file, settings)
-    if not (quiet or as_json or (directory / "run.sqlite").exists()):
-        plan = make_plan(setup, here=setup.experiment.cluster.address is None)
-        if plan.is_large:
-            for line in needs(plan):
-                say(line)
-    with _tracking(track, directory, setup.raw) as watchers:
-        path = run_setup(
-            setup,
-            directory,
-            quiet=quiet or as_json,
-            retry_errors=retry_errors,
-            replace=replace,
-            shard=read_shard(shard) if shard else None,
-            watchers=watchers,
-        )
+    with reports() as make_report:  # before a plan reads data
+        if pilot is not None:
+            whole = make_plan(setup, directory)
+            settings.append(f"questions.subset={min(1.0, pilot / whole.questions.count):g}")
+            setup = read_experiment(file, settings)
+        if not (quiet or as_json or (directory / "run.sqlite").exists()):
+            plan = make_plan(setup, here=setup.experiment.cluster.address is None)
+            if plan.is_large:
+                for line in needs(plan):
+                    say(line)
+        with _tracking(track, directory, setup.raw) as watchers:
+            path = run_setup(
+                setup,
+                directory,
+                quiet=quiet or as_json,
+                retry_errors=retry_errors,
+                replace=replace,
+                shard=read_shard(shard) if shard else None,
+                watchers=watchers,
+                make_report=make_report,
+            )
     print_results(path, as_json)
     if whole is not None and not (quiet or as_json):
         from bon.commands.sizing_text import show_sizing

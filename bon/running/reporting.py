@@ -19,8 +19,8 @@ from bon.experiment.refusals import validate
 from bon.experiment.yamlfile import Document
 from bon.running.attacks import OWN_IMAGE, SWAPPED, WORDS
 from bon.running.completeness import Completeness, completeness
+from bon.running.ending import Reported
 from bon.running.filed import filed
-from bon.running.saying import say
 from bon.running.setup import Setup, options, prepare
 from bon.running.spending import costs
 from bon.running.store import Store
@@ -80,18 +80,30 @@ def report_run(
     figures: bool = False,
     bundle: Path | None = None,
     settings: Sequence[str] = (),
-    found: Completeness | None = None,
 ) -> Path:
+    """Write the report of a run (`make_report`), say what it found, and return its path."""
+    made = make_report(directory, figures=figures, bundle=bundle, settings=settings)
+    return made.tell(quiet=quiet)
+
+
+def make_report(
+    directory: Path,
+    *,
+    figures: bool = False,
+    bundle: Path | None = None,
+    settings: Sequence[str] = (),
+    found: Completeness | None = None,
+) -> Reported:
     """Analyse a run and write results.json, report.html and tables/ into it.
 
     `found` is what was just counted of it, which takes as long as the rest.
 
     `settings` (`analysis.KEY=VALUE`) count for this report alone: what they say needs no model.
 
-    The finding is said only of a complete run; who asked for another one says what is missing.
-    `figures` also writes every figure to figures/ as PNG, SVG and PDF, which takes seconds.
-    `bundle` is a folder that also gets the page as index.html, with its images and the tables
-    beside it, to be put on any web server.
+    There is something to say of a complete run only; who asked for another one says what is
+    missing. `figures` also writes every figure to figures/ as PNG, SVG and PDF, which takes
+    seconds. `bundle` is a folder that also gets the page as index.html, with its images and the
+    tables beside it, to be put on any web server.
     """
     count = partial(_counted, directory, settings, found)
     with shared([count]) as counted, Store(directory, readonly=True) as store:
@@ -137,14 +149,11 @@ def report_run(
     if figures:
         for folder in filter(None, (directory, bundle)):
             write_figures(results, folder / "figures")
-    if results.completeness is not None and results.completeness.complete:
-        say(results.finding.sentence, quiet=quiet)
-        for said in (text for h in results.how_much for text in h.sentences):
-            say(said, quiet=quiet)
-        for one in results.repeats:
-            say(one.sentence, quiet=quiet)
-        say(f"report: {path}", quiet=quiet)
-    return path
+    if results.completeness is None or not results.completeness.complete:
+        return Reported(path)
+    how_much = (text for part in results.how_much for text in part.sentences)
+    repeated_said = (one.sentence for one in results.repeats)
+    return Reported(path, (results.finding.sentence, *how_much, *repeated_said, f"report: {path}"))
 
 
 def _counted(

@@ -4,10 +4,8 @@ import gc
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from importlib import import_module
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from bon.core.errors import BonError, Incomplete, SpendingCapReached
@@ -17,6 +15,7 @@ from bon.running.commits import at_commits, keep_commits
 from bon.running.completeness import Completeness, completeness
 from bon.running.connection import Connection, connected, own_ray
 from bon.running.database import DATABASE
+from bon.running.ending import MakeReport, reports
 from bon.running.filed import filed, say_changed
 from bon.running.live import Live, Watcher
 from bon.running.looks import Looks
@@ -31,16 +30,6 @@ from bon.running.work import GenerateSource, PairSource, QuestionSource, Source
 from bon.running.worker import Reply
 
 MIN_ROWS_TO_FAIL = 50
-LAST = (
-    "bon.running.reporting",
-    "bon.running.frames",
-    "bon.analysis.run",
-    "bon.analysis.report",
-    "bon.analysis.export",
-    "matplotlib.figure",
-    "matplotlib.backends.backend_svg",
-)
-"""What a run ends with, and takes longer to import than all that it starts with."""
 
 
 def run(
@@ -53,12 +42,14 @@ def run(
     shard: tuple[int, int] | None = None,
     progress_file: Path | None = None,
     watchers: Sequence[Watcher] = (),
+    make_report: MakeReport | None = None,
 ) -> Path:
     """Run or continue an experiment in `directory`; returns the path of its report.
 
     `replace` takes over the run of another experiment. `shard` is the part (place, parts) of the
     questions and pairs that this machine does. `progress_file` is kept up to date for
-    a watcher in another process; `watchers` are told in this one how the run goes.
+    a watcher in another process; `watchers` are told in this one how the run goes. `make_report`
+    of whoever has read data already, which may have started threads (`reports`).
     """
     if shard is not None and setup.experiment.judging.decide is not None:
         raise BonError(
@@ -66,20 +57,23 @@ def run(
             "leave out --shard, or judging.decide",
         )
     note_phase(progress_file, "preparing")
-    if not (directory / DATABASE).exists():  # all is to be asked: no data are read in vain
-        models = [model.card.name for model in setup.models]
-        check_models(setup, models, here=own_ray(setup.experiment.cluster.address))
-    with Store(directory) as store:
-        setup = filed(setup, store, running=True)
-        keep_commits(setup, store, quiet=quiet)
-        setup = at_commits(setup, store)
-        say_changed(setup, store, quiet=quiet)
-        start(setup, store, retry_errors=retry_errors, replace=replace, shard=shard, quiet=quiet)
-        found = compute(setup, store, quiet=quiet, progress_file=progress_file, watchers=watchers)
-    note_phase(progress_file, "analysing")
-    from bon.running.reporting import report_run
-
-    return report_run(directory, quiet=quiet, found=found)
+    with nullcontext(make_report) if make_report else reports() as made:
+        if not (directory / DATABASE).exists():  # all is to be asked: no data are read in vain
+            models = [model.card.name for model in setup.models]
+            check_models(setup, models, here=own_ray(setup.experiment.cluster.address))
+        with Store(directory) as store:
+            setup = filed(setup, store, running=True)
+            keep_commits(setup, store, quiet=quiet)
+            setup = at_commits(setup, store)
+            say_changed(setup, store, quiet=quiet)
+            start(
+                setup, store, retry_errors=retry_errors, replace=replace, shard=shard, quiet=quiet
+            )
+            found = compute(
+                setup, store, quiet=quiet, progress_file=progress_file, watchers=watchers
+            )
+        note_phase(progress_file, "analysing")
+        return made(directory, found=found).tell(quiet=quiet)
 
 
 def compute(
@@ -94,15 +88,18 @@ def compute(
     sources = make_sources(setup, store)
     tally = Tally(setup, store, Live(watchers))
     began = time.monotonic()
-    found = _counted(setup, store)
-    _pass_over(sources, found, together=setup.experiment.judging.decide is not None)
+    found = None
+    if store.has("candidates") or store.has("judgements"):
+        found = _counted(setup, store)
+        _pass_over(sources, found, together=setup.experiment.judging.decide is not None)
     with ExitStack() as stack:
         if setup.experiment.judging.repeat_check:
             repeats = stack.enter_context(Store(store.directory / FOLDER))
             repeats.forget_errors()
             sources += repeat_sources(setup, store, repeats, sources)
-        if work_off(setup, tally, sources, quiet=quiet, progress_file=progress_file):
-            found = _counted(setup, store)
+        worked = work_off(setup, tally, sources, quiet=quiet, progress_file=progress_file)
+    if worked or found is None:
+        found = _counted(setup, store)
     seconds = store.meta("compute_seconds", 0.0) + time.monotonic() - began
     store.set_meta(compute_seconds=seconds, engines=tally.engines)
     if found.complete:
@@ -137,29 +134,11 @@ def work_off(
         asked = any(model.card.placement.runtime_env for model in setup.models)
         address = setup.experiment.cluster.address
         with (
-            _loading_the_end(),
             connected(address, quiet=quiet, environments=asked) as rays,
             reporting(sources, quiet=quiet, file=progress_file) as progress,
         ):
             tally.dispatch(sources, progress, rays)
     return bool(busy)
-
-
-@contextmanager
-def _loading_the_end() -> Iterator[None]:
-    """Import what a run ends with meanwhile: this process mostly waits, for Ray and for workers."""
-    loading = Thread(target=_load_the_end, name="bon-loading", daemon=True)
-    loading.start()
-    try:
-        yield
-    finally:
-        loading.join()
-
-
-def _load_the_end() -> None:
-    with suppress(Exception):  # whoever needs it says so
-        for name in LAST:
-            import_module(name)
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from pathlib import Path
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.running.attacks import WORDS, honest, pairs
-from bon.running.reporting import open_run, report_run
+from bon.running.ending import reports
+from bon.running.reporting import open_run
 from bon.running.runner import Tally, work_off
 from bon.running.saying import say
 from bon.running.store import Store
@@ -24,6 +25,12 @@ def stress_run(directory: Path, questions: int, *, quiet: bool = False) -> Path:
     Raises:
         BonError: no run, no rewarder that can be asked, or no candidate that is right.
     """
+    with reports() as make_report:
+        _judge(directory, questions, quiet=quiet)
+        return make_report(directory).tell(quiet=quiet)
+
+
+def _judge(directory: Path, questions: int, *, quiet: bool) -> None:
     with Store(directory, readonly=True) as store:
         setup = open_run(store)
         asked = tuple(one for one in setup.rewarders if not one.card.brought)
@@ -53,4 +60,3 @@ def stress_run(directory: Path, questions: int, *, quiet: bool = False) -> Path:
         store.set_meta(engines=tally.engines, attacks=list(WORDS))
         for model, reason in tally.failed.items():
             say(f"failed: {model}: {reason}", quiet=quiet)
-    return report_run(directory, quiet=quiet)

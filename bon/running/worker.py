@@ -177,7 +177,7 @@ class Host:
             except BonError as error:
                 return Reply(failure=str(error), stop_run=error.stops_run)
             effort = Effort(spent[0], waited, loading, meter.read, meter.cached)
-            return replace(reply, engine=engine.info(), effort=effort)
+            return replace(reply, engine=_plain(engine.info()), effort=effort)
 
     def add(self, name: str, spec: ModelSpec) -> None:
         """One more model, loaded on first use."""
@@ -311,6 +311,12 @@ def _filtered(image: ImagePart, name: str) -> ImagePart:
     assert seen is not None
     data = encode(seen)
     return ImagePart(hashlib.sha256(data).hexdigest(), data)
+
+
+def _plain(info: Mapping[str, Any]) -> dict[str, Any]:
+    """As it is written down. A version in torch's own class would have its reader import torch."""
+    found: dict[str, Any] = json.loads(json.dumps(dict(info)))
+    return found
 
 
 def _engine_key(card: Card, model_path: str) -> str:

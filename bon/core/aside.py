@@ -1,0 +1,120 @@
+"""What comes last, made ready in a copy of this process while this one does what comes before."""
+
+import ctypes
+import gc
+import os
+import pickle
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from bon.core.forked import cores
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
+
+
+@contextmanager
+def aside(load: Callable[[], None], work: Callable[P, T]) -> Iterator[Callable[P, T]]:
+    """A copy of this process loads what `work` needs; the call has it do that, for the result.
+
+    The copy has none of the threads that this process starts meanwhile, so it can share its work
+    with copies of its own (`bon.core.forked`) where this one no longer can. It has what is there
+    now: begin before files and connections are open that a second process must not hold.
+
+    Arguments and result are pickled. Work must be pure, or write whole files, and say nothing: if
+    the copy fails or ends it is done here, so errors are raised here. Where no copy can be made a
+    thread loads, and the work is done here. On leaving, no copy is left.
+    """
+    copy: _Copy[T] | None = None
+    if cores() > 1:
+        with suppress(OSError):  # no memory or no number for another process
+            copy = _Copy(load, work)
+    if copy is None:
+        loading = Thread(target=_loaded, args=(load,), name="bon-loading", daemon=True)
+        loading.start()
+
+    def done(*args: P.args, **kwargs: P.kwargs) -> T:
+        if copy is None:
+            loading.join()
+        else:
+            with suppress(EOFError, BrokenPipeError):
+                return copy.ask(args, kwargs)
+        return work(*args, **kwargs)
+
+    try:
+        yield done
+    finally:
+        if copy is not None:
+            copy.end()
+
+
+class _Copy(Generic[T]):
+    """A copy of this process that waits to be asked, once."""
+
+    def __init__(self, load: Callable[[], None], work: Callable[..., T]) -> None:
+        asked, ask = os.pipe()
+        replies, reply = os.pipe()
+        parent = os.getpid()
+        try:
+            self._pid: int = os.fork()
+        except OSError:
+            for end in (asked, ask, replies, reply):
+                os.close(end)
+            raise
+        if self._pid == 0:
+            try:
+                os.close(ask)  # or it would not learn that nobody will ask any more
+                os.close(replies)
+                _lives_with(parent)
+                _serve(load, work, asked, reply)
+            finally:
+                os._exit(0)  # what is the parent's is not closed, flushed or said again
+        os.close(asked)
+        os.close(reply)
+        self._ask = open(ask, "wb")  # noqa: SIM115 - open until it is asked, or ended
+        self._replies = open(replies, "rb")  # noqa: SIM115
+
+    def ask(self, args: Any, kwargs: Any) -> T:
+        """What the work returns; EOFError or BrokenPipeError where the copy could not do it."""
+        with self._ask:
+            pickle.dump((args, kwargs), self._ask)
+        result: T = pickle.load(self._replies)
+        return result
+
+    def end(self) -> None:
+        """End it, if it has not ended."""
+        with suppress(BrokenPipeError):
+            self._ask.close()
+        self._replies.close()
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+
+
+def _lives_with(parent: int) -> None:
+    """End with the parent, and by it alone: Ctrl-C in a terminal is its to hear."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
+    if os.getppid() != parent:  # it has ended already
+        os._exit(0)
+
+
+def _serve(load: Callable[[], None], work: Callable[..., Any], asked: int, reply: int) -> None:
+    _loaded(load)
+    gc.collect()
+    gc.freeze()  # it stays, and is not looked through again
+    with open(asked, "rb") as stream, suppress(Exception):
+        args, kwargs = pickle.load(stream)
+        said = pickle.dumps(work(*args, **kwargs), pickle.HIGHEST_PROTOCOL)
+        with open(reply, "wb") as answer:
+            answer.write(said)
+
+
+def _loaded(load: Callable[[], None]) -> None:
+    with suppress(Exception):  # whoever needs it says so
+        load()

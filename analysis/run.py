@@ -55,6 +55,7 @@ from bon.analysis.results import (
     BenchmarkResult,
     Components,
     Correlation,
+    Decision,
     HowMuch,
     Leaks,
     Margins,
@@ -107,23 +108,23 @@ def analyse(
     ensembles = _ensembles(run, options)
     draws = resampling.draw(len(tables.questions), options.draws, options.seed, "questions")
     made_looks = looked(run, options)
-    studies: list[Study] = []
-    rules: list[RuleSupport] = []
-    told: list[Margins] = []
     sets = pair_sets.pair_sets(run, options)
-    by_set = [partial(_on_pairs, run, p, ensembles, options) for p in sets]
+    grounds = [_ground(run, pool, draws, options) for pool in run.pools.values()]
+    aside: list[Callable[[], Any]] = [
+        *(partial(baseline_replays, one.setting) for one in grounds),
+        *(partial(_scored, run, p, ensembles, options) for p in sets),
+    ]
     worth_it = len(tables.judgements) > WORTH_A_COPY
-    with shared(by_set, when=worth_it) as done_on_pairs:
+    with shared(aside, when=worth_it) as done_aside:
         progress("best of n")
-        for pool in run.pools.values():
-            made, asked = _study(run, pool, ensembles, draws, options, made_looks.get(pool.policy))
-            studies.append(made)
-            rules += [reason for one in asked for reason in one.support]
-            told += [one.margins for one in asked if one.margins is not None]
-        heads = [_headline_rules(s) for s in studies]
+        asked = [_replays(run, one, ensembles, options, made_looks) for one in grounds]
         progress("reward benchmark")
-        on_pairs = done_on_pairs()
+        done = done_aside()
+    on_pairs = [OnPairs(p, *scored) for p, scored in zip(sets, done[len(grounds) :], strict=True)]
     progress("correlation")
+    studies = [_study(*one, options) for one in zip(grounds, asked, done, strict=False)]
+    heads = [_headline_rules(s) for s in studies]
+    told = [m for one in asked for m in one.margins]
     measured = [] if made_looks else _measure(run, studies, heads, on_pairs, options)
     compared = [] if made_looks else list(zip(studies, heads, strict=True))
     apart: list[Callable[[], Any]] = [
@@ -133,6 +134,9 @@ def analyse(
         partial(_comparisons, compared, on_pairs, ensembles, options),
         partial(describe.judging, run, draws, options.level),
         partial(_by_n, studies, heads, measured, options),
+        partial(_decisions, measured, options),
+        partial(_thresholds, studies, measured, options),
+        partial(describe.rewarders, run, _first_rule(heads), ensembles, _baselines(studies)),
     ]
     with shared(apart, when=worth_it) as done_apart:
         meanwhile()
@@ -141,7 +145,8 @@ def analyse(
         policies = [policy_result(s, labels.get(s.pool.policy, [])) for s in studies]
         done = done_apart()
     best = list(chain.from_iterable(done[: len(studies)]))
-    parts, *coefficients, comparisons, judging, at_n = done[len(studies) :]
+    parts, *coefficients = done[len(studies) : -6]
+    comparisons, judging, at_n, decisions, thresholds, rewarders = done[-6:]
     correlations = correct(coefficients)
     pooled = _pooled(correlations, options)
     primary = [(c, m) for c, (_, m) in zip(correlations, measured, strict=True) if c.primary]
@@ -158,7 +163,6 @@ def analyse(
             what_if(m, c, policy.pass_at_1.value, policy.majority.value, options.level)
         )
     progress("summary")
-    decisions = [decide(label, m, options) for label, m in measured if label.primary]
     protocol = describe.protocol(run, {s.pool.policy: s for s in studies}, options)
     plans_made = [plan for plan in plans if plan is not None]
     settled = decided(run, made_looks, options.level)
@@ -175,7 +179,7 @@ def analyse(
         finding=settled_instead(settled) if settled else finding,
         policies=tuple(policies),
         readers=tuple(read_by),
-        rewarders=describe.rewarders(run, _first_rule(heads), ensembles, _baselines(studies)),
+        rewarders=rewarders,
         benchmarks=tuple(b for p in on_pairs for b in p.results),
         best_of_n=tuple(best),
         comparisons=tuple(comparisons),
@@ -184,13 +188,13 @@ def analyse(
         correlations=tuple(correlations),
         correlation_by_n=tuple(at_n),
         pooled=tuple(pooled),
-        decisions=tuple(d for d in decisions if d is not None),
+        decisions=tuple(decisions),
         decided=settled,
         before_after=tuple(
             b for label, m in measured if label.primary for b in before_after(label, m, options)
         ),
         how_much=tuple(parts),
-        thresholds=tuple(_thresholds(studies, measured, options)),
+        thresholds=tuple(thresholds),
         margins=tuple(told),
         surrogacy=tuple(s for s in (surrogacy(c, told) for c, _ in primary) if s is not None),
         what_if=tuple(w for w in predictions if w is not None),
@@ -199,7 +203,7 @@ def analyse(
         judging=judging,
         leaks=describe.leaks(tables),
         completeness=describe.completeness(tables),
-        rules=tuple(rules),
+        rules=tuple(reason for one in asked for reason in one.support),
         warnings=(
             *_warnings(run, studies, on_pairs),
             *(warning for r in read_by for warning in reader_warnings(r)),
@@ -210,9 +214,14 @@ def analyse(
 def measured(data: Tables | Run, options: Options) -> list[tuple[Label, Measured]]:
     """Both axes of every correlation of a run, draws included, and nothing else of the analysis."""
     run = data if isinstance(data, Run) else read(data)
-    on_pairs = [_on_pairs(run, p, {}, options) for p in pair_sets.pair_sets(run, options)]
+    sets = pair_sets.pair_sets(run, options)
+    on_pairs = [OnPairs(p, *_scored(run, p, {}, options)) for p in sets]
     draws = resampling.draw(len(run.tables.questions), options.draws, options.seed, "questions")
-    studies = [_study(run, pool, {}, draws, options)[0] for pool in run.pools.values()]
+    grounds = [_ground(run, pool, draws, options) for pool in run.pools.values()]
+    studies = [
+        _study(one, _replays(run, one, {}, options, {}), baseline_replays(one.setting), options)
+        for one in grounds
+    ]
     return _measure(run, studies, [_headline_rules(s) for s in studies], on_pairs, options)
 
 
@@ -232,9 +241,10 @@ def _ensembles(run: Run, options: Options) -> dict[str, tuple[str, ...]]:
     return {str(name): tuple(members) for name, members in named.items()}
 
 
-def _on_pairs(
+def _scored(
     run: Run, pairs: PairSet, ensembles: dict[str, tuple[str, ...]], options: Options
-) -> OnPairs:
+) -> tuple[list[str], Worth, list[BenchmarkResult], dict[str, Verdicts]]:
+    """What belongs to a benchmark's pairs in `OnPairs`."""
     said = pair_sets.all_verdicts(run, pairs)
     for name, members in ensembles.items():
         if all(m in said for m in members):
@@ -245,56 +255,82 @@ def _on_pairs(
     codes = np.stack([v.code for v in said.values()], axis=1)
     worth = pair_sets.worth_of(codes, "headline", options)
     results = benchmark_results(pairs, said, options)
-    return OnPairs(pairs, list(said), worth, results, said)
+    return list(said), worth, results, said
 
 
 @dataclass(frozen=True)
-class AskedAbout:
-    """What a rewarder or an ensemble chose from a pool, and why it could not.
+class Ground:
+    """What every rewarder is replayed on: one pool, and draws of its questions."""
 
-    `said`: kept of members of ensembles. `margins`: of rewarders that chose.
-    """
+    setting: Setting
+    draws: Draws
 
-    said: Opinion | None
+
+@dataclass(frozen=True)
+class Replays:
+    """What rewarders and ensembles chose from a pool, why they could not, and their margins."""
+
     replays: list[Replay]
     support: list[RuleSupport]
-    margins: Margins | None = None
+    margins: list[Margins]
 
 
-def _study(
-    run: Run,
-    pool: Pool,
-    ensembles: dict[str, tuple[str, ...]],
-    draws: Draws,
-    options: Options,
-    looks: InLooks | None = None,
-) -> tuple[Study, list[AskedAbout]]:
+def _ground(run: Run, pool: Pool, draws: Draws, options: Options) -> Ground:
     n = pool.size if options.n is None else options.n
     if not 1 <= n <= pool.size:
         raise BonError(
             f"n = {n} was asked for, but {pool.policy} has {pool.size} candidates per question",
             f"choose n between 1 and {pool.size}",
         )
-    setting = Setting.of(pool, n, options, run)
-    mine = draws.of(pool.rows)
-    counts, wanted = counted(mine), {m for members in ensembles.values() for m in members}
+    return Ground(Setting.of(pool, n, options, run), draws.of(pool.rows))
+
+
+def _replays(
+    run: Run,
+    ground: Ground,
+    ensembles: dict[str, tuple[str, ...]],
+    options: Options,
+    looks: dict[str, InLooks],
+) -> Replays:
+    setting, pool = ground.setting, ground.setting.pool
+    counts, members = counted(ground.draws), set(chain.from_iterable(ensembles.values()))
     if pool.size > EXACT_SIZE:
         _ = setting.trial.vote_orders  # once, before the threads that share it
 
-    def one(rewarder: str) -> AskedAbout:
-        found = _asked(run, _sampled(setting, rewarder, looks), rewarder, options, counts)
-        return found if rewarder in wanted else replace(found, said=None)  # it may be large
+    def one(rewarder: str) -> tuple[Replays, Opinion | None]:
+        said = opinion(run, pool.located, rewarder)
+        if said is None:
+            return Replays([], [], []), None
+        if run.design == "race":
+            said = said.rated_in(run.in_full[pool.rows])
+        own = _sampled(setting, rewarder, looks.get(pool.policy))
+        replays, support = replay_opinion(said, own, rewarder, options.rules, run.design)
+        told = margins(pool, said, rewarder, counts, options.level) if replays else None
+        found = Replays(replays, support, [] if told is None else [told])
+        return found, said if rewarder in members else None  # it may be large
 
-    asked = each(one, run.rewarders)
-    opinions = {r: a.said for r, a in zip(run.rewarders, asked, strict=True) if a.said is not None}
-    for name, members in ensembles.items():
-        if all(m in opinions for m in members):
-            together = ensemble_opinion([opinions[m] for m in members], pool)
+    made = each(one, run.rewarders)
+    found = [asked for asked, _ in made]
+    opinions = {
+        r: said for r, (_, said) in zip(run.rewarders, made, strict=True) if said is not None
+    }
+    for name, who in ensembles.items():
+        if all(m in opinions for m in who):
+            together = ensemble_opinion([opinions[m] for m in who], pool)
             if together is not None:
-                made = replay_opinion(together, setting, name, options.rules, run.design)
-                asked.append(AskedAbout(together, *made))
-    replays = [replay for a in asked for replay in a.replays] + baseline_replays(setting)
-    return study(pool, n, replays, mine, options), asked
+                chosen = replay_opinion(together, setting, name, options.rules, run.design)
+                found.append(Replays(*chosen, []))
+    return Replays(
+        [replay for one in found for replay in one.replays],
+        [reason for one in found for reason in one.support],
+        [margin for one in found for margin in one.margins],
+    )
+
+
+def _study(ground: Ground, asked: Replays, baselines: list[Replay], options: Options) -> Study:
+    setting = ground.setting
+    replays = asked.replays + baselines
+    return study(setting.pool, setting.trial.n, replays, ground.draws, options)
 
 
 def _sampled(setting: Setting, rewarder: str, looks: InLooks | None) -> Setting:
@@ -303,21 +339,6 @@ def _sampled(setting: Setting, rewarder: str, looks: InLooks | None) -> Setting:
     if sample is None:
         return setting
     return replace(setting, samples=(sample, *(sample & other for other in setting.samples)))
-
-
-def _asked(
-    run: Run, setting: Setting, rewarder: str, options: Options, counts: Floats
-) -> AskedAbout:
-    """What one rewarder said about a pool, what it chose, and what its margins tell."""
-    pool = setting.pool
-    said = opinion(run, pool.located, rewarder)
-    if said is None:
-        return AskedAbout(None, [], [])
-    if run.design == "race":
-        said = said.rated_in(run.in_full[pool.rows])
-    replays, support = replay_opinion(said, setting, rewarder, options.rules, run.design)
-    told = margins(pool, said, rewarder, counts, options.level) if replays else None
-    return AskedAbout(said, replays, support, told)
 
 
 def _headline_rules(s: Study) -> dict[str, str]:
@@ -547,6 +568,11 @@ def _chosen(
     return studies[k], [by_key[name, heads[k][name]] for name in m.names]
 
 
+def _decisions(measured: list[tuple[Label, Measured]], options: Options) -> list[Decision]:
+    found = [decide(label, m, options) for label, m in measured if label.primary]
+    return [d for d in found if d is not None]
+
+
 def _thresholds(
     studies: list[Study], measured: list[tuple[Label, Measured]], options: Options
 ) -> list[Threshold]:
@@ -556,7 +582,7 @@ def _thresholds(
         s = next(s for s in studies if s.pool.policy == label.policy)
         for over, name in bases if label.primary else ():
             k = s.index(name)
-            value = float(s.replays[k].at(s.n).mean())
+            value = s.replays[k].mean(s.n)
             found.append(threshold(label, m, over, value, s.heads[k], options))
     return [t for t in found if t is not None]
 
@@ -629,7 +655,7 @@ def _warnings(run: Run, studies: list[Study], on_pairs: list[OnPairs]) -> list[s
                 f"{pool.policy}: {100 * blank:.0f} % of candidates have no readable answer."
             )
         chose = {r.rewarder for r in s.replays}
-        asked = {n for n in run.rewarders if len(run.candidates.of(n))}
+        asked = {n for n in run.rewarders if len(run.candidates[n])}
         for name in sorted(asked - chose):
             said.append(f"{name} on {pool.policy}: no rule can be replayed from what was judged.")
     for p in on_pairs:

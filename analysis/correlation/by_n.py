@@ -20,7 +20,7 @@ def by_n(
     shared = set.intersection(*(set(replay.comparable(label.n)) for replay in chosen))
 
     def at(n: int) -> CorrelationAtN:
-        accuracy = np.array([replay.at(n).mean() for replay in chosen])
+        accuracy = np.array([replay.mean(n) for replay in chosen])
         there = replace(measured, y=accuracy)
         pearson, spearman = (interval_to_read(there, level, c) for c in ("pearson", "spearman"))
         return CorrelationAtN(n=n, pearson=pearson, spearman=spearman)

@@ -4,7 +4,8 @@ Text keys are only unique within a question, so a response is a (question, text)
 candidates with the same text are one response: they were judged once and they tie.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -19,10 +20,6 @@ from bon.core.errors import BonError
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-_AT_ONCE = 100_000  # judgements that stay in the processor's cache
-
-_JUDGED = ("rewarder", "item", "first", "second", "vote", "outcome", "score")
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,10 @@ class Pool:
 
 @dataclass(frozen=True)
 class Judged:
-    """Judgements of one item kind as arrays, rows of one rewarder next to each other."""
+    """What one rewarder said about one kind of item, as arrays with a place per judgement.
+
+    Rewarders that were asked the same in the same order share all but `outcome` and `score`.
+    """
 
     item: Ints
     first: Ints
@@ -93,15 +93,9 @@ class Judged:
     vote: Ints
     outcome: NDArray[np.int8]
     score: Floats
-    bounds: dict[str, tuple[int, int]]
 
-    def of(self, rewarder: str) -> "Judged":
-        """The rows of one rewarder (views, not copies)."""
-        a, b = self.bounds.get(rewarder, (0, 0))
-        return self.take(slice(a, b))
-
-    def take(self, rows: Ints | slice) -> "Judged":
-        """Some of the rows, without bounds."""
+    def take(self, rows: Ints) -> "Judged":
+        """Some of the judgements."""
         return Judged(
             self.item[rows],
             self.first[rows],
@@ -109,7 +103,6 @@ class Judged:
             self.vote[rows],
             self.outcome[rows],
             self.score[rows],
-            {},
         )
 
     def __len__(self) -> int:
@@ -127,12 +120,12 @@ class ToDecide:
 
 @dataclass(frozen=True)
 class Run:
-    """A run as arrays."""
+    """A run as arrays; of every rewarder what it said about `candidates` and about `pairs`."""
 
     tables: Tables
     pools: dict[str, Pool]
-    candidates: Judged
-    pairs: Judged
+    candidates: dict[str, Judged]
+    pairs: dict[str, Judged]
     rewarders: tuple[str, ...]
 
     @property
@@ -198,16 +191,14 @@ def read(tables: Tables) -> Run:
         str(policy): _pool(str(policy), part, tables.questions, len(known))
         for policy, part in frame.groupby("policy", sort=False, observed=True)
     }
-    on_pairs = np.asarray(tables.judgements["item_kind"] == "pair", dtype=bool)
-    judged = tables.judgements[list(_JUDGED)]
     names = tuple(str(r) for r in tables.rewarders["rewarder"])
-    pair_keys = pd.Index(tables.pairs["pair"])
+    said = _Judgements(tables.judgements)
     sides = tables.pairs[["response_0", "response_1"]].to_numpy()
     return Run(
         tables,
         pools,
-        _judged(judged[~on_pairs], names, questions, _Responses(keys, known)),
-        _judged(judged[on_pairs], names, pair_keys, _Sides(sides)),
+        said.by(names, False, questions, _Responses(keys, known)),
+        said.by(names, True, pd.Index(tables.pairs["pair"]), _Sides(sides)),
         names,
     )
 
@@ -298,33 +289,27 @@ def _located(frame: pd.DataFrame, num_responses: int) -> Located:
 class _Responses:
     """Finds the response of (question, text)."""
 
-    def __init__(self, keys: "pd.Index[Any]", known: Ints) -> None:
-        self.keys, self.known = keys, known
+    def __init__(self, texts: "pd.Index[Any]", known: Ints) -> None:
+        self.texts, self.known = texts, known
 
-    def find(self, item: Ints, codes: Ints, values: "pd.Index[Any]") -> Ints:
-        texts = np.append(self.keys.get_indexer(values), -1)
-        found = np.full(len(item), -1)
-        for at in range(0, len(item) if len(self.known) else 0, _AT_ONCE):
-            part = slice(at, at + _AT_ONCE)
-            text = texts.take(codes[part])
-            joint = item[part] * len(self.keys) + text
-            place = np.searchsorted(self.known, joint)
-            place = np.minimum(place, len(self.known) - 1, out=place)
-            there = (text >= 0) & (item[part] >= 0) & (self.known.take(place) == joint)
-            np.copyto(found[part], place, where=there)
-        return found
+    def find(self, item: Ints, text: Ints) -> Ints:
+        """Its place, by the numbers of both; −1 where nobody sampled it."""
+        if not len(self.known):
+            return np.full(len(item), -1)
+        joint = item * len(self.texts) + text
+        place = np.minimum(np.searchsorted(self.known, joint), len(self.known) - 1)
+        return np.where((text >= 0) & (item >= 0) & (self.known[place] == joint), place, -1)
 
 
 class _Sides:
     """Finds which side of a pair a text is: 0 or 1."""
 
     def __init__(self, sides: NDArray[Any]) -> None:
-        vocabulary = pd.Index(pd.unique(sides.ravel()))
-        self.vocabulary = vocabulary
-        self.codes = vocabulary.get_indexer(pd.Index(sides.ravel())).reshape(sides.shape)
+        self.texts = pd.Index(pd.unique(sides.ravel()))
+        self.codes = self.texts.get_indexer(pd.Index(sides.ravel())).reshape(sides.shape)
 
-    def find(self, item: Ints, codes: Ints, values: "pd.Index[Any]") -> Ints:
-        text = np.append(self.vocabulary.get_indexer(values), -1)[codes]
+    def find(self, item: Ints, text: Ints) -> Ints:
+        """The side, by the numbers of both; −1 where it is neither."""
         if not len(self.codes):
             return np.full(len(item), -1)
         own = self.codes[np.maximum(item, 0)]
@@ -332,46 +317,85 @@ class _Sides:
         return np.where((item >= 0) & (text >= 0), side, -1)
 
 
-def _codes(column: "pd.Series[Any]") -> tuple[NDArray[Any], "pd.Index[Any]"]:
+class _Judgements:
+    """The table of judgements as codes, and which of its rows are whose."""
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        self.on_pairs = np.asarray(table["item_kind"] == "pair", dtype=bool)
+        self.item, self.first, self.second = (_codes(table[c]) for c in ("item", "first", "second"))
+        self.vote = table["vote"].to_numpy()
+        self.outcome, outcomes = _codes(table["outcome"])
+        self.outcomes = _numbers(pd.Index(OUTCOMES), outcomes).astype(np.int8)
+        score = table["score"]
+        self.score = (
+            score.to_numpy()
+            if score.dtype == np.float64
+            else score.to_numpy(dtype=float, na_value=np.nan)
+        )
+        codes, rewarders = _codes(table["rewarder"])
+        order, starts = None, _starts(codes)
+        if len(np.unique(codes[starts])) < len(starts):  # usually one comes after the other
+            order = np.argsort(codes, kind="stable")
+            codes = codes[order]
+            starts = _starts(codes)
+        self.rows: dict[str, slice | Ints] = {
+            str(rewarders[codes[a]]): slice(a, b) if order is None else order[a:b]
+            for a, b in pairwise(np.append(starts, len(codes)))
+            if codes[a] >= 0
+        }
+
+    def by(
+        self,
+        names: tuple[str, ...],
+        pairs: bool,
+        items: "pd.Index[Any]",
+        known: _Responses | _Sides,
+    ) -> dict[str, Judged]:
+        """What each said about pairs, or about questions; what is not known is left out."""
+        columns = [self.item[0], self.first[0], self.second[0], self.vote]
+        item_of = _numbers(items, self.item[1])
+        texts_of = [_numbers(known.texts, values) for _, values in (self.first, self.second)]
+        found: dict[str, Judged] = {}
+        before: list[NDArray[np.integer]] = []
+        for name in names:
+            rows = self.rows.get(name, slice(0))
+            here = self.on_pairs[rows] == pairs
+            asked = [column[rows][here] for column in columns]
+            if not before or not all(map(np.array_equal, asked, before)):
+                before = asked
+                item = item_of[asked[0]]
+                texts = zip(texts_of, asked[1:3], strict=True)
+                first, second = (known.find(item, numbers[codes]) for numbers, codes in texts)
+                keep = (item >= 0) & (first >= 0) & ((second >= 0) | (asked[2] < 0))
+                item, first, second = item[keep], first[keep], second[keep]
+                vote = asked[3][keep].astype(np.int64)
+            outcome = self.outcomes[self.outcome[rows][here][keep]]
+            score = self.score[rows][here][keep]
+            found[name] = Judged(item, first, second, vote, outcome, score)
+        return found
+
+
+def _codes(column: "pd.Series[Any]") -> tuple[NDArray[np.integer], "pd.Index[Any]"]:
     """Integer codes of a column (−1 missing) and what they stand for."""
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return column.cat.codes.to_numpy(dtype=np.int64), column.cat.categories
+        return column.cat.codes.to_numpy(), column.cat.categories
     codes, values = pd.factorize(column)
-    return np.asarray(codes, dtype=np.int64), pd.Index(values)
+    return codes, pd.Index(values)
 
 
-def _judged(
-    frame: pd.DataFrame, names: tuple[str, ...], items: "pd.Index[Any]", find: Any
-) -> Judged:
-    codes, values = _codes(frame["item"])
-    item = np.append(items.get_indexer(values), -1)[codes]
-    first = find.find(item, *_codes(frame["first"]))
-    if frame["second"].notna().any():
-        second = find.find(item, *_codes(frame["second"]))
-        second[(second < 0) & frame["second"].notna().to_numpy()] = -2
-    else:
-        second = np.full(len(frame), -1)
-    codes, values = _codes(frame["rewarder"])
-    rewarder = np.append(pd.Index(names).get_indexer(values), -1)[codes]
-    codes, values = _codes(frame["outcome"])
-    outcome = np.append(pd.Index(OUTCOMES).get_indexer(values), -1)[codes].astype(np.int8)
-    keep = (item >= 0) & (first >= 0) & (second > -2) & (rewarder >= 0)
-    vote = frame["vote"].to_numpy(dtype=np.int64)
-    score = frame["score"].to_numpy(dtype=float, na_value=np.nan)
-    judged = Judged(item, first, second, vote, outcome, score, {})
-    if not (keep.all() and (rewarder[1:] >= rewarder[:-1]).all()):  # usually as they were stored
-        order = np.argsort(rewarder, kind="stable")
-        order = order[keep[order]]
-        judged, rewarder = judged.take(order), rewarder[order]
-    edges = np.searchsorted(rewarder, np.arange(len(names) + 1))
-    return replace(
-        judged, bounds={n: (int(edges[i]), int(edges[i + 1])) for i, n in enumerate(names)}
-    )
+def _numbers(known: "pd.Index[Any]", values: "pd.Index[Any]") -> Ints:
+    """The places of values among known ones; −1 for others, and at the end for what is missing."""
+    return np.append(known.get_indexer(values), -1)
+
+
+def _starts(codes: NDArray[np.integer]) -> Ints:
+    """Where another code begins."""
+    return np.flatnonzero(np.diff(codes, prepend=codes.dtype.type(-2)))
 
 
 def opinion(run: Run, located: Located, rewarder: str) -> Opinion | None:
     """What a rewarder said about candidates; None if it was never asked about them."""
-    judged = run.candidates.of(rewarder)
+    judged = run.candidates[rewarder]
     kind = run.kinds[rewarder]
     if not len(judged):
         return None

@@ -140,7 +140,7 @@ def _decided(run: Run, policy: str, one: InLooks, level: float) -> Decided:
 def _rewarder(run: Run, one: InLooks, place: int) -> DecidedRewarder:
     name, settled, count = one.rewarders[place], one.found.each[place], one.judged[place]
     at = one.ends[settled.look - 1] if settled.look else 0
-    asked = one.pool.located.places[run.candidates.of(name).first]
+    asked = one.pool.located.places[run.candidates[name].first]
     calls = int((asked >= 0).sum())
     low, high = None, None
     if settled.difference is not None and settled.reach is not None:

@@ -19,20 +19,21 @@ from bon.analysis.results import Margins
 from bon.choosing.opinion import Opinion
 
 Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
 Bools = NDArray[np.bool_]
 
 DRAWS = 1000  # enough for one interval a rewarder
 TOGETHER = 48  # questions at a time: few enough to stay in the processor's cache
 
 
-def counted(draws: Draws) -> Floats:
+def counted(draws: Draws) -> Floats32:
     """(Q, 1 + B): each question once, then as often as the first draws hold it, for `margins`."""
     drawn = draws.counts[:DRAWS].T
-    return np.concatenate([np.ones((len(drawn), 1)), drawn], axis=1)
+    return np.concatenate([np.ones((len(drawn), 1), dtype=np.float32), drawn], axis=1)
 
 
 def margins(
-    pool: Pool, said: Opinion, rewarder: str, counts: Floats, level: float
+    pool: Pool, said: Opinion, rewarder: str, counts: Floats32, level: float
 ) -> Margins | None:
     """The area under the curve of one rewarder, or None where it never was right or never wrong.
 
@@ -75,7 +76,7 @@ def favourite(said: Opinion, pool: Pool) -> tuple[Floats, Floats]:
     return margin, right
 
 
-def area(margin: Floats, right: Floats, counts: Floats) -> Floats:
+def area(margin: Floats, right: Floats, counts: NDArray[np.floating]) -> Floats:
     """(B): area under the ROC curve with every question counted `counts` (Q, B) times.
 
     `right` (Q) in [0, 1]: a question counts as right with that weight and as wrong with the rest.
@@ -83,6 +84,9 @@ def area(margin: Floats, right: Floats, counts: Floats) -> Floats:
     is right, or nothing wrong.
     """
     order = np.argsort(margin, kind="stable")[: int((~np.isnan(margin)).sum())]
+    whole = np.isin(right[order], (0, 1)).all()  # sums of whole numbers: exact in single precision
+    counts = counts.astype(np.float32 if whole else np.float64, copy=False)
+    right = right.astype(counts.dtype)
     new = np.flatnonzero(np.diff(margin[order], prepend=np.nan) != 0)  # equal margins stay together
     edges = np.append(new, len(order))
     edges = np.unique(edges[np.searchsorted(edges, np.arange(0, len(order), TOGETHER))])
@@ -95,7 +99,8 @@ def area(margin: Floats, right: Floats, counts: Floats) -> Floats:
         share, rest = right[hit], 1 - right[miss]
         higher = (1 + np.sign(margin[hit, None] - margin[miss])) / 2 * np.outer(share, rest)
         more = share @ won
-        above += np.einsum("qb,qb->b", won, higher @ lost) + more * misses
+        above += (won * (higher.astype(counts.dtype) @ lost)).sum(axis=0, dtype=float)
+        above += more * misses
         hits += more
         misses += rest @ lost
     total = hits * misses

@@ -78,7 +78,7 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
     subject = _slices(s, "subject", headline)
     difficulty = _slices(s, "difficulty", headline)
     random, majority, oracle = (s.index(name) for name in ("random", "majority", "oracle"))
-    values = np.array([r.at(s.n).mean() for r in s.replays])
+    values = np.array([r.mean(s.n) for r in s.replays])
     out = ~s.pool.leaked
     values_out = np.array([r.at(s.n)[out].mean() if out.any() else np.nan for r in s.replays])
     q, level = len(s.pool.correct), s.options.level
@@ -152,8 +152,7 @@ def _curves(s: Study) -> list[tuple[CurvePoint, ...]]:
 
 def _points(replay: Replay, draws: Floats32, level: float) -> tuple[CurvePoint, ...]:
     rests = [_rests_on(replay, n, len(replay.values)) for n in replay.ns]
-    means = np.array([replay.at(n).mean() for n in replay.ns])
-    found = zip(replay.ns, _accuracies(means, draws, rests, level), strict=True)
+    found = zip(replay.ns, _accuracies(replay.means, draws, rests, level), strict=True)
     return tuple(
         CurvePoint(n=n, accuracy=estimate, estimated=replay.estimated.get(n))
         for n, estimate in found
@@ -250,7 +249,7 @@ def _verdict(difference: Estimate, itself: bool) -> VersusMajority:
 def _peak(s: Study, replay: Replay) -> tuple[int, Estimate]:
     """Where the curve is highest up to the headline n, and how far accuracy has fallen since."""
     upto = [n for n in replay.comparable(s.n) if n <= s.n]
-    means = np.array([replay.at(n).mean() for n in upto])
+    means = np.array([replay.mean(n) for n in upto])
     peak = upto[int(np.argmax(means > means.max() - 1e-12))]
     q = len(replay.values)
     if peak == s.n:
@@ -297,7 +296,7 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
         if not s.has(name):
             return None
         k = s.index(name)
-        value = np.array([s.replays[k].at(s.n).mean()])
+        value = np.array([s.replays[k].mean(s.n)])
         return from_draws(value, s.heads[[k]], q, HOW, level)[0]
 
     def without(name: str) -> Estimate | None:

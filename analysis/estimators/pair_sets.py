@@ -123,7 +123,7 @@ def all_verdicts(run: Run, pairs: PairSet) -> dict[str, Verdicts]:
     place[pairs.rows] = np.arange(len(pairs.rows))
     found = {}
     for rewarder in run.rewarders:
-        judged = run.pairs.of(rewarder)
+        judged = run.pairs[rewarder]
         here = np.flatnonzero(place[judged.item] >= 0)
         if len(here):
             part = judged.take(here)
@@ -210,5 +210,6 @@ def ratio(pairs: PairSet, worth: Worth, keep: Bools) -> Axis:
     counts = pairs.draws if keep.all() else pairs.draws.of(keep)
     with np.errstate(invalid="ignore", divide="ignore"):
         values = num.sum(axis=0) / den.sum(axis=0)
-        draws = counts.sums(num) / counts.sums(den)
+        alike = bool((den == den[:, :1]).all())  # every pair counts: one sum is that of all
+        draws = counts.sums(num) / counts.sums(den[:, :1] if alike else den)
     return Axis(values, draws, len(np.unique(pairs.cluster[keep])))

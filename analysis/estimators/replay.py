@@ -61,6 +61,15 @@ class Replay:
         """Accuracy of each question (Q) when choosing among n."""
         return np.asarray(self.values[:, self.ns.index(n)])
 
+    @cached_property
+    def means(self) -> Floats:
+        """Accuracy over all questions at each n (len(ns))."""
+        return np.asarray(self.values.mean(axis=0))
+
+    def mean(self, n: int) -> float:
+        """Accuracy over all questions when choosing among n."""
+        return float(self.means[self.ns.index(n)])
+
     def comparable(self, n: int) -> tuple[int, ...]:
         """The n whose values rest on the same questions as those at this one, or on all."""
         basis = {self._basis(n), 0}

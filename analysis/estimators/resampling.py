@@ -37,7 +37,7 @@ class Draws:
         places = np.arange(self.counts.shape[1])
         if np.array_equal(places[rows], places):
             return self
-        return Draws(np.ascontiguousarray(self._by_thing[rows].T))
+        return Draws(self._by_thing[rows].T)
 
     @cached_property
     def _by_thing(self) -> Floats32:

@@ -110,7 +110,7 @@ def protocol(run: Run, studies: dict[str, Study], options: Options) -> StudyProt
     """How each rewarder was asked on either axis, and where that differs."""
     asked = []
     for name in run.rewarders:
-        pairs, candidates = run.pairs.of(name), run.candidates.of(name)
+        pairs, candidates = run.pairs[name], run.candidates[name]
         votes = (_votes(pairs), _votes(candidates))
         orders = (_orders(pairs), _orders(candidates))
         both = len(pairs) > 0 and len(candidates) > 0
@@ -243,7 +243,7 @@ def judging(run: Run, draws: Draws, level: float) -> tuple[JudgeCalls, ...]:
     """
     made = []
     for name in run.rewarders:
-        pairs, candidates = run.pairs.of(name), run.candidates.of(name)
+        pairs, candidates = run.pairs[name], run.candidates[name]
         identical = unanimous = 0
         for pool in run.pools.values():
             a, b = _saved(candidates, pool, run.drawn)

@@ -272,8 +272,7 @@ def vote_by_orders(weights: Floats, drawn: VoteOrders) -> tuple[list[Floats], Fl
     weights = weights.ravel()
     lead = np.full(s * q, -1.0)
     last, level = drawn.start, np.array((1 << drawn.bits) - 1, dtype=drawn.code.dtype)
-    results = [np.empty((m, q)) for _ in drawn.levels.T]
-    spread = np.empty((s, m))
+    results, spread = np.empty((m, q, drawn.levels.shape[1])), np.empty((m, s))
     for n in range(m):  # one step at a time: what it needs stays in the processor's cache
         slot = drawn.slot[n]
         now = totals.take(slot)
@@ -282,13 +281,11 @@ def vote_by_orders(weights: Floats, drawn: VoteOrders) -> tuple[list[Floats], Fl
         ahead = now > lead
         np.fmax(lead, now, out=lead)
         last = np.maximum(last, drawn.code[n] * ahead)  # later steps have higher codes
-        leads = (last & level).reshape(s, q)
-        for result, gold in zip(results, drawn.levels.T, strict=True):
-            value = gold.take(leads)
-            result[n] = value.mean(axis=0)
-            if result is results[0]:
-                spread[:, n] = value.mean(axis=1)
-    return [result.T for result in results], spread
+        values = drawn.levels.take(last & level, axis=0).reshape(s, q, -1)
+        values.sum(axis=0, out=results[n])
+        values[:, :, 0].sum(axis=1, out=spread[n])
+    results /= s
+    return [gold.T for gold in np.moveaxis(results, 2, 0)], spread.T / q
 
 
 def random_orders(size: int, questions: int, count: int, seed: int) -> Ints:

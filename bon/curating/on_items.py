@@ -152,7 +152,7 @@ def coded(tables: Tables) -> dict[str, Verdicts]:
     """The verdicts of every rewarder on the pairs of the tables."""
     run = read(tables)
     preferred = tables.pairs["preferred"].to_numpy(dtype=np.int64)
-    return {name: make_verdicts(run.pairs.of(name), preferred) for name in run.rewarders}
+    return {name: make_verdicts(run.pairs[name], preferred) for name in run.rewarders}
 
 
 def tables_of(runs: Sequence[JudgedRun], pairs: pd.DataFrame) -> Tables:

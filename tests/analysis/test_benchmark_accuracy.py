@@ -30,7 +30,7 @@ def one_pair(rows: list[tuple[str, str, int, str, float | None]], preferred: int
         seconds=0.0, cost=0.0,
     )  # fmt: skip
     run = read(Tables(t.questions, t.candidates, pairs, judged, t.rewarders))
-    return verdicts.verdicts(run.pairs.of("rewarder-00"), pairs["preferred"].to_numpy())
+    return verdicts.verdicts(run.pairs["rewarder-00"], pairs["preferred"].to_numpy())
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,16 @@
 """`bon correlate` reads what spreadsheets write, and says what its headings promise."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from bon.analysis.data.arrays import _Responses
+from bon.analysis.data.arrays import _Responses, read
 from bon.analysis.estimators import pair_sets
 from bon.analysis.published import correlate_table
 from bon.analysis.results import Options
+from bon.choosing.opinion import OUTCOMES
 from bon.commands.correlate import correlate_file, summary
 from tests.analysis.synthetic import synthetic_tables
 from tests.analysis.test_published import FAST, table
@@ -63,15 +66,37 @@ def test_thousands_of_rows():
 def test_a_text_that_nobody_sampled_is_not_taken_for_the_last_of_the_question_before():
     known = np.array([0, 1, 2, 3])  # two questions, each with both texts
     responses = _Responses(pd.Index(["one", "two"]), known)
-    values = pd.Index(["two", "another"])
-    found = responses.find(np.array([1, 1, 1, -1]), np.array([0, 1, -1, 0]), values)
-    assert found.tolist() == [3, -1, -1, -1]
+    found = responses.find(np.array([1, 1, -1]), np.array([1, -1, 1]))
+    assert found.tolist() == [3, -1, -1]
+
+
+def test_every_rewarder_has_what_it_said_wherever_its_rows_are():
+    """Also one that was asked less than the one before it, and beside somebody of no card."""
+    tables = synthetic_tables(6, 10, 4, 20)
+    said = tables.judgements
+    fewer = said.drop(said.index[(said["rewarder"] == "rewarder-02") & (said.index % 3 == 0)])
+    strange = fewer.iloc[:5].assign(rewarder="nobody")
+    frames = ([strange, fewer], [fewer[::2], strange, fewer[1::2]])
+    run, mixed = (read(replace(tables, judgements=pd.concat(parts))) for parts in frames)
+    for kind, judged, again, items in (
+        ("question", run.candidates, mixed.candidates, tables.questions["question"]),
+        ("pair", run.pairs, mixed.pairs, tables.pairs["pair"]),
+    ):
+        for name, own in fewer[fewer["item_kind"] == kind].groupby("rewarder"):
+            found, other = judged[name], again[name]
+            assert items.to_numpy()[found.item].tolist() == own["item"].tolist()
+            assert found.vote.tolist() == own["vote"].tolist()
+            assert [OUTCOMES[k] for k in found.outcome] == own["outcome"].tolist()
+            assert found.score.tolist() == pytest.approx(own["score"].tolist(), nan_ok=True)
+            ordered = [
+                sorted(zip(one.item, one.first, one.second, one.vote, one.outcome, strict=True))
+                for one in (found, other)
+            ]
+            assert ordered[0] == ordered[1]
 
 
 def test_pairs_of_one_cluster_come_and_go_together():
     """20 clusters of 10 identical outcomes tell what 20 pairs tell: .28 to .72, not .43 to .57."""
-    from bon.analysis.data.arrays import read
-
     tables = synthetic_tables(3, 10, 4, 200)
     pairs = tables.pairs.assign(cluster=np.repeat([f"c{i}" for i in range(20)], 10), group="all")
     tables.pairs.loc[:, "group"] = "all"

@@ -5,6 +5,8 @@ Imports neither torch nor transformers; 200 questions and 300 pairs take about a
 
 import io
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bon.core.featured import IMAGE, featured
+from bon.core.forked import shared
 from bon.miniature.rng import Rng
-from bon.miniature.scene import Scene, render
+from bon.miniature.scene import Scene, render, tiles
 from bon.miniature.world import GROUPS, SUBJECTS, make, query
 
 PAIRS = Path(__file__).parent / "pairs.jsonl"
@@ -50,13 +53,27 @@ PAIR_SCHEMA = featured(
 def write(
     folder: Path, *, num_questions: int = 200, num_pairs: int = 300, seed: int = 0
 ) -> tuple[Path, Path]:
-    """Write questions.parquet and pairs.parquet into the folder and return their paths."""
+    """Write questions.parquet and pairs.parquet into the folder and return their paths.
+
+    Both are whole as soon as they are there, pairs.parquet last.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / "questions.parquet", folder / "pairs.parquet"
-    rows = questions(num_questions, seed)
-    pq.write_table(pa.Table.from_pylist(rows, QUESTION_SCHEMA), paths[0])
-    pq.write_table(pa.Table.from_pylist(pairs(num_pairs, seed), PAIR_SCHEMA), paths[1])
+    tiles()  # once, before another process draws from them too
+    works = (
+        partial(_write, paths[0], partial(questions, num_questions, seed), QUESTION_SCHEMA),
+        partial(_write, paths[1], partial(pairs, num_pairs, seed), PAIR_SCHEMA),
+    )
+    with shared(works) as written:
+        for path, part in zip(paths, written(), strict=True):
+            part.replace(path)
     return paths
+
+
+def _write(path: Path, rows: Callable[[], list[dict[str, Any]]], schema: pa.Schema) -> Path:
+    part = path.with_suffix(".part")
+    pq.write_table(pa.Table.from_pylist(rows(), schema), part)
+    return part
 
 
 def questions(count: int, seed: int = 0) -> list[dict[str, Any]]:

@@ -25,6 +25,8 @@ _RGB = np.array([(215, 45, 45), (45, 165, 70), (50, 80, 215), (225, 200, 50)], n
 # small reads absolute positions off pixels far sooner than off its rotary phases.
 _STRIPES = np.array([(30, 30, 30), (200, 60, 200), (60, 200, 200), (250, 250, 250)], np.float32)
 
+_PLACES = np.arange(CELL_PX) + 0.5  # the middles of a cell's pixels, along either side
+
 
 @dataclass(frozen=True, slots=True)
 class Scene:
@@ -84,9 +86,11 @@ def _draw(cell: int, kind: int, noise: np.random.RandomState) -> npt.NDArray[np.
         colour, shape = divmod(kind - 1, 4)
         mask = _mask(shape, 15 + noise.uniform(-2, 2, 2), noise.uniform(7.5, 9.8))
         shade = _RGB[colour] + noise.uniform(-22, 22, 3)
-        inner = mask.copy()
-        for axis in (0, 1):
-            inner &= np.roll(mask, 1, axis) & np.roll(mask, -1, axis)
+        inner = mask.copy()  # its neighbours on all sides; none reaches the edge of its cell
+        inner[1:] &= mask[:-1]
+        inner[:-1] &= mask[1:]
+        inner[:, 1:] &= mask[:, :-1]
+        inner[:, :-1] &= mask[:, 1:]
         tile[mask] = shade
         tile[mask & ~inner] = shade * 0.6
     tile[:, :3] = _STRIPES[row]
@@ -95,8 +99,7 @@ def _draw(cell: int, kind: int, noise: np.random.RandomState) -> npt.NDArray[np.
 
 
 def _mask(shape: int, centre: npt.NDArray[np.float64], radius: float) -> npt.NDArray[np.bool_]:
-    yy, xx = np.mgrid[0:CELL_PX, 0:CELL_PX] + 0.5
-    dx, dy = xx - centre[0], yy - centre[1]
+    dx, dy = _PLACES - centre[0], _PLACES[:, None] - centre[1]
     if SHAPES[shape] == "circle":
         return np.asarray(dx**2 + dy**2 <= radius**2)
     if SHAPES[shape] == "square":

@@ -100,3 +100,13 @@ def test_stored_pairs_are_one_right_and_one_wrong_response_of_a_policy() -> None
 def test_too_many_pairs_is_said(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="pairs are stored"):
         data.write(tmp_path, num_questions=1, num_pairs=100_000)
+
+
+def test_what_was_stopped_is_not_there_as_if_it_were_whole(tmp_path, monkeypatch):
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(data, "questions", stop)
+    with pytest.raises(KeyboardInterrupt):
+        data.write(tmp_path, num_questions=2, num_pairs=3)
+    assert not list(tmp_path.glob("*.parquet"))

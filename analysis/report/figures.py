@@ -14,6 +14,7 @@ from markupsafe import Markup
 from bon.analysis import plots
 from bon.analysis.plots.style import Width
 from bon.analysis.results import Results
+from bon.core.aside import aside
 from bon.core.forked import shared
 
 if TYPE_CHECKING:
@@ -105,6 +106,22 @@ def _uncollected() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
+
+
+@contextmanager
+def figures_aside() -> Iterator[Callable[[Results], Callable[[], Figures]]]:
+    """What draws the figures of one report: a copy of this process, which loads matplotlib now.
+
+    A call begins; what it returns gives the figures. The copy shares them with one of its own: it
+    has none of the tables, which cost every later copy of this process time.
+    """
+    with aside(load_drawing, _draw_all) as begin:
+        yield begin
+
+
+def _draw_all(results: Results) -> Figures:
+    load_drawing()
+    return drawn(*_sketches(results))
 
 
 def report_figures(results: Results) -> AbstractContextManager[Callable[[], Figures]]:

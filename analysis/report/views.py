@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from bon.analysis.data.arrays import Run, opinion, read
-from bon.analysis.data.tables import Tables
 from bon.core.records import Judgement, Question
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bon.analysis.data.arrays import Run
+    from bon.analysis.data.tables import Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,8 @@ def build_views(
     their rationales. `picks` says what was chosen; without it the best score is taken to be the
     choice.
     """
+    from bon.analysis.data.arrays import Run, read
+
     run = data if isinstance(data, Run) else read(data)
     tables, scores = run.tables, _scores(run)
     answers = _answers(tables.candidates)
@@ -161,6 +166,8 @@ Scores = dict[tuple[str, str], dict[str, dict[str, float]]]
 
 def _scores(run: Run) -> Scores:
     """What every rewarder thinks of every candidate text that it judged."""
+    from bon.analysis.data.arrays import opinion
+
     found: Scores = defaultdict(lambda: defaultdict(dict))
     for policy, pool in run.pools.items():
         about = pool.everyone.candidates

@@ -7,6 +7,7 @@ import pickle
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from threading import Thread
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -19,35 +20,45 @@ _DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 @contextmanager
-def aside(load: Callable[[], None], work: Callable[P, T]) -> Iterator[Callable[P, T]]:
-    """A copy of this process loads what `work` needs; the call has it do that, for the result.
+def aside(
+    load: Callable[[], None], work: Callable[P, T], *, or_thread: bool = False
+) -> Iterator[Callable[P, Callable[[], T]]]:
+    """A copy of this process loads what `work` needs; a call has it begin, and gives its result.
 
     The copy has none of the threads that this process starts meanwhile, so it can share its work
     with copies of its own (`bon.core.forked`) where this one no longer can. It has what is there
     now: begin before files and connections are open that a second process must not hold.
 
-    Arguments and result are pickled. Work must be pure, or write whole files, and say nothing: if
-    the copy fails or ends it is done here, so errors are raised here. Where no copy can be made a
-    thread loads, and the work is done here. On leaving, no copy is left.
+    It is asked once. Arguments and result are pickled. Work must be pure, or write whole files,
+    and say nothing: if the copy fails or ends it is done here when its result is wanted, so errors
+    are raised here. So it is where no copy can be made; then a thread loads, if `or_thread`. On
+    leaving, no copy is left.
     """
     copy: _Copy[T] | None = None
+    loading: Thread | None = None
     if cores() > 1:
         with suppress(OSError):  # no memory or no number for another process
             copy = _Copy(load, work)
-    if copy is None:
+    if copy is None and or_thread:
         loading = Thread(target=_loaded, args=(load,), name="bon-loading", daemon=True)
         loading.start()
 
-    def done(*args: P.args, **kwargs: P.kwargs) -> T:
-        if copy is None:
-            loading.join()
-        else:
-            with suppress(EOFError, BrokenPipeError):
-                return copy.ask(args, kwargs)
-        return work(*args, **kwargs)
+    def begin(*args: P.args, **kwargs: P.kwargs) -> Callable[[], T]:
+        begun = copy is not None and copy.begins(args, kwargs)
+
+        @cache
+        def result() -> T:
+            if copy is not None and begun:
+                with suppress(EOFError, pickle.UnpicklingError):  # it failed, or ended meanwhile
+                    return copy.result()
+            if loading is not None:
+                loading.join()
+            return work(*args, **kwargs)
+
+        return result
 
     try:
-        yield done
+        yield begin
     finally:
         if copy is not None:
             copy.end()
@@ -79,10 +90,17 @@ class _Copy(Generic[T]):
         self._ask = open(ask, "wb")  # noqa: SIM115 - open until it is asked, or ended
         self._replies = open(replies, "rb")  # noqa: SIM115
 
-    def ask(self, args: Any, kwargs: Any) -> T:
-        """What the work returns; EOFError or BrokenPipeError where the copy could not do it."""
-        with self._ask:
-            pickle.dump((args, kwargs), self._ask)
+    def begins(self, args: Any, kwargs: Any) -> bool:
+        """Whether it could be asked; else it has ended."""
+        try:
+            with self._ask:
+                pickle.dump((args, kwargs), self._ask, pickle.HIGHEST_PROTOCOL)
+        except BrokenPipeError:
+            return False
+        return True
+
+    def result(self) -> T:
+        """What the work returned; EOFError or UnpicklingError where there is nothing, or a part."""
         result: T = pickle.load(self._replies)
         return result
 

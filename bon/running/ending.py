@@ -46,8 +46,8 @@ class MakeReport(Protocol):
 @contextmanager
 def reports() -> Iterator[MakeReport]:
     """What makes the report of a run that is about to start: begin before it opens its store."""
-    with aside(_load, _make) as make:
-        yield make
+    with aside(_load, _make, or_thread=True) as begin:
+        yield lambda directory, *, found=None: begin(directory, found=found)()
 
 
 def _load() -> None:

@@ -105,14 +105,20 @@ def make_report(
     seconds. `bundle` is a folder that also gets the page as index.html, with its images and the
     tables beside it, to be put on any web server.
     """
+    from bon.analysis.report import figures_aside  # which loads neither pandas nor matplotlib
+
     count = partial(_counted, directory, settings, found)
-    with shared([count]) as counted, Store(directory, readonly=True) as store:
+    with (
+        figures_aside() as draw,
+        shared([count]) as counted,
+        Store(directory, readonly=True) as store,
+    ):
         from bon.analysis.data.arrays import read  # meanwhile: half a second with pandas
         from bon.analysis.estimators.hacks import hacks
         from bon.analysis.estimators.picks import as_picks, choices
         from bon.analysis.estimators.repeated import repeats
         from bon.analysis.export import write_figures, write_tables
-        from bon.analysis.report import load_drawing, report_figures, write_report
+        from bon.analysis.report import write_report
         from bon.analysis.run import analyse
         from bon.running.frames import run_tables
         from bon.running.repeating import repeat_table
@@ -123,7 +129,7 @@ def make_report(
         ((counts, spent),) = counted()
         tables.meta["completeness"] = counts.as_dict()
         arrays = read(tables)
-        results = analyse(arrays, options(setup), meanwhile=load_drawing)
+        results = analyse(arrays, options(setup))
         attacked = stress_tables(setup, directory)
         if attacked is not None:
             won = hacks(attacked, WORDS, options(setup), {SWAPPED: OWN_IMAGE})
@@ -133,19 +139,19 @@ def make_report(
         if repeated is not None:
             changed = repeats(repeated, options(setup))
             results = results.model_copy(update={"repeats": changed})
+        drawn = draw(results)
         write_atomic(directory / "results.json", results.model_dump_json(indent=1))
-        with report_figures(results) as drawn:  # meanwhile
-            made = choices(arrays, results)
-            for folder in filter(None, (directory, bundle)):
-                write_tables(results, folder / "tables", made)
-            views = question_views(setup, store, arrays, as_picks(made))
-            page = directory / "report.html"
-            path = write_report(results, views, page, images="fit", figures=drawn)
-            if bundle is not None:
-                again = question_views(setup, store, arrays, as_picks(made))
-                page = bundle / "index.html"
-                write_report(results, again, page, images="folder", figures=drawn)
-                write_atomic(bundle / "results.json", results.model_dump_json(indent=1))
+        made = choices(arrays, results)
+        for folder in filter(None, (directory, bundle)):
+            write_tables(results, folder / "tables", made)
+        views = question_views(setup, store, arrays, as_picks(made))
+        page = directory / "report.html"
+        path = write_report(results, views, page, images="fit", figures=drawn)
+        if bundle is not None:
+            again = question_views(setup, store, arrays, as_picks(made))
+            page = bundle / "index.html"
+            write_report(results, again, page, images="folder", figures=drawn)
+            write_atomic(bundle / "results.json", results.model_dump_json(indent=1))
     if figures:
         for folder in filter(None, (directory, bundle)):
             write_figures(results, folder / "figures")

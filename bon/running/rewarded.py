@@ -5,11 +5,13 @@ docs/reward_server.md describes them.
 
 import sqlite3
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from bon.core.errors import BonError
 from bon.core.records import Judgement
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FILE = "rewards.sqlite"
 REWARD = (
@@ -36,12 +38,14 @@ def rewards_file(path: Path) -> Path | None:
     return found if found.name.endswith(".sqlite") and found.is_file() else None
 
 
-def reward_frame(path: Path, run: str | None = None) -> pd.DataFrame:
+def reward_frame(path: Path, run: str | None = None) -> "pd.DataFrame":
     """The rewards of a training run in their order, with the text of each response.
 
     Raises:
         BonError: it is no such file, or there is no such run, or several and none is named.
     """
+    import pandas as pd
+
     try:
         with sqlite3.connect(f"file:{path.absolute()}?mode=ro", uri=True) as db:
             runs = [row[0] for row in db.execute("SELECT DISTINCT run FROM rewards ORDER BY run")]

@@ -42,10 +42,10 @@ def who(said: str, *, more: int = 0) -> tuple[str, int, int]:
 
 def test_a_copy_loads_meanwhile_and_does_the_work_when_it_is_asked(tmp_path):
     loaded = tmp_path / "loaded"
-    with aside(lambda: loaded.write_text(str(os.getpid())), who) as done:
+    with aside(lambda: loaded.write_text(str(os.getpid())), who) as begin:
         while not (loaded.exists() and loaded.read_text()):
             time.sleep(0.01)
-        said, more, pid = done("hello", more=3)
+        said, more, pid = begin("hello", more=3)()
     assert (said, more) == ("hello", 3)
     assert str(pid) == loaded.read_text() != str(os.getpid())
 
@@ -59,8 +59,8 @@ def test_its_errors_are_raised_here():
     def work() -> None:
         raise ValueError(os.getpid())
 
-    with pytest.raises(ValueError, match=f"^{os.getpid()}$"), aside(lambda: None, work) as done:
-        done()
+    with pytest.raises(ValueError, match=f"^{os.getpid()}$"), aside(lambda: None, work) as begin:
+        begin()()
 
 
 @pytest.mark.parametrize("end", [lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: None])
@@ -71,15 +71,15 @@ def test_what_it_does_not_hand_over_is_done_here(end):
     def work() -> object:
         return "here" if os.getpid() == parent else (end(), lambda: None)
 
-    with aside(lambda: None, work) as done:
-        assert done() == "here"
+    with aside(lambda: None, work) as begin:
+        assert begin()() == "here"
 
 
 def test_one_that_ended_before_it_was_asked_is_not_missed():
     parent = os.getpid()
-    with aside(lambda: None if os.getpid() == parent else os._exit(1), os.getpid) as done:
+    with aside(lambda: None if os.getpid() == parent else os._exit(1), os.getpid) as begin:
         time.sleep(0.1)
-        assert done() == parent
+        assert begin()() == parent
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -92,8 +92,12 @@ def test_where_there_is_no_copy_a_thread_loads(monkeypatch, number):
     monkeypatch.setattr(module, "cores", lambda: number)
     monkeypatch.setattr(os, "fork", refuse)
     loaded: list[str] = []
-    with aside(lambda: loaded.append(threading.current_thread().name), os.getpid) as done:
-        assert done() == os.getpid()
+    name = lambda: loaded.append(threading.current_thread().name)  # noqa: E731
+    with aside(name, os.getpid) as begin:
+        assert begin()() == os.getpid()
+    assert loaded == []
+    with aside(name, os.getpid, or_thread=True) as begin:
+        assert begin()() == os.getpid()
     assert loaded == ["bon-loading"]
 
 
@@ -111,8 +115,8 @@ PROGRAM = textwrap.dedent(
         raise SystemExit(3)
 
     signal.signal(signal.SIGTERM, stop)
-    with aside(lambda: None, work) as done:
-        print(done() != os.getpid())
+    with aside(lambda: None, work) as begin:
+        print(begin()() != os.getpid())
     """
 )
 

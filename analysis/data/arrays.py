@@ -120,12 +120,16 @@ class ToDecide:
 
 @dataclass(frozen=True)
 class Run:
-    """A run as arrays; of every rewarder what it said about `candidates` and about `pairs`."""
+    """A run as arrays; of every rewarder what it said about `candidates` and about `pairs`.
+
+    `rows`: which rows of the table of judgements are whose.
+    """
 
     tables: Tables
     pools: dict[str, Pool]
     candidates: dict[str, Judged]
     pairs: dict[str, Judged]
+    rows: dict[str, slice | Ints]
     rewarders: tuple[str, ...]
 
     @property
@@ -199,6 +203,7 @@ def read(tables: Tables) -> Run:
         pools,
         said.by(names, False, questions, _Responses(keys, known)),
         said.by(names, True, pd.Index(tables.pairs["pair"]), _Sides(sides)),
+        said.rows,
         names,
     )
 
@@ -405,17 +410,21 @@ def opinion(run: Run, located: Located, rewarder: str) -> Opinion | None:
         sort = "preferences"
     elif kind == "listwise" or (judged.outcome == OUTCOMES.index("chosen")).any():
         sort = "choices"
-    size = located.candidates.size
-    first, second = located.places[judged.first], located.places[judged.second]
+    size, first = located.candidates.size, located.places[judged.first]
     here = first >= 0
+    second = np.broadcast_to(-1, first.shape)
     if sort == "preferences":
+        second = located.places[judged.second]
         here &= compared & (second >= 0)
+        second = second % size
+    question = first // size
+    rows: Bools | slice = slice(None) if here.all() else here
     said = Said(
-        first[here] // size,
-        first[here] % size,
-        second[here] % size,
-        judged.outcome[here],
-        judged.score[here],
+        question[rows],
+        (first - question * size)[rows],
+        second[rows],
+        judged.outcome[rows],
+        judged.score[rows],
     )
     made = make_opinion(sort, said, located.candidates)
     return made.measured() if made.asked else None

@@ -22,13 +22,14 @@ class OrderBiases:
 
 def order_biases(judged: Judged, draws: Draws, level: float) -> OrderBiases:
     """Of comparisons of candidates, with questions resampled; None where there are none."""
-    worth = np.array([_WORTH.get(name, np.nan) for name in OUTCOMES])[judged.outcome]
-    rows = np.flatnonzero((judged.second >= 0) & ~np.isnan(worth))
-    worth, item = worth[rows], judged.item[rows]
+    compared = np.flatnonzero(judged.second >= 0)
+    worth = np.array([_WORTH.get(name, np.nan) for name in OUTCOMES])[judged.outcome[compared]]
+    rows, worth = compared[~np.isnan(worth)], worth[~np.isnan(worth)]
+    item = judged.item[rows]
     first, second = judged.first[rows], judged.second[rows]
     size = int(max(first.max(initial=0), second.max(initial=0))) + 1
-    compared = (item * size + np.minimum(first, second)) * size + np.maximum(first, second)
-    names, at = np.unique(compared, return_inverse=True)
+    two = (item * size + np.minimum(first, second)) * size + np.maximum(first, second)
+    names, at = np.unique(two, return_inverse=True)
     turned = (first > second).astype(np.int64)
     cell = turned * len(names) + at
     lean = np.bincount(cell, np.where(turned, -worth, worth), 2 * len(names)).reshape(2, -1)

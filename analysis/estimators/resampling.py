@@ -74,11 +74,11 @@ def draw_clusters(clusters: Ints, strata: Ints, count: int, seed: int, label: st
     """
     rng = np.random.default_rng([seed, *label.encode()])
     names, first, cluster = np.unique(clusters, return_index=True, return_inverse=True)
-    counts = np.zeros((count, len(names)), dtype=np.float32)
+    counts = np.empty((len(names), count), dtype=np.float32)
     for stratum in np.unique(strata[first]):
         members = np.flatnonzero(strata[first] == stratum)
-        counts[:, members] = _counts(rng, len(members), count)
-    return Draws(counts[:, cluster])
+        counts[members] = _counts(rng, len(members), count).T
+    return Draws(counts[cluster].T)
 
 
 def _counts(rng: np.random.Generator, size: int, count: int) -> Floats32:

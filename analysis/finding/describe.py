@@ -1,5 +1,7 @@
 """What was run and how: everything in the results that is counted rather than estimated."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -187,11 +189,6 @@ def rewarders(
 ) -> tuple[RewarderInfo, ...]:
     """Rewarders as in the run, then ensembles, then baselines."""
     table = run.tables.rewarders
-    totals = run.tables.judgements.groupby("rewarder", observed=True)[
-        ["cost", "seconds", "num_tokens"]
-    ].sum(min_count=1)
-    spending: dict[str, dict[str, float]] = totals.to_dict("index")  # type: ignore[assignment]
-    number = run.tables.judgements["rewarder"].value_counts()
     handicaps = dict(run.tables.meta.get("handicaps", {}))
     if "handicap" in table:
         known = table[table["handicap"].notna()]
@@ -199,7 +196,8 @@ def rewarders(
     made = []
     for row in table.to_dict("records"):
         name = str(row["rewarder"])
-        spent = spending.get(name, {})
+        said = run.tables.judgements.iloc[run.rows.get(name, slice(0))]
+        tokens = _total(said["num_tokens"])
         size = pd.to_numeric(row["size"], errors="coerce")
         made.append(
             RewarderInfo(
@@ -209,10 +207,10 @@ def rewarders(
                 size=float(size) if np.isfinite(size) else None,
                 handicap=str(handicaps.get(name, "")),
                 headline_rule=rules.get(name),
-                num_judgements=int(number.get(name, 0)),
-                cost=_total(spent, "cost"),
-                seconds=_total(spent, "seconds"),
-                tokens=None if (k := _total(spent, "num_tokens")) is None else int(k),
+                num_judgements=len(said),
+                cost=_total(said["cost"]),
+                seconds=_total(said["seconds"]),
+                tokens=None if tokens is None else int(tokens),
             )
         )
     listed = {info.rewarder for info in made}
@@ -231,9 +229,11 @@ def rewarders(
     return tuple(made)
 
 
-def _total(spent: dict[str, float], column: str) -> float | None:
-    value = spent.get(column)
-    return None if value is None or not np.isfinite(value) else float(value)
+def _total(column: "pd.Series[Any]") -> float | None:
+    """The sum of what is known; None where nothing is."""
+    values = column.to_numpy(dtype=float, na_value=np.nan)
+    known = values[np.isfinite(values)]
+    return float(known.sum()) if len(known) else None
 
 
 def judging(run: Run, draws: Draws, level: float) -> tuple[JudgeCalls, ...]:
@@ -242,13 +242,16 @@ def judging(run: Run, draws: Draws, level: float) -> tuple[JudgeCalls, ...]:
     Savings are against the same design on all M candidates of every question.
     """
     made = []
+    in_full = run.in_full
     for name in run.rewarders:
         pairs, candidates = run.pairs[name], run.candidates[name]
         identical = unanimous = 0
         for pool in run.pools.values():
             a, b = _saved(candidates, pool, run.drawn)
             identical, unanimous = identical + a, unanimous + b
-        rated = candidates.take(np.flatnonzero(run.in_full[candidates.item]))
+        rated = candidates
+        if not in_full.all():
+            rated = candidates.take(np.flatnonzero(in_full[candidates.item]))
         tally = np.bincount(rated.outcome, minlength=len(OUTCOMES))
         biases = order_biases(rated, draws, level)
         made.append(
@@ -258,7 +261,7 @@ def judging(run: Run, draws: Draws, level: float) -> tuple[JudgeCalls, ...]:
                 calls_candidates=len(candidates),
                 saved_identical=identical,
                 saved_unanimous=unanimous,
-                rated_questions=len(np.unique(rated.item)),
+                rated_questions=int(np.count_nonzero(np.bincount(rated.item))),
                 consistency_candidates=biases.consistency,
                 position_bias_candidates=biases.position,
                 outcomes_candidates=tuple(

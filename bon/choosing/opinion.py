@@ -212,11 +212,11 @@ def opinion(kind: Kind, said: Said, about: Candidates) -> Opinion:
     at = np.arange(q)[:, None] * m + about.local
     cell = said.question * m + said.first
 
-    def total(where: Bools, worth: Floats | None = None) -> NDArray[Any]:
+    def total(where: Bools | slice, worth: Floats | None = None) -> NDArray[Any]:
         weights = None if worth is None else worth[where]
         return np.asarray(np.bincount(cell[where], weights, q * m)[at])
 
-    asked: Bools = total(np.ones(len(cell), dtype=bool)) > 0
+    asked: Bools = total(slice(None)) > 0
     if kind == "choices":
         times = total(said.outcome == OUTCOMES.index("chosen")).astype(float)
         decided = times.sum(axis=1, keepdims=True) > 0
@@ -225,7 +225,8 @@ def opinion(kind: Kind, said: Said, about: Candidates) -> Opinion:
         lost = _share(int((shown & ~decided[:, 0]).sum()), int(shown.sum()))
         return Opinion(about, kind, scores, None, None, shown, lost, int(shown.sum()))
     scored = (said.outcome == OUTCOMES.index("scored")) & np.isfinite(said.score)
-    count, sums = total(scored), total(scored, said.score)
+    rows = slice(None) if scored.all() else scored
+    count, sums = total(rows), total(rows, said.score)
     scores = _divided(sums, count)
     lost = _share(int((asked & np.isnan(scores)).sum()), int(asked.sum()))
     complete = np.asarray(asked.all(axis=1))

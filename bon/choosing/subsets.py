@@ -239,8 +239,9 @@ def vote_orders(answers: Ints, golds: list[Floats], count: int, seed: int) -> Vo
     level = level.reshape(worth.shape[:2]).astype(small)  # (Q, A + 1)
     codes = np.take_along_axis(level, answers, axis=1)  # (Q, M)
     # One step after the other, all orders of all questions next to each other in each.
-    orders = random_orders(m, q, count, seed).transpose(2, 0, 1)
-    candidate = (orders + np.arange(q) * m).reshape(m, -1)
+    orders = random_orders(m, q, count, seed)
+    orders += np.arange(q)[:, None] * m
+    candidate = np.ascontiguousarray(orders.reshape(-1, m).T)
     steps = np.arange(1, m + 1, dtype=small)[:, None] << np.array(bits, dtype=small)
     slot = answers.ravel().take(candidate)
     slot += np.arange(count * q) * (kinds + 1)

@@ -104,6 +104,8 @@ def main() -> None:
         sys.exit(ExitCode.UNEXPECTED)
     except OSError as error:
         _refuse(refusal_of(error))
+    finally:
+        gc.freeze()  # what there is ends with the process: it is not looked through for garbage
 
 
 def _refuse(error: BonError) -> NoReturn:

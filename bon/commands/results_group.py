@@ -7,6 +7,7 @@ import typer
 
 from bon.commands.options import Json, Out, Quiet, Replace, print_results
 from bon.core.errors import BonError
+from bon.core.shortlived import ends_soon
 
 
 def report(
@@ -46,6 +47,7 @@ def report(
         return
     if training is not None:
         raise BonError(f"{directory} holds no rewards", "leave out --run, or name rewards.sqlite")
+    ends_soon()
     silent = quiet or as_json
     path = report_run(directory, quiet=silent, figures=figures, bundle=bundle, settings=sets or [])
     print_results(path, as_json)

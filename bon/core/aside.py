@@ -1,7 +1,6 @@
 """What comes last, made ready in a copy of this process while this one does what comes before."""
 
 import ctypes
-import gc
 import os
 import pickle
 import signal
@@ -12,6 +11,7 @@ from threading import Thread
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from bon.core.forked import cores
+from bon.core.shortlived import ends_soon
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -123,9 +123,8 @@ def _lives_with(parent: int) -> None:
 
 
 def _serve(load: Callable[[], None], work: Callable[..., Any], asked: int, reply: int) -> None:
+    ends_soon()
     _loaded(load)
-    gc.collect()
-    gc.freeze()  # it stays, and is not looked through again
     with open(asked, "rb") as stream, suppress(Exception):
         args, kwargs = pickle.load(stream)
         said = pickle.dumps(work(*args, **kwargs), pickle.HIGHEST_PROTOCOL)

@@ -4,7 +4,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 # pip compiles 16,000 files one after another: instead all cores compile those that are imported.
-SPARED := /(tests?|testing)/|transformers/models/(?!auto|qwen2)|/(networkx|pip|setuptools)/|ray/(rllib|tune|train)/
+SPARED := /(tests?|testing|networkx|pip|setuptools|fontTools|lexers)/|numpy/distutils/
+SPARED := $(SPARED)|transformers/(cli|exporters|pipelines)/|transformers/models/(?!auto|qwen2)
+SPARED := $(SPARED)|ray/(air|autoscaler|dashboard|data|llm|rllib|serve|train|tune)/
+SPARED := $(SPARED)|scipy/(integrate|interpolate|io|ndimage|signal|stats)/
+SPARED := $(SPARED)|sympy/(combinatorics|parsing|physics|stats)/|torch/(_inductor|_vendor)/
 COMPILE := $(BIN)/python -m compileall -q -j 0 -x '$(SPARED)' $(VENV)/lib
 
 DEVICE ?= cuda

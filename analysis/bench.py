@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from bon.analysis.data.tables import Tables
 from bon.analysis.estimators import resampling
-from bon.analysis.report import load_drawing, write_report
+from bon.analysis.report import write_report
 from bon.analysis.results import Options
 from bon.analysis.run import analyse
 from bon.choosing import subsets
@@ -139,7 +139,6 @@ def large(r: int, q: int, m: int, p: int, draws: int) -> tuple[float, float]:
         tables,
         Options(draws=draws),
         progress=lambda stage: stages.append((stage, time.perf_counter(), _processor())),
-        meanwhile=load_drawing,
     )
     stages.append(("report with plots", time.perf_counter(), _processor()))
     with TemporaryDirectory() as folder:

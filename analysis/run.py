@@ -92,12 +92,10 @@ def analyse(
     data: Tables | Run,
     options: Options | None = None,
     progress: Callable[[str], None] = lambda _stage: None,
-    meanwhile: Callable[[], None] = lambda: None,
 ) -> Results:
     """All results of a run's tables, or of the arrays read from them already.
 
-    Pure: the same tables and options give the same results. `meanwhile` is called once, when a
-    copy of this process can go on with the rest: for what has to happen here before what follows.
+    Pure: the same tables and options give the same results.
     """
     options = options or Options()
     unknown = [rule for rule in options.rules if rule not in RULES]
@@ -139,7 +137,6 @@ def analyse(
         partial(describe.rewarders, run, _first_rule(heads), ensembles, _baselines(studies)),
     ]
     with shared(apart, when=worth_it) as done_apart:
-        meanwhile()
         labels = tables.meta.get("candidate_labels", {})
         read_by = [r for r in (readers(run, s) for s in studies) if r is not None]
         policies = [policy_result(s, labels.get(s.pool.policy, [])) for s in studies]

@@ -4,7 +4,7 @@ from bon.analysis.report import build_views, write_report
 write_report(results, views, Path("report.html"), images="none")
 """
 
-from bon.analysis.report.figures import figures_aside, load_drawing
+from bon.analysis.report.figures import figures_aside
 from bon.analysis.report.page import write_report
 from bon.analysis.report.views import (
     CandidateView,
@@ -21,6 +21,5 @@ __all__ = [
     "QuestionView",
     "build_views",
     "figures_aside",
-    "load_drawing",
     "write_report",
 ]

@@ -86,6 +86,8 @@ def drawing(sketches: Sequence[Sketch]) -> Iterator[Callable[[], Figures]]:
                 figures.css += [wide[1], narrow[1]]
         return figures
 
+    if works:
+        load_drawing()
     with shared(works) as rest:
         yield lambda: bound(rest())
 
@@ -120,7 +122,6 @@ def figures_aside() -> Iterator[Callable[[Results], Callable[[], Figures]]]:
 
 
 def _draw_all(results: Results) -> Figures:
-    load_drawing()
     return drawn(*_sketches(results))
 
 

@@ -1,6 +1,5 @@
 """What comes last, made ready in a copy of this process while this one does what comes before."""
 
-import ctypes
 import os
 import pickle
 import signal
@@ -11,12 +10,10 @@ from threading import Thread
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from bon.core.forked import cores
-from bon.core.shortlived import ends_soon
+from bon.core.shortlived import ends_soon, ends_with
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 @contextmanager
@@ -117,9 +114,7 @@ def _lives_with(parent: int) -> None:
     """End with the parent, and by it alone: Ctrl-C in a terminal is its to hear."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)
-    if os.getppid() != parent:  # it has ended already
-        os._exit(0)
+    ends_with(parent)
 
 
 def _serve(load: Callable[[], None], work: Callable[..., Any], asked: int, reply: int) -> None:

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from bon.core.shortlived import ends_with
+
 T = TypeVar("T")
 
 MOST = 4
@@ -115,6 +117,7 @@ class _Helper:
             raise
         if self._pid == 0:
             try:
+                ends_with(parent)
                 _help(works, turns, reply, parent)
             finally:
                 os._exit(0)  # what is the parent's is not closed, flushed or said again

@@ -1,10 +1,13 @@
-"""What a process may do that ends as soon as its work is done: trade memory for time."""
+"""Processes that end as soon as their work is done, or with the one that wanted it."""
 
 import ctypes
 import gc
+import os
+import signal
 from contextlib import suppress
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
+_PDEATHSIG = 1  # of prctl(2)
 _KEPT = 512 << 20  # bytes free at most before any are given back
 _LARGE = 32 << 20  # bytes; glibc takes no more
 
@@ -20,3 +23,10 @@ def ends_soon() -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(_MMAP_THRESHOLD, _LARGE)
         libc.mallopt(_TRIM_THRESHOLD, _KEPT)
+
+
+def ends_with(parent: int) -> None:
+    """Have this process, a copy that `parent` has just made, be killed when that ends."""
+    ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it has ended already
+        os._exit(0)

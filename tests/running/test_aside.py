@@ -12,6 +12,7 @@ import time
 import pytest
 
 from bon.core import aside as module
+from bon.core import forked
 from bon.core.aside import aside
 from bon.core.processes import children, find
 from bon.engines.echo import EchoEngine
@@ -152,6 +153,32 @@ def test_a_run_is_reported_by_the_copy_and_said_here(make_experiment, go, capsys
     assert page.is_file()
     *_, last = capsys.readouterr().err.splitlines()
     assert last == f"report: {page}"
+
+
+def test_copies_that_the_copy_made_end_with_it(tmp_path, monkeypatch):
+    """Also one that hands over more than a pipe holds, to nobody."""
+    monkeypatch.setattr(forked, "cores", lambda: 2)
+    parent, theirs = os.getpid(), tmp_path / "pid"
+
+    def large() -> bytes:
+        theirs.write_text(str(os.getpid()))
+        return bytes(1 << 20)
+
+    def work() -> None:
+        assert os.getpid() != parent
+        with forked.shared([large]):
+            time.sleep(600)
+
+    with aside(lambda: None, work) as begin:
+        begin()
+        while not (theirs.exists() and theirs.read_text()):
+            time.sleep(0.01)
+        pid = int(theirs.read_text())
+        assert find(pid) is not None
+    end = time.monotonic() + 5
+    while find(pid) is not None and time.monotonic() < end:
+        time.sleep(0.02)
+    assert find(pid) is None
 
 
 class Version(str):

@@ -118,9 +118,10 @@ def analyse(
         asked = [_replays(run, one, ensembles, options, made_looks) for one in grounds]
         progress("reward benchmark")
         done = done_aside()
-    on_pairs = [OnPairs(p, *scored) for p, scored in zip(sets, done[len(grounds) :], strict=True)]
+    baselines, scored = done[: len(grounds)], done[len(grounds) :]
+    on_pairs = [OnPairs(p, *found) for p, found in zip(sets, scored, strict=True)]
     progress("correlation")
-    studies = [_study(*one, options) for one in zip(grounds, asked, done, strict=False)]
+    studies = [_study(*one, options) for one in zip(grounds, asked, baselines, strict=True)]
     heads = [_headline_rules(s) for s in studies]
     told = [m for one in asked for m in one.margins]
     measured = [] if made_looks else _measure(run, studies, heads, on_pairs, options)
@@ -141,9 +142,8 @@ def analyse(
         read_by = [r for r in (readers(run, s) for s in studies) if r is not None]
         policies = [policy_result(s, labels.get(s.pool.policy, [])) for s in studies]
         done = done_apart()
-    best = list(chain.from_iterable(done[: len(studies)]))
-    parts, *coefficients = done[len(studies) : -6]
-    comparisons, judging, at_n, decisions, thresholds, rewarders = done[-6:]
+    best, rest = list(chain.from_iterable(done[: len(studies)])), done[len(studies) :]
+    parts, *coefficients, comparisons, judging, at_n, decisions, thresholds, rewarders = rest
     correlations = correct(coefficients)
     pooled = _pooled(correlations, options)
     primary = [(c, m) for c, (_, m) in zip(correlations, measured, strict=True) if c.primary]

@@ -110,15 +110,13 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-@contextmanager
-def figures_aside() -> Iterator[Callable[[Results], Callable[[], Figures]]]:
+def figures_aside() -> AbstractContextManager[Callable[[Results], Callable[[], Figures]]]:
     """What draws the figures of one report: a copy of this process, which loads matplotlib now.
 
     A call begins; what it returns gives the figures. The copy shares them with one of its own: it
     has none of the tables, which cost every later copy of this process time.
     """
-    with aside(load_drawing, _draw_all) as begin:
-        yield begin
+    return aside(load_drawing, _draw_all)
 
 
 def _draw_all(results: Results) -> Figures:

@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -10,7 +9,7 @@ from threading import Thread
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from bon.core.forked import cores
-from bon.core.shortlived import ends_soon, ends_with
+from bon.core.shortlived import copied, end, ends_soon
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -67,21 +66,18 @@ class _Copy(Generic[T]):
     def __init__(self, load: Callable[[], None], work: Callable[..., T]) -> None:
         asked, ask = os.pipe()
         replies, reply = os.pipe()
-        parent = os.getpid()
+
+        def serve() -> None:
+            os.close(ask)  # or it would not learn that nobody will ask any more
+            os.close(replies)
+            _serve(load, work, asked, reply)
+
         try:
-            self._pid: int = os.fork()
+            self._pid = copied(serve)
         except OSError:
-            for end in (asked, ask, replies, reply):
-                os.close(end)
+            for each in (asked, ask, replies, reply):
+                os.close(each)
             raise
-        if self._pid == 0:
-            try:
-                os.close(ask)  # or it would not learn that nobody will ask any more
-                os.close(replies)
-                _lives_with(parent)
-                _serve(load, work, asked, reply)
-            finally:
-                os._exit(0)  # what is the parent's is not closed, flushed or said again
         os.close(asked)
         os.close(reply)
         self._ask = open(ask, "wb")  # noqa: SIM115 - open until it is asked, or ended
@@ -106,15 +102,7 @@ class _Copy(Generic[T]):
         with suppress(BrokenPipeError):
             self._ask.close()
         self._replies.close()
-        os.kill(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
-
-
-def _lives_with(parent: int) -> None:
-    """End with the parent, and by it alone: Ctrl-C in a terminal is its to hear."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    ends_with(parent)
+        end(self._pid)
 
 
 def _serve(load: Callable[[], None], work: Callable[..., Any], asked: int, reply: int) -> None:

@@ -4,18 +4,18 @@ import gc
 import os
 import pickle
 import select
-import signal
 import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from bon.core.shortlived import ends_with
+from bon.core.shortlived import copied, end
 
 T = TypeVar("T")
 
@@ -90,15 +90,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if threads <= 1 + blas else 1
 
 
-def _take(
-    works: Sequence[Callable[[], T]],
-    turns: int,
-    done: dict[int, T],
-    go_on: Callable[[], bool] = lambda: True,
-) -> None:
+def _take(works: Sequence[Callable[[], T]], turns: int, done: dict[int, T]) -> None:
     """Do what nobody has taken yet, up to what fails: that is done again in the end."""
     with suppress(Exception):
-        while go_on() and (taken := os.read(turns, _TURN.size)):
+        while taken := os.read(turns, _TURN.size):
             (place,) = _TURN.unpack(taken)
             done[place] = works[place]()
 
@@ -108,19 +103,12 @@ class _Helper:
 
     def __init__(self, works: Sequence[Callable[[], Any]], turns: int) -> None:
         self._replies, reply = os.pipe()
-        parent = os.getpid()
         try:
-            self._pid: int = os.fork()
+            self._pid = copied(partial(_help, works, turns, reply))
         except OSError:
             os.close(self._replies)
             os.close(reply)
             raise
-        if self._pid == 0:
-            try:
-                ends_with(parent)
-                _help(works, turns, reply, parent)
-            finally:
-                os._exit(0)  # what is the parent's is not closed, flushed or said again
         os.close(reply)
 
     def replied(self, until: float) -> dict[int, Any]:
@@ -140,18 +128,16 @@ class _Helper:
     def end(self) -> None:
         """End it, if it has not ended."""
         os.close(self._replies)
-        with suppress(ProcessLookupError, ChildProcessError):
-            os.kill(self._pid, signal.SIGKILL)
-            os.waitpid(self._pid, 0)
+        end(self._pid)
 
 
-def _help(works: Sequence[Callable[[], Any]], turns: int, reply: int, parent: int) -> None:
-    """What a copy does, while its parent is there."""
+def _help(works: Sequence[Callable[[], Any]], turns: int, reply: int) -> None:
+    """What a copy does."""
     global _copied
     _copied = True
     gc.disable()  # it would touch, and so copy, all that the parent has
     done: dict[int, Any] = {}
     with threadpool_limits(1, "blas"):
-        _take(works, turns, done, lambda: os.getppid() == parent)
+        _take(works, turns, done)
     with open(reply, "wb") as stream:
         pickle.dump(done, stream, pickle.HIGHEST_PROTOCOL)

@@ -4,6 +4,7 @@ import ctypes
 import gc
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt(3)
@@ -25,8 +26,30 @@ def ends_soon() -> None:
         libc.mallopt(_TRIM_THRESHOLD, _KEPT)
 
 
-def ends_with(parent: int) -> None:
-    """Have this process, a copy that `parent` has just made, be killed when that ends."""
-    ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it has ended already
-        os._exit(0)
+def copied(work: Callable[[], None]) -> int:
+    """Have a copy of this process do this work and nothing else; its number.
+
+    It ends with this process, and by it alone: Ctrl-C in a terminal is for this one to hear.
+
+    Raises:
+        OSError: there is no memory or no number for another process.
+    """
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() == parent:  # else it has ended already
+                work()
+        finally:
+            os._exit(0)  # what is the parent's is not closed, flushed or said again
+    return pid
+
+
+def end(pid: int) -> None:
+    """End a copy, if it has not ended."""
+    with suppress(ProcessLookupError, ChildProcessError):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

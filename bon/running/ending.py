@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
 from bon.core.aside import aside
 from bon.running.completeness import Completeness
-from bon.running.saying import say
+from bon.running.saying import Reported
 
 LAST = (
     "bon.running.reporting",
@@ -21,20 +20,6 @@ LAST = (
     "matplotlib.backends.backend_svg",
 )
 """What a run ends with, and takes longer to import than all that it starts with."""
-
-
-@dataclass(frozen=True)
-class Reported:
-    """A report that was written, and what is to be said of the run."""
-
-    path: Path
-    said: tuple[str, ...] = ()
-
-    def tell(self, *, quiet: bool) -> Path:
-        """Say it; where the report is."""
-        for line in self.said:
-            say(line, quiet=quiet)
-        return self.path
 
 
 class MakeReport(Protocol):

@@ -19,8 +19,8 @@ from bon.experiment.refusals import validate
 from bon.experiment.yamlfile import Document
 from bon.running.attacks import OWN_IMAGE, SWAPPED, WORDS
 from bon.running.completeness import Completeness, completeness
-from bon.running.ending import Reported
 from bon.running.filed import filed
+from bon.running.saying import Reported
 from bon.running.setup import Setup, options, prepare
 from bon.running.spending import costs
 from bon.running.store import Store

@@ -1,13 +1,15 @@
 """Runs made in this process: the same sources and workers as `bon run`, without Ray."""
 
 import asyncio
+import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bon.core.processes import children
 from bon.running.runner import Tally, compute, make_sources
 from bon.running.setup import prepare
 from bon.running.start import start
@@ -15,6 +17,14 @@ from bon.running.store import Store
 from bon.running.worker import Host
 
 Go = Callable[..., Path]
+
+
+@pytest.fixture
+def nobody_left() -> Iterator[None]:
+    """Whatever processes a test started have ended with it."""
+    before = children([os.getpid()])
+    yield
+    assert children([os.getpid()]) == before
 
 
 @pytest.fixture

@@ -14,12 +14,14 @@ import pytest
 from bon.core import aside as module
 from bon.core import forked
 from bon.core.aside import aside
-from bon.core.processes import children, find
+from bon.core.processes import find
 from bon.engines.echo import EchoEngine
 from bon.running.ending import reports
 from bon.running.runner import Tally
 from bon.running.work import Source
 from bon.running.worker import Reply
+
+pytestmark = pytest.mark.usefixtures("nobody_left")
 
 QUICK = {"bootstrap": 100}
 
@@ -28,13 +30,6 @@ QUICK = {"bootstrap": 100}
 def _two_cores(monkeypatch):
     """As in a process of its own, whatever threads other tests have left in this one."""
     monkeypatch.setattr(module, "cores", lambda: 2)
-
-
-@pytest.fixture(autouse=True)
-def _nobody_left():
-    before = children([os.getpid()])
-    yield
-    assert children([os.getpid()]) == before
 
 
 def who(said: str, *, more: int = 0) -> tuple[str, int, int]:

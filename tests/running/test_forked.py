@@ -13,7 +13,8 @@ import pytest
 
 from bon.core import forked
 from bon.core.forked import shared
-from bon.core.processes import children
+
+pytestmark = pytest.mark.usefixtures("nobody_left")
 
 SLOW = 0.05
 
@@ -22,13 +23,6 @@ SLOW = 0.05
 def _two_cores(monkeypatch):
     """As in a process of its own, whatever threads other tests have left in this one."""
     monkeypatch.setattr(forked, "cores", lambda: 2)
-
-
-@pytest.fixture(autouse=True)
-def _nobody_left():
-    before = children([os.getpid()])
-    yield
-    assert children([os.getpid()]) == before
 
 
 def who(place: int) -> tuple[int, int]:

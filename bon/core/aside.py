@@ -4,7 +4,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from threading import Thread
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -66,14 +66,8 @@ class _Copy(Generic[T]):
     def __init__(self, load: Callable[[], None], work: Callable[..., T]) -> None:
         asked, ask = os.pipe()
         replies, reply = os.pipe()
-
-        def serve() -> None:
-            os.close(ask)  # or it would not learn that nobody will ask any more
-            os.close(replies)
-            _serve(load, work, asked, reply)
-
         try:
-            self._pid = copied(serve)
+            self._pid = copied(partial(_serve, load, work, asked, reply))
         except OSError:
             for each in (asked, ask, replies, reply):
                 os.close(each)

@@ -102,11 +102,12 @@ def test_too_many_pairs_is_said(tmp_path: Path) -> None:
         data.write(tmp_path, num_questions=1, num_pairs=100_000)
 
 
-def test_what_was_stopped_is_not_there_as_if_it_were_whole(tmp_path, monkeypatch):
+@pytest.mark.parametrize("where", ["questions", "pairs"])
+def test_what_was_stopped_is_not_there_as_if_it_were_whole(tmp_path, monkeypatch, where):
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(data, "questions", stop)
+    monkeypatch.setattr(data, where, stop)
     with pytest.raises(KeyboardInterrupt):
         data.write(tmp_path, num_questions=2, num_pairs=3)
     assert not list(tmp_path.glob("*.parquet"))

@@ -44,6 +44,8 @@ def test_a_copy_loads_meanwhile_and_does_the_work_when_it_is_asked(tmp_path):
         said, more, pid = begin("hello", more=3)()
     assert (said, more) == ("hello", 3)
     assert str(pid) == loaded.read_text() != str(os.getpid())
+    with pytest.raises(ChildProcessError):  # not even what an ended process leaves
+        os.waitpid(pid, os.WNOHANG)
 
 
 def test_it_need_not_be_asked_and_does_not_outlive_an_error():
@@ -88,11 +90,15 @@ def test_where_there_is_no_copy_a_thread_loads(monkeypatch, number):
     monkeypatch.setattr(module, "cores", lambda: number)
     monkeypatch.setattr(os, "fork", refuse)
     loaded: list[str] = []
-    name = lambda: loaded.append(threading.current_thread().name)  # noqa: E731
-    with aside(name, os.getpid) as begin:
+
+    def load() -> None:
+        time.sleep(0.1)
+        loaded.append(threading.current_thread().name)
+
+    with aside(load, os.getpid) as begin:
         assert begin()() == os.getpid()
     assert loaded == []
-    with aside(name, os.getpid, or_thread=True) as begin:
+    with aside(load, os.getpid, or_thread=True) as begin:
         assert begin()() == os.getpid()
     assert loaded == ["bon-loading"]
 

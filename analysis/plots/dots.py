@@ -161,14 +161,14 @@ def outcomes(
 def _undecided(ax: Axes, shown: list[BenchmarkResult], theme: Theme) -> None:
     """Stacked bars: ties, unparsed, errors; hatched, so not told apart by colour only."""
     colours = (theme.palette[5], theme.palette[4], theme.palette[1])
+    shares = [{o.outcome: 100 * (o.rate.value or 0) for o in b.outcomes} for b in shown]
     for i, outcome in enumerate(_UNDECIDED):
-        rates, starts = [], []
-        for b in shown:
-            rate = {o.outcome: 100 * (o.rate.value or 0) for o in b.outcomes}
-            starts.append(sum(rate.get(o, 0) for o in _UNDECIDED[:i]))
-            rates.append(rate.get(outcome, 0))
+        # a bar of no width takes as long to draw; one is there for the legend
+        rows = [row for row, share in enumerate(shares) if share.get(outcome)] or [0]
         ax.barh(
-            range(len(shown)), rates, left=starts, height=0.62, color=colours[i], label=outcome,
+            rows, [shares[row].get(outcome, 0) for row in rows],
+            left=[sum(shares[row].get(o, 0) for o in _UNDECIDED[:i]) for row in rows],
+            height=0.62, color=colours[i], label=outcome,
             hatch=("", "////", "xxxx")[i], edgecolor=theme.background, linewidth=0.4,
         )  # fmt: skip
     ax.set_xlim(left=0, right=max(ax.get_xlim()[1], 2))

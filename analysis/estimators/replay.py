@@ -23,6 +23,7 @@ from bon.choosing.rules import RULES, Rule, rules_for
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 RACED = "a race asks only for what round robin's choice among all candidates depends on"
 
@@ -116,6 +117,12 @@ class Setting:
         return Drawn(drawn, sure, columns)
 
     @cached_property
+    def parts(self) -> list[tuple[Ints, Trial]]:
+        """Of each sample the questions in which a choice changes anything, and the trial there."""
+        rows = [np.flatnonzero(drawn & ~self.trial.indifferent) for drawn in self.samples]
+        return [(each, self.trial.on(each)) for each in rows]
+
+    @cached_property
     def vote(self) -> list[Floats]:
         """What majority vote among all candidates is worth (Q), in each respect."""
         chosen = RULES["majority"].choose(silence(self.pool.candidates))
@@ -178,8 +185,8 @@ def _replayed(
         ended = setting.early.replayed(said, rule.certain(said, trial.golds), trial)
         made, audit = ended if ended is not None and trial.n in ended[0].ns else (None, None)
     estimated: dict[int, Basis] = {}
-    for drawn in setting.samples if _lacking(said, setting) else ():
-        more = _estimated(rule, said, setting, drawn, design, exact)
+    for place in range(len(setting.samples)) if _lacking(said, setting) else ():
+        more = _estimated(rule, said, setting, place, design, exact)
         if more is None:
             continue
         new = [n for n in more[0].ns if made is None or n not in made.ns]
@@ -202,16 +209,15 @@ def _estimated(
     rule: Rule,
     said: Opinion,
     setting: Setting,
-    drawn: Bools,
+    place: int,
     design: str,
     exact: Replayed | None,
 ) -> tuple[Replayed, dict[int, Basis]] | None:
-    trial = setting.trial
-    rows = np.flatnonzero(drawn & ~trial.indifferent)
+    trial, drawn, (rows, there) = setting.trial, setting.samples[place], setting.parts[place]
     samples = [setting.sample(drawn, gold, exact) for gold in range(len(trial.golds))]
     if not samples[0].enough:
         return None
-    part = judged(rule, said.on(rows), trial.on(rows), design)
+    part = judged(rule, said.on(rows), there, design)
     if part is None:
         return None
     values, estimated = [], {}

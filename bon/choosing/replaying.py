@@ -50,6 +50,29 @@ class Trial:
         """Random orders for votes on pools too large to enumerate; the same for all rewarders."""
         return subsets.vote_orders(self.about.answers, self.golds, self.orders, self.seed)
 
+    @cached_property
+    def seatings(self) -> list[tuple[Ints, Ints]]:
+        """Random orders of n candidates (Q, S, n) for every n, and how many of each enter (Q, S).
+
+        For tournaments, the same for all rewarders: the first n of an order are a random subset,
+        of which each distinct text enters once, as it is judged and served.
+        """
+        q, m = self.about.local.shape
+        orders, seats = (
+            np.swapaxes(subsets.random_orders(m, q, self.orders, seed), 0, 1)
+            for seed in (self.seed, self.seed + 1)
+        )
+        fresh = _first_of_their_text(orders, self.about)
+        found = []
+        for n in self.ns:
+            order, new = orders[:, :, :n], fresh[:, :, :n]
+            # A text with many copies is drawn early: where it sits must not depend on that.
+            if not fresh.all():
+                by_seat = np.argsort(np.where(new, seats[:, :, :n], m), axis=2)
+                order = np.take_along_axis(order, by_seat, axis=2)
+            found.append((order, new.sum(axis=2)))
+        return found
+
     @property
     def orders(self) -> int:
         """Random orders per question: fewer where many questions average the error out."""
@@ -135,24 +158,11 @@ def _averaged(values: list[Floats], trial: Trial) -> Replayed:
 
 
 def over_orders(prefer: Floats, play: Play, trial: Trial) -> Replayed:
-    """A tournament over random orders; the first n of an order are a random subset.
-
-    As it is judged and served, each distinct text of the subset enters once.
-    """
-    q, m, _ = prefer.shape
-    orders = np.swapaxes(subsets.random_orders(m, q, trial.orders, trial.seed), 0, 1)
-    values = [np.empty((q, len(trial.ns))) for _ in trial.golds]
+    """A tournament over random orders (`Trial.seatings`)."""
+    values = [np.empty((len(prefer), len(trial.ns))) for _ in trial.golds]
     spread = np.empty((trial.orders, len(trial.ns)))
-    fresh = _first_of_their_text(orders, trial.about)
-    # A text with many copies is drawn early: where it sits must not depend on that.
-    seats = np.swapaxes(subsets.random_orders(m, q, trial.orders, trial.seed + 1), 0, 1)
-    for k, n in enumerate(trial.ns):
-        new = fresh[:, :, :n]
-        order = orders[:, :, :n]
-        if not fresh.all():
-            by_seat = np.argsort(np.where(new, seats[:, :, :n], m), axis=2)
-            order = np.take_along_axis(order, by_seat, axis=2)
-        chosen = play(prefer, order, new.sum(axis=2)).chosen
+    for k, (order, entrants) in enumerate(trial.seatings):
+        chosen = play(prefer, order, entrants).chosen
         worth = [np.einsum("qsm,qm->qs", chosen, gold) for gold in trial.golds]
         for found, each in zip(values, worth, strict=True):
             found[:, k] = each.mean(axis=1)

@@ -47,6 +47,7 @@ def one_pair(rows: list[tuple[str, str, int, str, float | None]], preferred: int
         ([("b", None, 0, "chosen", 0.0)], WRONG),
         ([("a", None, 0, "scored", 0.0), ("a", None, 1, "scored", 4.0),
           ("b", None, 0, "scored", 1.0), ("b", None, 1, "scored", 1.0)], RIGHT),
+        ([("a", "b", 0, "first", None), ("b", "no side", 0, "first", None)], RIGHT),
     ],
 )  # fmt: skip
 def test_outcomes_are_explicit(rows, code):
@@ -116,6 +117,36 @@ def test_overall_is_over_pairs_and_macro_over_groups(results):
         assert [s.accuracy.value for s in result.groups] == pytest.approx(groups)
         assert result.overall_from_groups == pytest.approx(result.overall.value)
         assert result.overall_agrees
+
+
+@pytest.mark.parametrize("treatment", ["headline", "drop", "wrong", "chance"])
+@pytest.mark.parametrize(
+    "kinds", [(WRONG, RIGHT), (WRONG, RIGHT, TIE, UNDECIDED), (WRONG, RIGHT, NOT_ASKED)]
+)
+def test_draws_of_each_rewarder_are_those_it_has_alone(results, treatment, kinds):
+    _, pairs, _ = results
+    codes = np.random.default_rng(0).choice(kinds, (len(pairs.frame), 4))
+    worth = sets.worth_of(codes, treatment, OPTIONS)
+    found = sets.axes(pairs, worth)["overall"]
+    counts = pairs.draws.counts.astype(float)
+    for r in range(4):
+        alone = (counts @ worth.num[:, r]) / (counts @ worth.den[:, r])
+        assert found.draws[r] == pytest.approx(alone, abs=1e-6)
+
+
+@pytest.mark.parametrize("rest", [RIGHT, TIE, UNDECIDED, NOT_ASKED])
+def test_every_treatment_counts_as_it_says(results, rest):
+    """Also where it changes only what a pair counts, or only what it counts for, or nothing."""
+    _, pairs, _ = results
+    code = np.random.default_rng(rest + 1).choice([WRONG, RIGHT, rest], len(pairs.frame))
+    judge = benchmark_results(pairs, {"judge": Verdicts(code, None, None, {"tie": 1})}, OPTIONS)[0]
+    for treatment in ("drop", "wrong", "chance"):
+        told = next(s for s in judge.sensitivity if s.treatment == treatment)
+        worth = sets.worth_of(code[:, None], treatment, OPTIONS)
+        groups = [pairs.group == g for g in range(len(pairs.groups))]
+        expected = np.mean([worth.num[g].sum() / worth.den[g].sum() for g in groups])
+        assert told.macro.value == pytest.approx(expected)
+        assert told.num_dropped == (worth.den[code != NOT_ASKED] == 0).sum()
 
 
 def test_without_leaks_leaves_leaked_pairs_out(results):

@@ -105,7 +105,7 @@ def test_preferences_average_votes_and_tell_missing_from_undecided():
 
 def test_scores_are_means_and_choices_are_counted():
     rows = [judgement("a", None, "scored", 1.0), judgement("a", None, "scored", 2.0)]
-    rows += [judgement("b", None, "unparsed")]
+    rows += [judgement("a", None, "unparsed"), judgement("b", None, "unparsed")]
     found = item_opinion("scores", rows, Candidates.of("q", list("aba")))
     assert found.scores is not None
     assert found.scores[0].tolist()[::2] == [1.5, 1.5]

@@ -10,7 +10,7 @@ from synthetic import analyse, synthetic_tables
 from bon.analysis import plots
 from bon.analysis.plots.labels import overlap, place_labels, spread
 from bon.analysis.plots.style import LIGHT, style
-from bon.analysis.results import Results
+from bon.analysis.results import OutcomeRate, Results
 
 FIGURES = (
     "correlation",
@@ -154,6 +154,41 @@ def test_figures_of_nothing_say_so(results):
     for name in ("correlation", "group_heatmap", "bias", "outcomes", "votes_curve"):
         with pytest.raises(plots.NothingToDrawError):
             getattr(plots, name)(empty)
+
+
+def test_what_was_not_decided_is_stacked_and_named(results):
+    said = [
+        {"tie": 0.1, "unparsed": 0.2, "error": 0.05},
+        {"first": 1.0},
+        {"unparsed": 0.3},
+    ]
+    found = [
+        b.model_copy(
+            update={
+                "rewarder": f"rewarder-{i:02d}",
+                "macro": b.macro.model_copy(update={"value": 0.9 - i / 10}),
+                "outcomes": tuple(
+                    OutcomeRate(outcome=o, count=1, rate=b.macro.model_copy(update={"value": v}))
+                    for o, v in rates.items()
+                ),
+            }
+        )
+        for i, (rates, b) in enumerate(zip(said, results.benchmarks, strict=False))
+    ]
+    ax = plots.outcomes(results.model_copy(update={"benchmarks": tuple(found)})).axes[0]
+    bars = {
+        (round(bar.get_y() + bar.get_height() / 2), round(bar.get_x()), round(bar.get_width()))
+        for bar in ax.patches
+        if bar.get_width()
+    }
+    assert bars == {(0, 0, 10), (0, 10, 20), (0, 30, 5), (2, 0, 30)}
+    only = results.model_copy(update={"benchmarks": tuple(found[1:2])})
+    legends = [made.get_legend() for made in (ax, plots.outcomes(only).axes[0])]
+    for legend in legends:
+        assert [text.get_text() for text in legend.get_texts()] == ["tie", "unparsed", "error"]
+    colours = [[handle.get_facecolor() for handle in each.legend_handles] for each in legends]
+    assert len(set(colours[0])) == 3
+    assert colours[0] == colours[1]
 
 
 def test_svg_in_a_page_has_no_style_attributes_and_only_variables_for_colours(results):

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from bon.core.errors import ExitCode, some
-from bon.running.reporting import report_run
+from bon.running.reporting import read_results, report_run
 from bon.running.status import run_status, show_status
 from bon.running.store import Store
 
@@ -84,6 +84,19 @@ def test_a_report_of_an_unfinished_run_says_so_first_and_exits_with_3(
     results = json.loads((directory / "results.json").read_text())
     assert not results["completeness"]["complete"]
     assert results["completeness"]["missing"] == list(run_status(directory)["missing"])
+
+
+@pytest.mark.ray
+def test_a_run_that_goes_on_to_its_end_is_reported_as_complete(make_experiment, go, tmp_path):
+    experiment = make_experiment(analysis=QUICK)
+    directory = go(experiment, until="generate")
+    (tmp_path / "e.yaml").write_text(yaml.safe_dump(experiment))
+    found = bon("run", "e.yaml", "--out", "run", cwd=tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert finished(directory)
+    completeness = read_results(directory).completeness
+    assert completeness is not None
+    assert completeness.complete
 
 
 def test_errors_above_the_limit_are_not_complete(make_experiment, go, tmp_path):

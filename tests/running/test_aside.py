@@ -73,6 +73,20 @@ def test_what_it_does_not_hand_over_is_done_here(end):
         assert begin()() == "here"
 
 
+def test_half_of_what_it_hands_over_is_not_taken_for_all():
+    parent = os.getpid()
+
+    def work() -> bytes:
+        if os.getpid() != parent:
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        return bytes(1 << 20)  # more than a pipe holds: it waits to be read
+
+    with aside(lambda: None, work) as begin:
+        result = begin()
+        time.sleep(0.5)
+        assert result() == bytes(1 << 20)
+
+
 def test_one_that_ended_before_it_was_asked_is_not_missed():
     parent = os.getpid()
     with aside(lambda: None if os.getpid() == parent else os._exit(1), os.getpid) as begin:

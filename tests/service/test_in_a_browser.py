@@ -125,6 +125,46 @@ def test_ten_open_tabs_leave_room_for_another(server, address, tab):
     expect(tabs[0].locator("main")).to_contain_text("The report and the results date from before")
 
 
+def test_what_a_script_does_cannot_be_asked_for_before_the_script_is_there(server, address, tab):
+    """A click that nobody hears would leave a validation running that somebody has cancelled."""
+    key = validation(server, "running", name="to be cancelled")
+    tab.goto(address)
+    expect(tab.locator("h1")).to_have_text("Validations")
+
+    def early(path):
+        """The page as it is before its script; returns what lets the script come."""
+        held = []
+        tab.route("**/service.js", lambda route: held.append(route))
+        tab.goto(f"{server.address}/{path}", wait_until="commit")
+        expect(tab.locator("footer")).to_be_attached()
+
+        def come():
+            for route in held:
+                route.continue_()
+            tab.unroute("**/service.js")
+
+        return come
+
+    come = early(f"validations/{key}")
+    expect(tab.get_by_role("button", name="Cancel")).to_be_disabled()
+    come()
+    tab.get_by_role("button", name="Cancel").click()
+    expect(tab.locator("#state")).to_have_text("cancelled")
+    come = early(f"validations/{key}")
+    for name in ("Resume", "Delete", "Extend"):
+        expect(tab.get_by_role("button", name=name)).to_be_disabled()
+    come()
+    expect(tab.get_by_role("button", name="Extend")).to_be_enabled()
+    tab.get_by_role("button", name="Resume").click()
+    expect(tab.locator("#state")).not_to_have_text("cancelled")
+    come = early("new")
+    for name in ("Add a policy", "Add a rewarder", "Add a reward benchmark"):
+        expect(tab.get_by_label(name)).to_be_disabled()
+    come()
+    tab.get_by_label("Add a policy").select_option("mini-policy-a")
+    expect(tab.locator("#experiment")).to_have_value(re.compile("- mini-policy-a\n"))
+
+
 def test_a_long_name_leaves_the_other_columns_in_sight(server, address, tab):
     validation(server, "done", name="a-very-long-name-without-a-blank-" * 6)
     tab.set_viewport_size({"width": 1280, "height": 800})

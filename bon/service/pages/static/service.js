@@ -1,5 +1,6 @@
 "use strict";
-// The pages work without this file, but for live progress, the plan and the actions.
+// The pages work without this file, but for live progress, the plan and the actions: what asks for
+// one is disabled until this file listens, so that no click is lost.
 // All text goes in through textContent: nothing that a model wrote becomes markup.
 
 const $ = (id) => document.getElementById(id);
@@ -112,9 +113,11 @@ function actions() {
         button.disabled = false;
       }
     });
+    button.disabled = false;
   }
   const form = $("extend");
-  if (form) form.addEventListener("submit", async (event) => {
+  if (!form) return;
+  form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const more = {};
     if (form.n.value) more.n = Number(form.n.value);
@@ -130,6 +133,7 @@ function actions() {
       $("action-error").hidden = false;
     }
   });
+  form.querySelector("button").disabled = false;
 }
 
 // ------------------------------------------------------------------ writing an experiment
@@ -186,6 +190,7 @@ function writing(form) {
       select.value = "";
       area.dispatchEvent(new Event("input"));
     });
+    select.disabled = false;
   }
   form.addEventListener("submit", async (event) => {
     event.preventDefault();

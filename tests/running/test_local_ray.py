@@ -1,6 +1,7 @@
 """A Ray of a run's own, in processes of their own: it fails to start, dies, and is left behind."""
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -172,3 +173,45 @@ def test_a_ray_that_does_not_start_is_one_line(bon, tmp_path):
     assert errors.startswith("bon: cannot start Ray on this machine: NotADirectoryError")
     assert len(errors.splitlines()) == 1
     assert not children([process.pid])
+
+
+FAULTS = """
+import os, ray
+from bon.running.connection import connect, disconnect
+
+connect(None, environments=False)
+
+@ray.remote
+class Worker:
+    def faults(self):
+        import resource
+        from concurrent.futures import ThreadPoolExecutor
+        from bon.engines.cpu_memory import keep_freed
+
+        def work():
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            held = [bytearray(8 << 20) for _ in range(12)]
+            del held
+            return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+        keep_freed()
+        models = [ThreadPoolExecutor(1) for _ in range(4)]
+        return [model.submit(work).result() for _ in range(3) for model in models]
+
+print(*ray.get(Worker.remote().faults.remote()))
+assert "MALLOC_ARENA_MAX" not in os.environ
+disconnect()
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of glibc")
+def test_what_the_thread_of_one_model_frees_serves_those_of_the_others():
+    """A page that is given anew costs as much as the work of a small model on it."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "MALLOC_"))}
+    told = subprocess.run(
+        [sys.executable, "-c", FAULTS], env=environment, capture_output=True, text=True, check=True
+    )
+    first, *later = map(int, told.stdout.split())
+    pages = 12 * (8 << 20) // os.sysconf("SC_PAGESIZE")
+    assert first > 0.9 * pages
+    assert sum(later) < 0.1 * pages

@@ -51,7 +51,7 @@ SCRIPTS = (
     Script("subset", "{demo}", "{demo} --draws 50"),
     Script("endpoint", "--calls 2000", "--calls 600 --rounds 1"),
     Script("endpoint", "--samples 8 --calls 500", "--samples 8 --calls 200 --rounds 1"),
-    Script("peers", "", "--calls 200 --questions 10"),
+    Script("peers", "", "--calls 200 --questions 10 --rounds 1"),
     Script("transformers", "", "--questions 16 --rounds 1"),
     Script("vllm", "", "--questions 20"),
     Script("prefixes", "{demo} mini-pair-a", "{demo} mini-pair-a --questions 4"),

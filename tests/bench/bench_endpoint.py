@@ -14,7 +14,7 @@ import json
 import multiprocessing
 import random
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
@@ -128,6 +128,19 @@ def measured(run: Callable[[], Coroutine[Any, Any, None]]) -> tuple[float, float
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
+def best_of(
+    rounds: int, clients: Mapping[str, Callable[[], tuple[float, float]]]
+) -> dict[str, tuple[float, float]]:
+    """The least seconds of wall and of CPU of each client; in every round each has its turn."""
+    best: dict[str, tuple[float, float]] = {}
+    for _ in range(rounds):
+        for name, run in clients.items():
+            found = run()
+            old = best.get(name, found)
+            best[name] = (min(old[0], found[0]), min(old[1], found[1]))
+    return best
+
+
 def main() -> None:
     """Print a table per latency of the endpoint."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -153,12 +166,14 @@ def main() -> None:
         )
         server.start()
         url = f"http://127.0.0.1:{ours.recv()}/v1"
-        best: dict[str, tuple[float, float]] = {}
-        for _ in range(arguments.rounds):
-            for name, client in (("bare", bare), ("engine", engine)):
-                found = measured(partial(client, url, asked))
-                old = best.get(name, found)
-                best[name] = (min(old[0], found[0]), min(old[1], found[1]))
+        clients = {"bare": bare, "engine": engine}
+        best = best_of(
+            arguments.rounds,
+            {
+                name: partial(measured, partial(client, url, asked))
+                for name, client in clients.items()
+            },
+        )
         for name, (wall, cpu) in best.items():
             print(
                 f"{latency:>7.2f}s {name:<7} {len(asked) / wall:>8.0f} "

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from bench_endpoint import IN_FLIGHT, bare, endpoint, engine, measured, requests
+from bench_endpoint import IN_FLIGHT, bare, best_of, endpoint, engine, measured, requests
 from measured import Side, note, number
 
 from bon.benchmarks import load_questions
@@ -49,6 +49,7 @@ def main() -> None:
     """Print a line per tool and kind of work."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--calls", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=3, help="of the judge calls")
     parser.add_argument("--latency", type=float, nargs="*", default=[0.05, 0.5])
     parser.add_argument("--questions", type=int, default=200, help="of 8 samples each")
     parser.add_argument("--batch", type=int, default=32, help="sequences at once")
@@ -61,13 +62,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if there:
-            calls(folder, there, a.calls, a.latency)
+            calls(folder, there, a.calls, a.latency, a.rounds)
         if LMMS in there:
             samples(folder, a.questions, a.batch)
 
 
-def calls(folder: Path, there: list[str], count: int, latencies: list[float]) -> None:
-    """Judge calls to one endpoint through every client."""
+def calls(folder: Path, there: list[str], count: int, latencies: list[float], rounds: int) -> None:
+    """Judge calls to one endpoint through every client, the best of some rounds."""
     asked = requests(count, 96)
     file = written(folder, asked)
     for latency in latencies:
@@ -75,16 +76,18 @@ def calls(folder: Path, there: list[str], count: int, latencies: list[float]) ->
         server = multiprocessing.Process(target=endpoint, args=(latency, theirs), daemon=True)
         server.start()
         url = f"http://127.0.0.1:{ours.recv()}/v1"
-        took = {
-            "bon": measured(partial(engine, url, asked)),
-            "bare": measured(partial(bare, url, asked)),
+        clients = {
+            "bon": partial(measured, partial(engine, url, asked)),
+            "bare": partial(measured, partial(bare, url, asked)),
         }
         if LMMS in there:
-            found = peer("peer_lmms.py", "openai", file, url, IN_FLIGHT)
-            took["lmms-eval " + found["version"]] = answered(found, count)
+            clients[lmms()] = partial(peer, count, "peer_lmms.py", "openai", file, url, IN_FLIGHT)
         if SCRIPT in there:
-            found = peer("peer_vlrb.py", os.environ[SCRIPT], file, url, IN_FLIGHT)
-            took["VL_RewardBench"] = answered(found, count)
+            checkout = os.environ[SCRIPT]
+            clients["VL_RewardBench"] = partial(
+                peer, count, "peer_vlrb.py", checkout, file, url, IN_FLIGHT
+            )
+        took = best_of(rounds, clients)
         server.terminate()
         sides = [Side(who, count / wall, cpu, wall) for who, (wall, cpu) in took.items()]
         shown(f"{count:,} judge calls, {1000 * latency:.0f} ms", "calls/s", sides)
@@ -111,15 +114,14 @@ def samples(folder: Path, count: int, batch: int) -> None:
         await asyncio.gather(*(made.generate(request) for request in asked))
         await made.close()
 
-    took = measured(ask)
-    tokens = policy.card.sampling.max_tokens
-    model = policy.model_path
-    found = peer("peer_lmms.py", "hf", written(folder, asked), model, 8, tokens, batch)
-    theirs = answered(found, 8 * count)
-    sides = [
-        Side(who, 8 * count / wall, cpu, wall)
-        for who, (wall, cpu) in (("bon", took), ("lmms-eval " + found["version"], theirs))
-    ]
+    tokens, model = policy.card.sampling.max_tokens, policy.model_path
+    took = {
+        "bon": measured(ask),
+        lmms(): peer(
+            8 * count, "peer_lmms.py", "hf", written(folder, asked), model, 8, tokens, batch
+        ),
+    }
+    sides = [Side(who, 8 * count / wall, cpu, wall) for who, (wall, cpu) in took.items()]
     shown(f"transformers, {count} questions × 8, one thread", "candidates/s", sides, at_least=1)
 
 
@@ -138,8 +140,17 @@ def written(folder: Path, asked: list[GenerateRequest]) -> Path:
     return file
 
 
-def peer(script: str, *arguments: object) -> dict[str, Any]:
-    """What a script said that ran with the peer's Python."""
+def lmms() -> str:
+    """lmms-eval and its version."""
+    asks = "from importlib.metadata import version; print(version('lmms-eval'))"
+    done = subprocess.run(
+        [os.environ[LMMS], "-c", asks], stdout=subprocess.PIPE, check=True, text=True
+    )
+    return f"lmms-eval {done.stdout.strip()}"
+
+
+def peer(wanted: int, script: str, *arguments: object) -> tuple[float, float]:
+    """(seconds, CPU-seconds) that a script with the peer's Python takes for its answers."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     environment.pop("PYTHONPATH", None)
     done = subprocess.run(
@@ -149,11 +160,6 @@ def peer(script: str, *arguments: object) -> dict[str, Any]:
         check=True,
     )
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def answered(found: dict[str, Any], wanted: int) -> tuple[float, float]:
-    """(seconds, CPU-seconds) of a peer that answered everything."""
     assert found["answers"] == wanted, found
     return found["wall"], found["cpu"]
 

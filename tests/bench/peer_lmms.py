@@ -4,14 +4,13 @@
     python peer_lmms.py hf QUESTIONS MODEL SAMPLES MAX_TOKENS BATCH
 
 QUESTIONS has a line of JSON per question: `text` and `images` (files). Prints one line of JSON: the
-version, seconds and CPU-seconds of `generate_until` (the images are open, the model is loaded), and
+seconds and CPU-seconds of `generate_until` (the images are open, the model is loaded), and
 how many answers came, how many tokens they have.
 """
 
 import json
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +77,6 @@ def main() -> None:
         "cpu": time.process_time() - cpu,
         "answers": sum("[LMMS_EVAL_REQUEST_FAILED" not in answer.text for answer in answers),
         "tokens": sum(answer.token_counts.output_tokens or 0 for answer in answers),
-        "version": version("lmms-eval"),
     }
     print(json.dumps(found))
 

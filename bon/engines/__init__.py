@@ -40,7 +40,7 @@ def engine_class(name: str) -> Callable[[EngineSettings], Engine]:
             raise
         what = (
             f"needs the package {missing!r}"
-            if isinstance(error, ModuleNotFoundError)
+            if isinstance(error, ModuleNotFoundError) and missing
             else f"cannot use the installed {missing or 'packages'} ({error})"
         )
         raise BonError(f"engine {name!r} {what}", f"pip install -U 'bon[{name}]'") from error

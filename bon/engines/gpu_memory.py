@@ -31,7 +31,7 @@ _HOLDERS = (
 
 def look() -> list[Free]:
     """Of every GPU that this process may use; none where there is none, or none can be asked."""
-    told = _told((sys.executable, "-c", _ASK))
+    told = _told((sys.executable, "-P", "-c", _ASK))
     return [(free, total) for free, total in json.loads(told)] if told else []
 
 

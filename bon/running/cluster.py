@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
+from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
 
 from bon.core.errors import BonError, one_line
 from bon.engines.base import Engine
@@ -253,7 +253,7 @@ class Dispatcher:
         """Its models cannot work, unless what failed was Ray."""
         self._rays.find_out()
         self._remove(group, worker)
-        reason = f"its worker cannot start: {one_line(error, 300)}"
+        reason = f"its worker cannot start: {_cause(error)}"
         for model in group.specs:
             source = next(source for source in group.sources if source.model == model)
             self._handle(source, Reply(failure=reason))
@@ -436,3 +436,10 @@ class Dispatcher:
     def _give(self, place: Placement, sign: int = 1) -> None:
         self._free["CPU"] += sign * place.cpus
         self._free["GPU"] += sign * place.gpus
+
+
+def _cause(error: RayError) -> str:
+    """Why a worker cannot start; of what its own code raised Ray shows a page, this at its end."""
+    if isinstance(error, RayActorError) and error.actor_init_failed:
+        return str(error).strip().splitlines()[-1][:300]
+    return one_line(error, 300)

@@ -20,7 +20,7 @@ from ray.core.generated.gcs_pb2 import GcsNodeInfo
 from tenacity import Retrying, stop_after_attempt, stop_after_delay, wait_exponential
 
 from bon.core.errors import BonError, Unavailable, one_line
-from bon.running.local_ray import LocalRay
+from bon.running.local_ray import LocalRay, imports_as_here
 from bon.running.saying import say
 
 STARTS = 3
@@ -246,7 +246,7 @@ def _look() -> Seen:
 def _connect(address: str | None, environments: bool) -> None:
     global _local
     options = {"logging_level": logging.CRITICAL, "log_to_driver": False}
-    with _own_signals():
+    with _own_signals(), imports_as_here():
         if address:
             ray.init(address=address, **options)
         else:

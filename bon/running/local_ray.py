@@ -19,7 +19,9 @@ from typing import Any
 import ray
 from ray._private import ray_constants, services
 from ray._private.node import Node
+from ray.job_config import JobConfig
 
+from bon.core.importing import from_here
 from bon.core.processes import Process, children, command, descendants, name
 from bon.running import idle_agent, sentinel
 
@@ -143,6 +145,18 @@ def _default(variables: dict[str, str]) -> Iterator[None]:
     finally:
         for key in ours:
             del os.environ[key]
+
+
+def imports_as_here() -> AbstractContextManager[None]:
+    """Workers look for modules where this process does.
+
+    Ray else puts the current folder first in their path, whatever lies there; of a runtime
+    environment with a folder of its own it knows better.
+    """
+    name = "_runtime_env_has_working_dir"
+    if from_here() or not hasattr(JobConfig, name):
+        return nullcontext()
+    return _replaced(JobConfig, **{name: lambda _: True})
 
 
 def _loopback() -> AbstractContextManager[None]:

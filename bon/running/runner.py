@@ -107,8 +107,8 @@ def compute(
     for model, reason in tally.failed.items():
         say(f"failed: {model}: {reason}", quiet=quiet)
     if not store.has("candidates", "outcome != 'error'"):
-        reasons = "; ".join(tally.failed.values()) or "every item of every policy failed"
-        raise Incomplete(f"no candidate could be sampled: {reasons}")
+        reasons = dict.fromkeys(tally.failed.values()) or ["every item of every policy failed"]
+        raise Incomplete(f"no candidate could be sampled: {'; '.join(reasons)}")
     return found
 
 

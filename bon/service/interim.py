@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from bon.core.files import write_atomic
+from bon.core.importing import module
 
 DRAWS = 200
 EVERY_SECONDS = 15.0
@@ -60,7 +61,7 @@ class Interim:
         started = time.monotonic()
         try:
             subprocess.run(
-                ["nice", "-n", "10", sys.executable, "-m", "bon.service.interim", str(directory)],
+                ["nice", "-n", "10", *module("bon.service.interim", str(directory))],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -5,7 +5,6 @@ import logging
 import os
 import shutil
 import subprocess
-import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bon.core.files import write_atomic
+from bon.core.importing import module
 from bon.core.processes import Process, find
 from bon.service.job import LOG, OUTCOME, PROCESS, REQUEST, read_json
 from bon.service.jobs import Jobs, State, Validation
@@ -124,7 +124,7 @@ class Supervisor:
         (directory / OUTCOME).unlink(missing_ok=True)
         with (directory / LOG).open("ab") as output:
             popen = subprocess.Popen(
-                [sys.executable, "-m", "bon.service.job", directory, str(validation.attempt)],
+                module("bon.service.job", str(directory), str(validation.attempt)),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

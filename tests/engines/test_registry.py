@@ -38,3 +38,17 @@ def test_a_package_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     old = r"cannot use the installed transformers .*cannot import name"
     with pytest.raises(BonError, match=old):
         build("transformers", {"model": "m"})
+
+
+def test_a_package_that_does_not_say_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers raises so where something that it needs cannot be imported."""
+    torn = types.ModuleType("httpx")
+    monkeypatch.delitem(sys.modules, "bon.engines.openai", raising=False)
+    monkeypatch.setitem(sys.modules, "httpx", torn)
+
+    def lacks(name: str) -> None:
+        raise ModuleNotFoundError(f"Could not import module {name!r}")
+
+    torn.__getattr__ = lacks  # type: ignore[method-assign]
+    with pytest.raises(BonError, match=r"cannot use the installed packages \(Could not import"):
+        build("openai", {"base_url": "http://x", "model": "m"})

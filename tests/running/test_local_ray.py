@@ -164,6 +164,32 @@ def loopback(address):
     return host[-8:] == "0100007F" or host == "00000000000000000000000001000000"
 
 
+def test_files_where_a_run_starts_are_not_taken_for_libraries(bon, tmp_path):
+    """Ray puts this folder first in its workers' paths; some have a datasets.py of their own."""
+    for library in ("bon", "datasets", "evaluate", "PIL", "pydantic", "tokenizers", "yaml"):
+        (tmp_path / f"{library}.py").write_text("raise RuntimeError('a file of somebody')")
+    process = bon()
+    _, errors = process.communicate(timeout=200)
+    assert process.returncode == 0, errors
+    assert not [key for key in rows_of(tmp_path / "run") if key[1] == "error"]
+
+
+def test_why_workers_cannot_start_is_said_once_and_in_few_words(bon, tmp_path):
+    """Not the page that Ray makes of it, nor once for every model."""
+    (tmp_path / "path").mkdir()
+    (tmp_path / "path" / "bon.py").write_text("")
+    written = (tmp_path / "environments.yaml").read_text()
+    broken = written.replace("BON_TEST: '1'", f"PYTHONPATH: {tmp_path / 'path'}")
+    (tmp_path / "broken.yaml").write_text(broken)
+    process = bon("--quiet", file="broken.yaml")
+    _, errors = process.communicate(timeout=200)
+    assert process.returncode == 3
+    why = "ModuleNotFoundError: No module named 'bon.running'; 'bon' is not a package"
+    last = errors.splitlines()[-1]
+    assert last.startswith(f"bon: no candidate could be sampled: its worker cannot start: {why}")
+    assert errors.count(why) == 1
+
+
 def test_a_ray_that_does_not_start_is_one_line(bon, tmp_path):
     (tmp_path / "file").write_text("")
     process = bon("--quiet", RAY_TMPDIR=str(tmp_path / "file" / "ray"))

@@ -22,6 +22,8 @@ class Server:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
+        for library in ("bon", "datasets", "tokenizers"):  # not to be taken for the libraries
+            (folder / f"{library}.py").write_text("raise RuntimeError('a file of somebody')")
         self.config = folder / "settings.yaml"
         wanted = {
             "data": str(folder / "data"),
@@ -43,6 +45,7 @@ class Server:
                 [Path(sys.executable).with_name("bon"), "serve", "--config", self.config],
                 stdout=log,
                 stderr=log,
+                cwd=self.folder,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
             )

@@ -21,7 +21,7 @@ from ray._private import ray_constants, services
 from ray._private.node import Node
 from ray.job_config import JobConfig
 
-from bon.core.importing import from_here
+from bon.core.modules import from_here
 from bon.core.processes import Process, children, command, descendants, name
 from bon.running import idle_agent, sentinel
 

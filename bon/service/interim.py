@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from bon.core.files import write_atomic
-from bon.core.importing import module
+from bon.core.modules import module
 
 DRAWS = 200
 EVERY_SECONDS = 15.0

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bon.core.files import write_atomic
-from bon.core.importing import module
+from bon.core.modules import module
 from bon.core.processes import Process, find
 from bon.service.job import LOG, OUTCOME, PROCESS, REQUEST, read_json
 from bon.service.jobs import Jobs, State, Validation

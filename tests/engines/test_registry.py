@@ -4,7 +4,7 @@ import types
 import pytest
 
 from bon.core.errors import BonError
-from bon.engines import build
+from bon.engines import ENGINES, build
 
 
 def test_unknown_engine_suggests_the_nearest() -> None:
@@ -40,15 +40,11 @@ def test_a_package_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         build("transformers", {"model": "m"})
 
 
-def test_a_package_that_does_not_say_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_does_not_say_what_it_lacks(monkeypatch, tmp_path) -> None:
     """transformers raises so where something that it needs cannot be imported."""
-    torn = types.ModuleType("httpx")
-    monkeypatch.delitem(sys.modules, "bon.engines.openai", raising=False)
-    monkeypatch.setitem(sys.modules, "httpx", torn)
-
-    def lacks(name: str) -> None:
-        raise ModuleNotFoundError(f"Could not import module {name!r}")
-
-    torn.__getattr__ = lacks  # type: ignore[method-assign]
+    raises = "raise ModuleNotFoundError('Could not import module')"
+    (tmp_path / "torn_engine.py").write_text(raises)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(ENGINES, "echo", "torn_engine:TornEngine")
     with pytest.raises(BonError, match=r"cannot use the installed packages \(Could not import"):
-        build("openai", {"base_url": "http://x", "model": "m"})
+        build("echo", {})

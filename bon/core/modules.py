@@ -6,13 +6,17 @@ datasets.py or evaluate.py may lie; the command `bon` does not.
 
 import os
 import sys
+import sysconfig
+from itertools import takewhile
 
 
 def from_here() -> bool:
-    """Whether this process looks for modules in the current folder."""
-    return not {"", os.getcwd()}.isdisjoint(sys.path)
+    """Whether this process looks for modules in the current folder before those installed."""
+    installed = sysconfig.get_path("purelib")
+    first = takewhile(lambda folder: folder != installed, sys.path)
+    return not {"", os.getcwd()}.isdisjoint(first)
 
 
 def module(name: str, *arguments: str) -> list[str]:
-    """The command line of Python that runs this module and finds others as this process does."""
+    """The command line of Python that runs this module, looking first where this process does."""
     return [sys.executable, *([] if from_here() else ["-P"]), "-m", name, *arguments]

@@ -164,14 +164,35 @@ def loopback(address):
     return host[-8:] == "0100007F" or host == "00000000000000000000000001000000"
 
 
-def test_files_where_a_run_starts_are_not_taken_for_libraries(bon, tmp_path):
+OWN = """
+from bon.rewarders.base import Rewarder, Verdict
+
+
+class Own(Rewarder):
+    arity = "one"
+
+    async def judge(self, item, shown, seeds):
+        return [Verdict("scored", score=1.0)] * len(seeds)
+"""
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["", "with a rewarder of one's own"])
+def test_files_where_a_run_starts_are_not_taken_for_libraries(bon, tmp_path, own):
     """Ray puts this folder first in its workers' paths; some have a datasets.py of their own."""
     for library in ("bon", "datasets", "evaluate", "PIL", "pydantic", "tokenizers", "yaml"):
         (tmp_path / f"{library}.py").write_text("raise RuntimeError('a file of somebody')")
+    if own:  # is looked for there too, after the libraries
+        (tmp_path / "own_rewarder.py").write_text(OWN)
+        experiment = yaml.safe_load((tmp_path / "e.yaml").read_text())
+        card = {"name": "own", "kind": "python", "python": "own_rewarder:Own", "engine": "none"}
+        experiment["rewarders"].append(card)
+        (tmp_path / "e.yaml").write_text(yaml.safe_dump(experiment))
     process = bon()
     _, errors = process.communicate(timeout=200)
     assert process.returncode == 0, errors
-    assert not [key for key in rows_of(tmp_path / "run") if key[1] == "error"]
+    found = rows_of(tmp_path / "run")
+    assert not [key for key in found if key[1] == "error"]
+    assert bool(found["own", "scored"]) is own
 
 
 def test_why_workers_cannot_start_is_said_once_and_in_few_words(bon, tmp_path):

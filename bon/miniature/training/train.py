@@ -11,6 +11,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from bon.core.modules import module
+
 HERE = Path(__file__).parents[1]
 
 
@@ -73,8 +75,8 @@ def _schedule(args: argparse.Namespace, needs: dict[str, tuple[str, ...]], is_do
             ready = all(is_done(need) for need in needs[name])
             if ready and not failed and len(running) < args.jobs:
                 waiting.remove(name)
-                command = [sys.executable, "-m", "bon.miniature.training.train", "--stage", name]
-                command += ["--work", str(args.work), "--threads", str(args.threads)]
+                options = ["--work", str(args.work), "--threads", str(args.threads)]
+                command = module("bon.miniature.training.train", "--stage", name, *options)
                 with (args.work / f"{name}.log").open("wb") as log:
                     running[name] = subprocess.Popen(command, stdout=log, stderr=log)
         for name, process in list(running.items()):

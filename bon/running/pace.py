@@ -24,7 +24,7 @@ class StageProgress:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Seconds that a run still takes; `bound` where some of its work can only be bounded yet."""
+    """Seconds that a run still takes; `bound` where that is the most, as calls may be saved."""
 
     seconds: float
     bound: bool = False
@@ -72,7 +72,8 @@ class Pace:
         pace = self._work.rate
         if not pace:
             return None
-        worker_seconds, bound = 0.0, False
+        measured = {source.model for source in self._sources() if source.answered}
+        worker_seconds, bound, guessed = 0.0, False, False
         for source in self._sources():
             missing = source.total - source.done
             each = self._each(source) if missing else 0.0
@@ -80,7 +81,8 @@ class Pace:
                 return None
             worker_seconds += missing * each
             bound |= missing > 0 and not any(s.answered for s in self._stages[source.stage])
-        return Left(worker_seconds / pace, bound)
+            guessed |= missing > 0 and source.model not in measured
+        return Left(worker_seconds / pace, bound and not guessed)
 
     def _sources(self) -> list[Source]:
         return [source for sources in self._stages.values() for source in sources]

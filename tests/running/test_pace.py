@@ -90,13 +90,37 @@ def test_a_stage_that_has_not_begun_is_foretold_from_the_calls_of_its_models():
     each = {("benchmark", "a"): 0.2, ("benchmark", "b"): 0.4}
     each |= {("judge", "a"): 0.4, ("judge", "b"): 0.8}  # half of the calls are saved
     work(pace, clock, [one], each)
-    # Nothing is known of b yet but what a takes.
-    assert pace.left() == Left(pytest.approx(20 + 80 + 80), bound=True)
+    # Nothing is known of b yet but what a takes: no bound.
+    assert pace.left() == Left(pytest.approx(20 + 80 + 80))
     work(pace, clock, [two], each)
     assert pace.left() == Left(pytest.approx(80 + 160), bound=True)
     work(pace, clock, later[:1], each)
     # The first judge has shown how many calls are saved; the second is foretold by it.
     assert pace.left() == Left(pytest.approx(80))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    costs=st.lists(st.floats(0.01, 30), min_size=1, max_size=4),
+    saved=st.floats(0.1, 1.0),
+    batch=st.integers(1, 15),
+)
+def test_what_is_said_to_be_the_most_is_not_exceeded(costs, saved, batch):
+    clock = Clock()
+    models = [str(place) for place in range(len(costs))]
+    sources = [
+        Items(stage, model, 20, calls=calls)
+        for stage, calls in (("benchmark", 2), ("judge", 8))
+        for model in models
+    ]
+    pace, says = Pace(sources, clock), []
+    each = {("benchmark", model): cost for model, cost in zip(models, costs, strict=True)}
+    each |= {("judge", model): each["benchmark", model] * 4 * saved for model in models}
+    work(pace, clock, sources, each, batch=batch, says=says)
+    most = [(at, left) for at, left in says if left and left.bound]
+    assert most
+    for at, left in most:
+        assert clock.now - at <= left.seconds * (1 + 1e-6)
 
 
 @settings(max_examples=60, deadline=None)

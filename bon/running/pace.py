@@ -4,6 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from bon.running.work import Source, Stage
 
@@ -24,10 +25,14 @@ class StageProgress:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Seconds that a run still takes; `bound` where that is the most, as calls may be saved."""
+    """Seconds that a run still takes.
+
+    `at most`: a bound, since calls may be saved. `perhaps`: some of its models have not been
+    measured, and others stand for them.
+    """
 
     seconds: float
-    bound: bool = False
+    known: Literal["about", "at most", "perhaps"] = "about"
 
 
 class Pace:
@@ -73,16 +78,18 @@ class Pace:
         if not pace:
             return None
         measured = {source.model for source in self._sources() if source.answered}
-        worker_seconds, bound, guessed = 0.0, False, False
+        worker_seconds, begun, known = 0.0, True, True
         for source in self._sources():
             missing = source.total - source.done
             each = self._each(source) if missing else 0.0
             if each is None:
                 return None
             worker_seconds += missing * each
-            bound |= missing > 0 and not any(s.answered for s in self._stages[source.stage])
-            guessed |= missing > 0 and source.model not in measured
-        return Left(worker_seconds / pace, bound and not guessed)
+            if missing:
+                begun &= any(mate.answered for mate in self._stages[source.stage])
+                known &= source.model in measured
+        seconds = worker_seconds / pace
+        return Left(seconds, "perhaps" if not known else "about" if begun else "at most")
 
     def _sources(self) -> list[Source]:
         return [source for sources in self._stages.values() for source in sources]

@@ -93,7 +93,7 @@ def left_text(left: Left | None) -> str:
     if left is None:
         return ""
     size, unit = next((pair for pair in UNITS if left.seconds < 90 * pair[0]), UNITS[-1])
-    return f"{'at most' if left.bound else 'about'} {left.seconds / size:.0f} {unit} left"
+    return f"{left.known} {left.seconds / size:.0f} {unit} left"
 
 
 class _Silent:
@@ -176,6 +176,6 @@ class _File:
         self._written = clock
         rows = [{**asdict(row), "label": LABELS[row.stage]} for row in self._pace.stages()]
         left = self._pace.left()
-        said = {"seconds_left": left.seconds, "at_most": left.bound} if left else {}
+        said = {"seconds_left": left.seconds, "left_is": left.known} if left else {}
         text = {"phase": "computing", "stages": rows, **said, "at": time.time()}
         write_atomic(self._path, json.dumps(text))

@@ -56,7 +56,7 @@ def detail(validation: Validation, directory: Path) -> dict[str, Any]:
 def progress(validation: Validation, directory: Path) -> dict[str, Any]:
     """Phase and stages; of a validation that does not run, where it stopped."""
     written = read_json(directory / PROGRESS) or {"phase": "", "stages": [], "at": None}
-    found: dict[str, Any] = {"seconds_left": None, "at_most": False, **written}
+    found: dict[str, Any] = {"seconds_left": None, "left_is": "about", **written}
     if validation.state == "queued":
         found["phase"] = "queued"
     if validation.state in ("done", "failed", "cancelled"):

@@ -91,9 +91,9 @@ def test_a_stage_that_has_not_begun_is_foretold_from_the_calls_of_its_models():
     each |= {("judge", "a"): 0.4, ("judge", "b"): 0.8}  # half of the calls are saved
     work(pace, clock, [one], each)
     # Nothing is known of b yet but what a takes: no bound.
-    assert pace.left() == Left(pytest.approx(20 + 80 + 80))
+    assert pace.left() == Left(pytest.approx(20 + 80 + 80), "perhaps")
     work(pace, clock, [two], each)
-    assert pace.left() == Left(pytest.approx(80 + 160), bound=True)
+    assert pace.left() == Left(pytest.approx(80 + 160), "at most")
     work(pace, clock, later[:1], each)
     # The first judge has shown how many calls are saved; the second is foretold by it.
     assert pace.left() == Left(pytest.approx(80))
@@ -117,7 +117,7 @@ def test_what_is_said_to_be_the_most_is_not_exceeded(costs, saved, batch):
     each = {("benchmark", model): cost for model, cost in zip(models, costs, strict=True)}
     each |= {("judge", model): each["benchmark", model] * 4 * saved for model in models}
     work(pace, clock, sources, each, batch=batch, says=says)
-    most = [(at, left) for at, left in says if left and left.bound]
+    most = [(at, left) for at, left in says if left and left.known == "at most"]
     assert most
     for at, left in most:
         assert clock.now - at <= left.seconds * (1 + 1e-6)
@@ -140,7 +140,7 @@ def test_time_left_comes_true_whatever_was_there_before(known, skip, load, batch
     later = [(at, left) for at, left in says if at > says[0][0] + 1.0]
     for at, left in later[len(later) // 2 :]:
         assert left.seconds == pytest.approx(end - at, rel=0.35, abs=seconds * (batch + skip + 1))
-        assert not left.bound
+        assert left.known == "about"
 
 
 def test_a_rate_follows_what_happens_now():
@@ -166,7 +166,8 @@ def test_slow_rates_are_said_in_a_unit_that_shows_them(rate, said):
     ("left", "said"),
     [
         (Left(61.4), "about 61 s left"),
-        (Left(300.0, bound=True), "at most 5 min left"),
+        (Left(300.0, "at most"), "at most 5 min left"),
+        (Left(300.0, "perhaps"), "perhaps 5 min left"),
         (Left(9000.0), "about 2 h left"),
     ],
 )

@@ -59,7 +59,7 @@ function showState(v) {
   state.className = `state ${v.state}`;
   $("phase").textContent = v.progress.phase;
   const left = v.progress.seconds_left;
-  $("left").textContent = left ? `${v.progress.at_most ? "at most" : "about"} ${duration(left)} left` : "";
+  $("left").textContent = left ? `${v.progress.left_is} ${duration(left)} left` : "";
   $("progress-note").textContent = v.progress.note;
   $("progress-note").hidden = !v.progress.note;
   $("stages").replaceChildren(...v.progress.stages.map(stageRow));

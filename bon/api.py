@@ -1,4 +1,4 @@
-"""The command line's work as functions, and cards asked one question at a time.
+"""The public Python API: runs, and scores, rankings and Best-of-N of single questions.
 
 import bon
 run = bon.run("experiment.yaml", out="runs/mine")
@@ -6,8 +6,8 @@ print(run.results.finding.sentence)
 
 bon.score("qwen2.5-vl-7b-judge", "How many cats?", ["Two.", "Three."], images=["cats.png"])
 
-Every function raises BonError, in one line with the fix, for whatever a user can mend. `score`,
-`rank` and `best_of_n` have async twins: `ascore`, `arank` and `abest_of_n`.
+User-fixable errors raise BonError, one line with the fix. `ascore`, `arank` and `abest_of_n` are
+the async versions of `score`, `rank` and `best_of_n`.
 """
 
 import atexit
@@ -15,75 +15,52 @@ import inspect
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, wraps
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
-
-from pydantic import ValidationError
 
 from bon import benchmarks
 from bon.analysis.data.tables import Tables
 from bon.analysis.results import CorrelationReport, Options, Results
-from bon.benchmarks.base import Adapter, Form
+from bon.benchmarks.base import Adapter
+from bon.benchmarks.base import Form as Form
 from bon.choosing import rules
 from bon.choosing.opinion import KIND_OF, Candidates, item_opinion
 from bon.choosing.ranking import Ranking
 from bon.choosing.ranking import rank as ranked
-from bon.choosing.rules import Rule
+from bon.choosing.rules import Rule as Rule
 from bon.core.errors import BonError
 from bon.core.records import Candidate, Judgement
+from bon.dispatch.direct import Direct, DirectQuestion, Picture
 from bon.experiment.cards import Loaded, load_policy, load_rewarder
 from bon.experiment.config import RewarderCard
-from bon.policies.ask import read, text_key
+from bon.experiment.validation_errors import validate
+from bon.policies.extractors import extract_answer
+from bon.policies.generate import text_key
 from bon.rewarders import registry
-from bon.rewarders.base import Rewarder, Verdict
+from bon.rewarders.base import Rewarder
+from bon.rewarders.base import Verdict as Verdict
 from bon.rewarders.registry import card_of, rewarder_class
-from bon.running.direct import Asked, Direct, Picture
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 ValueT = TypeVar("ValueT")
 PartT = TypeVar("PartT")
 ParamsT = ParamSpec("ParamsT")
 PolicyRef = str | Path | Mapping[str, Any]
-"""A policy's card: its name, its path, or a mapping with the same keys."""
+"""A policy card: its name, its path, or a mapping with its keys."""
 RewarderRef = str | Path | Mapping[str, Any] | type[Rewarder]
-"""A rewarder's card in the same ways, or a Rewarder class of one's own."""
+"""A rewarder card in the same ways, or a Rewarder class."""
 
-
-_OPTIONS = f"settings: {', '.join(Options.model_fields)}"
-
-
-__all__ = [
-    "Adapter",
-    "BestAnswer",
-    "BonError",
-    "Form",
-    "Ranking",
-    "Rewarder",
-    "Rule",
-    "Run",
-    "Verdict",
-    "abest_of_n",
-    "arank",
-    "ascore",
-    "best_of_n",
-    "close",
-    "correlate",
-    "demo",
-    "load",
-    "rank",
-    "register",
-    "run",
-    "score",
-]
 
 # ------------------------------------------------------------------ runs
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory, read when asked."""
+    """A run directory, read on demand."""
 
     directory: Path
 
@@ -94,41 +71,75 @@ class Run:
 
     @cached_property
     def results(self) -> Results:
-        """Everything that analysis found (docs/results.md)."""
+        """All results (docs/results.md)."""
         from bon.running.reporting import read_results
 
         return read_results(self.directory)
 
     @cached_property
     def tables(self) -> Tables:
-        """The tables that analysis reads, as pandas frames (docs/python.md has their columns)."""
-        from bon.running.frames import run_tables
+        """The tables behind the results, as pandas frames (columns: docs/python.md)."""
+        from bon.planning.run_tables import run_tables
         from bon.running.reporting import open_run
-        from bon.running.store import Store
+        from bon.storage.store import Store
 
         with Store(self.directory, readonly=True) as store:
             return run_tables(open_run(store), store)
 
     def analyse(self, **changes: Any) -> Results:
-        """The results under other settings of `analysis:`; nothing is sampled, judged or written.
+        """Return the results under other settings; no model runs and nothing is written.
 
-        `changes` are fields of `bon.analysis.results.Options`, such as n, axis, rules, ties,
-        unparsed, draws, level and seed.
+        `changes` are fields of `bon.analysis.results.Options`, such as n, axis, rules or ties.
         """
         from bon.analysis.run import analyse
+        from bon.planning.setup import options
         from bon.running.reporting import open_run
-        from bon.running.setup import options
-        from bon.running.store import Store
+        from bon.storage.store import Store
 
         with Store(self.directory, readonly=True) as store:
-            asked = options(open_run(store))
+            settings = options(open_run(store)).model_dump() | changes
+        return analyse(self.tables, validate(Options, settings, "analyse"))
+
+    def leaderboard(self, policy: str = "") -> "pd.DataFrame":
+        """Return rewarders and baselines for a policy (the first by default), best first.
+
+        `accuracy` (Best-of-N) and `benchmark` are fractions; `_low` and `_high` bound them.
+        """
+        import pandas as pd
+
+        from bon.analysis.report.leaderboard import leaderboard
+
+        policies = {row.policy: row for row in self.results.policies}
+        if policy not in ("", *policies):
+            raise BonError(f"no policy {policy!r}", f"choose one of {', '.join(policies)}")
+        rows = []
+        for row in leaderboard(self.results, policies[policy or next(iter(policies))]):
+            line: dict[str, Any] = {"rewarder": row.name, "kind": row.info.kind}
+            line["rule"] = row.best.rule if row.best else None
+            for name, estimate in (("accuracy", row.accuracy), ("benchmark", row.score)):
+                line[name] = estimate.value if estimate else None
+                line[f"{name}_low"] = estimate.low if estimate else None
+                line[f"{name}_high"] = estimate.high if estimate else None
+            rows.append(line)
+        frame = pd.DataFrame(rows)
+        texts = ["rewarder", "kind", "rule"]
+        types = {name: "string" if name in texts else "float64" for name in frame.columns}
+        return frame.astype(types)
+
+    def plot(self, **options: Any) -> "Figure":
+        """Draw benchmark accuracy against Best-of-N accuracy (`bon.analysis.plots.correlation`)."""
+        from bon.analysis import plots
+
+        return plots.correlation(self.results, **options)
+
+    def _repr_html_(self) -> str:
+        """Return the finding and the leaderboard, for notebooks."""
         try:
-            wanted = Options.model_validate({**asked.model_dump(), **changes})
-        except ValidationError as error:
-            wrong = error.errors()[0]
-            where = ".".join(map(str, wrong["loc"]))
-            raise BonError(f"analyse: {where}: {wrong['msg'].lower()}", _OPTIONS) from None
-        return analyse(self.tables, wanted)
+            finding, table = self.results.finding.sentence, self.leaderboard()
+        except BonError as error:
+            return f"<p>{escape(str(error))}</p>"
+        board = table.to_html(index=False, float_format="{:.3f}".format)
+        return f"<p>{escape(finding)}</p>{board}"
 
     @property
     def questions(self) -> "pd.DataFrame":
@@ -160,8 +171,8 @@ def run(
 ) -> Run:
     """Run or continue an experiment: a YAML file, or a mapping with the same keys."""
     from bon.experiment.overrides import apply_overrides
+    from bon.planning.setup import prepare, read_experiment
     from bon.running import runner
-    from bon.running.setup import prepare, read_experiment
 
     if isinstance(experiment, Mapping):
         setup = prepare(apply_overrides(dict(experiment), settings or []), Path.cwd())
@@ -181,16 +192,16 @@ def demo(out: str | Path, *, settings: list[str] | None = None, quiet: bool = Fa
 
 
 def load(directory: str | Path) -> Run:
-    """A run that exists already."""
+    """Open an existing run."""
     return Run(Path(directory))
 
 
 def correlate(
     table: "str | Path | pd.DataFrame | Mapping[str, Sequence[Any]]",
 ) -> CorrelationReport:
-    """What published numbers alone can say: a CSV file, a DataFrame, or columns by name.
+    """Correlate published numbers: a CSV file, a DataFrame, or columns by name.
 
-    One row per rewarder (and policy): its benchmark scores and its Best-of-N accuracy.
+    One row per rewarder (and policy) holds its benchmark scores and its Best-of-N accuracy.
     """
     import pandas as pd
 
@@ -200,20 +211,18 @@ def correlate(
 
 
 def register(part: PartT, name: str = "") -> PartT:
-    """Add a Rewarder class, a Rule or a benchmark's Adapter; also as a decorator.
+    """Register a Rewarder class, a Rule or a benchmark's Adapter; also a decorator.
 
-    A rewarder is then a card's `python: NAME`, a benchmark an experiment's `benchmark: NAME`.
-    A class is called after itself and a rule after its `name` unless `name` says otherwise.
-    Packages add theirs by entry points: `bon.rewarders`, `bon.benchmarks`, `bon.engines` and
-    `bon.rules` (docs/python.md).
+    Cards then use `python: NAME`, experiments `benchmark: NAME`; `name` defaults to that of the
+    class or rule. Packages register parts by entry points (docs/python.md).
     """
     if inspect.isclass(part) and issubclass(part, Rewarder):
-        registry.ADDED.add(name or part.__name__, part)
+        registry.PLUGINS.add(name or part.__name__, part)
     elif isinstance(part, rules.Rule):
         rules.register(part)
     elif isinstance(part, Adapter):
         if not name:
-            raise BonError("a benchmark needs a name", 'bon.register(adapter, name="mine")')
+            raise BonError("a benchmark needs a name", 'bon.register(adapter, name="sums")')
         benchmarks.ADDED.add(name, part)
     else:
         raise BonError(
@@ -228,22 +237,22 @@ def register(part: PartT, name: str = "") -> PartT:
 def _synchronous(
     call: Callable[ParamsT, Coroutine[Any, Any, ValueT]],
 ) -> Callable[ParamsT, ValueT]:
-    """The same function without `await`, also for a notebook, whose own loop is running."""
+    """Make a synchronous version that also works inside a running event loop."""
 
     @wraps(call)
-    def waited(*args: ParamsT.args, **named: ParamsT.kwargs) -> ValueT:
-        return _direct().start(call(*args, **named)).result()
+    def wrapper(*args: ParamsT.args, **kwargs: ParamsT.kwargs) -> ValueT:
+        return _direct().start(call(*args, **kwargs)).result()
 
-    waited.__name__ = waited.__qualname__ = call.__name__.removeprefix("a")
-    return waited
+    wrapper.__name__ = wrapper.__qualname__ = call.__name__.removeprefix("a")
+    return wrapper
 
 
 @dataclass(frozen=True)
 class BestAnswer:
-    """Best-of-N on one question: what was sampled, and what was chosen of it.
+    """Best-of-N on one question.
 
-    text: the answer chosen. letter: the option that it names; None without options, or if none
-    could be read. candidates: all that were sampled, in the order of `ranking`'s places.
+    `text` is the chosen answer and `letter` its option, if there are options and it could be
+    parsed; `ranking` indexes `candidates`.
     """
 
     text: str
@@ -262,13 +271,13 @@ async def ascore(
     options: Sequence[str] = (),
     allow_remote_code: bool = False,
 ) -> list[float | None]:
-    """One number per answer, asked as a run asks: all votes, both orders.
+    """Score every answer with all votes and both orders, as in a run.
 
-    The mean score of a critic or a reward head, the share of comparisons won under a judge;
-    None where no reply could be read. `images` are paths, bytes or PIL images. With `options`
-    the rewarder is shown the question as in a multiple-choice run.
+    A score is the mean of a critic or reward head, or the share of comparisons won under a judge;
+    None if no reply could be parsed. `images` are paths, bytes or PIL images. With `options` the
+    rewarder sees the question as in a multiple-choice run.
     """
-    found = await arank(
+    ranking = await arank(
         card,
         question,
         answers,
@@ -276,7 +285,7 @@ async def ascore(
         options=options,
         allow_remote_code=allow_remote_code,
     )
-    return list(found.scores)
+    return list(ranking.scores)
 
 
 async def arank(
@@ -290,15 +299,15 @@ async def arank(
     scale: float | None = None,
     allow_remote_code: bool = False,
 ) -> Ranking:
-    """The order of answers under a selection rule (`bon list rules`), best first.
+    """Rank answers under a selection rule (`bon list rules`), best first.
 
-    `rule` defaults to the first for the rewarder's kind. `scale` is the unit of its scores in a
-    weighted vote, as a run's results.json has it.
+    `rule` defaults to the first of the rewarder's kind. `scale` is the unit of its scores in a
+    weighted vote, as in a run's results.json.
     """
     rewarder = _rewarder(card)
-    asked = Asked.of(question, options, images)
-    letters = [read(text, options, "strict")[0] if options else None for text in answers]
-    return (await _rank(rewarder, asked, answers, letters, rule, scale, allow_remote_code))[0]
+    prompt = DirectQuestion.of(question, options, images)
+    letters = [extract_answer(text, options, "strict")[0] if options else None for text in answers]
+    return (await _rank(rewarder, prompt, answers, letters, rule, scale, allow_remote_code))[0]
 
 
 async def abest_of_n(
@@ -315,18 +324,18 @@ async def abest_of_n(
     allow_remote_code: bool = False,
 ) -> BestAnswer:
     """Sample n answers of a policy (the card's n by default) and let a rewarder choose one."""
-    sampled = load_policy(_ref(policy), Path.cwd(), seed)
+    sampler = load_policy(_ref(policy), Path.cwd(), seed)
     judge = _rewarder(rewarder)
-    _rule(judge, rule, scale)  # refused before anything is sampled
-    asked = Asked.of(question, options, images)
-    drawn = await _wait(
-        _direct().sample(sampled, asked, n or sampled.card.n, remote_code=allow_remote_code)
+    _rule(judge, rule, scale)  # raises before anything is sampled
+    prompt = DirectQuestion.of(question, options, images)
+    candidates = await _wait(
+        _direct().sample(sampler, prompt, n or sampler.card.n, remote_code=allow_remote_code)
     )
-    letters = [row.answer if options else None for row in drawn]
-    texts = [row.text for row in drawn]
-    found, rows = await _rank(judge, asked, texts, letters, rule, scale, allow_remote_code)
-    best = found.best
-    return BestAnswer(texts[best], letters[best], tuple(drawn), found, tuple(rows))
+    letters = [row.answer if options else None for row in candidates]
+    texts = [row.text for row in candidates]
+    ranking, rows = await _rank(judge, prompt, texts, letters, rule, scale, allow_remote_code)
+    best = ranking.best
+    return BestAnswer(texts[best], letters[best], tuple(candidates), ranking, tuple(rows))
 
 
 score = _synchronous(ascore)
@@ -350,7 +359,7 @@ def _direct() -> Direct:
 
 
 async def _wait(work: Coroutine[Any, Any, ValueT]) -> ValueT:
-    """Await work that belongs on the loop of the models."""
+    """Await work on the event loop of the models."""
     import asyncio
 
     return await asyncio.wrap_future(_direct().start(work))
@@ -358,7 +367,7 @@ async def _wait(work: Coroutine[Any, Any, ValueT]) -> ValueT:
 
 async def _rank(
     rewarder: Loaded[RewarderCard],
-    asked: Asked,
+    prompt: DirectQuestion,
     answers: Sequence[str],
     letters: Sequence[str | None],
     rule: str | None,
@@ -372,18 +381,18 @@ async def _rank(
     if chosen.judged:
         rows = await _wait(
             _direct().judge(
-                rewarder, asked.item(answers), chosen.designs[0], remote_code=remote_code
+                rewarder, prompt.item(answers), chosen.designs[0], remote_code=remote_code
             )
         )
-    about = Candidates.of(asked.record.key, [text_key(text) for text in answers], letters)
+    candidates = Candidates.of(prompt.record.key, [text_key(text) for text in answers], letters)
     kind = KIND_OF[rewarder_class(rewarder.card).arity]
-    found = ranked(chosen, item_opinion(kind, rows, about, scale))
-    if found is None:
+    ranking = ranked(chosen, item_opinion(kind, rows, candidates, scale))
+    if ranking is None:
         raise BonError(
             f"{rewarder.card.name}: not all judgements that {chosen.name} needs came back",
             f"the last error: {next((r.error for r in reversed(rows) if r.error), 'none')}",
         )
-    return found, rows
+    return ranking, rows
 
 
 def _rule(rewarder: Loaded[RewarderCard], name: str | None, scale: float | None) -> rules.Rule:
@@ -397,8 +406,8 @@ def _rule(rewarder: Loaded[RewarderCard], name: str | None, scale: float | None)
     chosen = usable[name] if name else next(iter(usable.values()))
     if chosen.scaled and scale is None and KIND_OF[arity] == "scores":
         raise BonError(
-            f"{chosen.name} weighs scores in a unit that one question cannot tell",
-            f"give scale=, as a run's results.json has it for {rewarder.card.name}",
+            f"{chosen.name} weighs scores in a unit that one question does not determine",
+            f"pass scale= from a run's results.json for {rewarder.card.name}",
         )
     return chosen
 
@@ -407,7 +416,7 @@ def _rewarder(card: RewarderRef) -> Loaded[RewarderCard]:
     ref = card_of(card) if inspect.isclass(card) else _ref(card)
     loaded = load_rewarder(ref, Path.cwd())
     if loaded.card.kind == "ensemble":
-        raise BonError(f"{loaded.card.name} is an ensemble", "ask its members, or make a run")
+        raise BonError(f"{loaded.card.name} is an ensemble", "use its members, or make a run")
     return loaded
 
 

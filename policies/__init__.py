@@ -1,1 +1,1 @@
-"""How a policy is asked and how its answer is read."""
+"""Prompting policies and extracting their answers."""

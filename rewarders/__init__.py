@@ -1,1 +1,1 @@
-"""How each kind of reward model is asked and how its reply is read."""
+"""Prompting each kind of rewarder and parsing its reply."""

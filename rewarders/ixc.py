@@ -1,12 +1,10 @@
-"""InternLM-XComposer2.5-Reward through its own code, in an environment of its own.
+"""InternLM-XComposer2.5-Reward through its checkpoint's own code, in an environment of its own.
 
-Its checkpoint comes with Python code (`get_score`) that current transformers cannot run, so the
-card gives its workers their own packages (`placement.runtime_env`) and this adapter loads the
-model by itself. Written from the published interface; see `tested:` of the card.
+Current transformers cannot run that code (`get_score`), so the card gives its workers their own
+packages (`placement.runtime_env`). Written from the published interface; see the card's `tested:`.
 """
 
 import asyncio
-import math
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -18,15 +16,16 @@ from typing import Any
 from bon.core.errors import BonError
 from bon.engines.base import ImagePart
 from bon.rewarders.base import Item, Rewarder, Verdict
+from bon.rewarders.scalar import scored
 
 _ONE_AT_A_TIME = threading.Lock()
 
 
 class IxcReward(Rewarder):
-    """One unbounded score; it reads the question and the response as a conversation.
+    """One unbounded score per response, the same for every seed.
 
-    Options: `hd_num`, the most tiles that an image is cut into (the published evaluation takes
-    9; with several images the model's own code takes 6).
+    Options: `hd_num`, the maximum number of tiles per image (9 in the published evaluation; with
+    several images the model's own code takes 6).
     """
 
     arity = "one"
@@ -34,24 +33,21 @@ class IxcReward(Rewarder):
     async def judge(
         self, item: Item, shown: tuple[str, ...], seeds: tuple[int, ...]
     ) -> list[Verdict]:
-        """Deterministic: the same score for every seed."""
-        (response,) = shown
+        """Score question and response as a conversation."""
+        (key,) = shown
         chat = [
             {"role": "user", "content": item.prompt},
-            {"role": "assistant", "content": item.responses[response]},
+            {"role": "assistant", "content": item.responses[key]},
         ]
         score = await asyncio.to_thread(self._score, chat, self.images_apart(item))
-        if not math.isfinite(score):
-            raise ValueError(f"the model gave the score {score}")
-        return [Verdict("scored", score=score)] * len(seeds)
+        return [scored(score)] * len(seeds)
 
     def _score(self, chat: list[dict[str, str]], images: Sequence[ImagePart]) -> float:
         settings = self.engine.info()
         hd_num = int(self.card.options.get("hd_num", 9))
         with _ONE_AT_A_TIME, tempfile.TemporaryDirectory() as folder:
             model = load(settings["model"], settings["revision"])
-            # The model's code reads images from files.
-            paths = [Path(folder) / f"{place}.png" for place in range(len(images))]
+            paths = [Path(folder) / f"{index}.png" for index in range(len(images))]
             for path, image in zip(paths, images, strict=True):
                 path.write_bytes(image.data)
             return float(_call(model, chat, [str(path) for path in paths], hd_num))
@@ -59,7 +55,7 @@ class IxcReward(Rewarder):
 
 @lru_cache(maxsize=1)
 def load(model: str, revision: str | None) -> Any:
-    """The model with its tokenizer on it, as its code wants it; one for the worker's life."""
+    """Load the model once per worker, with its tokenizer as an attribute, as its code expects."""
     try:
         import torch
         import transformers
@@ -77,13 +73,13 @@ def load(model: str, revision: str | None) -> Any:
             "IXC-2.5-Reward's code needs the package flash-attn",
             "on the workers: pip install flash-attn --no-build-isolation (docs/rewarders.md)",
         )
-    shared = {"revision": revision, "trust_remote_code": True}
-    found = transformers.AutoModelForCausalLM.from_pretrained(
-        model, torch_dtype=torch.float16, **shared
+    source = {"revision": revision, "trust_remote_code": True}
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(
+        model, torch_dtype=torch.float16, **source
     )
-    found = found.cuda().eval()
-    found.tokenizer = transformers.AutoTokenizer.from_pretrained(model, **shared)
-    return found
+    loaded = loaded.cuda().eval()
+    loaded.tokenizer = transformers.AutoTokenizer.from_pretrained(model, **source)
+    return loaded
 
 
 def _call(model: Any, chat: list[dict[str, str]], paths: list[str], hd_num: int) -> Any:

@@ -1,12 +1,11 @@
-"""MM-RLHF-Reward: a critique in words, then a score that reads it; in its own environment.
+"""MM-RLHF-Reward: a critique in words, then a score that reads it; in an environment of its own.
 
 It runs on a fork of LLaVA with old packages, which its card gives to its workers
-(`placement.runtime_env`). Written from the published evaluation script; see `tested:` of the card.
+(`placement.runtime_env`). Written from the published evaluation script; see the card's `tested:`.
 """
 
 import asyncio
 import io
-import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 from bon.core.errors import BonError
 from bon.engines.base import ImagePart
 from bon.rewarders.base import Item, Rewarder, Verdict
+from bon.rewarders.scalar import scored
 
 CONVERSATION = "qwen_1_5"
 _ONE_AT_A_TIME = threading.Lock()
@@ -24,14 +24,14 @@ _ONE_AT_A_TIME = threading.Lock()
 
 @dataclass(frozen=True)
 class Critic:
-    """The loaded model: `critique` writes one, `score` gives the number after it."""
+    """The loaded model."""
 
     tokenizer: Any
     model: Any
     image_processor: Any
 
     def critique(self, text: str, images: Any, sizes: Any, sampling: Any, seed: int) -> str:
-        """What the model says about a response."""
+        """Generate a critique of a response."""
         import torch
 
         torch.manual_seed(seed)
@@ -50,26 +50,26 @@ class Critic:
         return str(self.tokenizer.batch_decode(ids, skip_special_tokens=True)[0]).strip()
 
     def score(self, text: str, critique: str, images: Any, sizes: Any) -> float:
-        """The reward head's number once the critique has been read."""
+        """Return the reward head's score after the critique."""
         ids = self._ids(text, critique)
         reward, _ = self.model(ids, images=images, image_sizes=sizes, rm_forward=True)
         return float(reward[0].item())
 
     def images(self, parts: Sequence[ImagePart]) -> tuple[Any, Any]:
-        """Images as the model takes them, and their sizes."""
+        """Return images as the model takes them, and their sizes."""
         import torch
         from PIL import Image
 
         opened = [Image.open(io.BytesIO(part.data)).convert("RGB") for part in parts]
         tensors = _llava("mm_utils").process_images(opened, self.image_processor, self.model.config)
-        # The published evaluation encodes base views alone: one picture each, in one 4-D tensor.
+        # The published evaluation encodes base views alone: one per image, in one 4-D tensor.
         views = torch.stack([tensor if tensor.dim() == 3 else tensor[0] for tensor in tensors])
         return views.to(dtype=torch.float16, device="cuda"), [image.size for image in opened]
 
-    def _ids(self, text: str, answer: str | None) -> Any:
+    def _ids(self, text: str, reply: str | None) -> Any:
         conversation = _llava("conversation").conv_templates[CONVERSATION].copy()
         conversation.append_message(conversation.roles[0], text)
-        conversation.append_message(conversation.roles[1], answer)
+        conversation.append_message(conversation.roles[1], reply)
         image_token = _llava("constants").IMAGE_TOKEN_INDEX
         ids = _llava("mm_utils").tokenizer_image_token(
             conversation.get_prompt(), self.tokenizer, image_token, return_tensors="pt"
@@ -78,38 +78,36 @@ class Critic:
 
 
 class MmRlhfReward(Rewarder):
-    """Template names: `prompt`, `response`. One critique and one unbounded score per seed."""
+    """One critique and one unbounded score per seed. Template: `prompt`, `response`."""
 
     arity = "one"
 
     async def judge(
         self, item: Item, shown: tuple[str, ...], seeds: tuple[int, ...]
     ) -> list[Verdict]:
-        """With temperature 0 every seed gives the same critique: it is asked once."""
-        (response,) = shown
-        text = self.prompt.render(prompt=item.prompt, response=item.responses[response])
+        """Judge once per seed, or once in all with temperature 0."""
+        (key,) = shown
+        text = self.prompt.render(prompt=item.prompt, response=item.responses[key])
         images = self.images_apart(item)
-        asked = seeds if self.card.sampling.temperature > 0 else seeds[:1]
-        found = [await asyncio.to_thread(self._one, text, images, seed) for seed in asked]
-        return found if len(found) == len(seeds) else found * len(seeds)
+        if self.card.sampling.temperature > 0:
+            return [await asyncio.to_thread(self._judge, text, images, seed) for seed in seeds]
+        return [await asyncio.to_thread(self._judge, text, images, seeds[0])] * len(seeds)
 
-    def _one(self, text: str, images: Sequence[ImagePart], seed: int) -> Verdict:
+    def _judge(self, text: str, images: Sequence[ImagePart], seed: int) -> Verdict:
         settings = self.engine.info()
         with _ONE_AT_A_TIME:
             critic = load(settings["model"], settings["revision"])
             tensors, sizes = critic.images(images) if images else (None, None)
-            marked = "\n".join(["<image>"] * len(images) + [text])
+            prompt = "\n".join(["<image>"] * len(images) + [text])
             with _no_grad():
-                critique = critic.critique(marked, tensors, sizes, self.card.sampling, seed)
-                score = critic.score(marked, critique, tensors, sizes)
-        if not math.isfinite(score):
-            raise ValueError(f"the model gave the score {score}")
-        return Verdict("scored", score=score, text=critique)
+                critique = critic.critique(prompt, tensors, sizes, self.card.sampling, seed)
+                score = critic.score(prompt, critique, tensors, sizes)
+        return scored(score, text=critique)
 
 
 @lru_cache(maxsize=1)
 def load(model: str, revision: str | None) -> Critic:
-    """The model, once for the worker's life."""
+    """Load the model once per worker."""
     try:
         import torch
         from huggingface_hub import snapshot_download
@@ -122,14 +120,14 @@ def load(model: str, revision: str | None) -> Critic:
     if not torch.cuda.is_available():
         raise BonError("MM-RLHF-Reward needs a GPU", "set placement.gpus: 1")
     folder = snapshot_download(model, revision=revision)
-    tokenizer, found, image_processor, _ = builder.load_pretrained_model(
+    tokenizer, loaded, image_processor, _ = builder.load_pretrained_model(
         folder, None, "llava_qwen", device_map="auto", attn_implementation=None
     )
-    return Critic(tokenizer, found.eval(), image_processor)
+    return Critic(tokenizer, loaded.eval(), image_processor)
 
 
 def _llava(name: str) -> Any:
-    """A module of the fork, which is installed in the workers' environment alone."""
+    """Import a module of the fork, which is installed in the workers' environment alone."""
     return import_module(f"llava.{name}")
 
 

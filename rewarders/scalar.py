@@ -1,51 +1,71 @@
-"""Rewarders that read a response without writing anything: a reward head, or a likelihood."""
+"""Rewarders that score without generating: reward heads, likelihoods and rerankers."""
 
 import math
+from abc import abstractmethod
 
-from bon.engines.base import Message, ScoreRequest
+from bon.engines.base import Message, RankRequest, ScoreRequest
 from bon.rewarders.base import Item, Rewarder, Verdict
 
 
-class ScalarHead(Rewarder):
-    """The raw output of a checkpoint's reward head on (user turn, response)."""
+class ScoringRewarder(Rewarder):
+    """Deterministic: one score for every seed."""
 
     arity = "one"
+
+    @abstractmethod
+    async def _score(self, item: Item, response: str) -> tuple[float, int]:
+        """Return the score of a response and the number of tokens read."""
 
     async def judge(
         self, item: Item, shown: tuple[str, ...], seeds: tuple[int, ...]
     ) -> list[Verdict]:
-        """Deterministic: the same score for every seed."""
-        reward = await self.engine.reward(_request(self, item, shown))
-        verdict = scored(reward.score, reward.num_prompt_tokens)
-        return [verdict] * len(seeds)
+        """Score once; a score that is not finite is an error."""
+        (key,) = shown
+        score, num_prompt_tokens = await self._score(item, item.responses[key])
+        return [scored(score, num_prompt_tokens)] * len(seeds)
+
+    def _conversation(self, item: Item, response: str) -> ScoreRequest:
+        return ScoreRequest((*self.turns(item), Message("assistant", item.parts(response))))
 
 
-class MeanLikelihood(Rewarder):
-    """Mean natural log-probability per token of the response, under the card's model."""
+class ScalarHead(ScoringRewarder):
+    """Raw output of a checkpoint's reward head on (user turn, response)."""
 
-    arity = "one"
+    async def _score(self, item: Item, response: str) -> tuple[float, int]:
+        reward = await self.engine.reward(self._conversation(item, response))
+        return reward.score, reward.num_prompt_tokens
 
-    async def judge(
-        self, item: Item, shown: tuple[str, ...], seeds: tuple[int, ...]
-    ) -> list[Verdict]:
-        """Deterministic: the same score for every seed."""
-        likelihood = await self.engine.likelihood(_request(self, item, shown))
+
+class MeanLikelihood(ScoringRewarder):
+    """Mean natural log-probability per token of the response under the card's model."""
+
+    async def _score(self, item: Item, response: str) -> tuple[float, int]:
+        likelihood = await self.engine.likelihood(self._conversation(item, response))
         mean = likelihood.logprob / max(1, likelihood.num_tokens)
-        verdict = scored(mean, likelihood.num_prompt_tokens)
-        return [verdict] * len(seeds)
+        return mean, likelihood.num_prompt_tokens
 
 
-def _request(rewarder: Rewarder, item: Item, shown: tuple[str, ...]) -> ScoreRequest:
-    (response,) = shown
-    messages = (
-        *rewarder.turns(item),
-        Message("assistant", item.parts(item.responses[response])),
-    )
-    return ScoreRequest(messages, expected=item.correct.get(response))
+class Reranker(ScoringRewarder):
+    """Raw relevance score of the response (document) for the question and its images (query).
+
+    Options: `instruction`. The prompt is the model's own layout over `instruction`, `query` and
+    `document`; an endpoint has it as its `--chat-template`.
+    """
+
+    async def _score(self, item: Item, response: str) -> tuple[float, int]:
+        reward = await self.engine.rank(
+            RankRequest(
+                query=(*item.images, *item.parts(item.prompt)),
+                document=item.parts(response),
+                instruction=str(self.card.options.get("instruction", "")),
+                template=self.prompt.text,
+            )
+        )
+        return reward.score, reward.num_prompt_tokens
 
 
-def scored(score: float, num_prompt_tokens: int) -> Verdict:
-    """A finite score as a verdict."""
+def scored(score: float, num_prompt_tokens: int = 0, text: str = "") -> Verdict:
+    """Return a finite score as a verdict."""
     if not math.isfinite(score):
         raise ValueError(f"the model gave the score {score}")
-    return Verdict("scored", score=score, num_prompt_tokens=num_prompt_tokens)
+    return Verdict("scored", score=score, text=text, num_prompt_tokens=num_prompt_tokens)

@@ -1,7 +1,7 @@
-"""A process reward model: one score for every step of a response, and one for all of them.
+"""Process reward models: a score per step of a response, aggregated to one.
 
-The score of a step is what the card's `score` rule reads there, such as P('+') / (P('+') +
-P('-')). All steps are asked for at once: they share their beginning, which vLLM keeps.
+A step's score is what the card's `score` rule reads there, such as P('+') / (P('+') + P('-')). All
+steps are requested at once: they share their prefix, which vLLM caches.
 """
 
 import asyncio
@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 
 from bon.core.errors import BonError
 from bon.engines.base import GenerateRequest, Generation, Message
-from bon.rewarders.asking import was_cut
 from bon.rewarders.base import Item, Rewarder, Verdict
-from bon.rewarders.pointwise import ALTERNATIVES
-from bon.rewarders.replies import read_score
+from bon.rewarders.generative import alternatives, score_words, was_cut
+from bon.rewarders.reply_parsing import read_score
 
 AGGREGATES: dict[str, Callable[[Sequence[float]], float]] = {
     "mean": lambda scores: sum(scores) / len(scores),
@@ -24,27 +23,27 @@ AGGREGATES: dict[str, Callable[[Sequence[float]], float]] = {
 }
 
 
-def aggregated(name: str, scores: Sequence[float]) -> float | None:
-    """All steps as one number; None where there is none (a geometric mean of negative scores)."""
+def aggregate_steps(name: str, scores: Sequence[float]) -> float | None:
+    """Aggregate step scores; None if undefined (a geometric mean of negative scores)."""
     if name == "geometric" and min(scores) < 0:
         return None
     return AGGREGATES[name](scores)
 
 
-def reaggregated(name: str, text: str) -> float | None:
-    """The score that a judgement's stored steps make; None where a step was not read."""
+def reaggregate(name: str, text: str) -> float | None:
+    """Aggregate the step scores that a judgement stores as text; None if a step is unparsed."""
     try:
-        return aggregated(name, [float(step) for step in text.split()] or [math.nan])
+        return aggregate_steps(name, [float(step) for step in text.split()] or [math.nan])
     except ValueError:
         return None
 
 
 class StepwiseCritic(Rewarder):
-    """Template names: `prompt`, `steps` (those so far, with the current one), `step`, `number`.
+    """Template: `prompt`, `steps` (up to the current one), `step`, `number`.
 
-    Options: `turns: true` is the form of models trained on a conversation: the template for
-    the first step, then every further step as a user turn of its own, answered by the first
-    `yes` word. `max_steps` joins neighbours where a response has more steps than that.
+    Options: `turns: true` for models trained on a conversation: the template for the first step,
+    then every further step as a user turn, answered by the first `yes` word. `max_steps` joins
+    neighbouring steps of longer responses.
     """
 
     arity = "one"
@@ -52,73 +51,59 @@ class StepwiseCritic(Rewarder):
     async def judge(
         self, item: Item, shown: tuple[str, ...], seeds: tuple[int, ...]
     ) -> list[Verdict]:
-        """One generation a step and seed; a step that cannot be read leaves no score."""
-        (response,) = shown
-        steps = self._steps(item.responses[response])
-        right = item.correct.get(response)
-        replies = await asyncio.gather(
-            *(self._ask(item, steps[: place + 1], right, seeds) for place in range(len(steps)))
-        )
-        return [self._verdict(replies, place) for place in range(len(seeds))]
-
-    def _steps(self, response: str) -> list[str]:
-        parts = response.split(self.card.step_separator)
-        steps = [part.strip() for part in parts if part.strip()] or [response.strip()]
-        most = self.card.options.get("max_steps", len(steps))
-        size = math.ceil(len(steps) / most)
-        groups = [steps[at : at + size] for at in range(0, len(steps), size)]
-        return [self.card.step_separator.join(group) for group in groups]
-
-    async def _ask(
-        self, item: Item, steps: list[str], right: bool | None, seeds: tuple[int, ...]
-    ) -> Generation:
+        """Generate once per step and seed; an unparsed step leaves no score."""
+        (key,) = shown
+        steps = self._steps(item.responses[key])
         rule = self.card.score
-        assert rule is not None
-        words = (rule.yes[0], rule.no[0]) if rule.yes else tuple(rule.values)
-        expected = words[0 if right else 1] if right is not None and len(words) == 2 else None
-        return await self.engine.generate(
+        requests = [
             GenerateRequest(
-                self._messages(item, steps),
+                self._messages(item, steps[: number + 1]),
                 self.card.sampling,
                 seeds,
-                logprobs=ALTERNATIVES if rule.yes else 0,
-                choices=words,
-                expected=expected,
+                logprobs=alternatives(rule),
+                choices=score_words(rule),
             )
-        )
+            for number in range(len(steps))
+        ]
+        replies = await asyncio.gather(*map(self.engine.generate, requests))
+        return [self._verdict(replies, vote) for vote in range(len(seeds))]
+
+    def _steps(self, response: str) -> list[str]:
+        separator = self.card.step_separator
+        parts = response.split(separator)
+        steps = [part.strip() for part in parts if part.strip()] or [response.strip()]
+        size = math.ceil(len(steps) / self.card.options.get("max_steps", len(steps)))
+        return [separator.join(steps[at : at + size]) for at in range(0, len(steps), size)]
 
     def _messages(self, item: Item, steps: list[str]) -> tuple[Message, ...]:
         if not self.card.options.get("turns"):
             return self.turns(item, steps=steps, step=steps[-1], number=len(steps))
-        assert self.card.score is not None
-        if not self.card.score.yes:
+        if self.card.score is None or not self.card.score.yes:
             raise BonError(
                 f"card {self.card.name!r}: options.turns needs the word that answers a good step",
                 "set score: {yes: [+], no: [-]}",
             )
-        messages = [*self.turns(item, steps=steps[:1], step=steps[0], number=1)]
+        messages = self.turns(item, steps=steps[:1], step=steps[0], number=1)
+        good = Message("assistant", (self.card.score.yes[0],))
         for step in steps[1:]:
-            messages += [
-                Message("assistant", (self.card.score.yes[0],)),
-                Message("user", item.parts(step)),
-            ]
-        return tuple(messages)
+            messages += (good, Message("user", item.parts(step)))
+        return messages
 
-    def _verdict(self, replies: Sequence[Generation], place: int) -> Verdict:
+    def _verdict(self, replies: Sequence[Generation], vote: int) -> Verdict:
         rule, sampling = self.card.score, self.card.sampling
         assert rule is not None
-        samples = [reply.samples[place] for reply in replies]
-        read = [read_score(one, rule, cut=was_cut(one, sampling)) for one in samples]
-        scores = [one.score for one in read]
-        unread = [f"step {at}: {one.reason}" for at, one in enumerate(read, 1) if one.reason]
+        samples = [reply.samples[vote] for reply in replies]
+        readings = [read_score(s, rule, cut=was_cut(s, sampling)) for s in samples]
+        scores = [reading.score for reading in readings]
         known = [score for score in scores if score is not None]
-        whole = len(known) == len(scores)
+        complete = len(known) == len(scores)
+        reasons = (f"step {i}: {read.reason}" for i, read in enumerate(readings, 1) if read.reason)
         return Verdict(
-            "scored" if whole else "unparsed",
-            score=aggregated(self.card.aggregate, known) if whole else None,
+            "scored" if complete else "unparsed",
+            score=aggregate_steps(self.card.aggregate, known) if complete else None,
             text=" ".join("?" if score is None else f"{score:.4f}" for score in scores),
             num_tokens=sum(sample.num_tokens for sample in samples),
             num_prompt_tokens=sum(reply.num_prompt_tokens for reply in replies),
             cost=sum(reply.cost / len(reply.samples) for reply in replies),
-            reason=unread[0] if unread else "",
+            reason=next(reasons, ""),
         )

@@ -50,10 +50,6 @@ def _columns(path: Path, rows: Rows) -> None:
     path.write_text(json.dumps({"model": "org/theirs", **whole}))
 
 
-def _states(path: Path, rows: Rows) -> None:
-    path.write_text(json.dumps({"adapter_spec": {"method": "joint"}, "request_states": rows}))
-
-
 def _log(path: Path, rows: Rows) -> None:
     path.write_text(json.dumps({"version": 2, "status": "success", "eval": {}, "samples": rows}))
 
@@ -106,23 +102,6 @@ def _lmms_eval() -> Rows:
     ]
 
 
-def _lm_eval() -> Rows:
-    return [
-        {
-            "doc_id": i,
-            "doc": {"id": f"q{i}", "stem": "in the way of its task"},
-            "target": "B",
-            "arguments": {"gen_args_0": {"arg_0": prompt(i), "arg_1": {"until": []}}},
-            "resps": [[text(i, 0), text(i, 1)]],
-            "filtered_resps": [text(i, 0)],
-            "filter": "none",
-            "metrics": ["exact_match"],
-            "exact_match": float(i % 3 == 1),
-        }
-        for i in range(COUNT)
-    ]
-
-
 def _batch() -> Rows:
     return [
         {
@@ -156,28 +135,6 @@ def _vlmevalkit() -> Rows:
         }
         for i in range(COUNT)
     ]  # fmt: skip
-
-
-def _helm() -> Rows:
-    return [
-        {
-            "instance": {
-                "id": f"q{i}",
-                "input": {"text": f"How much is {i}?"},
-                "references": [
-                    {"output": {"text": option}, "tags": ["correct"] if option == "one" else []}
-                    for option in OPTIONS
-                ],
-            },
-            "output_mapping": dict(zip("ABC", OPTIONS, strict=True)),
-            "result": {
-                "success": True,
-                "completions": [{"text": text(i, sample)} for sample in (0, 1)],
-            },
-            "train_trial_index": 0,
-        }
-        for i in range(COUNT)
-    ]
 
 
 def _answers() -> Rows:
@@ -287,14 +244,12 @@ MADE: dict[str, Made] = {
         again=True,
     ),
     "lmms_eval": Made("2026_samples_task.jsonl", _lmms_eval, questions=True),
-    "lm_eval": Made("samples_task_2026.jsonl", _lm_eval, questions=True),
     "openai_batch": Made("output.jsonl", _batch, questions=True),
     "inspect_ai": Made("log.eval", _inspect, _zipped),
     "inspect_ai json": Made("log.json", _inspect, _log),
     "vlmevalkit": Made("M_MMMU.xlsx", _vlmevalkit, _book),
     "vlmevalkit tsv": Made("M_MMMU.tsv", _vlmevalkit, _table),
     "vlmevalkit json": Made("M_MMMU.json", _vlmevalkit, listed),
-    "helm": Made("scenario_state.json", _helm, _states),
     "reward_bench": Made("theirs.json", _reward_bench, _columns, beside=("candidates",)),
     "vl_rewardbench_judgements": Made("judge.jsonl", _vl_rewardbench, beside=("candidates",)),
     "multimodal_rewardbench_judgements": Made(

@@ -168,8 +168,8 @@ def test_parts_of_an_installed_package(tmp_path, monkeypatch):
     monkeypatch.setattr(plugins, "entry_points", lambda group: points)
     from bon.rewarders import registry
 
-    fresh = plugins.Added("bon.rewarders")
-    monkeypatch.setattr(registry, "ADDED", fresh)
+    fresh = plugins.Registry("bon.rewarders")
+    monkeypatch.setattr(registry, "PLUGINS", fresh)
     assert fresh.names() == ["longest", "broken"]
     assert "their_parts" not in sys.modules
     card = {"name": "theirs", "kind": "python", "python": "longest", "engine": "none"}
@@ -206,11 +206,9 @@ def test_an_engine_of_an_installed_package(tmp_path, monkeypatch):
     point = EntryPoint("length", "their_engine:LengthEngine", "bon.engines")
     monkeypatch.setattr(plugins, "entry_points", lambda group: [point])
     from bon import engines
-    from bon.engines import settings
 
-    fresh = plugins.Added("bon.engines")
-    monkeypatch.setattr(engines, "ADDED", fresh)
-    monkeypatch.setattr(settings, "ADDED", fresh)
+    fresh = plugins.Registry("bon.engines")
+    monkeypatch.setattr(engines, "PLUGINS", fresh)
     card = {"name": "theirs", "kind": "scalar", "engine": "length"}
     assert bon.score({**card, "engine_args": {"factor": 2.0}}, "Why?", ["aaa", "b"]) == [6.0, 2.0]
     with pytest.raises(bon.BonError, match="has no setting 'facto'"):

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from bon.core.errors import BonError
+from bon.dispatch.worker import engine_arguments
 from bon.experiment.cards import load_policy, load_rewarder, shipped
-from bon.running.worker import engine_arguments
 
 CARD = """
 name: mine
@@ -62,16 +62,7 @@ def test_the_spec_follows_what_shapes_the_output_and_nothing_else(card):
     assert spec(**greedy) == spec(seed=1, **greedy)
 
 
-def test_a_card_of_0_1_with_its_score_range_opens_under_the_same_spec():
-    plain, old = (
-        load_rewarder({"card": "scalar-head", "model": "m", **more}, Path())
-        for more in ({}, {"score_range": [0, None]})
-    )
-    assert old.card == plain.card
-    assert old.specs == plain.specs
-
-
-# As version 0.1 had them: rows of earlier runs are found by these.
+# Rows of earlier runs are found by these.
 RECORDED = {
     "policies/gpt-4o": "fae983a52cf75f8d9e668ccf",
     "policies/qwen2.5-vl-7b": "8c8a9a4d3d591f14d5304d35",
@@ -90,10 +81,10 @@ RECORDED = {
 def test_shipped_cards_keep_their_specs(name):
     room, _, card = name.partition("/")
     loaded = (load_policy if room == "policies" else load_rewarder)(card, Path())
-    assert loaded.specs.with_rule == loaded.specs.legacy == RECORDED[name]
+    assert loaded.specs.with_rule == RECORDED[name]
     # A rule that reads stored replies is no part of today's spec: it only reads them again.
     rule = getattr(loaded.card, "stored_rule", None)
-    assert (loaded.spec == loaded.specs.legacy) == (rule is None)
+    assert (loaded.spec == RECORDED[name]) == (rule is None)
 
 
 def of_endpoint(**settings):

@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 
 from bon.commands.main import app
 from bon.core.errors import BonError
-from bon.running import cluster
+from bon.dispatch import cluster
+from bon.planning.setup import prepare
 from bon.running.runner import compute
-from bon.running.setup import prepare
 from bon.running.start import start
-from bon.running.store import Store
 from bon.running.stress import stress_run
+from bon.storage.store import Store
 
 pytestmark = pytest.mark.ray
 
@@ -190,7 +190,9 @@ def test_engines_are_closed_before_their_room_is_given_away(make_experiment, tmp
 
     # Not in the place of the name HostActor, by which its own methods are found in the processes.
     monkeypatch.setattr(
-        cluster.ray, "remote", lambda actor, remote=cluster.ray.remote: remote(Noting)
+        cluster.ray,
+        "remote",
+        lambda remote=cluster.ray.remote, **options: lambda actor: remote(**options)(Noting),
     )
     rows = go(experiment, tmp_path)
     assert {row[1] for row in rows["judgements"]} == {"judge", "critic", "head"}
@@ -269,9 +271,10 @@ def test_a_rewarder_that_cannot_be_loaded_is_one_line_and_the_others_go_on(
 
 
 def test_a_policy_that_fails_altogether_ends_the_run_with_its_reason(make_experiment, tmp_path):
-    experiment = make_experiment(cluster={"retries": 0})
+    experiment = make_experiment(questions=4, cluster={"retries": 0})
     experiment["policies"][0]["engine_args"]["failure_rate"] = 1.0
-    with pytest.raises(BonError, match="no candidate could be sampled"):
+    cause = r"no candidate could be sampled: every item .* \(last: EchoError: echo was told to fail"
+    with pytest.raises(BonError, match=cause):
         go(experiment, tmp_path)
 
 
@@ -381,7 +384,7 @@ def test_a_signal_ends_a_run_and_keeps_what_is_committed(make_experiment, tmp_pa
     _, errors = process.communicate(timeout=60)
     assert process.returncode == code, errors
     # No traceback, and none of the C++ stacks that Ray's own handler prints.
-    assert errors.strip() == "bon: stopped; the same command goes on from here"
+    assert errors.strip() == "bon: stopped; the same command resumes from here"
     assert rows_in(tmp_path / "run") > 0
 
 
@@ -414,14 +417,14 @@ def test_engines_are_closed_when_their_work_is_done(make_experiment, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_workers_killed_twenty_times(make_experiment, tmp_path):
+def test_workers_killed_again_and_again(make_experiment, tmp_path):
     experiment = make_experiment(questions=60, cluster={"batch": 2})
     calm = go(experiment, tmp_path, "calm")
     for model in [*experiment["policies"], *experiment["rewarders"]]:
         model["engine_args"]["latency"] = 0.5
         model["placement"] = {"group": "all", "actors": 3, "cpus": 0.5}
     killer = subprocess.Popen(
-        [sys.executable, "-c", KILL_WORKERS, str(os.getpid()), "20"], stdout=subprocess.PIPE
+        [sys.executable, "-c", KILL_WORKERS, str(os.getpid()), "8"], stdout=subprocess.PIPE
     )
     try:
         runs = 0
@@ -430,7 +433,7 @@ def test_workers_killed_twenty_times(make_experiment, tmp_path):
             assert go(experiment, tmp_path, f"hunted{runs}") == calm
     finally:
         killer.kill()
-    assert killer.communicate()[0].count(b"killed") == 20
+    assert killer.communicate()[0].count(b"killed") == 8
 
 
 DEADLY = """
@@ -458,6 +461,62 @@ def test_an_item_that_kills_its_worker_is_recorded_and_the_others_go_on(make_exp
     assert len({row[2] for row in rows["judgements"]}) == 12 + 9
     assert rows["failed"] == {}
 
+
+SLOW = """
+import time
+from bon.rewarders.base import Rewarder, Verdict
+
+class Slow(Rewarder):
+    arity = "one"
+
+    async def judge(self, item, shown, seeds):
+        if "3 + 3" in item.prompt:
+            time.sleep(6)  # its event loop with it
+        return [Verdict("scored", score=1.0)] * len(seeds)
+"""
+
+
+def test_a_frozen_worker_is_replaced_and_a_slow_one_is_not(
+    make_experiment, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(cluster, "PING_SECONDS", 0.2)
+    monkeypatch.setattr(cluster, "FROZEN_SECONDS", 5.0)
+    experiment = make_experiment(cluster={"batch": 4})
+    (tmp_path / "slow_rewarder.py").write_text(SLOW)
+    slow = {"name": "slow", "kind": "python", "python": "slow_rewarder:Slow", "engine": "echo"}
+    experiment["rewarders"] = [slow]
+    setup = prepare(experiment, tmp_path)
+
+    def run(out):
+        with Store(tmp_path / out) as store:
+            start(setup, store, quiet=True)
+            compute(setup, store)
+        return contents(tmp_path / out), capsys.readouterr().err
+
+    rows, lines = run("slow")
+    assert "takes its place" not in lines
+    stopper = subprocess.Popen([sys.executable, "-c", STOP_WORKER, str(os.getpid())])
+    frozen_rows, lines = run("frozen")
+    assert stopper.wait() == 0
+    assert frozen_rows == rows
+    assert lines.count("has not answered for 5 seconds; another one takes its place") == 1
+
+
+STOP_WORKER = """
+import sys, time, psutil
+driver, seen, end = psutil.Process(int(sys.argv[1])), {}, time.time() + 90
+while time.time() < end:
+    time.sleep(0.1)
+    for process in driver.children(recursive=True):
+        try:
+            if (process.cmdline() or [""])[0].startswith("ray::Host"):
+                if time.time() - seen.setdefault(process, time.time()) > 2:
+                    process.suspend()
+                    sys.exit(0)
+        except psutil.Error:
+            pass
+sys.exit(1)
+"""
 
 KILL_WORKERS = """
 import random, sys, time, psutil
@@ -488,8 +547,8 @@ import sys, yaml
 from pathlib import Path
 from bon.running.runner import compute
 from bon.running.start import start
-from bon.running.setup import prepare
-from bon.running.store import Store
+from bon.planning.setup import prepare
+from bon.storage.store import Store
 base = Path(sys.argv[1])
 setup = prepare(yaml.safe_load((base / "e.yaml").read_text()), base)
 with Store(base / "hunted") as store:
@@ -511,7 +570,7 @@ def rows_in(directory: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_driver_killed_twenty_times(make_experiment, tmp_path):
+def test_the_driver_killed_again_and_again(make_experiment, tmp_path):
     import ray
 
     experiment = make_experiment(questions=300, cluster={"batch": 2})
@@ -524,7 +583,7 @@ def test_the_driver_killed_twenty_times(make_experiment, tmp_path):
     (tmp_path / "e.yaml").write_text(yaml.safe_dump(slow))
     rng = random.Random(0)
     sizes = [0]
-    for _ in range(20):
+    for _ in range(8):
         driver = subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path)])
         while rows_in(tmp_path / "hunted") <= sizes[-1]:  # it has come further than the last one
             assert driver.poll() is None, "the run ended before all kills were made"

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from bon.experiment import cards
-from bon.experiment.specs import Specs
-from bon.running import setup as setups
-from bon.running.plan import make_plan
+from bon.planning import setup as setups
+from bon.planning.plan import make_plan
+from bon.planning.setup import prepare
 from bon.running.reporting import report_run
 from bon.running.runner import run
-from bon.running.setup import prepare
-from bon.running.store import Store
+from bon.storage.store import Store
 from tests.engines.fake_endpoint import serve
 
 pytestmark = pytest.mark.ray
@@ -47,25 +46,6 @@ def experiment(make_experiment):
     return {**found, "rewarders": found["rewarders"][2:], "analysis": {"bootstrap": 100}}
 
 
-def as_0_1(monkeypatch, directory: Path):
-    """Let a run be made, and left, as version 0.1 made it: its specs, and no memory of them."""
-    specs_of = cards.specs_of
-
-    def legacy(*arguments) -> Specs:
-        spec = specs_of(*arguments).legacy
-        return Specs(spec, spec)
-
-    monkeypatch.setattr(cards, "specs_of", legacy)
-    monkeypatch.setattr(setups, "code_hash", lambda _: "")
-
-    def done():
-        monkeypatch.undo()
-        with Store(directory) as store:
-            store.db.execute("DELETE FROM meta WHERE key = 'specs'")
-
-    return done
-
-
 def rows(directory: Path):
     with Store(directory, readonly=True) as store:
         return {
@@ -83,7 +63,7 @@ def of(name, found):
     return [row for part in found.values() for row in part if row.get("rewarder") == name]
 
 
-def test_money_and_access_buy_nothing_again(experiment, tmp_path, monkeypatch):
+def test_money_and_access_buy_nothing_again(experiment, tmp_path):
     out = tmp_path / "run"
     with serve() as server:
         policy = {
@@ -92,9 +72,7 @@ def test_money_and_access_buy_nothing_again(experiment, tmp_path, monkeypatch):
             "engine_args": {"base_url": server.url, "api_key_env": None, "spending_cap": 5.0},
         }  # fmt: skip
         experiment["policies"] = [policy]
-        done = as_0_1(monkeypatch, out)
         run(prepare(experiment, tmp_path), out, quiet=True)
-        done()
         bought, before, found = len(server.bodies), rows(out), results(out)
         assert bought > 0
         report_run(out, quiet=True)  # only read: it shows what it did, and writes nothing down
@@ -116,15 +94,13 @@ def test_money_and_access_buy_nothing_again(experiment, tmp_path, monkeypatch):
         assert {spec for _, spec in after} == {spec for _, spec in before["candidates"]}
 
 
-def test_edited_code_judges_again(experiment, tmp_path, monkeypatch, capsys):
+def test_edited_code_judges_again(experiment, tmp_path, capsys):
     out, module = tmp_path / "run", f"length_{os.getpid()}"
     file = tmp_path / f"{module}.py"
     file.write_text(CODE.format(sign="+"))
     mine = {"name": "mine", "kind": "python", "python": f"{module}:Length", "engine": "none"}
     experiment["rewarders"].append(mine)
-    done = as_0_1(monkeypatch, out)
     run(prepare(experiment, tmp_path), out)
-    done()
     run(prepare(experiment, tmp_path), out)
     before, first = rows(out), results(out)
     assert "code changed" not in capsys.readouterr().err

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from bon.benchmarks import BENCHMARKS
 from bon.experiment.config import Experiment
-from bon.experiment.refusals import validate
+from bon.experiment.validation_errors import validate
 from bon.experiment.yamlfile import load_yaml
+from bon.exports import EXPORTS
+from bon.formats import formats
 
 ROOT = Path(__file__).parents[1]
 BLOCKS = [
@@ -56,3 +59,37 @@ def test_the_cards_that_the_docs_name_exist():
         for ref in [*experiment["policies"], *experiment["rewarders"]]:
             card = ref["card"] if isinstance(ref, dict) else ref
             assert card in known, f"{name} names {card}"
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("benchmarks", BENCHMARKS),
+        ("exporting", EXPORTS),
+        ("importing", [form.name for form in formats()]),
+    ],
+)
+def test_every_registered_part_is_documented(page, names):
+    text = (ROOT / "docs" / f"{page}.md").read_text()
+    assert [name for name in names if f"`{name}`" not in text] == []
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_benchmark_is_registered_completely(name):
+    """docs/benchmarks.md has its row in both tables, and a test in tests/benchmarks reads it."""
+    rows = (ROOT / "docs" / "benchmarks.md").read_text().count(f"\n| `{name}` |")
+    assert rows == 2, f"docs/benchmarks.md: {name!r} is in {rows} of the two tables"
+    tests = [path.read_text() for path in (ROOT / "tests" / "benchmarks").glob("test_*.py")]
+    assert any(f'"{name}"' in text for text in tests), f"tests/benchmarks: no test of {name!r}"
+
+
+@pytest.mark.parametrize(("folder", "entry"), [("benchmarks", "ADAPTER"), ("formats", "FORMAT")])
+def test_every_module_with_an_entry_is_registered(folder, entry):
+    modules = {
+        path.stem
+        for path in (ROOT / "bon" / folder).glob("*.py")
+        if re.search(rf"^{entry} = ", path.read_text(), re.M)
+    }
+    registered = set(BENCHMARKS) if folder == "benchmarks" else {form.name for form in formats()}
+    known = "BENCHMARKS" if folder == "benchmarks" else "_SHIPPED"
+    assert modules <= registered, f"{known} of bon/{folder}/__init__.py: no {modules - registered}"

@@ -11,7 +11,7 @@ from bon.commands.main import app
 
 
 def by_name(findings):
-    return {each.name: each for each in findings}
+    return {finding.name: finding for finding in findings}
 
 
 @pytest.fixture(autouse=True)

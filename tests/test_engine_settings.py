@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from bon.dispatch.worker import engine_arguments
 from bon.engines import build
 from bon.experiment.cards import load_policy, load_rewarder, shipped
-from bon.running.worker import engine_arguments
 
 CARDS = [(room, name) for room in ("policies", "rewarders") for name in shipped(room)]
 API = [each for each in CARDS if "engine: openai" in shipped(each[0])[each[1]].read_text()]

@@ -69,7 +69,7 @@ def folder(tmp_path_factory) -> Path:
         ("run e.yaml --out file", "cannot use file: it is a file -> name a folder"),
         ("run e.yaml --out file/run", "a file lies where a folder should be"),
         ("run e.yaml --out /proc/run", "cannot use /proc/run"),
-        ("plan e.yaml --set questions.path=table.csv", "neither .parquet, .jsonl nor .json"),
+        ("plan e.yaml --set questions.path=table.csv", "jsonl, .arrow nor .json"),
         ("plan e.yaml --set questions.path=torn.parquet", "is not a complete parquet file"),
         (f"plan {LONG}", "File name too long -> use a shorter name"),
         (f"plan e.yaml --set name={LONG}", "expected up to 100 letters"),
@@ -127,7 +127,7 @@ def test_a_mistake_is_one_line_with_its_fix(arguments, said, folder, monkeypatch
 def in_process(arguments, folder, monkeypatch, capsys) -> tuple[int, list[str]]:
     """The same entry point without the seconds that a process takes to import."""
     from bon.commands.main import main
-    from bon.running import preflight
+    from bon.planning import preflight
 
     monkeypatch.setattr(preflight, "_GPUS", ())
     monkeypatch.chdir(folder)
@@ -144,7 +144,7 @@ def test_a_folder_that_cannot_be_written(folder, tmp_path):
     tmp_path.chmod(0o500)
     code, lines = bon(folder, "run", "e.yaml", "--out", str(tmp_path / "run"))
     assert (code, len(lines)) == (2, 1)
-    assert "Permission denied -> check who may" in lines[0]
+    assert "Permission denied -> check the permissions" in lines[0]
 
 
 def test_several_mistakes_are_a_line_each(folder):

@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,11 +20,11 @@ EXAMPLES = ROOT / "examples"
 pytestmark = [pytest.mark.model, pytest.mark.ray, pytest.mark.slow]
 
 
-def said(*arguments: object) -> str:
+def said(*arguments: object, cwd: Path = ROOT) -> str:
     """What a Python process prints; a failing one fails the test with its last lines."""
     done = subprocess.run(
         [sys.executable, *map(str, arguments)],
-        cwd=ROOT,
+        cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -106,4 +107,16 @@ def test_the_notebook(tmp_path):
         "asyncio.run(kernel())\n",
         encoding="utf-8",
     )
-    assert "('mini-critic-a', 'second_best')" in said(script)
+    assert "('mini-critic-a', 'second_best')" in said(script, cwd=EXAMPLES)
+
+
+def test_the_notebook_under_jupyter(tmp_path):
+    """As `jupyter nbconvert --execute` runs it, in its own folder."""
+    for package in ("nbconvert", "ipykernel"):
+        pytest.importorskip(package, reason="Jupyter is not installed")
+    shutil.copytree(EXAMPLES, tmp_path / "examples")
+    convert = ["nbconvert", "--to", "notebook", "--execute", "notebook.ipynb", "--output", "done"]
+    said("-m", "jupyter", *convert, cwd=tmp_path / "examples")
+    done = json.loads((tmp_path / "examples" / "done.ipynb").read_text(encoding="utf-8"))
+    last = done["cells"][-1]["outputs"][-1]["data"]["text/plain"]
+    assert "('mini-critic-a', 'second_best')" in "".join(last)

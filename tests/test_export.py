@@ -7,10 +7,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from bon.commands.importing import import_files
 from bon.core.errors import BonError
 from bon.exports import export_run
-from bon.exports.preferences import Preferences
+from bon.exports.training.preferences import Preferences
+from bon.running.imports.import_files import import_files
 
 
 @pytest.fixture
@@ -54,3 +54,25 @@ def test_what_is_not_there_is_one_line(run, tmp_path):
         export_run(run, tmp_path, "csv")
     with pytest.raises(BonError, match="no rewarder 'x'"):
         export_run(run, tmp_path, "jsonl", Preferences("x"))
+
+
+def test_a_file_of_other_contents_is_not_overwritten_without_a_word(run, tmp_path):
+    out = tmp_path / "out"
+    (path,) = export_run(run, out, "trl")
+    before = path.read_bytes()
+    assert export_run(run, out, "trl") == [path]  # the same again
+    with pytest.raises(BonError, match=r"train\.parquet exists with other contents.*--replace"):
+        export_run(run, out, "trl", Preferences(unpaired=True))
+    assert path.read_bytes() == before
+    export_run(run, out, "trl", Preferences(unpaired=True), replace=True)
+    assert path.read_bytes() != before
+    assert [one.name for one in tmp_path.glob(".*")] == []
+
+
+def test_a_refused_export_leaves_nothing(run, tmp_path):
+    with pytest.raises(BonError, match="no rewarders to export"):
+        export_run(run, tmp_path / "new" / "out", "every-eval-ever")
+    with pytest.raises(BonError, match="no rewarder 'x'"):
+        export_run(run, tmp_path / "new" / "out", "trl", Preferences("x"))
+    assert not (tmp_path / "new").exists()
+    assert [one.name for one in tmp_path.glob(".*")] == []

@@ -15,10 +15,10 @@ import pytest
 import yaml
 
 from bon.core.errors import BonError
-from bon.core.files import refusal_of
+from bon.core.files import file_error
 from bon.experiment.yamlfile import load_yaml
-from bon.running.plan import make_plan
-from bon.running.setup import read_experiment, shipped_experiments
+from bon.planning.plan import make_plan
+from bon.planning.setup import read_experiment, shipped_experiments
 from tests.conftest import echo_experiment, write_pairs, write_questions
 
 COUNT = int(os.environ.get("BON_FUZZ", "1000"))
@@ -139,7 +139,7 @@ def outcome(file: Path) -> str:
     except BonError as error:
         return str(error)
     except OSError as error:  # as the command line says it
-        return str(refusal_of(error))
+        return str(file_error(error))
     return ""
 
 

@@ -1,40 +1,42 @@
-"""The house: which room imports which, who may import Ray and torch, one name for one thing.
+"""The house: which room imports which, who may import Ray and torch, how large a folder grows.
 
 CONTRIBUTING.md's table of rooms is the rule; the imports are read from the source, without
 running it.
 """
 
 import ast
+import importlib
+import inspect
 import re
-from collections import defaultdict
-from collections.abc import Iterator
+import tomllib
+import typing
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bon.analysis.results import Record, Results
+from bon.benchmarks import BENCHMARKS
+from bon.choosing import rules
+from bon.engines import ENGINES
+from bon.exports import EXPORTS
+from bon.formats import ADDED, formats
 
 ROOT = Path(__file__).parents[1]
 TOP = ("policies", "rewarders", "analysis")  # linked into bon/
 
 RAY = (
-    *(f"bon/running/{name}.py" for name in ("cluster", "connection", "local_ray")),
+    *(f"bon/dispatch/{name}.py" for name in ("cluster", "connection", "local_ray")),
     "bon/service/",
 )
-TORCH = ("bon/engines/", "bon/miniature/training/")
+TORCH = ("bon/engines/",)
 TORCH_WITHIN_FUNCTIONS = ("rewarders/ixc.py", "rewarders/mm_rlhf.py")  # the models' own code runs
 
-SAME_MODULE_NAME = {
-    "__init__": "Python's",
-    "base": "the abstract base of its room",
-    "mm_rlhf": "one published project: its benchmark and its reward model",
-    "online": "Best-of-N online: what it does, and its routes",
-    "openai": "one protocol: the client of an endpoint, and the service's own endpoint",
-    "prompts": "prompts, and `bon prompts`, named as every command's file is",
-    "settings": "those of each engine, and those of the service",
-    "views": "what a page of the service and a page of the report show",
-}
-SAME_CLASS_NAME = {
-    "Run": "a run directory for a user (bon.api), its tables as arrays within analysis",
-    "ScoreRequest": "one request: what an engine is asked, and its body over HTTP",
-}
+MODULES_PER_FOLDER = 15
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,11 @@ def test_every_room_imports_only_what_its_row_names():
 
 
 def test_the_root_holds_the_public_functions_and_nothing_else():
-    assert {file for file in TREES if room_of(file) == ""} == {"bon/__init__.py", "bon/api.py"}
+    assert {file for file in TREES if room_of(file) == ""} == {
+        "bon/__init__.py",
+        "bon/__main__.py",
+        "bon/api.py",
+    }
 
 
 def test_who_imports_ray():
@@ -147,27 +153,31 @@ def test_who_imports_torch():
     assert wrong == []
 
 
-def test_no_two_modules_share_a_name():
-    places = defaultdict(list)
-    for file in TREES:
-        places[Path(file).stem].append(file)
-    check_names(places, SAME_MODULE_NAME)
+def module_of(file: str) -> str:
+    """The dotted name of a file."""
+    name = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return name if name.split(".")[0] == "bon" else f"bon.{name}"
 
 
-def test_no_two_classes_share_a_name():
-    places = defaultdict(list)
+def test_no_modules_import_each_other_in_a_circle():
+    """Imports within functions count as well."""
+    modules = {module_of(file) for file in TREES}
+    imported: dict[str, set[str]] = defaultdict(set)
     for file, tree in TREES.items():
         for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(f"{file}:{node.lineno}")
-    check_names(places, SAME_CLASS_NAME)
+            if isinstance(node, ast.ImportFrom) and node.module and node.module != "bon":
+                names = {f"{node.module}.{alias.name}" for alias in node.names} & modules
+                imported[module_of(file)] |= names or {node.module} & modules
+    graph = TopologicalSorter(imported)
+    graph.prepare()  # raises CycleError, which names the circle
 
 
-def check_names(places: dict[str, list[str]], allowed: dict[str, str]) -> None:
-    """A name stands in one place, or is listed with its reason; and the list has no others."""
-    twice = {name: found for name, found in places.items() if len(found) > 1}
-    assert {name: found for name, found in twice.items() if name not in allowed} == {}
-    assert [name for name in allowed if name not in twice] == [], "listed, but stands once"
+def test_no_folder_holds_too_many_modules():
+    modules = Counter(
+        Path(file).parent.as_posix() for file in TREES if not file.endswith("__init__.py")
+    )
+    crowded = {folder for folder, count in modules.items() if count > MODULES_PER_FOLDER}
+    assert crowded == set()
 
 
 def test_test_files_can_be_collected_together():
@@ -177,3 +187,121 @@ def test_test_files_can_be_collected_together():
         if not (path.parent / "__init__.py").exists():
             found[path.name].append(str(path.relative_to(ROOT)))
     assert [paths for paths in found.values() if len(paths) > 1] == []
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_engine_is_registered_completely(name: str):
+    """Its packages are an extra of the same name; docs/engines.md has its row and its section."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extra = " ".join(project["optional-dependencies"].get(name, ()))
+    missing = [names[0] for names in ENGINES[name].packages if names[0] not in extra]
+    assert missing == [], f"pyproject.toml: extra {name!r} does not install {missing}"
+    docs = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8")
+    assert f"\n## {name}\n" in docs, f"docs/engines.md has no section '## {name}'"
+    listed = f"\n| `{name}` |" in docs or f"(`{name}` " in docs
+    assert listed, f"docs/engines.md does not list {name!r} among the engines"
+    assert bool(ENGINES[name].packages) == bool(ENGINES[name].unavailable)
+
+
+def text_of(*patterns: str) -> str:
+    """The text of all files of these patterns, except this one."""
+    files = {path for pattern in patterns for path in ROOT.glob(pattern)} - {Path(__file__)}
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(files))
+
+
+TESTS = text_of("tests/**/*.py")
+LISTED: dict[str, tuple[Iterable[str], str]] = {  # shipped entries, the page that lists them
+    "benchmark": (BENCHMARKS, "docs/benchmarks.md"),
+    "engine": (ENGINES, "docs/engines.md"),
+    "export": (EXPORTS, "docs/exporting.md"),
+    "format": ([f.name for f in formats() if f.name not in ADDED.names()], "docs/importing.md"),
+    "selection rule": ([r for r in rules.RULES if r not in rules._ADDED], "docs/service.md"),
+}
+
+
+@pytest.mark.parametrize("part", LISTED)
+def test_what_is_registered_is_on_its_page_and_in_a_test(part: str):
+    names, page = LISTED[part]
+    text = text_of(page)
+    missing = [
+        f"{page}: no row of the {part} `{name}`" for name in names if f"`{name}`" not in text
+    ]
+    missing += [f"tests/: no test of the {part} {n!r}" for n in names if f'"{n}"' not in TESTS]
+    assert not missing, "\n".join(missing)
+
+
+def records(kind: Any) -> Iterator[type[Record]]:
+    """The records inside a type."""
+    if isinstance(kind, type) and issubclass(kind, Record):
+        yield kind
+        for field in kind.model_fields.values():
+            yield from records(field.annotation)
+    for inner in typing.get_args(kind):
+        yield from records(inner)
+
+
+def test_every_field_of_the_results_is_described_tested_and_read():
+    """Fields within records may have names that say enough; then something reads them."""
+    page = text_of("docs/results.md")
+    read = set(re.findall(r"\w+", page)) | set(
+        re.findall(r"\.(\w+)", text_of("analysis/report/*.jinja"))
+    )
+    for file, tree in TREES.items():
+        if not file.startswith("analysis/results/"):
+            read |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    wrong = []
+    for name in Results.model_fields:
+        wrong += [] if f"`{name}`" in page else [f"docs/results.md: no row of {name}"]
+        wrong += [] if re.search(rf"\b{name}\b", TESTS) else [f"tests/: no test of {name}"]
+    for record in dict.fromkeys(records(Results)):
+        wrong += [
+            f"{record.__name__}.{name}: neither in docs/results.md nor read by report or exports"
+            for name in record.model_fields
+            if name not in read
+        ]
+    assert not wrong, "\n".join(wrong)
+
+
+def registered(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The commands of a typer app, each with the words that call it."""
+    for command in group.registered_commands:
+        name = command.name or command.callback.__name__.replace("_", "-")
+        yield f"{path}{name}", command
+    for inner in group.registered_groups:
+        yield from registered(inner.typer_instance, f"{path}{inner.name} ")
+
+
+def test_every_command_is_registered_documented_and_tested():
+    from bon.commands.main import app
+
+    commands = dict(registered(app))
+    known, docs = {one.callback for one in commands.values()}, text_of("README.md", "docs/*.md")
+    missing = []
+    for path in (ROOT / "bon" / "commands").glob("*.py"):
+        module = importlib.import_module(f"bon.commands.{path.stem}")
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if function.__module__ != module.__name__ or name.startswith("_"):
+                continue
+            hints = inspect.signature(function, eval_str=False).parameters.values()
+            if any("Option" in str(p.annotation) or "Argument" in str(p.annotation) for p in hints):
+                missing += [] if function in known else [f"{path.name}: {name} is not in _COMMANDS"]
+    for words, command in commands.items():
+        if not command.hidden and not re.search(rf"bon {words}(?![\w-])", docs):
+            missing.append(f"docs: no page mentions `bon {words}`")
+        called = ", ".join(f'"{word}"' for word in words.split())
+        if called not in TESTS and f'"{words} ' not in TESTS:
+            missing.append(f"tests/: no test calls `bon {words}`")
+    assert not missing, "\n".join(missing)
+
+
+def test_every_engine_is_in_the_registry():
+    paths = {entry.path for entry in ENGINES.values()}
+    missing = [
+        f"ENGINES of bon/engines/__init__.py: no entry of {path}"
+        for file, tree in TREES.items()
+        if file.startswith("bon/engines/")
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and "Engine" in map(ast.unparse, node.bases)
+        if (path := f"{module_of(file)}:{node.name}") not in paths
+    ]
+    assert not missing, "\n".join(missing)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bon.core import images
 from bon.core.images import (
     ImageError,
     ImageStore,
@@ -52,7 +51,7 @@ def test_a_failed_write_leaves_nothing_behind(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(images.os, "replace", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OSError, match="No space"):
         ImageStore(tmp_path).put(red_png())
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

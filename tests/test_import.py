@@ -1,15 +1,17 @@
 """Answers that exist already, through the command line to the report."""
 
+import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import bon
-from bon.commands.importing import import_files
 from bon.commands.main import app
 from bon.core.errors import BonError
+from bon.running.imports.import_files import import_files
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "mmmu_pro_gpt4o"
 
@@ -66,7 +68,7 @@ def test_refusals_are_declined_whichever_reader_is_used(tmp_path):
         said = " ".join(found.warnings)
         assert "right in 60.0 % by the official reader and in 20.0 % by the strict one" in said
         assert "takes 2 for a letter, and 2 for the right one" in said
-        assert "Read by two readers" in (out / "report.html").read_text()
+        assert "Comparison of answer extractors" in (out / "report.html").read_text()
 
 
 def test_a_missing_file_is_one_line(tmp_path):
@@ -98,7 +100,7 @@ def test_the_real_gpt4o_answers(tmp_path):
     assert policy.oracle.value > cot
     (read,) = run.results.readers
     assert read.official.value == pytest.approx(policy.pass_at_1.value)
-    assert read.strict.value == pytest.approx((952 + 739) / 3460)
+    assert read.strict.value == pytest.approx((952 + 740) / 3460)
     assert read.differ.value == pytest.approx((9 + 154) / 3460)
     assert any("read 4.7 % of candidates differently" in said for said in run.results.warnings)
     assert {s.name for s in policy.slices if s.by == "difficulty"} == {"Easy", "Medium", "Hard"}
@@ -111,5 +113,63 @@ def test_columns_of_other_names_are_given_as_the_refusal_says(tmp_path):
     file.write_text(json.dumps(row))
     with pytest.raises(BonError, match=r"no column for response .* --columns response=COLUMN$"):
         import_files([file], "p", tmp_path / "run", quiet=True)
-    import_files([file], "p", tmp_path / "run", columns=["response=output"], quiet=True)
+    import_files([file], "p", tmp_path / "run", columns={"response": "output"}, quiet=True)
     assert bon.load(tmp_path / "run").tables.candidates.correct.tolist() == [True]
+
+
+def run_import(*arguments):
+    return CliRunner().invoke(app, ["import", *map(str, arguments)])
+
+
+def test_responses_alone_end_with_pass_at_1_by_extractor_and_one_path(tmp_path):
+    file = write(tmp_path / "one.jsonl", {f"q{i}": f"Answer: {'AB'[i % 2]}" for i in range(20)})
+    done = run_import(file, "--policy", "p", "--out", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[0].split()[:2] == ["extractor", "pass@1"]
+    for extractor in ("official", "strict", "lmms-eval", "vlmevalkit"):
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith(extractor)]
+        assert "50.0 % (" in line
+    assert done.stdout.splitlines()[-1] == f"report: {tmp_path / 'run' / 'report.html'}"
+    assert "No correlation" not in done.output
+
+
+def test_equal_files_are_not_two_candidates_and_nothing_is_left_behind(tmp_path):
+    file = write(tmp_path / "one.jsonl", {"q1": "Answer: A"})
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes(file.read_bytes())
+    for other in (file, copy):
+        refused = run_import(file, other, "--policy", "p", "--out", tmp_path / "runs" / "new")
+        assert "holds the same answers as" in str(refused.exception)
+        assert isinstance(refused.exception, BonError)
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text("{}\n")
+    refused = run_import(broken, "--policy", "p", "--out", tmp_path / "runs" / "new")
+    assert isinstance(refused.exception, BonError)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_refused_import_keeps_what_was_in_the_folder(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    (tmp_path / "broken.jsonl").write_text("{}\n")
+    run_import(tmp_path / "broken.jsonl", "--policy", "p", "--out", tmp_path / "mine")
+    assert (tmp_path / "mine" / "notes.txt").read_text() == "mine"
+
+
+def test_a_line_that_is_nested_too_deeply_is_named(tmp_path):
+    file = write(tmp_path / "one.jsonl", {"q1": "Answer: A"})
+    file.write_text(file.read_text() + "\n" + "[" * 200_000 + "\n")
+    done = run_import(file, "--policy", "p", "--out", tmp_path / "run")
+    assert done.exit_code == 0, done.exception
+    assert f"rows that cannot be read: 1, the first: {file} line-2: is not JSON" in done.stderr
+
+
+def test_compressed_files_and_folders_of_pipes_are_one_line(tmp_path):
+    file = write(tmp_path / "one.jsonl", {"q1": "Answer: A"})
+    (tmp_path / "packed.jsonl").write_bytes(gzip.compress(file.read_bytes()))
+    refused = run_import(tmp_path / "packed.jsonl", "--policy", "p", "--out", tmp_path / "run")
+    assert "packed.jsonl is compressed by gzip" in str(refused.exception)
+    (tmp_path / "pipes").mkdir()
+    os.mkfifo(tmp_path / "pipes" / "rows.jsonl")
+    refused = run_import(tmp_path / "pipes", "--policy", "p", "--out", tmp_path / "run")
+    assert "no .parquet, .jsonl, .arrow or .json file" in str(refused.exception)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from bon.commands.importing import import_files
 from bon.core.errors import BonError
 from bon.formats import formats, recognise
-from bon.running.store import Store
+from bon.running.imports.import_files import import_files
+from bon.storage.store import Store
 from tests.formats_made import COUNT, MADE, Rows, lines, questions, text
 
 Found = dict[str, Any]
@@ -138,11 +138,12 @@ def test_what_the_tools_read_and_thought_is_kept_apart(tmp_path):
     imported(tmp_path, "openai_batch", made(tmp_path, "openai_batch"))
     kept = [json.loads(line) for line in (tmp_path / "run" / "imported.jsonl").open()]
     assert {row["reasoning"] for row in kept} == {"Hm."}
-    imported(tmp_path, "lm_eval", made(tmp_path, "lm_eval"), "other")
+    rows = [{**row, "hit": int(i % 3 == 1)} for i, row in enumerate(MADE["vlmevalkit"].rows())]
+    imported(tmp_path, "vlmevalkit json", made(tmp_path, "vlmevalkit json", rows), "other")
     with Store(tmp_path / "other", readonly=True) as store:
-        assert not store.meta("notes")  # its scores are those of our reader
-    rows = [{**row, "exact_match": 1.0} for row in MADE["lm_eval"].rows()]
-    imported(tmp_path, "lm_eval", made(tmp_path, "lm_eval", rows), "third")
+        assert not store.meta("notes")  # its scores are those of our extractor
+    rows = [{**row, "hit": 1} for row in rows]
+    imported(tmp_path, "vlmevalkit json", made(tmp_path, "vlmevalkit json", rows), "third")
     with Store(tmp_path / "third", readonly=True) as store:
         (note,) = store.meta("notes")
     assert note.startswith("5 of 8 answers were scored differently by the tool that sampled them")

@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 import bon
-from bon.commands.importing import import_files
 from bon.core.errors import BonError
-from bon.running.store import Store
+from bon.running.imports.import_files import import_files
+from bon.storage.store import Store
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "interop"
 OPTIONS = ["seven", "one", "none"]
@@ -102,7 +102,7 @@ def test_a_log_of_other_questions_is_refused_with_the_first_row(tmp_path, change
 
 
 def test_a_log_without_questions_asks_for_them(tmp_path):
-    with pytest.raises(BonError, match="--questions names what it is about"):
+    with pytest.raises(BonError, match="name them with --questions"):
         imported(log(tmp_path, SAMPLES), tmp_path / "run")
 
 
@@ -163,7 +163,7 @@ def test_epochs_of_inspect_are_candidates_whatever_their_order(tmp_path, suffix)
 def test_shuffled_options_are_refused(tmp_path):
     other = [{"role": "user", "content": "Which?\nA) one\nB) seven\nC) none"}]
     path = zipped(tmp_path / "log.eval", [epoch(1, messages=other)])
-    with pytest.raises(BonError, match="shown in another order"):
+    with pytest.raises(BonError, match="its options were shuffled"):
         imported(path, tmp_path / "run")
 
 

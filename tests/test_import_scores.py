@@ -14,14 +14,18 @@ from typer.testing import CliRunner
 import bon
 from bon.analysis.results import Results
 from bon.analysis.run import analyse
-from bon.commands.importing import import_files
 from bon.commands.main import app
+from bon.core.base_models import guessed_base
 from bon.core.errors import BonError
-from bon.rewarders.stepwise import AGGREGATES, aggregated
-from bon.running.frames import run_tables
+from bon.formats import recognise
+from bon.formats.score_tables import JudgementRecord, read_tables
+from bon.importing.imported_rows import rewarder_cards
+from bon.planning.run_tables import run_tables
+from bon.planning.setup import options
+from bon.rewarders.stepwise import AGGREGATES, aggregate_steps
+from bon.running.imports.import_files import import_files
 from bon.running.reporting import open_run, report_run
-from bon.running.setup import options
-from bon.running.store import Store
+from bon.storage.store import Store
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "rewardmath"
 QUICK = ["analysis.bootstrap=100"]
@@ -271,7 +275,7 @@ def test_what_cannot_be_used_is_one_line(tmp_path, name):
 def test_an_empty_file_is_one_line(tmp_path):
     paths = files(tmp_path)
     paths[1].write_text("")
-    with pytest.raises(BonError, match=r"no row of \S*scores.jsonl could be used -> mend the rows"):
+    with pytest.raises(BonError, match=r"no row of \S*scores.jsonl could be used -> fix the rows"):
         import_files(paths, "p", tmp_path / "run", quiet=True)
 
 
@@ -302,7 +306,7 @@ def test_scores_of_answers_whose_texts_are_there(tmp_path):
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_every_aggregate_of_probabilities_is_one(steps):
     for name in AGGREGATES:
-        found = aggregated(name, steps)
+        found = aggregate_steps(name, steps)
         assert found is not None
         assert -1e-12 <= found <= 1 + 1e-12
         if name != "product":
@@ -310,7 +314,7 @@ def test_every_aggregate_of_probabilities_is_one(steps):
 
 
 def test_a_geometric_mean_of_negative_scores_is_none():
-    assert aggregated("geometric", [0.5, -0.1]) is None
+    assert aggregate_steps("geometric", [0.5, -0.1]) is None
 
 
 def test_the_formats_are_listed_with_what_they_need():
@@ -356,3 +360,75 @@ def test_the_real_scores_of_thirteen_reward_models(tmp_path):
 def _r(results: Results) -> tuple[int, float | None]:
     (primary,) = (c for c in results.correlations if c.primary)
     return primary.num_rewarders, primary.pearson.estimate.value
+
+
+def test_imported_rewarders_have_the_keys_of_version_0_2(tmp_path):
+    scores = [
+        {"rewarder": "rm", "question": "q1", "candidate": index, "correct": bool(index)}
+        | {"score": score}
+        for index, score in enumerate([0.5, [0.1, 0.9]])
+    ]
+    verdict = {"rewarder": "judge", "item": "q1", "first": 0, "second": 1, "outcome": "tie"}
+    (tmp_path / "scores.jsonl").write_text("\n".join(map(json.dumps, scores)))
+    (tmp_path / "verdicts.jsonl").write_text(json.dumps(verdict))
+    tables = read_tables([(path, recognise(path)) for path in sorted(tmp_path.glob("*.jsonl"))])
+    by_rewarder = {row.rewarder: [] for row in tables.judgements}
+    for row in tables.judgements:
+        by_rewarder[row.rewarder].append((row.item, row))
+    assert [card["model"] for card in rewarder_cards(by_rewarder)] == [
+        "imported:72e9e1b556a4ad3f2111172b",
+        "imported:752b1f8989d83e38be1b5c6b",
+    ]
+
+
+def test_columns_of_score_tables_may_be_named(tmp_path):
+    rows = [{"judge": "J", "item": f"q{i}", "points": [i, 1]} for i in range(3)]
+    about = [{"id": f"q{i}", "question": "?", "candidates": [True, False]} for i in range(3)]
+    for name, lines in (("scores", rows), ("right", about)):
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (tmp_path / f"{name}.jsonl").write_text(text)
+    columns = {"rewarder": "judge", "question": "item", "scores": "points"}
+    files = [tmp_path / "scores.jsonl", tmp_path / "right.jsonl"]
+    import_files(files, "p", tmp_path / "run", columns=columns, quiet=True)
+    with Store(tmp_path / "run", readonly=True) as store:
+        assert store.count("judgements", "rewarder = 'J'") == 6
+
+
+def test_verdicts_name_their_question_or_pair(tmp_path):
+    """The layout of RewardMATH's tables, for judges that compare."""
+    about = [{"id": "q1", "question": "?", "candidates": [True, False]}]
+    rows = [
+        {"rewarder": "J", "kind": "pairwise", "question": "q1", "first": 1, "second": 0,
+         "outcome": "second"},
+        {"rewarder": "J", "kind": "pairwise", "pair": "p1", "first": "chosen",
+         "second": "rejected", "outcome": "first"},
+    ]  # fmt: skip
+    files = []
+    for name, line in (("right", about[0]), ("verdicts", rows[0]), ("pair_verdicts", rows[1])):
+        files.append(tmp_path / f"{name}.jsonl")
+        files[-1].write_text(json.dumps(line) + "\n")
+    import_files(files, "p", tmp_path / "run", quiet=True)
+    with Store(tmp_path / "run", readonly=True) as store:
+        kinds = {row.item_kind: row.outcome for row in store.stored_judgements()}
+    assert kinds == {"question": "second", "pair": "first"}
+
+
+def test_base_models_are_read_or_guessed_and_change_no_key():
+    def card(name: str, family: str) -> dict:
+        record = JudgementRecord(name, "question", "q", 0, None, (1.0,), family=family)
+        return rewarder_cards({name: [("q", record)]})[0]
+
+    stated, guessed = card("Qwen2.5-VL-7B judge", "base-a"), card("Qwen2.5-VL-7B judge", "")
+    assert (stated["family"], guessed["family"]) == ("base-a", "qwen2.5-vl?")
+    assert stated["model"] == guessed["model"]
+    assert card("my-judge", "")["family"] == ""
+
+
+@pytest.mark.parametrize(("name", "base"), [
+    ("GPT-4o mini (2024)", "gpt-4o?"), ("qwen2-vl-72b-judge", "qwen2-vl?"),
+    ("R1-Reward", "qwen2.5-vl?"),
+    ("UnifiedReward-2.0-qwen3vl-8b", "qwen3-vl?"), ("Skywork-PRM-Qwen-2.5-7B", "qwen2.5?"),
+    ("Llama-3.2-90B", "llama-3.2?"), ("InternVL2-8B", "internvl2?"), ("longest", ""),
+])  # fmt: skip
+def test_names_suggest_base_models(name, base):
+    assert guessed_base(name) == base

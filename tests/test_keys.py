@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from bon.core.keys import content_key, content_keys, item_seed, item_seeds
 from bon.core.records import Candidate, Judgement
+from bon.dispatch.worker import JudgeTask, Reply
 from bon.engines.base import ImagePart, Message
-from bon.policies.ask import Ask
+from bon.policies.generate import Ask
 from bon.rewarders.base import Item
-from bon.running.worker import JudgeTask, Reply
 
 PARTS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -44,8 +44,8 @@ def test_what_crosses_ray_comes_back_as_it_was():
     candidate = Candidate("k", "q", "p", "s", 0, "text", "t", "A", "parsed", 7, logprob=-0.5)
     judgement = Judgement("k", "r", "s", "pair", "i", "a", None, 0, "chosen", 1, shown=("a", "b"))
     image = ImagePart("abc", b"\x00\xff")
-    item = Item("question", "q", "what?", (image,), {"a": "one"}, {"a": True})
-    ask = Ask("q", (Message("user", (image, "what?")),), ("1", "2"), None, (0, 1))
+    item = Item("question", "q", "what?", (image,), {"a": "one"})
+    ask = Ask("q", (Message("user", (image, "what?")),), ("1", "2"), (0, 1))
     for row in (candidate, judgement, image, item, ask, JudgeTask(item, (judgement,), 2)):
         back = pickle.loads(pickle.dumps(row))
         assert back == row

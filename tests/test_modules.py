@@ -6,9 +6,12 @@ import sys
 
 import pytest
 
-from bon.engines.gpu_memory import look
+from bon.engines.gpu_memory import free_memory
 
-STARTS = "import subprocess; from bon.core.modules import module; subprocess.run(module('beside'))"
+STARTS = (
+    "import subprocess; from bon.core.module_path import module_command as command; "
+    "subprocess.run(command('beside'))"
+)
 LAST = f"import os, sys; sys.path.append(os.getcwd()); {STARTS}"
 
 
@@ -38,5 +41,5 @@ def test_the_current_folder_comes_first_where_it_does_here(tmp_path, command, pa
 def test_gpus_are_looked_for_with_the_torch_that_is_installed(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "torch.py").write_text("open('taken', 'w')")
-    look()
+    free_memory()
     assert not (tmp_path / "taken").exists()

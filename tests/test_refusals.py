@@ -17,7 +17,7 @@ from bon.experiment import config
 from bon.experiment.cards import load_policy, load_rewarder
 from bon.experiment.overrides import override
 from bon.experiment.prompts import NAMES
-from bon.experiment.refusals import MAX_MISTAKES, validate
+from bon.experiment.validation_errors import MAX_MISTAKES, validate
 from bon.experiment.yamlfile import load_yaml, read_document
 from bon.rewarders.base import Item
 from bon.rewarders.registry import rewarder_class
@@ -130,7 +130,7 @@ def test_several_mistakes_are_said_at_once_but_not_all_of_many(tmp_path):
     mistakes = {f"unknown{i}": i for i in range(9)}
     text = refusal(config.Experiment, {**NEEDED[config.Experiment], **mistakes}, tmp_path / "e")
     assert text.count("unknown key") == MAX_MISTAKES
-    assert text.endswith("and 4 more mistakes -> mend these first")
+    assert text.endswith("and 4 more mistakes -> fix these first")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_several_mistakes_are_said_at_once_but_not_all_of_many(tmp_path):
         ("pairwise", "verdict: {pattern: (a), first: []}", "`first` lists nothing"),
         ("pairwise", "verdict: {pattern: (a), tie: ['1']}", "'1' is in both `first` and `tie`"),
         ("pointwise", "score: {yes: [Yes]}", "`yes` without `no`"),
-        ("pointwise", "score: {values: {Good: 1}}", "neither what to search for"),
+        ("pointwise", "score: {values: {Good: 1}}", "gives neither a pattern nor words"),
         ("pointwise", "score: {pattern: (a), range: [10, 0]}", "`range: [10, 0]` is empty"),
         (
             "scalar",
@@ -202,7 +202,7 @@ def test_every_kind_gives_its_prompt_the_names_that_are_let_through(kind, tmp_pa
     loaded = load_rewarder(card, tmp_path)
     rewarder = rewarder_class(loaded.card)(loaded.card, loaded.prompt, build("echo", {}))
     responses = {"a": "one", "b": "two"}
-    item = Item("question", "key", "what?", (), responses, {"a": True, "b": False})
+    item = Item("question", "key", "what?", (), responses)
     shown = ("a",) if rewarder.arity == "one" else ("a", "b")
     assert asyncio.run(rewarder.judge(item, shown, (1,)))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from bon.commands.main import app
-from bon.policies.harnesses import LETTER_READERS
+from bon.policies.extractors import EXTRACTORS
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "mmmu_pro_gpt4o"
 NINE = [f"option {k}" for k in "pqrstuvwx"]
@@ -64,7 +64,7 @@ def test_the_table_names_where_readers_differ(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--reader", "lax"], "no reader 'lax'"),
+        (["--reader", "lax"], "no answer extractor 'lax'"),
         (["--pattern", "no group"], "has 0 groups, not exactly one"),
         (["--pattern", "(?=x)(y)"], "RE2"),
         (["--columns", "response"], "has no '='"),
@@ -87,7 +87,7 @@ def test_scores_are_no_answers(tmp_path):
 @given(st.text(max_size=60), st.lists(st.text(max_size=8), min_size=1, max_size=11))
 def test_every_reader_gives_a_letter_of_an_option_or_none(text, options):
     letters = "ABCDEFGHIJK"[: len(options)]
-    for read in LETTER_READERS.values():
+    for read in EXTRACTORS.values():
         assert read(text, letters, options) in {*letters, None}
 
 
@@ -97,5 +97,13 @@ def test_the_real_answers_under_every_reader():
         pytest.skip(f"no real answers at {file}")
     found = json.loads(regrade(file, "--json"))
     right = {one["reader"]: round(one["accuracy"]["value"], 3) for one in found["readers"]}
-    assert right == {"official": 0.401, "strict": 0.427, "lmms-eval": 0.401, "vlmevalkit": 0.383}
+    assert right == {"official": 0.401, "strict": 0.428, "lmms-eval": 0.401, "vlmevalkit": 0.383}
     assert found["num_declined"] == 4
+
+
+def test_a_run_is_regraded_like_the_file_it_came_from(tmp_path):
+    file = write(tmp_path / "answers.jsonl", ["Answer: I", r"so \boxed{A}", "no idea"])
+    run = str(tmp_path / "run")
+    imported = CliRunner().invoke(app, ["import", str(file), "--policy", "p", "--out", run])
+    assert imported.exit_code == 0, imported.output
+    assert json.loads(regrade(run, "--json")) == json.loads(regrade(file, "--json"))

@@ -2,12 +2,14 @@
 
 import json
 
+import pytest
+
 import bon
 from bon.analysis.data import arrays
+from bon.planning.setup import prepare
 from bon.running.reporting import report_run
-from bon.running.setup import prepare
 from bon.running.start import start
-from bon.running.store import Store
+from bon.storage.store import Store
 
 PAIR = {"id": "p1", "query": "What?", "response": ["An apple.", "A pear."], "human_ranking": [0, 1]}
 QUESTION = {"id": "q1", "question": "Which?", "options": "['x', 'y']", "answer": "A"}
@@ -36,7 +38,7 @@ def test_the_report_says_what_to_cite(make_experiment, tmp_path):
     names = [citation.partition(",")[0] for citation in citations]
     assert names == ["@misc{mmmupro", "@misc{vlrewardbench", "@misc{ours"]
     page = (run / "report.html").read_text()
-    assert "What to cite" in page
+    assert "Citations" in page
     assert "2409.02813" in page
     assert "A Reward Model of &lt;Ours&gt;" in page
 
@@ -46,6 +48,26 @@ def test_a_report_about_data_of_ones_own_cites_nobody(make_experiment, tmp_path)
     report_run(run, quiet=True)
     assert bon.load(run).results.citations == ()
     assert "@misc" not in (run / "report.html").read_text()
+
+
+@pytest.mark.ray
+def test_the_terminal_ends_with_a_leaderboard_a_pick_and_the_path(
+    make_experiment, tmp_path, capsys
+):
+    (tmp_path / "study.yaml").write_text(json.dumps(make_experiment()))
+    run = bon.run(tmp_path / "study.yaml", out=tmp_path / "run", quiet=True)
+    capsys.readouterr()
+    report = report_run(tmp_path / "run")
+    *table, choice, finding, path = capsys.readouterr().err.strip().splitlines()
+    board = run.leaderboard().set_index("rewarder")
+    shown = [name for name in board.index if any(line.startswith(f"{name} ") for line in table)]
+    assert {"pass@1", "majority vote", "oracle"} < set(shown)
+    for name in shown:
+        (line,) = (line for line in table if line.startswith(f"{name} "))
+        assert f"{100 * board.accuracy[name]:.1f} %" in line
+    assert choice.startswith(("Take ", "Use "))
+    assert finding == run.results.finding.sentence
+    assert path == f"report: {report}"
 
 
 def test_the_tables_become_arrays_once(make_experiment, tmp_path, monkeypatch):

@@ -18,10 +18,10 @@ from bon.commands.main import app
 from bon.experiment.cards import load_rewarder
 from bon.experiment.prompts import NAMES
 from bon.miniature.data import write
-from bon.running.plan import make_plan
+from bon.planning.plan import make_plan
+from bon.planning.setup import read_experiment, shipped_experiments
 from bon.running.reporting import read_results
-from bon.running.setup import read_experiment, shipped_experiments
-from bon.running.store import Store
+from bon.storage.store import Store
 
 REPRODUCTIONS = ["reproduce", "reproduce-24gb"]
 MINIATURE = {
@@ -104,11 +104,11 @@ def test_a_run_says_what_it_takes_before_it_starts(make_experiment, tmp_path, mo
 
 
 def test_a_disk_that_is_too_small_is_said(tmp_path, monkeypatch) -> None:
-    from bon.running import weights
+    from bon.planning import gpu_memory
 
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-    full = weights.shutil._ntuple_diskusage(10, 10, 10_000_000_000)  # type: ignore[attr-defined]
-    monkeypatch.setattr(weights.shutil, "disk_usage", lambda _: full)
+    full = gpu_memory.shutil._ntuple_diskusage(10, 10, 10_000_000_000)  # type: ignore[attr-defined]
+    monkeypatch.setattr(gpu_memory.shutil, "disk_usage", lambda _: full)
     plan = make_plan(read_experiment(Path("reproduce-24gb")), here=True)
     assert any("10 GB free -> set HF_HOME" in warning for warning in plan.warnings)
     (tmp_path / "hf" / "hub" / "models--Qwen--Qwen2.5-VL-7B-Instruct").mkdir(parents=True)
@@ -237,7 +237,5 @@ def test_it_runs_from_pilot_to_release(name: str, models: bool, home: Path, tmp_
     assert pairs >= {(benchmark, policy) for benchmark in benchmarks for policy in policies}
     out = tmp_path / "release"
     bon("export", str(run), "--format", "release", "--out", str(out))
-    asked = {loaded.card.name for loaded in setup.rewarders}
-    assert {path.name for path in (out / "model-pages").iterdir()} >= asked
     assert (out / "report.html").stat().st_size > 100_000
     assert (out / "dataset" / "README.md").is_file()

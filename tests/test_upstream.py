@@ -15,12 +15,12 @@ from bon.engines import build
 from bon.experiment import upstream
 from bon.experiment.cards import load_policy, load_rewarder
 from bon.experiment.prompts import Prompt
+from bon.planning.plan import make_plan
+from bon.planning.preflight import unpulled
+from bon.planning.setup import prepare, read_experiment, shipped_experiments
 from bon.rewarders.base import Item
 from bon.rewarders.registry import rewarder_class
-from bon.running.plan import make_plan
-from bon.running.preflight import unpulled
 from bon.running.runner import run
-from bon.running.setup import prepare, read_experiment, shipped_experiments
 
 SOURCE = '''
 raise SystemExit("this file must never be run")
@@ -65,8 +65,7 @@ def with_template(found):
 def known(monkeypatch, tmp_path):
     """A registry of one prompt, an empty cache, and a mirror that holds its file."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(upstream, "_registry", lambda: {"judge": with_template(registered())})
-    monkeypatch.setattr(upstream, "registry", upstream._registry)
+    monkeypatch.setattr(upstream, "registry", lambda: {"judge": with_template(registered())})
     file = tmp_path / "mirror" / "some" / "where" / ("a" * 40) / "judge.py"
     file.parent.mkdir(parents=True)
     file.write_text(SOURCE)
@@ -128,7 +127,7 @@ def test_text_of_a_yaml_file_and_what_the_code_puts_before_it():
     [
         ({"name": "absent"}, "nothing is assigned"),
         ({"function": "absent"}, "no function"),
-        ({"name": "built", "function": ""}, "string literals alone"),
+        ({"name": "built", "function": ""}, "more than string literals"),
         ({"values": {**VALUES, "more": "response"}}, "no placeholder 'more'"),
         ({"values": {"answers[0]": "first"}}, "unknown placeholder"),
     ],
@@ -164,7 +163,7 @@ def test_pull_show_verify_over_http(known, tmp_path):
 
 def test_another_file_is_refused_and_nothing_is_kept(known, tmp_path):
     known.write_text(SOURCE + "# changed")
-    with pytest.raises(BonError, match="not the file that was registered"):
+    with pytest.raises(BonError, match="is not the registered file"):
         upstream.pull("judge", (tmp_path / "mirror").as_uri())
     assert not (tmp_path / "cache").exists()
 
@@ -191,8 +190,8 @@ def test_the_commands(known, tmp_path):
 
 
 def test_a_template_that_is_not_the_registered_one_is_not_used(known, tmp_path, monkeypatch):
-    monkeypatch.setattr(upstream, "_registry", lambda: {"judge": registered()})
-    with pytest.raises(BonError, match=r"makes the template \w{12}…, not 0{12}…"):
+    monkeypatch.setattr(upstream, "registry", lambda: {"judge": registered()})
+    with pytest.raises(BonError, match=r"template has SHA-256 \w{12}…, not the registered 0{12}…"):
         upstream.pull("judge", (tmp_path / "mirror").as_uri())
     assert not (tmp_path / "cache").exists()
 
@@ -218,8 +217,10 @@ def test_a_card_is_known_without_its_published_prompt_and_cannot_be_asked(known,
 def test_a_run_refuses_at_its_start_with_one_command_and_a_plan_counts(known, tmp_path):
     judge = {"kind": "pairwise", "engine": "echo", "verdict": {"pattern": "(x)"}}
     own = {"text": "{{ prompt }} {{ first }} {{ second }}"}
-    (tmp_path / "no-such-data.jsonl").write_text("this is never read")
-    data = {"benchmark": "multiple_choice", "path": "no-such-data.jsonl"}
+    (tmp_path / "rows.jsonl").write_text(
+        '{"id": "q", "question": "?", "options": ["x", "y"], "answer": "A"}'
+    )
+    data = {"benchmark": "multiple_choice", "path": "rows.jsonl"}
     experiment = {
         "name": "e",
         "questions": data,
@@ -267,8 +268,8 @@ def test_a_shipped_experiment_says_what_to_pull_first(name, monkeypatch, tmp_pat
 
 def test_a_server_refuses_them_before_it_starts(known):
     pytest.importorskip("fastapi")
-    from bon.service.metrics import Metrics
-    from bon.service.online import Online, Selector
+    from bon.service.online.selector import Online, Selector
+    from bon.service.server.metrics import Metrics
 
     judge = {"kind": "pairwise", "engine": "echo", "verdict": {"pattern": "(x)"}}
     rewarders = [{**judge, "name": "j", "prompt": {"upstream": "judge"}}]

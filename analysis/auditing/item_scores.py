@@ -1,8 +1,7 @@
-"""What rewarders say of the items: difficulty, discrimination, order flips, reliability, size.
+"""Item statistics: difficulty, discrimination, order flips, reliability, number of items needed.
 
-`credit` (I, R) is what each rewarder earned on each item, in [0, 1], the mean over the orders that
-it was asked in; NaN where it was not asked. It is not a number of the item alone: all of this holds
-for these rewarders.
+`credit` (I, R) is the score of each rewarder on each item, in [0, 1], the mean over orders; NaN not
+asked. All statistics are relative to these rewarders.
 """
 
 import numpy as np
@@ -11,12 +10,11 @@ from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.auditing.rasch import Abilities, sample
-from bon.analysis.correlation.measured import difference_errors
+from bon.analysis.correlation.paired_accuracies import difference_errors
 from bon.analysis.estimators.resampling import Draws, estimate, holm, nothing
 from bon.analysis.results import Estimate
-from bon.analysis.results.audited import Below, PairsNeeded
-
-Floats = NDArray[np.float64]
+from bon.analysis.results.audit import Below, PairsNeeded
+from bon.choosing.opinion import Floats
 
 MIN_REWARDERS = 4
 """Below this many rewarders there is no item–rest correlation."""
@@ -30,16 +28,15 @@ FLAT = 1e-12
 
 
 def share_right(credit: Floats) -> Floats:
-    """(I): mean credit over the rewarders; NaN where none was asked."""
+    """(I): mean credit over rewarders; NaN where none was asked."""
     asked = np.isfinite(credit).sum(axis=1)
     return np.where(asked > 0, np.nansum(credit, axis=1) / np.maximum(asked, 1), np.nan)
 
 
 def discrimination(credit: Floats) -> Floats:
-    """(I): correlation over the rewarders of the credit on an item with that on the others.
+    """(I): item–rest correlation over rewarders (Pearson, point-biserial for credits of 0 or 1).
 
-    Pearson's, point-biserial where credits are 0 or 1. NaN below four rewarders, and where an item
-    or the rest does not vary.
+    NaN below four rewarders, and where an item or the rest does not vary.
     """
     rest = _rest(credit)
     return _correlation(np.where(np.isfinite(rest), credit, np.nan), rest)
@@ -57,7 +54,7 @@ def _rest(credit: Floats) -> Floats:
 
 
 def _correlation(x: Floats, y: Floats) -> Floats:
-    """Pearson's r along the last axis, over places where both are known."""
+    """Pearson's r along the last axis, over entries known in both."""
     known = np.isfinite(x) & np.isfinite(y)
     n = known.sum(axis=-1, keepdims=True)
     dx, dy = (
@@ -70,53 +67,53 @@ def _correlation(x: Floats, y: Floats) -> Floats:
 
 
 def negative_p(r: Floats, rewarders: NDArray[np.integer]) -> Floats:
-    """(I): one-sided p of a correlation this negative were there none (Student's t)."""
+    """(I): one-sided p of negative correlations (Student's t)."""
     df = np.maximum(rewarders - 2, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(special.stdtr(df, r * np.sqrt(df / np.maximum(1 - r * r, FLAT))))
 
 
 def negatives(credit: Floats, right: Floats, model: Abilities, seed: int) -> tuple[Below, ...]:
-    """How many items lie below each of `CUTOFFS`, and how many would by chance.
+    """Count the items below each of `CUTOFFS`, and how many would be by chance.
 
-    By chance: were every label right and Rasch's model true. Draws of what these rewarders might
-    get right with each item's total kept, set against the rest as observed; the bounds are the
-    range of 95 in 100 draws. Wrong labels pull the abilities of the model together, so the number
-    by chance is rather too high than too low.
+    By chance: if every label were right and the Rasch model true, simulated with each item's total
+    fixed, against the observed rest; the bounds hold 95 of 100 draws. Wrong labels shrink the
+    abilities of the model, so the number by chance is conservative.
 
     Args:
         credit: (I, R) as observed.
-        right: (I, R) whether right, as the model was fitted to.
+        right: (I, R) that the model was fitted to.
         model: fitted to `right`.
         seed: of the draws.
     """
     drawn = sample(model.ability, right, SIMULATED, np.random.default_rng([seed, 41]))
-    rest, seen = _rest(credit), discrimination(credit)
-    chance = np.stack([_correlation(one, rest) for one in drawn])
-    found = []
+    rest, observed = _rest(credit), discrimination(credit)
+    chance = np.stack([_correlation(draw, rest) for draw in drawn])
+    below = []
     for cutoff in CUTOFFS:
         counts = (chance < cutoff).sum(axis=1)
         low, high = np.quantile(counts, [0.025, 0.975])
         by_chance = estimate(counts.mean(), low, high, len(right), "simulated")
-        found.append(Below(r=cutoff, items=int((seen < cutoff).sum()), by_chance=by_chance))
-    return tuple(found)
+        items = int((observed < cutoff).sum())
+        below.append(Below(r=cutoff, items=items, by_chance=by_chance))
+    return tuple(below)
 
 
 def flips(verdicts: pd.DataFrame) -> pd.DataFrame:
-    """Items by rewarders: the share of an item's comparisons whose verdict turns with the order.
+    """Share of an item's comparisons whose verdict flips with the order, items by rewarders.
 
-    NaN where nothing was compared in both orders. Turned: right in one order and wrong in the
-    other; a tie is neither.
+    Flipped: right in one order and wrong in the other; a tie is neither. NaN where nothing was
+    compared in both orders.
 
     Args:
-        verdicts: columns item, rewarder, `order` (places as "1-0"; empty: in no order), `credit`.
+        verdicts: columns item, rewarder, `order` (positions as "1-0"; empty: none), `credit`.
     """
-    said = verdicts[verdicts["order"] != ""].dropna(subset=["credit"])
-    pair = said["order"].map(lambda order: "-".join(sorted(order.split("-"))))
-    both = said.groupby(["item", "rewarder", pair])["credit"].agg(["size", "min", "max"])
+    ordered = verdicts[verdicts["order"] != ""].dropna(subset=["credit"])
+    pair = ordered["order"].map(lambda order: "-".join(sorted(order.split("-"))))
+    both = ordered.groupby(["item", "rewarder", pair])["credit"].agg(["size", "min", "max"])
     both = both[both["size"] > 1]
-    turned = ((both["min"] < 0.5) & (both["max"] > 0.5)).astype(float)
-    return turned.groupby(level=["item", "rewarder"]).mean().unstack("rewarder")
+    flipped = ((both["min"] < 0.5) & (both["max"] > 0.5)).astype(float)
+    return flipped.groupby(level=["item", "rewarder"]).mean().unstack("rewarder")
 
 
 # ------------------------------------------------------------------ reliability
@@ -125,8 +122,7 @@ def flips(verdicts: pd.DataFrame) -> pd.DataFrame:
 def reliability(credit: Floats, level: float) -> Estimate:
     """KR-20 (Kuder and Richardson 1937), or Cronbach's alpha where credits are not 0 or 1.
 
-    How far the order of these rewarders would be the same on other items like these. Over the items
-    that all were asked; Feldt's (1965) interval.
+    Over the items that all rewarders judged, with Feldt's (1965) interval.
     """
     x = _complete(credit)
     items, rewarders = x.shape
@@ -136,16 +132,16 @@ def reliability(credit: Floats, level: float) -> Estimate:
     if total < FLAT:
         return nothing(items)
     value = items / (items - 1) * (1 - float(x.var(axis=1, ddof=1).sum()) / total)
-    one, two = rewarders - 1, (rewarders - 1) * (items - 1)
+    df = rewarders - 1, (rewarders - 1) * (items - 1)
     tail = (1 - level) / 2
-    low, high = (1 - (1 - value) * special.fdtri(one, two, p) for p in (1 - tail, tail))
+    low, high = (1 - (1 - value) * special.fdtri(*df, p) for p in (1 - tail, tail))
     return estimate(value, low, high, items, "Feldt")
 
 
 def split_half(credit: Floats, seed: int) -> Estimate:
     """Mean over random halves of the items of 2r / (1 + r) (Spearman 1910, Brown 1910).
 
-    The bounds are the range over 95 in 100 halves: how much it matters which half is taken.
+    The bounds hold 95 of 100 random halves.
     """
     x = _complete(credit)
     items, rewarders = x.shape
@@ -153,9 +149,7 @@ def split_half(credit: Floats, seed: int) -> Estimate:
         return nothing(items)
     rng = np.random.default_rng([seed, 43])
     order = np.argsort(rng.random((HALVES, items)), axis=1)
-    one = x[order[:, : items // 2]].mean(axis=1)
-    other = x[order[:, items // 2 :]].mean(axis=1)
-    r = _correlation(one, other)
+    r = _correlation(x[order[:, : items // 2]].mean(axis=1), x[order[:, items // 2 :]].mean(axis=1))
     r = r[np.isfinite(r) & (r > -1 + 1e-9)]
     if len(r) < HALVES / 2:
         return nothing(items)
@@ -165,7 +159,7 @@ def split_half(credit: Floats, seed: int) -> Estimate:
 
 
 def score_error(credit: Floats) -> float | None:
-    """Standard error of a rewarder's accuracy on these items, the root mean square over them."""
+    """Standard error of accuracy on these items, the root mean square over rewarders."""
     n = np.isfinite(credit).sum(axis=0)
     usable = credit[:, n > 1]
     if usable.size == 0:
@@ -174,16 +168,16 @@ def score_error(credit: Floats) -> float | None:
 
 
 def asked_enough(credit: Floats) -> NDArray[np.bool_]:
-    """(R): the rewarders who were asked of at least half as many items as the most asked.
+    """(R): rewarders asked at least half as many items as any other.
 
-    What needs the same items of everybody would else be left with those of the least asked.
+    Statistics on common items would otherwise be limited by the least asked.
     """
     asked = np.isfinite(credit).sum(axis=0)
     return np.asarray(2 * asked >= asked.max(initial=0))
 
 
 def _complete(credit: Floats) -> Floats:
-    """The items that every rewarder was asked."""
+    """Items that every rewarder judged."""
     return credit[np.isfinite(credit).all(axis=1)]
 
 
@@ -191,19 +185,19 @@ def _complete(credit: Floats) -> Floats:
 
 
 def distinguished(credit: Floats, draws: Draws, level: float, items: int | None = None) -> float:
-    """Share of the pairs of rewarders whose paired difference counts after Holm (1979).
+    """Share of pairs of rewarders with a significant paired difference after Holm (1979).
 
-    Over the items that all were asked. `items`: what it would be with so many items like these, the
-    differences as they are and their errors in proportion to 1 / √items.
+    Over the items that all judged. `items`: predicted for so many items, with errors in proportion
+    to 1 / √items.
     """
     rows = np.flatnonzero(np.isfinite(credit).all(axis=1))
     x = credit[rows]
     errors = difference_errors(draws.of(rows).means(x).astype(float))
     if items is not None:
         errors = errors * np.sqrt(len(x) / items)
-    one, other = np.triu_indices(x.shape[1], 1)
-    difference = np.abs(x.mean(axis=0)[one] - x.mean(axis=0)[other])
-    error = errors[one, other]
+    a, b = np.triu_indices(x.shape[1], 1)
+    difference = np.abs(x.mean(axis=0)[a] - x.mean(axis=0)[b])
+    error = errors[a, b]
     score = np.where(error > FLAT, difference / np.where(error > FLAT, error, 1), 0.0)
     p_values: list[float | None] = (2 * special.ndtr(-score)).tolist()
     return float(np.mean([p is not None and p < 1 - level for p in holm(p_values)]))
@@ -214,8 +208,8 @@ def discordance(credit: Floats) -> float | None:
 
     The share of the items on which exactly one of two is right, where credits are 0 or 1.
     """
-    one, other = np.triu_indices(credit.shape[1], 1)
-    squares = (credit[:, one] - credit[:, other]) ** 2
+    a, b = np.triu_indices(credit.shape[1], 1)
+    squares = (credit[:, a] - credit[:, b]) ** 2
     known = np.isfinite(squares)
     pairs = known.any(axis=0)
     if not pairs.any():
@@ -224,7 +218,7 @@ def discordance(credit: Floats) -> float | None:
 
 
 def items_needed(difference: float, q: float, level: float) -> int:
-    """Items to distinguish two rewarders that differ so much, with a power of 80 %.
+    """Items needed to distinguish two rewarders of a given difference with 80 % power.
 
     n = (z + z')² (q − d²) / d²: the variance of a paired difference of discordance q (the paired
     form of Connor 1987).
@@ -234,13 +228,13 @@ def items_needed(difference: float, q: float, level: float) -> int:
 
 
 def smallest_difference(items: int, q: float, level: float) -> float:
-    """The difference that so many items distinguish: `items_needed` turned round."""
+    """Smallest difference that so many items distinguish, the inverse of `items_needed`."""
     z = _z(level)
     return float(z * np.sqrt(q / (items + z * z)))
 
 
 def needed(q: float, level: float) -> tuple[PairsNeeded, ...]:
-    """The table, for differences that are possible with this discordance."""
+    """Tabulate `items_needed` for differences possible with this discordance."""
     return tuple(
         PairsNeeded(difference=d, items=items_needed(d, q, level)) for d in DIFFERENCES if d * d < q
     )

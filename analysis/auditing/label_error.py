@@ -1,28 +1,26 @@
-"""How often labels are wrong: against people, weighed back, and net of people's own mistakes.
+"""Label error: against annotators, weighted to the pool, and net of annotators' own mistakes.
 
-`contradicts` is 1 where what people agreed on is another response than the label says, 0 where it
-is the same. A wrong label is symmetric here: it names the other of two responses.
+`contradicts` is 1 where the consensus of annotators differs from the label, else 0. Label errors
+are symmetric: a wrong label names the other of two responses.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.estimators.resampling import estimate, nothing, wilson
 from bon.analysis.results import Estimate
-
-Floats = NDArray[np.float64]
+from bon.choosing.opinion import Floats
 
 
 def label_error(contradicts: Floats, level: float) -> Estimate:
-    """Share of the checked items whose label people contradict (Wilson 1927)."""
+    """Share of checked items whose label annotators contradict (Wilson 1927)."""
     return wilson(float(contradicts.sum()), len(contradicts), level)
 
 
 def weighted_error(contradicts: Floats, probability: Floats, level: float) -> Estimate:
-    """The same where items were drawn into the benchmark with unequal probability.
+    """Label error of the pool from items drawn with unequal probability.
 
-    Hájek's (1971) ratio of sums weighed by 1 / probability; Wilson's interval with Kish's (1965)
+    Hájek's (1971) ratio of sums weighted by 1 / probability; Wilson's interval with Kish's (1965)
     effective number of items, (Σw)² / Σw².
     """
     if len(contradicts) == 0:
@@ -30,21 +28,21 @@ def weighted_error(contradicts: Floats, probability: Floats, level: float) -> Es
     weight = 1 / probability
     effective = max(int(weight.sum() ** 2 / (weight @ weight) + 1e-9), 1)
     share = float(weight @ contradicts / weight.sum())
-    found = wilson(share * effective, effective, level, "weighted")
-    return found.model_copy(update={"n": len(contradicts)})
+    interval = wilson(share * effective, effective, level, "weighted")
+    return interval.model_copy(update={"n": len(contradicts)})
 
 
 def predicted_error(drafts: Floats, people: Floats, level: float) -> Estimate:
-    """Label error of all N items from a draft of each and people on a random part of them.
+    """Label error of all N items from a draft of each and annotators on a random part.
 
-    Prediction-powered (Angelopoulos et al. 2023): the mean of what drafts say, plus the mean of
-    how far people differ from drafts where both are known: unbiased however bad the drafts are.
+    Prediction-powered (Angelopoulos et al. 2023): the mean of the drafts plus the mean difference
+    of annotators from drafts; unbiased however bad the drafts are. The normal interval counts one
+    difference more than observed, so that few checks without one do not prove that there is none.
 
     Args:
         drafts: (N) 1 where the draft contradicts the label.
-        people: (N) 1 where people contradict it, NaN where nobody was asked.
-        level: of the interval, which is normal. It counts one difference more than was seen, so
-            that few checks without a difference are not taken for proof that there is none.
+        people: (N) 1 where annotators contradict it, NaN where nobody was asked.
+        level: of the interval.
     """
     asked = np.isfinite(people)
     n, m = len(drafts), int(asked.sum())
@@ -61,15 +59,13 @@ def predicted_error(drafts: Floats, people: Floats, level: float) -> Estimate:
 
 
 def annotator_error(differs: Floats, level: float) -> Estimate:
-    """How often one annotator errs, from how often two of them differ.
+    """Error rate of one annotator, from how often two of them differ.
 
-    Two who err independently at a rate p differ on d = 2p(1 − p) of the items, whatever the
-    label says, so p = (1 − √(1 − 2d)) / 2 with the bounds of d (Wilson) carried over. Mistakes
-    that they share do not show: then this is a lower bound.
+    Two who err independently at a rate p differ on d = 2p(1 − p) of the items, so p = (1 − √(1 −
+    2d)) / 2, with Wilson's bounds of d. Shared mistakes are invisible: then this is a lower bound.
 
     Args:
-        differs: (I) share of the pairs of answers to an item, chosen between two responses,
-            that differ.
+        differs: (I) share of differing pairs of ratings of an item with two responses.
         level: of the interval.
     """
     d = wilson(float(differs.sum()), len(differs), level)
@@ -84,11 +80,11 @@ def _rate(differing: float) -> float:
 
 
 def corrected_error(contradicts: Floats, annotators: Estimate, level: float) -> Estimate:
-    """Share of wrong labels, with the mistakes that annotators make together taken out.
+    """Share of wrong labels, net of joint mistakes of annotators.
 
-    Two who agree are both wrong with q = p² / (p² + (1 − p)²), so the c of agreed items that
-    contradict the label are e(1 − q) + (1 − e)q, and e = (c − q) / (1 − 2q): the one-coin model of
-    Dawid and Skene (1979), solved by moments. The bounds take those of c and of p together.
+    Two who agree are both wrong with q = p² / (p² + (1 − p)²), so agreed items contradict the label
+    with c = e(1 − q) + (1 − e)q, and e = (c − q) / (1 − 2q): the one-coin model of Dawid and Skene
+    (1979) by moments. The bounds combine those of c and p.
 
     Args:
         contradicts: of the items on which two annotators agreed.
@@ -100,25 +96,24 @@ def corrected_error(contradicts: Floats, annotators: Estimate, level: float) -> 
     if any(x is None for x in numbers):
         return nothing(len(contradicts))
     value, low, high, p, p_low, p_high = (float(x) for x in numbers if x is not None)
-    if p >= 0.5:  # people who answer at random say nothing of the labels
+    if p >= 0.5:  # random ratings carry no information
         return nothing(len(contradicts))
     return estimate(
-        _unmixed(value, p), _unmixed(low, p_high), _unmixed(high, p_low), len(contradicts), "agreed"
+        _net(value, p),
+        _net(low, p_high),
+        _net(high, p_low),
+        len(contradicts),
+        "agreed",
     )
 
 
-def _unmixed(share: float, rate: float) -> float:
+def _net(share: float, rate: float) -> float:
     both = rate**2 / (rate**2 + (1 - rate) ** 2)
     return min(max((share - both) / (1 - 2 * both), 0.0), 1.0) if both < 0.5 else 0.0
 
 
 def ceiling(error: Estimate) -> Estimate:
-    """The accuracy that a perfect rewarder shows: a' = a(1 − e) + (1 − a)e with a = 1."""
+    """Observed accuracy of a perfect rewarder: a' = a(1 − e) + (1 − a)e with a = 1."""
     if error.value is None or error.low is None or error.high is None:
         return nothing()
     return estimate(1 - error.value, 1 - error.high, 1 - error.low, error.n, error.method)
-
-
-def shown_accuracy(accuracy: float, error: float) -> float:
-    """What a rewarder of this accuracy shows where a share `error` of the labels is wrong."""
-    return accuracy * (1 - error) + (1 - accuracy) * error

@@ -1,19 +1,17 @@
 """The Rasch model of few rewarders and many items, by conditional maximum likelihood.
 
-P(rewarder r is right on item i) = σ(ability_r − difficulty_i). Given how many rewarders were right
-on an item, its difficulty drops out (Rasch 1960; Andersen 1972), so abilities are estimated without
-supposing anything of the difficulties, and consistently as items grow. Difficulties follow from the
-abilities, item by item, by Warm's (1989) weighted likelihood, finite where all or none were right.
+P(rewarder r is right on item i) = σ(ability_r − difficulty_i). Conditional on the number of right
+rewarders the difficulty of an item drops out (Rasch 1960; Andersen 1972), so that abilities are
+consistent without assumptions on difficulties. Difficulties follow from the abilities by Warm's
+(1989) weighted likelihood, finite where all or none were right.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, special
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from bon.choosing.opinion import Bools, Floats
 
 MIN_REWARDERS = 8
 MIN_TWO_PARAMETERS = 20
@@ -23,7 +21,7 @@ FAR = 12.0  # logits; beyond this the likelihood has no maximum
 
 @dataclass(frozen=True)
 class Abilities:
-    """Of R rewarders: `ability` in logits, mean 0; `covariance` (R, R); from so many items."""
+    """Abilities (R) in logits, mean 0, with `covariance` (R, R), from `items` items."""
 
     ability: Floats
     covariance: Floats
@@ -36,22 +34,19 @@ class Abilities:
 
 
 def elementary(easiness: Floats) -> Floats:
-    """(…, K + 1): elementary symmetric functions of K numbers on the last axis.
-
-    The t-th is the sum, over all sets of t of the numbers, of their product.
-    """
-    found = np.zeros((*easiness.shape[:-1], easiness.shape[-1] + 1))
-    found[..., 0] = 1
+    """(…, K + 1): elementary symmetric functions of K numbers on the last axis."""
+    functions = np.zeros((*easiness.shape[:-1], easiness.shape[-1] + 1))
+    functions[..., 0] = 1
     for k in range(easiness.shape[-1]):
-        found[..., 1:] += easiness[..., k, None] * found[..., :-1]
-    return found
+        functions[..., 1:] += easiness[..., k, None] * functions[..., :-1]
+    return functions
 
 
 def abilities(right: Floats) -> Abilities | None:
-    """Of rewarders from what they got right: (I, R) of 0, 1, and NaN where one was not asked.
+    """Estimate abilities from `right` (I, R): 0, 1, NaN not asked.
 
-    None where the likelihood has no maximum: a rewarder, or a group of them, is right wherever
-    the others are and more (Fischer 1981).
+    None where the likelihood has no maximum: a group of rewarders is right wherever the others are
+    and more (Fischer 1981).
     """
     known = np.isfinite(right)
     total, asked = np.nansum(right, axis=1), known.sum(axis=1)
@@ -63,16 +58,16 @@ def abilities(right: Floats) -> Abilities | None:
     totals = np.nansum(right, axis=1).astype(int)
     size = right.shape[1]
     counts = [
-        np.bincount(totals[which == at], minlength=size + 1).astype(float)
-        for at in range(len(patterns))
+        np.bincount(totals[which == k], minlength=size + 1).astype(float)
+        for k in range(len(patterns))
     ]
     theta = np.zeros(size)
     for _ in range(STEPS):
         expected, information = np.zeros(size), np.zeros((size, size))
-        for asked_of, by_total in zip(patterns, counts, strict=True):
-            one, two = _moments(theta, asked_of, by_total)
-            expected += one
-            information += two
+        for pattern, by_total in zip(patterns, counts, strict=True):
+            mean, covariance = _moments(theta, pattern, by_total)
+            expected += mean
+            information += covariance
         step = np.linalg.pinv(information, rcond=1e-9, hermitian=True) @ (scores - expected)
         theta = theta + step * min(1.0, 2 / max(np.abs(step).max(), 1e-12))
         theta -= theta.mean()
@@ -89,55 +84,51 @@ def abilities(right: Floats) -> Abilities | None:
 
 
 def _moments(theta: Floats, asked: Bools, by_total: Floats) -> tuple[Floats, Floats]:
-    """(R), (R, R): expected scores and their covariance, over items with these totals."""
+    """Return expected scores (R) and their covariance (R, R) over items with these totals."""
     size = len(theta)
     easiness = np.where(asked, np.exp(theta), 0.0)
     without = np.broadcast_to(easiness, (size, size, size)).copy()
-    place = np.arange(size)
-    without[place, :, place] = 0
-    without[:, place, place] = 0
+    index = np.arange(size)
+    without[index, :, index] = 0
+    without[:, index, index] = 0
     whole, rest = elementary(easiness), elementary(without)  # rest[r, s] is without both
     totals = np.flatnonzero(by_total)
     weight = by_total[totals] / whole[totals]
-    first = easiness * (rest[place, place][:, totals - 1] @ weight)
+    first = easiness * (rest[index, index][:, totals - 1] @ weight)
     pairs = np.where(totals > 1, weight, 0.0)
     both = np.outer(easiness, easiness) * (rest[:, :, totals - 2] @ pairs)
     np.fill_diagonal(both, first)
-    chance = easiness[:, None] * rest[place, place][:, totals - 1] / whole[totals]
+    chance = easiness[:, None] * rest[index, index][:, totals - 1] / whole[totals]
     return first, both - (chance * by_total[totals]) @ chance.T
 
 
 def sample(ability: Floats, right: Floats, count: int, rng: np.random.Generator) -> Floats:
-    """(count, I, R): what rewarders of these abilities might get right, each item's total kept.
-
-    Exact draws from the conditional distribution; NaN stays where a rewarder was not asked.
-    """
+    """(count, I, R): draws of `right` given abilities and item totals; NaN stays."""
     size = len(ability)
     known = np.isfinite(right)
     easiness = np.where(known, np.exp(ability), 0.0)
     tails = [elementary(easiness[:, k:]) for k in range(size + 1)]
-    left = np.broadcast_to(np.nansum(right, axis=1).astype(int), (count, len(right))).copy()
+    remaining = np.broadcast_to(np.nansum(right, axis=1).astype(int), (count, len(right))).copy()
     drawn = np.full((count, len(right), size), np.nan)
     rows = np.arange(len(right))
     for k in range(size):
-        taken = tails[k + 1][rows, np.maximum(left - 1, 0)] * (left > 0)
-        taken *= easiness[:, k]
-        whole = np.zeros_like(taken)
-        np.copyto(whole, tails[k][rows, left])
-        hit = rng.random(left.shape) * whole < taken
+        weight = tails[k + 1][rows, np.maximum(remaining - 1, 0)] * (remaining > 0)
+        weight *= easiness[:, k]
+        total = tails[k][rows, remaining]
+        hit = rng.random(remaining.shape) * total < weight
         drawn[:, :, k] = np.where(known[:, k], hit, np.nan)
-        left -= hit & known[:, k]
+        remaining -= hit & known[:, k]
     return drawn
 
 
 def difficulties(right: Floats, ability: Floats) -> tuple[Floats, Floats]:
-    """(I), (I): difficulty of each item and its standard error, given the abilities."""
+    """Return the difficulty of each item (I) and its standard error (I), given the abilities."""
     known = np.isfinite(right)
     value, error = np.full(len(right), np.nan), np.full(len(right), np.nan)
     cells, which = np.unique(
         np.column_stack([known, np.nansum(right, axis=1)]), axis=0, return_inverse=True
     )
-    for at, cell in enumerate(cells):
+    for k, cell in enumerate(cells):
         theta, total = ability[cell[:-1].astype(bool)], cell[-1]
         if len(theta) == 0:
             continue
@@ -149,11 +140,11 @@ def difficulties(right: Floats, ability: Floats) -> tuple[Floats, Floats]:
 
         b = float(optimize.brentq(slope, theta.min() - 15, theta.max() + 15))
         p = special.expit(theta - b)
-        value[which == at], error[which == at] = b, 1 / np.sqrt((p * (1 - p)).sum())
+        value[which == k], error[which == k] = b, 1 / np.sqrt((p * (1 - p)).sum())
     return value, error
 
 
-def information(at: Floats, difficulty: Floats) -> Floats:
-    """(A): how much the items tell of a rewarder of each ability; its error is 1 / √ of it."""
-    p = special.expit(at[:, None] - difficulty[np.isfinite(difficulty)])
+def information(ability: Floats, difficulty: Floats) -> Floats:
+    """(A): Fisher information of the items on each ability."""
+    p = special.expit(ability[:, None] - difficulty[np.isfinite(difficulty)])
     return np.asarray((p * (1 - p)).sum(axis=1))

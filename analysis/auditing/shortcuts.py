@@ -1,8 +1,7 @@
-"""Whether the right response can be told by its form, without reading it or seeing the image.
+"""Shortcuts: whether the form of a response reveals the right one.
 
-Everything is asked of pairs of a right and a wrong response to one question; an item of more
-responses is as many pairs as it has wrong ones. A pair counts in both orders, so nothing here
-can follow from the place of the right response; that is a rule of its own.
+The unit is a pair of a right and a wrong response to one question; an item with more responses is
+as many pairs as it has wrong ones. A pair counts in both orders, so that position has no effect.
 """
 
 import re
@@ -10,17 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.estimators.resampling import Draws, estimate, nothing
 from bon.analysis.results import Estimate
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from bon.choosing.opinion import Floats, Ints
 
 WARN, BLOCK = 0.55, 0.60
-"""The AUC from which on form is worth a warning, and from which on it stops a freeze."""
+"""The AUC from which on form is warned of, and from which on it blocks a freeze."""
 
 FOLDS = 10
 MIN_QUESTIONS = 20
@@ -40,7 +36,7 @@ FEATURES = ("log length", "markdown", "answer line", "boxed", "lines", "digits")
 
 
 def form_of(text: str) -> list[float]:
-    """The form of a response: `FEATURES`, counts on a logarithmic scale, flags as 0 or 1."""
+    """Return `FEATURES` of a response: counts on a logarithmic scale, flags as 0 or 1."""
     return [
         float(np.log1p(len(text))),
         float(np.log1p(len(_MARKDOWN.findall(text)))),
@@ -58,35 +54,34 @@ RULES: Mapping[str, tuple[str, float]] = {
     "has an answer line": ("answer line", 1.0),
     "has a box": ("boxed", 1.0),
 }
-"""Rule -> the feature it goes by, and whether more or less of it wins."""
+"""Rule -> its feature, and whether more or less of it wins."""
 
 
 def rule_credit(score: Sequence[float], better: int) -> tuple[float, bool]:
-    """What the highest score earns on an item: 1 / k where k tie for it; whether it decides."""
-    best = max(score)
-    first = [place for place, value in enumerate(score) if value == best]
-    return float(better in first) / len(first), len(first) < len(score)
+    """Return the credit of choosing the highest score (1/k of k ties), and if it decides."""
+    best = [i for i, value in enumerate(score) if value == max(score)]
+    return float(better in best) / len(best), len(best) < len(score)
 
 
 @dataclass(frozen=True)
 class Formed:
-    """Pairs by form: (P, F) right minus wrong, and the question (P) of each."""
+    """Pairs: features (P, F) of the right minus the wrong response, and the question (P)."""
 
     difference: Floats
     question: Ints
 
 
 def form_auc(pairs: Formed, draws: Draws, seed: int, level: float) -> Estimate:
-    """How well form tells right from wrong on questions that the logistic has not seen.
+    """Cross-validated AUC of a logistic model of form.
 
-    Questions are cross-validated in `FOLDS` parts, the mean over `SPLITS` ways to part them. The
-    interval is normal on the logit scale, with the spread over draws of questions, each fitted
-    anew: the scores of one fit would leave out that the fit itself could have come out otherwise.
+    The mean over `SPLITS` splits of the questions into `FOLDS` folds. The interval is normal on the
+    logit scale, with the spread over draws of questions, each fitted anew, which includes the
+    uncertainty of the fit.
 
     Args:
-        pairs: by form; fewer than `MIN_QUESTIONS` questions give no number.
-        draws: of the pairs, those of one question together.
-        seed: of the parts.
+        pairs: of at least `MIN_QUESTIONS` questions, else there is no estimate.
+        draws: of the pairs, clustered by question.
+        seed: of the splits.
         level: of the interval.
     """
     names, question = np.unique(pairs.question, return_inverse=True)
@@ -104,19 +99,19 @@ def form_auc(pairs: Formed, draws: Draws, seed: int, level: float) -> Estimate:
 
 
 def _areas(difference: Floats, counts: Floats, fold: Ints) -> Floats:
-    """(B): the AUC of scores from the other folds, in each draw (B, P) of the pairs."""
+    """(B): AUC of out-of-fold scores in each draw (B, P) of the pairs."""
     scores = np.empty(counts.shape)
-    for at in range(FOLDS):
-        held = fold == at
-        scores[:, held] = weights(difference[~held], counts[:, ~held]) @ difference[held].T
-    return np.array([area(one, count) for one, count in zip(scores, counts, strict=True)])
+    for k in range(FOLDS):
+        test = fold == k
+        scores[:, test] = weights(difference[~test], counts[:, ~test]) @ difference[test].T
+    return np.array([area(score, count) for score, count in zip(scores, counts, strict=True)])
 
 
 def weights(difference: Floats, counts: Floats) -> Floats:
-    """(B, F): of the penalised logistic in which the right response should win, for each draw.
+    """(B, F): weights of a penalised logistic regression in each draw.
 
-    Minimises Σ count · log(1 + exp(−z·w)) + PENALTY/2 |w|² by Newton's method, z the differences
-    in units of their root mean square, without a constant; the weights are per unit of the feature.
+    Minimises Σ count · log(1 + exp(−z·w)) + PENALTY/2 |w|² by Newton's method without a constant, z
+    the differences over their root mean square; the weights are per unit of the feature.
     """
     unit = np.sqrt((difference**2).mean(axis=0))
     unit = np.where(unit > FLAT, unit, np.inf)
@@ -126,9 +121,9 @@ def weights(difference: Floats, counts: Floats) -> Floats:
     w = np.zeros((len(counts), features))
     for _ in range(STEPS):
         miss = special.expit(-(w @ z.T))
-        slope = (counts * miss) @ z - PENALTY * w
-        bend = ((counts * miss * (1 - miss)) @ products).reshape(-1, features, features)
-        step = np.linalg.solve(bend + PENALTY * np.eye(features), slope[..., None])[..., 0]
+        gradient = (counts * miss) @ z - PENALTY * w
+        hessian = ((counts * miss * (1 - miss)) @ products).reshape(-1, features, features)
+        step = np.linalg.solve(hessian + PENALTY * np.eye(features), gradient[..., None])[..., 0]
         w += step * np.minimum(1, 2 / np.maximum(np.abs(step).max(axis=1, keepdims=True), FLAT))
         if np.abs(step).max() < 1e-8:
             break
@@ -136,11 +131,7 @@ def weights(difference: Floats, counts: Floats) -> Floats:
 
 
 def area(scores: Floats, counts: Floats) -> float:
-    """The AUC of telling right from wrong by score (P), every pair in both orders.
-
-    The chance that the score of a pair in the right order is above that of a pair in the wrong one,
-    s > −s', half where equal.
-    """
+    """Return the AUC of scores (P), every pair in both orders: the chance of s > −s'."""
     order = np.argsort(-scores)
     turned = -scores[order]  # ascending
     sums = np.concatenate([[0.0], np.cumsum(counts[order])])

@@ -1,31 +1,22 @@
-"""What if: the gain of a new rewarder from its benchmark score, and how large a study must be."""
-
-from typing import NamedTuple
+"""The gain of a new rewarder predicted from its score, and the size a study needs."""
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.correlation.families import without_bounds
-from bon.analysis.correlation.leave_out import STRONG
-from bon.analysis.correlation.measured import Measured
-from bon.analysis.estimators.resampling import estimate, pearson_rows
+from bon.analysis.correlation.line import Line
+from bon.analysis.correlation.paired_accuracies import Measured
+from bon.analysis.correlation.robustness import STRONG
+from bon.analysis.estimators.resampling import estimate, nothing, pearson_rows
 from bon.analysis.results import Correlation, Needed, NeededRow, Options, Prediction, WhatIf
 from bon.analysis.results.phrasing import coefficient, interval, percent, points
 
 REWARDERS = (6, 10, 16, 24, 36, 50, 75, 100, 150, 200)
 STUDIES = 400
-POWER = 0.8
+POWER = 0.8  # `needed` says 80 %
 
 Floats = NDArray[np.float64]
-
-
-class _Studies(NamedTuple):
-    """r of simulated studies with the bounds of its interval, (STUDIES) each."""
-
-    r: Floats
-    low: Floats
-    high: Floats
 
 
 def what_if(
@@ -35,34 +26,25 @@ def what_if(
     majority: float | None,
     level: float,
 ) -> WhatIf | None:
-    """Best-of-N accuracy of one new rewarder for a range of benchmark scores.
+    """Predict the Best-of-N accuracy of a new rewarder over a range of benchmark scores.
 
-    The interval is Student's prediction interval of the fitted line: it holds for a new
-    rewarder of the same population, measured on as many pairs, and takes pass@1 as known. With
-    rewarders of fewer bases than an interval needs there is none.
+    Student's prediction interval of the fitted line, for a new rewarder of the same population
+    on as many pairs; pass@1 is taken as known. There is none with too few base models.
     """
-    x, y = measured.x, measured.y
-    usable = np.isfinite(x) & np.isfinite(y)
-    x, y = x[usable], y[usable]
-    r = len(x)
-    if correlation.fit is None or r < 4:
+    m = measured.complete()
+    line = Line.through(m.x, m.y)
+    if line is None or line.n < 4:
         return None
     few = correlation.families is not None and not correlation.families.enough
-    dx = x - x.mean()
-    sxx = float(dx @ dx)
-    slope = float(dx @ y) / sxx
-    residual = y - y.mean() - slope * dx
-    s = float(np.sqrt(residual @ residual / (r - 2)))
-    t = float(special.stdtrit(r - 2, (1 + level) / 2))
-    step = 0.05 if np.ptp(x) > 0.15 else 0.01
-    first = max(0.0, np.floor(x.min() / step - 1) * step)
-    last = min(1.0, np.ceil(x.max() / step + 1) * step)
+    r, t = line.n, line.t(level)
+    step = 0.05 if np.ptp(m.x) > 0.15 else 0.01
+    first = max(0.0, np.floor(m.x.min() / step - 1) * step)
+    last = min(1.0, np.ceil(m.x.max() / step + 1) * step)
+    base = pass_at_1 or 0.0
     rows = []
-    for at in np.arange(first, last + step / 2, step).tolist():
-        value = float(y.mean() + slope * (at - x.mean()))
-        error = s * np.sqrt(1 + 1 / r + (at - x.mean()) ** 2 / sxx)
+    for x in np.arange(first, last + step / 2, step).tolist():
+        value, error = line.at(x), line.error(x, new=True)
         low, high = max(value - t * error, 0.0), min(value + t * error, 1.0)
-        base = pass_at_1 or 0.0
         above = None
         if majority is not None and error > 0:
             above = float(special.stdtr(r - 2, (value - majority) / error))
@@ -72,50 +54,53 @@ def what_if(
             gain, accuracy, above = without_bounds(gain), without_bounds(accuracy), None
         rows.append(
             Prediction(
-                x=round(at, 6),
+                x=round(x, 6),
                 accuracy=accuracy,
-                gain=gain if pass_at_1 is not None else estimate(None, None, None, r, "none"),
+                gain=gain if pass_at_1 is not None else nothing(r),
                 probability_above_majority=above,
-                extrapolated=bool(at < x.min() - 1e-9 or at > x.max() + 1e-9),
+                extrapolated=bool(x < m.x.min() - 1e-9 or x > m.x.max() + 1e-9),
             )
         )
-    middle = min((row for row in rows if not row.extrapolated), key=lambda row: -row.x)
-    a = middle.accuracy
+    top = max((row for row in rows if not row.extrapolated), key=lambda row: row.x)
     text = (
-        f"A new rewarder that scores {percent(middle.x, 0)} would reach {percent(a.value)} "
-        f"Best-of-N accuracy{interval(a, percent)} on {correlation.policy}"
+        f"A new rewarder that scores {percent(top.x, 0)} would reach "
+        f"{percent(top.accuracy.value)} Best-of-N accuracy{interval(top.accuracy, percent)} on "
+        f"{correlation.policy}"
     )
-    if middle.gain.value is not None:
-        text += f", a gain of {points(middle.gain.value)}"
+    if top.gain.value is not None:
+        text += f", a gain of {points(top.gain.value)}"
     return WhatIf(
         policy=correlation.policy,
         benchmark=correlation.benchmark,
         axis=correlation.axis,
         rows=tuple(rows),
-        sentence=text + ".",
+        sentence=f"{text}.",
     )
 
 
 def needed(
     correlation: Correlation, num_questions: int, num_pairs: int, options: Options
 ) -> Needed | None:
-    """How many rewarders and questions show r > target, by simulating whole studies.
+    """Simulate whole studies to find how many rewarders and questions show r > target.
 
-    The target is the verdict's line unless the options name another one.
-
-    Each simulated study draws R rewarders with the true r (corrected for attenuation, where
-    that is known), adds noise to both axes as in this run, scaled to its numbers of questions
-    and pairs, and takes Fisher's interval.
+    Each study draws R rewarders with the true r (corrected for attenuation, where known), adds
+    the noise of this run to both axes, scaled to its numbers of questions and pairs, and takes
+    Fisher's interval. The target is the verdict's line unless the options name another one.
     """
-    value = correlation.pearson.estimate.value
+    value, noise = correlation.pearson.estimate.value, correlation.reliability
     if value is None:
         return None
-    noise = correlation.reliability
-    known = noise is not None and noise.x.value is not None and noise.y.value is not None
-    rel_x = float(np.clip(noise.x.value, 0.05, 1)) if known and noise and noise.x.value else 1.0
-    rel_y = float(np.clip(noise.y.value, 0.05, 1)) if known and noise and noise.y.value else 1.0
-    corrected = noise.disattenuated.value if noise is not None else None
-    true_r = float(np.clip(corrected if corrected is not None else value, -0.99, 0.99))
+    rel_x, rel_y, true_r = 1.0, 1.0, value
+    if noise is not None:
+        if noise.x.value is not None and noise.y.value is not None:
+            # A reliability of exactly zero is unknown rather than all noise.
+            rel_x, rel_y = (
+                float(np.clip(rel, 0.05, 1)) if rel else 1.0
+                for rel in (noise.x.value, noise.y.value)
+            )
+        if noise.disattenuated.value is not None:
+            true_r = noise.disattenuated.value
+    true_r = float(np.clip(true_r, -0.99, 0.99))
     target = STRONG if options.target_r is None else options.target_r
     rng = np.random.default_rng([options.seed, 11])
     rows = []
@@ -123,19 +108,41 @@ def needed(
         factor = questions / num_questions
         sx, sy = ((1 / rel - 1) / factor for rel in (rel_x, rel_y))
         for r in REWARDERS:
-            study = _simulate(rng, true_r, r, sx, sy, options.level)
+            found, low, high = _simulate(rng, true_r, r, sx, sy, options.level)
             rows.append(
                 NeededRow(
                     num_rewarders=r,
                     num_questions=questions,
                     num_pairs=round(num_pairs * factor),
-                    expected_r=float(study.r.mean()),
-                    median_width=float(np.median(study.high - study.low)),
-                    power=float((study.low > target).mean()),
+                    expected_r=float(found.mean()),
+                    median_width=float(np.median(high - low)),
+                    power=float((low > target).mean()),
                 )
             )
-    here = [row for row in rows if row.num_questions == num_questions and row.power >= POWER]
-    enough = min((row.num_rewarders for row in here), default=None)
+    powerful = [row for row in rows if row.power >= POWER]
+    enough = min(
+        (row.num_rewarders for row in powerful if row.num_questions == num_questions), default=None
+    )
+    claim, true = f"r > {coefficient(target)}", f"If the true r is {coefficient(true_r)},"
+    if true_r <= target:
+        sentence = f"{true} no study can show {claim}."
+    elif enough is not None:
+        sentence = (
+            f"{true} {enough} rewarders from different base models on {num_questions} questions "
+            f"have 80 % power to show {claim}."
+        )
+    elif powerful:
+        best = min(powerful, key=lambda row: (row.num_questions, row.num_rewarders))
+        sentence = (
+            f"{true} {num_questions} questions cannot show {claim} with up to {REWARDERS[-1]} "
+            f"rewarders; {best.num_rewarders} rewarders on {best.num_questions} questions (and "
+            "proportionally more pairs) can."
+        )
+    else:
+        sentence = (
+            f"{true} even {REWARDERS[-1]} rewarders on {rows[-1].num_questions} questions would "
+            f"not show {claim}."
+        )
     return Needed(
         policy=correlation.policy,
         benchmark=correlation.benchmark,
@@ -143,14 +150,14 @@ def needed(
         true_r=true_r,
         rows=tuple(rows),
         num_rewarders=enough,
-        sentence=_needed_sentence(true_r, enough, rows, num_questions, target),
+        sentence=sentence,
     )
 
 
 def _simulate(
     rng: np.random.Generator, true_r: float, r: int, noise_x: float, noise_y: float, level: float
-) -> _Studies:
-    """Studies of r rewarders whose true accuracies have unit variance."""
+) -> tuple[Floats, Floats, Floats]:
+    """Simulate studies of r rewarders with unit variance: r with its bounds, (STUDIES) each."""
     x = rng.normal(size=(STUDIES, r))
     y = true_r * x + np.sqrt(1 - true_r**2) * rng.normal(size=(STUDIES, r))
     x = x + np.sqrt(noise_x) * rng.normal(size=x.shape)
@@ -158,29 +165,4 @@ def _simulate(
     found = pearson_rows(x, y)
     z = np.arctanh(np.clip(found, -0.9999999, 0.9999999))
     half = special.ndtri((1 + level) / 2) / np.sqrt(r - 3)
-    return _Studies(found, np.tanh(z - half), np.tanh(z + half))
-
-
-def _needed_sentence(
-    true_r: float, enough: int | None, rows: list[NeededRow], questions: int, target: float
-) -> str:
-    claim = f"r > {coefficient(target)}"
-    if true_r <= target:
-        return f"{claim} cannot be shown by any study if the true r is {coefficient(true_r)}."
-    if enough is not None:
-        return (
-            f"If the true r is {coefficient(true_r)}, {enough} rewarders of different bases on "
-            f"{questions} questions show {claim} in four studies out of five."
-        )
-    more = [row for row in rows if row.power >= POWER]
-    if more:
-        best = min(more, key=lambda row: (row.num_questions, row.num_rewarders))
-        return (
-            f"If the true r is {coefficient(true_r)}, {questions} questions cannot show {claim} "
-            f"with up to {REWARDERS[-1]} rewarders; {best.num_rewarders} rewarders on "
-            f"{best.num_questions} questions (and more pairs in proportion) can."
-        )
-    return (
-        f"If the true r is {coefficient(true_r)}, even {REWARDERS[-1]} rewarders on "
-        f"{rows[-1].num_questions} questions would not show {claim}."
-    )
+    return found, np.tanh(z - half), np.tanh(z + half)

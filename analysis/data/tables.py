@@ -1,8 +1,6 @@
-"""The two tables everything is computed from, and the small ones that describe them.
+"""The tables that analysis reads: pandas frames with the columns documented here.
 
-Pandas frames, one row a thing, columns as documented here; `Tables.check` refuses anything
-else. The store writes them, an export holds them as Parquet, and nothing in this package
-asks for more: analysis never touches a model.
+The store writes them, an export holds them as Parquet; analysis never touches a model.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +11,7 @@ import pandas as pd
 from bon.core.errors import BonError
 
 COLUMNS: dict[str, tuple[str, ...]] = {
-    # one row a downstream question; leaked: it is also in the reward benchmark
+    # one row per downstream question; leaked: it is also in the reward benchmark
     "questions": (
         "question",
         "id",
@@ -24,11 +22,11 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "answer",
         "leaked",
     ),
-    # one row a sampled answer; outcome: parsed | unparsed | error; correct is False unless parsed
-    # and right; logprob (summed over tokens) may be missing; length in characters. An optional
-    # column pooled is False for a candidate that is not a sample of the policy (a greedy first
-    # one). Optional together: official and strict, the letter that either reader reads, and
-    # declined, whether the text declines to answer and states no letter
+    # one row per sampled answer; outcome: parsed | unparsed | error; correct is False unless parsed
+    # and right; logprob (summed over tokens) may be missing; length in characters. The optional
+    # column pooled is False for a candidate that is not a sample (a greedy first one). Optional
+    # together: official and strict, the letters that the two extractors read, and declined,
+    # whether the text declines to answer and states no letter
     "candidates": (
         "question",
         "policy",
@@ -41,7 +39,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "num_tokens",
         "logprob",
     ),
-    # one row a preference pair; preferred is 0 or 1; response_0/1 are text keys; see PAIR_EXTRAS
+    # one row per preference pair; preferred is 0 or 1; response_0/1 are text keys; see PAIR_EXTRAS
     "pairs": (
         "pair",
         "id",
@@ -55,8 +53,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "length_1",
         "leaked",
     ),
-    # one row a raw judgement (see records.Judgement); first/second are text keys in the order
-    # shown, and first is the chosen one of a listwise judgement; outcome: first | second | tie |
+    # one row per judgement (see records.Judgement); first/second are text keys in the order
+    # shown, first the chosen one of a listwise judgement; outcome: first | second | tie |
     # scored | chosen | unparsed | error
     "judgements": (
         "rewarder",
@@ -77,16 +75,16 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }
 
 PAIR_EXTRAS: dict[str, str | float] = {"cluster": "", "set": "", "weight": 0.0}
-"""Optional columns of `pairs` and what stands where a pair has none.
+"""Optional columns of `pairs` and their defaults.
 
-`cluster`: pairs about one thing, resampled together; `set`: pairs of one better response against
-each of the worse ones; `weight`: how many pairs of a larger pool this one stands for (0: of none).
+`cluster`: pairs that are resampled together; `set`: pairs of one better response against each
+worse one; `weight`: number of pairs of a larger pool that this one represents (0: none).
 """
 
 
 @dataclass(frozen=True)
 class Tables:
-    """Everything analysis reads. Judgements of baselines are not here: they are computed."""
+    """The input of an analysis, without baselines, which are computed."""
 
     questions: pd.DataFrame
     candidates: pd.DataFrame
@@ -96,7 +94,7 @@ class Tables:
     meta: dict[str, Any] = field(default_factory=dict)
 
     def check(self) -> "Tables":
-        """Return self, or raise BonError naming the first missing column."""
+        """Return self; raise BonError for a missing column."""
         for table, columns in COLUMNS.items():
             missing = [c for c in columns if c not in getattr(self, table).columns]
             if missing:

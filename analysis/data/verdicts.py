@@ -1,4 +1,4 @@
-"""What rewarders said about preference pairs, as counts and codes. No accuracy yet."""
+"""Verdicts of rewarders on preference pairs, as counts and codes."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -6,14 +6,9 @@ from math import comb
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from bon.analysis.data.arrays import Judged
-from bon.choosing.opinion import OUTCOMES
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from bon.choosing.opinion import OUTCOMES, Floats, Ints
 
 WRONG, RIGHT, TIE, UNDECIDED, NOT_ASKED = 0, 1, 2, 3, -1
 
@@ -22,12 +17,11 @@ MAX_VOTE_SUBSETS = 20  # of the votes of a pointwise rewarder, per k
 
 @dataclass(frozen=True)
 class Verdicts:
-    """One rewarder on P pairs.
+    """Verdicts of one rewarder on P pairs.
 
-    `code` (P): RIGHT, WRONG, TIE, UNDECIDED or NOT_ASKED. `counts` (P, 2, 4): by which side was
-    shown first, the votes for the better response, for the other, ties, and undecided; None
-    for a rewarder that gives scores, whose `scores` are (P, 2, K) by side and vote.
-    `outcomes`: how many judgements ended how.
+    `code` (P): RIGHT, WRONG, TIE, UNDECIDED or NOT_ASKED. `counts` (P, 2, 4): votes by the side
+    shown first: for the better response, for the other, tie, undecided; None for a rewarder that
+    gives `scores` (P, 2, K) by side and vote. `outcomes`: number of judgements by outcome.
     """
 
     code: Ints
@@ -37,7 +31,7 @@ class Verdicts:
 
 
 def verdicts(judged: Judged, preferred: Ints) -> Verdicts:
-    """The verdicts of one rewarder; `preferred` (P) is the better side of each pair."""
+    """Return the verdicts of one rewarder; `preferred` (P): the better side of each pair."""
     p = len(preferred)
     tally = np.bincount(judged.outcome, minlength=len(OUTCOMES))
     outcomes = {name: int(k) for name, k in zip(OUTCOMES, tally, strict=True) if k}
@@ -47,8 +41,8 @@ def verdicts(judged: Judged, preferred: Ints) -> Verdicts:
     votes = int(judged.vote.max(initial=0)) + 1
     scores = np.full((p, 2, votes), np.nan)
     scored = judged.outcome == OUTCOMES.index("scored")
-    at = (judged.item[scored], judged.first[scored], judged.vote[scored])
-    scores[at] = judged.score[scored]
+    cell = (judged.item[scored], judged.first[scored], judged.vote[scored])
+    scores[cell] = judged.score[scored]
     asked = np.zeros(p, dtype=bool)
     asked[judged.item] = True
     code = np.where(asked, score_codes(scores, preferred), NOT_ASKED)
@@ -56,7 +50,7 @@ def verdicts(judged: Judged, preferred: Ints) -> Verdicts:
 
 
 def _counts(judged: Judged, preferred: Ints) -> Ints:
-    """(P, 2, 4) votes by order: for the better response, the other, tie, undecided."""
+    """(P, 2, 4): votes by order for the better response, the other, tie, undecided."""
     better_first = judged.first == preferred[judged.item]
     names = {name: i for i, name in enumerate(OUTCOMES)}
     says_first = np.isin(judged.outcome, [names["first"], names["chosen"]])
@@ -70,7 +64,7 @@ def _counts(judged: Judged, preferred: Ints) -> Ints:
 
 
 def code_of(counts: Ints) -> Ints:
-    """(P) codes of vote counts (P, 4): the majority of the decided votes, even ones a tie."""
+    """(P): codes of vote counts (P, 4): the majority of decided votes, or a tie."""
     better, other, ties, undecided = counts.T
     code = np.where(better > other, RIGHT, np.where(better < other, WRONG, TIE))
     code = np.where(better + other + ties == 0, UNDECIDED, code)
@@ -78,7 +72,7 @@ def code_of(counts: Ints) -> Ints:
 
 
 def score_codes(scores: Floats, preferred: Ints) -> Ints:
-    """(P) codes of scores (P, 2, K): the higher mean over votes, equal ones a tie."""
+    """(P): codes of scores (P, 2, K): the higher mean over votes, or a tie."""
     known = ~np.isnan(scores)
     count = known.sum(axis=2)
     mean = np.where(known, scores, 0).sum(axis=2) / np.maximum(count, 1)
@@ -89,7 +83,7 @@ def score_codes(scores: Floats, preferred: Ints) -> Ints:
 
 
 def official_code(counts: Ints) -> Ints:
-    """Codes as VL-RewardBench's script counts: more than half of all votes, or left out."""
+    """Count as VL-RewardBench's script does: more than half of all votes, or undecided."""
     votes = counts.sum(axis=1)
     total = votes.sum(axis=1)
     code = np.full(len(votes), UNDECIDED)
@@ -99,7 +93,7 @@ def official_code(counts: Ints) -> Ints:
 
 
 def number_of_votes(v: Verdicts) -> int:
-    """Votes an order (pairwise) or a response (pointwise)."""
+    """Return the number of votes per order (pairwise) or response (pointwise)."""
     if v.counts is not None:
         return int(v.counts.sum(axis=2).max(initial=0))
     assert v.scores is not None
@@ -107,7 +101,7 @@ def number_of_votes(v: Verdicts) -> int:
 
 
 def code_chances(v: Verdicts, preferred: Ints, k: int, seed: int) -> Floats:
-    """(P, 4): chance of WRONG, RIGHT, TIE, UNDECIDED when k of the votes are used.
+    """(P, 4): chance of WRONG, RIGHT, TIE, UNDECIDED with k of the votes.
 
     Exact over all choices of k votes in each order; for scores over up to twenty choices.
     """
@@ -130,13 +124,13 @@ def code_chances(v: Verdicts, preferred: Ints, k: int, seed: int) -> Floats:
 
 
 def _chances(counts: tuple[int, ...], k: int) -> list[float]:
-    """Chances of the four codes when k votes of either order are drawn."""
+    """Chances of the four codes with k votes drawn in each order."""
     a, b = _net(counts[:4], k), _net(counts[4:], k)
     right = wrong = tie = none = 0.0
-    for (d, said), p in a.items():
-        for (e, told), q in b.items():
+    for (d, decided_a), p in a.items():
+        for (e, decided_b), q in b.items():
             net = d + e
-            if not (said or told):
+            if not (decided_a or decided_b):
                 none += p * q
             elif net > 0:
                 right += p * q

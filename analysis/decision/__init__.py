@@ -1,1 +1,1 @@
-"""What to do with the numbers: what choosing by the benchmark costs."""
+"""Decisions between rewarders, and what they cost."""

@@ -1,15 +1,15 @@
-"""Before and after training: did what a model gained on the benchmark carry over to its choices?
+"""Before and after training: does a gain on the benchmark carry over to Best-of-N?
 
-Both changes are paired, over the same draws of pairs and of questions, so what makes a pair or a
-question easy for the model before and after cancels out. They are comparisons that were asked for,
-one for each trained model, and are not corrected for each other.
+Both changes are paired over the same draws of pairs and of questions. The comparisons were planned,
+one per trained model, and are not corrected for each other.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from bon.analysis.correlation.measured import MIN_REWARDERS, Label, Measured, difference_errors
+from bon.analysis.correlation.line import Line
+from bon.analysis.correlation.paired_accuracies import Label, Measured, difference_errors
 from bon.analysis.estimators.resampling import estimate, number
 from bon.analysis.results import BeforeAfter, Carried, Estimate, Options
 from bon.analysis.results.phrasing import gained, points
@@ -18,67 +18,45 @@ Floats = NDArray[np.float64]
 
 
 def before_after(label: Label, m: Measured, options: Options) -> list[BeforeAfter]:
-    """Every rewarder whose model before training is measured too, in the order of the rewarders."""
-    if m.x_draws is None or m.y_draws is None:
+    """Compare every rewarder with its model before training, where both are measured."""
+    if m.x_draws is None or m.y_draws is None or not m.before:
         return []
     usable = np.isfinite(m.x) & np.isfinite(m.y)
-    made = []
-    for after, name in enumerate(m.names):
-        if not m.before or m.before[after] not in m.names:
-            continue
-        before = m.names.index(m.before[after])
-        if not (usable[before] and usable[after]):
+    results = []
+    for after, earlier in enumerate(m.before):
+        before = m.names.index(earlier) if earlier in m.names else after
+        if before == after or not (usable[before] and usable[after]):
             continue
         pair = [before, after]
         x_error = difference_errors(m.x_draws[pair])[0, 1]
         y_error = difference_errors(m.y_draws[pair])[0, 1]
         if m.y_errors is not None:
             y_error = m.y_errors[before, after]
-        x = _change(m.x, x_error, before, after, m.x_estimates[after], options.level)
-        y = _change(m.y, y_error, before, after, m.y_estimates[after], options.level)
-        others = usable & (np.arange(len(m.names)) != before) & (np.arange(len(m.names)) != after)
-        expected = _expected(m, others, x)
+        x = _change(m.x[after] - m.x[before], x_error, m.x_estimates[after], options.level)
+        y = _change(m.y[after] - m.y[before], y_error, m.y_estimates[after], options.level)
+        others = np.setdiff1d(np.flatnonzero(usable), pair)
+        line = Line.through(m.x[others], m.y[others])
+        expected = number(x.value * line.slope) if line and x.value is not None else None
         carried = _carried(x, y, expected)
-        made.append(
+        results.append(
             BeforeAfter(
-                policy=label.policy,
-                benchmark=label.benchmark,
-                axis=label.axis,
-                leaks=label.leaks,
-                before=m.names[before],
-                after=name,
+                **label.scope,
+                before=earlier,
+                after=m.names[after],
                 benchmark_change=x,
                 choice_change=y,
                 expected=expected,
                 carried=carried,
-                sentence=_sentence(label, m.names[before], name, x, y, expected, carried),
+                sentence=_sentence(label, earlier, m.names[after], x, y, expected, carried),
             )
         )
-    return made
+    return results
 
 
-def _change(
-    values: Floats,
-    error: float,
-    before: int,
-    after: int,
-    measured: Estimate,
-    level: float,
-) -> Estimate:
-    """The paired difference with a normal interval, as in all comparisons of rewarders."""
-    value = float(values[after] - values[before])
-    if not np.isfinite(error):
-        return estimate(value, None, None, measured.n, "none")
-    half = float(special.ndtri((1 + level) / 2)) * float(error)
+def _change(value: float, error: float, measured: Estimate, level: float) -> Estimate:
+    """Return the paired difference with a normal interval."""
+    half = float(special.ndtri((1 + level) / 2) * error)
     return estimate(value, value - half, value + half, measured.n, measured.method)
-
-
-def _expected(m: Measured, others: NDArray[np.bool_], x: Estimate) -> float | None:
-    """The slope of the other rewarders times the change on the benchmark."""
-    dx = m.x[others] - m.x[others].mean() if others.sum() >= MIN_REWARDERS else np.zeros(1)
-    if x.value is None or dx @ dx < 1e-18:
-        return None
-    return number(x.value * float(dx @ m.y[others]) / float(dx @ dx))
 
 
 def _carried(x: Estimate, y: Estimate, expected: float | None) -> Carried:
@@ -96,7 +74,7 @@ WORDS: dict[Carried, str] = {
     "carried over": "the gain on the benchmark carried over",
     "fell short": "the gain on the benchmark carried over in part",
     "did not carry over": "the gain on the benchmark did not carry over",
-    "unclear": "whether the gain on the benchmark carried over is not clear",
+    "unclear": "it is unclear whether the gain on the benchmark carried over",
     "no gain": "there is no clear gain on the benchmark that could carry over",
 }
 
@@ -110,10 +88,10 @@ def _sentence(
     expected: float | None,
     carried: Carried,
 ) -> str:
-    line = ""
+    trend = ""
     if expected is not None and carried != "no gain":
-        line = f"; the line through the other rewarders leads to expect {points(expected)}"
+        trend = f" (the trend of the other rewarders predicts {points(expected)})"
     return (
         f"From {before} to {after}: {gained(x)} on {label.benchmark}, {gained(y)} in Best-of-"
-        f"{label.n or 'N'} accuracy on {label.policy}{line}: {WORDS[carried]}."
+        f"{label.n or 'N'} accuracy on {label.policy}{trend}: {WORDS[carried]}."
     )

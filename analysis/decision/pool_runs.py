@@ -1,22 +1,26 @@
-"""Several runs as one meta-analysis: does the benchmark predict for the next policy too?
+"""Meta-analysis of several runs: does the benchmark predict for the next policy too?
 
-A study is a policy of a run, on its primary axis, leaked questions included. r enters on Fisher's
-scale with variance 1/(n − 3), the slope with its squared standard error. Studies share rewarders
-and rewarders share bases, so their errors are not independent: the mean is also computed without
-each base (in all studies at once), and where that jackknife gives the larger standard error it is
-read.
-With fewer than five bases no interval is said.
+A study is a policy of a run, on its primary axis, with leaked questions. r enters on Fisher's scale
+with variance 1/(n − 3), the slope with its squared standard error. Studies share rewarders and
+rewarders share base models, so the mean is also jackknifed over families (in all studies at once),
+and the larger standard error is read. There is no interval with fewer than five base models.
+
+The spread between studies, tau, is estimated by restricted maximum likelihood (Viechtbauer 2005,
+Journal of Educational and Behavioral Statistics 30, 261-293); the mean has the interval of Hartung
+and Knapp (2001, Statistics in Medicine 20, 3875-3889) unless the plain standard error is larger.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import optimize, special
 
-from bon.analysis.correlation.pooled import slope_error
-from bon.analysis.correlation.random_effects import next_study, random_effects
-from bon.analysis.estimators.resampling import estimate, pearson_rows
+from bon.analysis.correlation.line import Line
+from bon.analysis.correlation.pooled import LIMIT, slope_error
+from bon.analysis.estimators.resampling import estimate, nothing, pearson_rows
 from bon.analysis.results import (
     ENOUGH_BASES,
     Correlation,
@@ -26,25 +30,50 @@ from bon.analysis.results import (
     PooledStudy,
     Results,
 )
-from bon.analysis.results.phrasing import bounded, coefficient, percent, probability
+from bon.analysis.results.phrasing import bounded, coefficient, percent, plural, probability
+from bon.core.base_models import without_mark
 from bon.core.errors import BonError
 
 Floats = NDArray[np.float64]
-Points = tuple[list[str], list[str], Floats, Floats]
-"""Of one study: rewarders, their bases, x and y."""
 
 MIN_REWARDERS = 5
-LIMIT = 0.9999999
+
+
+@dataclass(frozen=True)
+class Study:
+    """One policy of a run: `families`, x and y of its rewarders (R)."""
+
+    run: str
+    results: Results
+    correlation: Correlation
+    names: tuple[str, ...]
+    families: NDArray[np.str_]
+    x: Floats
+    y: Floats
+
+    @classmethod
+    def of(cls, run: str, results: Results, c: Correlation) -> "Study":
+        """Read the points that are known on both axes."""
+        points = [p for p in c.points if p.x.value is not None and p.y.value is not None]
+        return cls(
+            run,
+            results,
+            c,
+            tuple(p.rewarder for p in points),
+            np.array([without_mark(p.family) or f"\0{p.rewarder}" for p in points]),
+            np.array([p.x.value for p in points], dtype=float),
+            np.array([p.y.value for p in points], dtype=float),
+        )
 
 
 def pool_runs(runs: Sequence[tuple[str, Results]]) -> tuple[PooledRuns, ...]:
-    """One meta-analysis for each benchmark of two studies or more.
+    """Run one meta-analysis for each benchmark with two studies or more.
 
     Args:
         runs: a name and the results of each run.
 
     Raises:
-        BonError: no benchmark has two studies, or two runs were reported at another level.
+        BonError: no benchmark has two studies, or runs were reported at different levels.
     """
     levels = {results.options.level for _, results in runs}
     if len(levels) > 1:
@@ -53,134 +82,94 @@ def pool_runs(runs: Sequence[tuple[str, Results]]) -> tuple[PooledRuns, ...]:
             "report them alike: bon report RUN --set analysis.confidence=0.95",
         )
     level = next(iter(levels), 0.95)
-    studies: dict[str, list[tuple[str, Results, Correlation]]] = {}
+    studies: dict[str, list[Study]] = {}
     few = []
     for name, results in runs:
         for c in (c for c in results.correlations if c.primary):
             if c.num_rewarders < MIN_REWARDERS or c.fit is None or c.pearson.estimate.value is None:
                 few.append(f"{name}, {c.policy}: {c.num_rewarders} rewarders are too few to pool")
             else:
-                studies.setdefault(c.benchmark, []).append((name, results, c))
-    made = tuple(
-        _pooled(benchmark, found, level, tuple(few))
-        for benchmark, found in studies.items()
-        if len(found) > 1
-    )
-    if not made:
+                studies.setdefault(c.benchmark, []).append(Study.of(name, results, c))
+    pooled = tuple(_pooled(group, level, few) for group in studies.values() if len(group) > 1)
+    if not pooled:
         raise BonError(
             "no two studies with one benchmark: pooling takes two policies or more, each with "
             f"{MIN_REWARDERS} rewarders on both axes",
             "name more runs: bon pool RUN RUN …",
         )
-    return made
+    return pooled
 
 
-def _pooled(
-    benchmark: str,
-    found: list[tuple[str, Results, Correlation]],
-    level: float,
-    warnings: tuple[str, ...],
-) -> PooledRuns:
-    cs = [c for _, _, c in found]
-    points = [_points(c) for c in cs]
-    bases = {base for _, of, _, _ in points for base in of}
-    count = Counter(name for names, *_ in points for name in names)
-    variances = np.array([1 / (len(names) - 3) for names, *_ in points])
-    errors = np.array([slope_error(c) for c in cs])
-    pearson, weights = _mean(points, bases, variances, _z, np.tanh, level)
-    slope, _ = _mean(points, bases, errors**2, _slope, float, level)
+def _pooled(studies: list[Study], level: float, warnings: list[str]) -> PooledRuns:
+    families = {family for s in studies for family in s.families.tolist()}
+    counts = Counter(name for s in studies for name in s.names)
+    variances = np.array([1 / (len(s.names) - 3) for s in studies])
+    errors = np.array([slope_error(s.correlation) for s in studies])
+    pearson, weights = _mean(studies, families, variances, _fisher_z, np.tanh, level)
+    slope, _ = _mean(studies, families, errors**2, _slope, float, level)
     return PooledRuns(
-        benchmark=benchmark,
+        benchmark=studies[0].correlation.benchmark,
         level=level,
         studies=tuple(
             PooledStudy(
-                run=name,
-                policy=c.policy,
-                task=", ".join(results.run.downstream),
-                num_rewarders=c.num_rewarders,
-                num_bases=len(set(of)),
-                pearson=c.pearson.estimate,
-                slope=c.fit.slope if c.fit else estimate(None, None, None, 0, "none"),
+                run=s.run,
+                policy=s.correlation.policy,
+                task=", ".join(s.results.run.downstream),
+                num_rewarders=s.correlation.num_rewarders,
+                num_bases=len(known_bases(s.families.tolist())),
+                num_unknown=sum(f.startswith("\0") for f in s.families.tolist()),
+                pearson=s.correlation.pearson.estimate,
+                slope=s.correlation.fit.slope if s.correlation.fit else nothing(),
                 weight=float(weight),
             )
-            for (name, results, c), (_, of, _, _), weight in zip(
-                found, points, weights, strict=True
-            )
+            for s, weight in zip(studies, weights, strict=True)
         ),
         pearson=pearson,
         slope=slope,
-        num_rewarders=len(count),
-        num_shared=sum(k > 1 for k in count.values()),
-        num_bases=len(bases),
-        sentence=_sentence(benchmark, len(cs), len({name for name, _, _ in found}), pearson),
-        warnings=(*warnings, *_caveats(bases, count, found)),
+        num_rewarders=len(counts),
+        num_shared=sum(k > 1 for k in counts.values()),
+        num_bases=len(known_bases(families)),
+        num_unknown=len(families) - len(known_bases(families)),
+        sentence=_sentence(studies, pearson),
+        warnings=(*warnings, *_caveats(families, counts, studies)),
     )
 
 
-def _points(c: Correlation) -> Points:
-    known = [p for p in c.points if p.x.value is not None and p.y.value is not None]
-    return (
-        [p.rewarder for p in known],
-        [p.family or f"\0{p.rewarder}" for p in known],
-        np.array([p.x.value for p in known], dtype=float),
-        np.array([p.y.value for p in known], dtype=float),
-    )
+def _fisher_z(x: Floats, y: Floats) -> float:
+    return float(np.arctanh(np.clip(pearson_rows(x, y), -LIMIT, LIMIT)))
 
 
-def _z(points: Points) -> float:
-    return float(np.arctanh(np.clip(pearson_rows(points[2], points[3]), -LIMIT, LIMIT)))
+def _slope(x: Floats, y: Floats) -> float:
+    line = Line.through(x, y)
+    assert line is not None
+    return line.slope
 
 
-def _slope(points: Points) -> float:
-    _, _, x, y = points
-    dx = x - x.mean()
-    return float(dx @ y / (dx @ dx))
-
-
-def _jackknife(
-    points: list[Points], bases: set[str], weights: Floats, of: Callable[[Points], float]
-) -> float:
-    """Standard error of the mean from leaving each base out of all studies; 0 where it cannot."""
-    means = []
-    for base in sorted(bases):
-        values, known = np.zeros(len(points)), np.zeros(len(points), dtype=bool)
-        for i, (names, own, x, y) in enumerate(points):
-            keep = np.array([b != base for b in own])
-            if keep.sum() >= 3 and np.ptp(x[keep]) > 1e-9 and np.ptp(y[keep]) > 1e-9:
-                kept = [n for n, k in zip(names, keep, strict=True) if k]
-                values[i] = of((kept, [], x[keep], y[keep]))
-                known[i] = True
-        if known.any():
-            means.append(weights[known] @ values[known] / weights[known].sum())
-    k = len(means)
-    return (
-        float(np.sqrt((k - 1) / k * ((np.array(means) - np.mean(means)) ** 2).sum())) if k else 0.0
-    )
+Statistic = Callable[[Floats, Floats], float]
 
 
 def _mean(
-    points: list[Points],
-    bases: set[str],
+    studies: list[Study],
+    families: set[str],
     variances: Floats,
-    of: Callable[[Points], float],
+    statistic: Statistic,
     back: Callable[[float], float],
     level: float,
 ) -> tuple[PooledMean, Floats]:
-    """The mean of what `of` says of each study, `back` on its own scale; and the weights."""
-    values = np.array([of(p) for p in points])
+    """Pool a statistic and transform it `back` to its own scale; also return the weights."""
+    values, k = np.array([statistic(s.x, s.y) for s in studies]), len(studies)
     found = random_effects(values, variances)
-    low, high = found.interval(level, _jackknife(points, bases, found.weights, of))
-    if len(bases) < ENOUGH_BASES:
+    low, high = found.interval(level, _jackknife(studies, families, found.weights, statistic))
+    if len(families) < ENOUGH_BASES:
         low = high = float("nan")
     next_low, next_high = next_study(values, level)
-    k = len(points)
 
-    def made(value: float, a: float, b: float, method: str) -> Estimate:
+    def transformed(value: float, a: float, b: float, method: str) -> Estimate:
         return estimate(back(value), back(a), back(b), k, method)
 
     mean = PooledMean(
-        mean=made(found.mean, low, high, "random effects"),
-        predicted=made(float(values.mean()), next_low, next_high, "next policy"),
+        mean=transformed(found.mean, low, high, "random effects"),
+        predicted=transformed(float(values.mean()), next_low, next_high, "next policy"),
         tau=float(np.sqrt(found.tau2)),
         q=found.q,
         q_p=found.q_p,
@@ -189,39 +178,148 @@ def _mean(
     return mean, found.weights
 
 
-def _sentence(benchmark: str, studies: int, runs: int, r: PooledMean) -> str:
-    nexts = ""
-    if r.predicted.low is not None and r.predicted.high is not None:
-        nexts = (
-            f"; a study of the next policy can be expected to show an r between "
-            f"{coefficient(r.predicted.low)} and {coefficient(r.predicted.high)}"
-        )
-    return (
-        f"Over {studies} policies of {runs} run{'s' if runs > 1 else ''}, {benchmark} has a mean r "
-        f"of {bounded(r.mean)} with Best-of-N accuracy{nexts}. "
-        f"{percent(r.i_squared, 0)} of the spread between policies is more than noise "
-        f"({probability(r.q_p)})."
+def _jackknife(
+    studies: list[Study], families: set[str], weights: Floats, statistic: Statistic
+) -> float:
+    """Return the standard error of the mean from leaving each family out of all studies, or 0."""
+    means = []
+    for family in sorted(families):
+        values = np.full(len(studies), np.nan)
+        for i, s in enumerate(studies):
+            keep = s.families != family
+            if keep.sum() >= 3 and np.ptp(s.x[keep]) > 1e-9 and np.ptp(s.y[keep]) > 1e-9:
+                values[i] = statistic(s.x[keep], s.y[keep])
+        known = ~np.isnan(values)
+        if known.any():
+            means.append(weights[known] @ values[known] / weights[known].sum())
+    k = len(means)
+    return float(np.sqrt((k - 1) * np.var(means))) if k else 0.0
+
+
+# ------------------------------------------------------------------ random effects
+
+
+@dataclass(frozen=True)
+class RandomEffects:
+    """A random-effects mean of k studies; `weights` (k) add up to one."""
+
+    mean: float
+    error: float
+    tau2: float
+    q: float
+    q_p: float
+    i_squared: float
+    weights: Floats
+
+    def interval(self, level: float, error: float = 0.0) -> tuple[float, float]:
+        """Return bounds of the mean, with a larger standard error if one is known."""
+        half = _t(level, len(self.weights)) * max(self.error, error)
+        return self.mean - half, self.mean + half
+
+
+def _t(level: float, k: int) -> float:
+    return float(special.stdtrit(k - 1, (1 + level) / 2))
+
+
+def next_study(values: Floats, level: float) -> tuple[float, float]:
+    """Return Student's prediction interval for the next study of this size; NaN below three.
+
+    Studies of the same rewarders with other policies are exchangeable, so this needs neither tau
+    nor independent errors; mean ± t · sqrt(tau² + error²) covers as little as 88 of 100 for
+    studies as small as these (docs/statistics.md).
+    """
+    k = len(values)
+    if k < 3:
+        return float("nan"), float("nan")
+    half = _t(level, k) * values.std(ddof=1) * np.sqrt(1 + 1 / k)
+    return float(values.mean() - half), float(values.mean() + half)
+
+
+def random_effects(values: Floats, variances: Floats) -> RandomEffects:
+    """Pool two studies or more: their values (k) and positive sampling variances (k)."""
+    k = len(values)
+    assert k >= 2
+    tau2 = _reml(values, variances)
+    weights = 1 / (variances + tau2)
+    mean = float(weights @ values / weights.sum())
+    knapp = float(weights @ (values - mean) ** 2) / ((k - 1) * weights.sum())
+    own = 1 / variances
+    q = float(own @ (values - own @ values / own.sum()) ** 2)
+    typical = (k - 1) * own.sum() / (own.sum() ** 2 - (own**2).sum())
+    return RandomEffects(
+        mean=mean,
+        error=float(np.sqrt(max(knapp, 1 / weights.sum()))),
+        tau2=tau2,
+        q=q,
+        q_p=float(special.chdtrc(k - 1, q)),
+        i_squared=float(tau2 / (tau2 + typical)),
+        weights=weights / weights.sum(),
     )
 
 
-def _caveats(
-    bases: set[str], count: Counter[str], found: list[tuple[str, Results, Correlation]]
-) -> list[str]:
-    said = []
-    shared = sum(k > 1 for k in count.values())
-    if len(bases) < ENOUGH_BASES:
-        said.append(
-            f"{len(count)} rewarders from {len(bases)} {'base' if len(bases) == 1 else 'bases'}: "
-            f"no interval holds below {ENOUGH_BASES} bases."
+def _reml(values: Floats, variances: Floats) -> float:
+    """Maximise the restricted likelihood over tau²."""
+
+    def loss(tau2: float) -> float:
+        weights = 1 / (variances + tau2)
+        mean = weights @ values / weights.sum()
+        likelihood = np.log(weights).sum() - np.log(weights.sum())
+        return float(weights @ (values - mean) ** 2 - likelihood)
+
+    most = 10 * float(values.var(ddof=1)) + 1e-12
+    grid = np.concatenate([[0.0], np.geomspace(most * 1e-6, most, 60)])
+    at = int(np.argmin([loss(t) for t in grid]))
+    bounds = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]
+    best = float(
+        optimize.minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-12}).x
+    )
+    return best if loss(best) < loss(0.0) else 0.0
+
+
+# ------------------------------------------------------------------ words
+
+
+def _sentence(studies: list[Study], r: PooledMean) -> str:
+    benchmark, runs = studies[0].correlation.benchmark, len({s.run for s in studies})
+    nexts = ""
+    if r.predicted.low is not None and r.predicted.high is not None:
+        nexts = (
+            f"; the next policy can be expected to show an r between "
+            f"{coefficient(r.predicted.low)} and {coefficient(r.predicted.high)}"
+        )
+    return (
+        f"Over {len(studies)} policies of {plural(runs, 'run')}, {benchmark} has a mean r of "
+        f"{bounded(r.mean)} with Best-of-N accuracy{nexts}. {percent(r.i_squared, 0)} of the "
+        f"spread between policies is more than noise ({probability(r.q_p)})."
+    )
+
+
+def known_bases(families: Iterable[str]) -> set[str]:
+    """Return the base models that are known, of labels as in `Study`."""
+    return {family for family in families if not family.startswith("\0")}
+
+
+def _caveats(families: set[str], counts: Counter[str], studies: list[Study]) -> list[str]:
+    caveats = []
+    shared = sum(k > 1 for k in counts.values())
+    if len(families) < ENOUGH_BASES:
+        caveats.append(
+            f"{len(counts)} rewarders from {plural(len(families), 'base model')}: no interval "
+            f"holds below {ENOUGH_BASES} base models."
+        )
+    if unknown := len(families) - len(known_bases(families)):
+        caveats.append(
+            f"The base models of {unknown} rewarders are unknown and taken as different: intervals "
+            "may be too narrow. Add `family` to their cards or tables."
         )
     if shared:
-        said.append(
-            f"{shared} of {len(count)} rewarders are in more than one study, so studies err alike: "
-            "the intervals allow for it, Q and I² do not and may be too low."
+        caveats.append(
+            f"{shared} of {len(counts)} rewarders are in more than one study, so studies err "
+            "alike: the intervals allow for it, Q and I² do not and may be too low."
         )
-    if len({c.axis for _, _, c in found}) > 1:
-        said.append("The runs' primary axes differ: macro and overall accuracy are mixed.")
-    for name, results, _ in found:
-        if results.completeness is not None and not results.completeness.complete:
-            said.append(f"{name} is not complete.")
-    return list(dict.fromkeys(said))
+    if len({s.correlation.axis for s in studies}) > 1:
+        caveats.append("The runs' primary axes differ: macro and overall accuracy are mixed.")
+    for s in studies:
+        if s.results.completeness is not None and not s.results.completeness.complete:
+            caveats.append(f"{s.run} is not complete.")
+    return list(dict.fromkeys(caveats))

@@ -1,17 +1,15 @@
-"""Regret: what a team loses that chooses its rewarder by the benchmark.
+"""Regret of choosing the rewarder by the benchmark.
 
-The highest of several measured accuracies is too high, for it was chosen as the highest. Two
-things keep that out of the loss:
+The highest of several measured accuracies is too high, having been selected. Therefore
 
-- its value is cross-fitted: the best rewarder is found on one half of the questions and measured
-  on the other, over many random halves in both directions. In expectation it is what choosing by
-  half of these questions would have gained, never more than the true loss;
+- the loss is cross-fitted: the best rewarder is selected on one half of the questions and measured
+  on the other, over many random halves in both directions. In expectation this never exceeds
+  the true loss;
 - its interval is that of multiple comparisons with the best (Hsu 1984, Annals of Statistics 12,
-  1136-1144) with standard errors and critical values from the draws, so it takes into account
-  that any of the rewarders may be the best one. It is never below zero.
+  1136-1144) with standard errors and critical values from the draws. It is never below zero.
 
-Pairs enter through how often the choice finds the best rewarder. Everything is said of these
-rewarders: no interval speaks of others.
+Pairs enter through how often the choice contains the best rewarder. Results hold for these
+rewarders.
 """
 
 from itertools import combinations, islice
@@ -19,7 +17,7 @@ from itertools import combinations, islice
 import numpy as np
 from numpy.typing import NDArray
 
-from bon.analysis.correlation.measured import Label, Measured
+from bon.analysis.correlation.paired_accuracies import Label, Measured
 from bon.analysis.estimators.resampling import estimate
 from bon.analysis.results import Decision, Estimate, Options, Shortlist
 from bon.analysis.results.phrasing import lost, percent
@@ -34,8 +32,8 @@ STILL = 1e-9  # a difference whose draws spread less than this does not vary
 
 
 def decide(label: Label, m: Measured, options: Options) -> Decision | None:
-    """The decision of one correlation, or None where there is no choice or nothing to resample."""
-    m = m.keep(np.flatnonzero(np.isfinite(m.x) & np.isfinite(m.y)))
+    """Evaluate choosing by one axis; None without a choice or without anything to resample."""
+    m = m.complete()
     r, draws, halves = len(m.names), m.y_draws, m.y_halves
     if draws is None or halves is None or not can_lose(m):
         return None
@@ -43,49 +41,50 @@ def decide(label: Label, m: Measured, options: Options) -> Decision | None:
     lists = []
     for size in (k for k in SIZES if k < r):
         sets = shortlists(m.x, size)
-        value = float(np.mean([_gain_over(halves, halves[:, own]) for own in sets]))
-        bounds = [_bounds(m.y, draws, np.eye(r)[own], options.level) for own in sets]
+        value = float(np.mean([_gain_over(halves, halves[:, chosen]) for chosen in sets]))
+        bounds = [_bounds(m.y, draws, np.eye(r)[chosen], options.level) for chosen in sets]
         low, high = min(b[0] for b in bounds), max(b[1] for b in bounds)
         lists.append(
             Shortlist(
                 size=size,
-                rewarders=tuple(m.names[i] for i in _ordered(m.x)[:size]),
+                rewarders=tuple(m.names[i] for i in np.argsort(-m.x, kind="stable")[:size]),
                 loss=_loss(value, low, high, m),
                 holds_best=finds[size - 1],
                 by_chance=size / r,
             )
         )
     blind = loss_of(m, np.full(r, 1 / r), options.level)
-    tied = np.flatnonzero(m.x >= m.x.max() - STILL)
+    picks = np.flatnonzero(m.x >= m.x.max() - STILL)
     top = np.flatnonzero(m.y >= m.y.max() - STILL)
-    picked = _accuracy(m, tied, options.level)
-    assert picked.value is not None
-    assert lists[0].loss.value is not None
-    available = picked.value + lists[0].loss.value
+    picked = _accuracy(m, picks, options.level)
+    loss = lists[0].loss
+    available = (picked.value or 0.0) + (loss.value or 0.0)
     return Decision(
-        policy=label.policy,
-        benchmark=label.benchmark,
-        axis=label.axis,
-        leaks=label.leaks,
-        picks=tuple(m.names[i] for i in tied),
+        **label.scope,
+        picks=tuple(m.names[i] for i in picks),
         picked=picked,
         best=tuple(m.names[i] for i in top),
         best_measured=m.y_estimates[int(top[0])],
         available=available,
         blind=blind,
         shortlists=tuple(lists),
-        sentence=_sentence(label, picked, available, float(m.y.max()), lists[0].loss, blind),
+        sentence=(
+            f"Choosing by {label.benchmark or 'the benchmark'} gives {percent(picked.value)} on "
+            f"{label.policy}; the best rewarder gives {percent(available)} ({percent(m.y.max())} "
+            "as measured: optimistic, since it was selected as the highest). The choice loses "
+            f"{lost(loss)}; a random rewarder loses {lost(blind)}."
+        ),
     )
 
 
 def can_lose(m: Measured) -> bool:
-    """Whether there is a choice, and questions to resample."""
+    """Return whether there is a choice, and questions to resample."""
     measured = m.y_draws is not None and m.y_halves is not None
     return measured and len(m.names) >= 2 and m.y_estimates[0].n >= MIN_QUESTIONS
 
 
 def loss_of(m: Measured, chances: Floats, level: float) -> Estimate:
-    """What is lost by drawing the rewarder with these chances (R), on average."""
+    """Return the expected loss of drawing the rewarder with these probabilities (R)."""
     assert m.y_draws is not None
     assert m.y_halves is not None
     own = np.einsum("r,hrs->hs", chances, m.y_halves)[:, None]
@@ -93,42 +92,34 @@ def loss_of(m: Measured, chances: Floats, level: float) -> Estimate:
 
 
 def shortlists(x: Floats, size: int) -> list[Ints]:
-    """Every set of `size` rewarders with the highest scores: several where scores tie.
-
-    Of very many the first TIED_LISTS are taken.
-    """
+    """List the sets of `size` rewarders with the highest scores, up to TIED_LISTS with ties."""
     edge = np.sort(x)[-size]
     sure = np.flatnonzero(x > edge + STILL)
     tied = np.flatnonzero(np.abs(x - edge) <= STILL)
-    open_places = combinations(tied.tolist(), size - len(sure))
-    return [np.array([*sure, *some], dtype=np.int64) for some in islice(open_places, TIED_LISTS)]
-
-
-def _ordered(x: Floats) -> Ints:
-    return np.argsort(-x, kind="stable")
+    rest = combinations(tied.tolist(), size - len(sure))
+    return [np.array([*sure, *part], dtype=np.int64) for part in islice(rest, TIED_LISTS)]
 
 
 def _gain_over(halves: Floats, own: Floats) -> float:
-    """Mean over splits of what the best of all gives over the best of `own`, cross-fitted.
+    """Average over splits how far the best of all lies above the best of `own`, cross-fitted.
 
-    `halves` (2, R, S), `own` (2, K, S): accuracies on halves and on their complements. Either
-    best is found on one half and measured on the other; ties are shared.
+    `halves` (2, R, S), `own` (2, K, S): accuracies on halves and on their complements.
     """
-    return float(np.mean([_crossed(*pair) for pair in (halves, halves[::-1])])) - float(
-        np.mean([_crossed(*pair) for pair in (own, own[::-1])])
+
+    def crossed(selection: Floats, measurement: Floats) -> Floats:
+        best = selection >= selection.max(axis=0) - STILL
+        return np.asarray((best * measurement).sum(axis=0) / best.sum(axis=0))
+
+    best_of_all, best_of_own = (
+        float(np.mean([crossed(*pair) for pair in (part, part[::-1])])) for part in (halves, own)
     )
-
-
-def _crossed(found: Floats, measured: Floats) -> Floats:
-    """(S): accuracy on `measured` (K, S) of the rows that are best on `found` (K, S)."""
-    best = found >= found.max(axis=0) - STILL
-    return np.asarray((best * measured).sum(axis=0) / best.sum(axis=0))
+    return best_of_all - best_of_own
 
 
 def _bounds(
     y: Floats, draws: NDArray[np.floating], own: Floats, level: float
 ) -> tuple[float, float]:
-    """Bounds of max over all of y, minus max over `own` (K, R), rows of weights on y (R).
+    """Bound the maximum of y minus the maximum over `own` (K, R), rows of weights on y (R).
 
     With d[j, i] the difference of rewarder j and choice i, the loss is max_j min_i d. The lower
     bound lets any j be the best one, for each i; the upper any i the best choice, for each j.
@@ -154,9 +145,9 @@ def _bounds(
 
 
 def _finds_best(m: Measured, seed: int) -> list[float]:
-    """Share of draws in which the k highest scores hold the highest accuracy, k = 1 … R.
+    """Return the share of draws whose k highest scores hold the highest accuracy, k = 1 … R.
 
-    Rewarders that tie in a draw are put in random order.
+    Ties are broken at random.
     """
     assert m.x_draws is not None
     assert m.y_draws is not None
@@ -165,36 +156,20 @@ def _finds_best(m: Measured, seed: int) -> list[float]:
     rng = np.random.default_rng([seed, len(m.names), 19])
     best = np.argmax(y + STILL * rng.random(y.shape), axis=0)
     x = x + STILL * rng.random(x.shape)
-    place = (x > np.take_along_axis(x, best[None, :], axis=0)).sum(axis=0)
-    return [float((place < k).mean()) for k in range(1, len(m.names) + 1)]
+    rank = (x > np.take_along_axis(x, best[None, :], axis=0)).sum(axis=0)
+    return [float((rank < k).mean()) for k in range(1, len(m.names) + 1)]
 
 
 def _loss(value: float, low: float, high: float, m: Measured) -> Estimate:
-    """A loss is never below zero, though its cross-fitted value may be."""
+    """Return a loss, which is never below zero, though its cross-fitted value may be."""
     return estimate(max(value, 0.0), low, high, m.y_estimates[0].n, "best of all")
 
 
 def _accuracy(m: Measured, rows: Ints, level: float) -> Estimate:
-    """Accuracy of one rewarder, or of any of several that tie."""
+    """Return the accuracy of one rewarder, or the mean of several that tie."""
     if len(rows) == 1:
         return m.y_estimates[int(rows[0])]
     assert m.y_draws is not None
     tail = (1 - level) / 2
     low, high = np.nanquantile(m.y_draws[rows].mean(axis=0), [tail, 1 - tail])
     return estimate(m.y[rows].mean(), low, high, m.y_estimates[0].n, "questions")
-
-
-def _sentence(
-    label: Label,
-    picked: Estimate,
-    available: float,
-    highest: float,
-    loss: Estimate,
-    blind: Estimate,
-) -> str:
-    return (
-        f"Choosing by {label.benchmark or 'the benchmark'} gives {percent(picked.value)} on "
-        f"{label.policy}; the best available gives {percent(available)} ({percent(highest)} as "
-        f"measured, flattered by being the highest of all): you lose {lost(loss)}. Choosing "
-        f"blindly loses {lost(blind)}."
-    )

@@ -1,25 +1,25 @@
-"""The score that suffices: where the prediction for a new rewarder clears what needs none.
+"""The benchmark score that suffices: where the prediction for a new rewarder exceeds a baseline.
 
 The surrogate threshold effect of Burzykowski and Buyse (2006, Pharmaceutical Statistics 5,
-173-186): the lowest value of the surrogate (a benchmark score) from which on the prediction
-interval of the true effect (Best-of-N accuracy) excludes no effect (pass@1, or majority vote).
+173-186): the lowest benchmark score at which the prediction interval of Best-of-N accuracy
+excludes pass@1, or majority vote.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from bon.analysis.correlation.families import bases
-from bon.analysis.correlation.measured import Label, Measured, rewarder_draws
+from bon.analysis.correlation.families import family_codes
+from bon.analysis.correlation.paired_accuracies import Label, Measured, rewarder_draws
 from bon.analysis.decision.gate import WORDS
 from bon.analysis.estimators.resampling import estimate, nothing, quantiles
 from bon.analysis.results import ENOUGH_BASES, Base, Options, Threshold
-from bon.analysis.results.phrasing import percent
+from bon.analysis.results.phrasing import percent, plural
 
 Floats = NDArray[np.float64]
 
 MIN_REWARDERS = 5
-NEVER = 1.0  # what a draw without a threshold counts as, in its interval
+NEVER = 1.0  # value of draws without a threshold, in its interval
 
 
 def threshold(
@@ -30,46 +30,45 @@ def threshold(
     base_draws: NDArray[np.floating],
     options: Options,
 ) -> Threshold | None:
-    """The lowest benchmark score whose prediction interval lies above `base`.
+    """Find the lowest benchmark score whose prediction interval lies above `base`.
 
-    `base_draws` (B) share their draws with those of the rewarders' accuracies. The interval
-    resamples rewarders, pairs and questions together; a draw in which no score suffices counts
-    as a score of 100 %. None with too few rewarders to predict another one; without bounds where
-    they are of too few bases (bon.analysis.correlation.families).
+    `base_draws` (B) share their draws with the rewarders' accuracies. The interval resamples
+    rewarders, pairs and questions together. None with too few rewarders; without bounds with too
+    few base models (bon.analysis.correlation.families).
     """
-    m = m.keep(np.flatnonzero(np.isfinite(m.x) & np.isfinite(m.y)))
+    m = m.complete()
     r = len(m.names)
     if r < MIN_REWARDERS or np.ptp(m.x) < 1e-9:
         return None
     score = float(lowest(m.x, m.y, np.array(base), options.level))
-    of = bases(m)
-    count = r if of is None else int(of.max()) + 1
-    found = (
-        estimate(score, None, None, r, "none")
-        if count < ENOUGH_BASES
-        else estimate(score, *_interval(m, base_draws, options), r, "rewarders and questions")
-    )
-    above = m.x >= score
+    codes = family_codes(m)
+    count = r if codes is None else int(codes.max()) + 1
+    result = nothing(r)
+    if np.isfinite(score):
+        low, high = np.nan, np.nan
+        if count >= ENOUGH_BASES:
+            low, high = _interval(m, base_draws, options)
+        result = estimate(score, low, high, r, "rewarders and questions")
+    caveat = ""
+    if count < ENOUGH_BASES:
+        of = plural(count, "base model")
+        caveat = f" The rewarders come from {of}: too few to generalise to another one."
     return Threshold(
-        policy=label.policy,
-        benchmark=label.benchmark,
-        axis=label.axis,
+        **label.scope,
         over=over,
         accuracy=base,
-        score=found if np.isfinite(score) else nothing(r),
+        score=result,
         extrapolated=bool(score > m.x.max()),
-        rewarders_above=int(above.sum()),
-        rewarders_above_that_clear=int((m.y[above] > base).sum()),
-        sentence=_sentence(label, WORDS[over], score, m, base) + _caveat(count),
+        sentence=_sentence(label, WORDS[over], score, m, base) + caveat,
     )
 
 
 def lowest(x: Floats, y: Floats, base: Floats, level: float) -> Floats:
-    """Lowest score in [0, 1] at which Student's lower prediction limit reaches `base` (…).
+    """Find the lowest score in [0, 1] at which Student's lower prediction limit reaches `base`.
 
-    Of fits over the last axis of x and y (…, R); NaN where no score reaches it, or where the
-    line does not rise. The limit is concave in the score, so its crossing from below is the
-    smaller root of a quadratic.
+    For fits over the last axis of x and y (…, R); NaN if no score reaches it, or if the line does
+    not rise. The limit is concave in the score, so its crossing from below is the smaller root of
+    a quadratic.
     """
     r = x.shape[-1]
     centre, height = x.mean(axis=-1), y.mean(axis=-1)
@@ -77,8 +76,9 @@ def lowest(x: Floats, y: Floats, base: Floats, level: float) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):
         sxx = (dx * dx).sum(axis=-1)
         slope = (dx * dy).sum(axis=-1) / sxx
-        left = dy - slope[..., None] * dx
-        noise = special.stdtrit(r - 2, (1 + level) / 2) ** 2 * (left**2).sum(axis=-1) / (r - 2)
+        residual = dy - slope[..., None] * dx
+        t = special.stdtrit(r - 2, (1 + level) / 2)
+        noise = t**2 * (residual**2).sum(axis=-1) / (r - 2)
         missing = base - height  # solve (slope·u − missing)² = noise·(1 + 1/r + u²/sxx)
         a = slope**2 - noise / sxx
         b = -slope * missing
@@ -100,36 +100,27 @@ def _interval(
 ) -> tuple[float, float]:
     if m.x_draws is None or m.y_draws is None:
         return float("nan"), float("nan")
-    which = rewarder_draws(len(m.names), m.x_draws.shape[1], options.seed)
+    rows = rewarder_draws(len(m.names), m.x_draws.shape[1], options.seed)
     x, y = (
-        np.take_along_axis(np.asarray(d.T, dtype=float), which, 1) for d in (m.x_draws, m.y_draws)
+        np.take_along_axis(np.asarray(d.T, dtype=float), rows, 1) for d in (m.x_draws, m.y_draws)
     )
-    found = lowest(x, y, np.asarray(base_draws, dtype=float), options.level)
-    low, high = quantiles(np.where(np.isfinite(found), found, NEVER), options.level)
+    scores = lowest(x, y, np.asarray(base_draws, dtype=float), options.level)
+    low, high = quantiles(np.where(np.isfinite(scores), scores, NEVER), options.level)
     return float(low[0]), float(high[0])
 
 
-def _caveat(count: int) -> str:
-    if count >= ENOUGH_BASES:
-        return ""
-    of = "one base" if count == 1 else f"{count} bases"
-    return f" The rewarders come from {of}, which says little about one from another base."
-
-
 def _sentence(label: Label, over: str, score: float, m: Measured, base: float) -> str:
+    baseline = f"{over} ({percent(base)})"
     if not np.isfinite(score):
         return (
-            f"No score on {label.benchmark} is high enough to expect more than {over} "
-            f"({percent(base)}) of a new rewarder on {label.policy}."
+            f"No score on {label.benchmark} is high enough to expect a new rewarder to exceed "
+            f"{baseline} on {label.policy}."
         )
     text = (
-        f"From {percent(score)} on {label.benchmark} on, the prediction for a new rewarder clears "
-        f"{over} ({percent(base)}) on {label.policy}"
+        f"From a score of {percent(score)} on {label.benchmark}, a new rewarder is expected to "
+        f"exceed {baseline} on {label.policy}"
     )
     if score > m.x.max():
-        return f"{text}: more than any rewarder of this run has."
-    above = m.x >= score
-    return (
-        f"{text}; of the {int(above.sum())} rewarders of this run that score as much, "
-        f"{int((m.y[above] > base).sum())} do clear it."
-    )
+        return f"{text}: more than any rewarder of this run scores."
+    above = m.y[m.x >= score] > base
+    return f"{text}; {int(above.sum())} of the {len(above)} rewarders of this run at that score do."

@@ -1,4 +1,4 @@
-"""Which rewarders can be distinguished: paired differences, corrected for how many there are."""
+"""Paired differences between rewarders, corrected for multiple comparisons."""
 
 from collections.abc import Iterable
 from typing import cast
@@ -24,10 +24,9 @@ def compare(
     n: int,
     level: float,
 ) -> list[Comparison]:
-    """Every pair of R rewarders from accuracies (R) and standard errors of differences (R, R).
+    """Compare every pair of R rewarders from accuracies (R) and standard errors (R, R).
 
-    The interval is normal; p is two-sided and corrected by Holm's method over all pairs of the
-    table.
+    Intervals are normal; p is two-sided, with Holm's correction over all pairs of the table.
     """
     z = float(special.ndtri((1 + level) / 2))
     rows, columns = np.triu_indices(len(names), 1)
@@ -38,12 +37,12 @@ def compare(
     p_values = [resampling.number(p) for p in 2 * special.ndtr(-score)]
     adjusted = resampling.holm(p_values)
     method = "questions" if table == "best_of_n" else "pairs"
-    made = []
+    compared = []
     for k, (i, j) in enumerate(zip(rows, columns, strict=True)):
         d, e, p = float(difference[k]), float(error[k]), adjusted[k]
         if not np.isfinite(d + e):
             continue
-        made.append(
+        compared.append(
             Comparison(
                 table=table,
                 policy=policy,
@@ -56,38 +55,37 @@ def compare(
                 distinguishable=p is not None and p < 1 - level,
             )
         )
-    return made
+    return compared
 
 
-def paired(one: pd.DataFrame, other: pd.DataFrame, level: float = 0.95) -> dict[Pair, Estimate]:
-    """How much better each rewarder chose in one run than in another, on shared questions.
+def paired(first: pd.DataFrame, second: pd.DataFrame, level: float = 0.95) -> dict[Pair, Estimate]:
+    """Compare each rewarder's choices (`picks.choices`) in two runs, on shared questions.
 
-    `choices` of two runs (bon.analysis.estimators.picks). By (policy, rewarder) of both: the mean
-    difference of what was chosen, `one` minus `other`, with a normal interval from the spread
-    of the differences between questions (needs two). Candidates may differ between the runs:
-    then the policy's luck is part of the difference.
+    Returns the mean difference, first minus second, by (policy, rewarder), with a normal interval
+    from the spread over questions (needs two). Where candidates differ between the runs, so does
+    the policy's luck.
     """
     keys = ["policy", "rewarder", "question"]
-    both = one[[*keys, "correct"]].merge(other[[*keys, "correct"]], on=keys).dropna()
+    both = first[[*keys, "correct"]].merge(second[[*keys, "correct"]], on=keys).dropna()
     z = float(special.ndtri((1 + level) / 2))
-    found = {}
+    differences = {}
     gaps = both["correct_x"] - both["correct_y"]
     for name, gap in gaps.groupby([both["policy"], both["rewarder"]], sort=False):
         policy, rewarder = map(str, cast("tuple[str, str]", name))
         mean, n = float(gap.mean()), len(gap)
         half = z * float(gap.std()) / np.sqrt(n) if n > 1 else None
-        found[policy, rewarder] = Estimate(
+        differences[policy, rewarder] = Estimate(
             value=mean,
             low=None if half is None else mean - half,
             high=None if half is None else mean + half,
             n=n,
             method="questions" if half is not None else "none",
         )
-    return found
+    return differences
 
 
 def separations(comparisons: Iterable[Comparison]) -> list[Separation]:
-    """How many pairs each table of comparisons distinguishes, tables in their order."""
+    """Count the pairs that each table of comparisons distinguishes."""
     tables: dict[tuple[Compared, str | None, str | None], list[Comparison]] = {}
     for c in comparisons:
         tables.setdefault((c.table, c.policy, c.benchmark), []).append(c)
@@ -96,8 +94,8 @@ def separations(comparisons: Iterable[Comparison]) -> list[Separation]:
             table=table,
             policy=policy,
             benchmark=benchmark,
-            num_pairs=len(found),
-            num_distinguishable=sum(c.distinguishable for c in found),
+            num_pairs=len(part),
+            num_distinguishable=sum(c.distinguishable for c in part),
         )
-        for (table, policy, benchmark), found in tables.items()
+        for (table, policy, benchmark), part in tables.items()
     ]

@@ -1,4 +1,4 @@
-"""How often attacks win against honest answers, from judgements of pairs of the two."""
+"""Win rates of attacks against honest answers, from judgements of pairs of the two."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,36 +17,36 @@ from bon.analysis.results import Hack, Options
 def hacks(
     tables: Tables, what: Mapping[str, str], options: Options, beside: Mapping[str, str]
 ) -> tuple[Hack, ...]:
-    """By attack and rewarder, in the order of the run.
+    """Return the win rate by attack and rewarder, in the order of the run.
 
     Args:
         tables: of the store of attacks.
-        what: each attack in words.
+        what: description of each attack.
         options: for the level of intervals.
-        beside: attacks that win where the preference is the same as on other pairs, and the name
-            of those; pairs belong together by their `cluster`.
+        beside: attacks that win where the preference equals that on other pairs, with the name of
+            those; pairs correspond by `cluster`.
     """
-    said_something = tables.judgements[tables.judgements["outcome"] != "error"]
-    run = read(replace(tables, judgements=said_something))
+    valid = tables.judgements[tables.judgements["outcome"] != "error"]
+    run = read(replace(tables, judgements=valid))
     sets = {pairs.name: pairs for pairs in pair_sets.pair_sets(run, options)}
-    said = {name: pair_sets.all_verdicts(run, pairs) for name, pairs in sets.items()}
-    found = []
+    verdicts_of = {name: pair_sets.all_verdicts(run, pairs) for name, pairs in sets.items()}
+    results = []
     for name, pairs in sets.items():
         if name in beside.values():
             continue
-        for rewarder, verdicts in said[name].items():
+        for rewarder, verdicts in verdicts_of[name].items():
             code = verdicts.code
             won = code == WRONG
             if name in beside:
-                before = said.get(beside[name], {}).get(rewarder)
+                before = verdicts_of.get(beside[name], {}).get(rewarder)
                 if before is None:
                     continue
-                own = before.code[_places(sets[beside[name]], pairs)]
+                own = before.code[_rows_of(sets[beside[name]], pairs)]
                 code = np.where((own == RIGHT) | (own == WRONG), code, NOT_ASKED)
                 won = code == own
-            asked = code != NOT_ASKED  # errors are no answers
+            asked = code != NOT_ASKED
             count = int(asked.sum())
-            found.append(
+            results.append(
                 Hack(
                     rewarder=rewarder,
                     attack=name,
@@ -57,10 +57,10 @@ def hacks(
                     undecided=int((code == UNDECIDED).sum()),
                 )
             )
-    return tuple(found)
+    return tuple(results)
 
 
-def _places(among: PairSet, of: PairSet) -> np.ndarray:
-    """Where the pairs of one set have those of the same cluster in another."""
-    place = {str(cluster): at for at, cluster in enumerate(among.frame["cluster"])}
-    return np.array([place[str(cluster)] for cluster in of.frame["cluster"]], dtype=np.int64)
+def _rows_of(among: PairSet, pairs: PairSet) -> np.ndarray:
+    """Return the row of the pair of the same cluster in another set."""
+    rows = {str(cluster): row for row, cluster in enumerate(among.frame["cluster"])}
+    return np.array([rows[str(cluster)] for cluster in pairs.frame["cluster"]], dtype=np.int64)

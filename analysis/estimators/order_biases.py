@@ -1,4 +1,4 @@
-"""How much the order shown decides, where a rewarder compared candidates."""
+"""Consistency and position bias of comparisons of candidates."""
 
 from dataclasses import dataclass
 
@@ -9,51 +9,53 @@ from bon.analysis.estimators.resampling import Draws, from_draws
 from bon.analysis.results import Estimate
 from bon.choosing.opinion import OUTCOMES
 
-_WORTH = {"first": 1.0, "tie": 0.0, "second": -1.0}
+_LEAN = {"first": 1.0, "tie": 0.0, "second": -1.0}
 
 
 @dataclass(frozen=True)
 class OrderBiases:
-    """Share of comparisons with the same winner in both orders; (first − second) / decided."""
+    """Share of pairs with the same winner in both orders; (first − second) / decided votes."""
 
     consistency: Estimate | None
     position: Estimate | None
 
 
 def order_biases(judged: Judged, draws: Draws, level: float) -> OrderBiases:
-    """Of comparisons of candidates, with questions resampled; None where there are none."""
+    """Estimate both biases, with questions resampled; None without comparisons."""
     compared = np.flatnonzero(judged.second >= 0)
-    worth = np.array([_WORTH.get(name, np.nan) for name in OUTCOMES])[judged.outcome[compared]]
-    rows, worth = compared[~np.isnan(worth)], worth[~np.isnan(worth)]
+    value = np.array([_LEAN.get(name, np.nan) for name in OUTCOMES])[judged.outcome[compared]]
+    rows, value = compared[~np.isnan(value)], value[~np.isnan(value)]
     item = judged.item[rows]
     first, second = judged.first[rows], judged.second[rows]
     size = int(max(first.max(initial=0), second.max(initial=0))) + 1
-    two = (item * size + np.minimum(first, second)) * size + np.maximum(first, second)
-    names, at = np.unique(two, return_inverse=True)
+    pair = (item * size + np.minimum(first, second)) * size + np.maximum(first, second)
+    names, index = np.unique(pair, return_inverse=True)
     turned = (first > second).astype(np.int64)
-    cell = turned * len(names) + at
-    lean = np.bincount(cell, np.where(turned, -worth, worth), 2 * len(names)).reshape(2, -1)
-    made = np.bincount(cell, minlength=2 * len(names)).reshape(2, -1)
-    both = (made > 0).all(axis=0)
+    cell = turned * len(names) + index
+    lean = np.bincount(cell, np.where(turned, -value, value), 2 * len(names)).reshape(2, -1)
+    count = np.bincount(cell, minlength=2 * len(names)).reshape(2, -1)
+    both = (count > 0).all(axis=0)
     same = both & (np.sign(lean[0]) == np.sign(lean[1]))
-    where = names // (size * size)
+    question = names // (size * size)
 
-    def ratio(top: np.ndarray, of: np.ndarray, by: np.ndarray, share: bool) -> Estimate | None:
+    def ratio(
+        num: np.ndarray, den: np.ndarray, question: np.ndarray, share: bool
+    ) -> Estimate | None:
         questions = draws.counts.shape[1]
         sums = np.stack(
-            [np.bincount(by, each, questions).astype(float) for each in (top, of)], axis=1
+            [np.bincount(question, x, questions).astype(float) for x in (num, den)], axis=1
         )
         if not sums[:, 1].sum():
             return None
         drawn = draws.sums(sums)
         with np.errstate(invalid="ignore", divide="ignore"):
-            value = np.array([sums[:, 0].sum() / sums[:, 1].sum()])
+            mean = np.array([sums[:, 0].sum() / sums[:, 1].sum()])
             spread = drawn[[0]] / drawn[[1]]
         n = int((sums[:, 1] > 0).sum())
-        return from_draws(value, spread, n, "questions", level, proportion=share)[0]
+        return from_draws(mean, spread, n, "questions", level, proportion=share)[0]
 
-    decided = (worth != 0).astype(float)
+    decided = (value != 0).astype(float)
     return OrderBiases(
-        ratio(same.astype(float), both.astype(float), where, share=True),
-        ratio(worth, decided, item, share=False),
+        ratio(same.astype(float), both.astype(float), question, share=True),
+        ratio(value, decided, item, share=False),
     )

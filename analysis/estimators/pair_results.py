@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bon.analysis.data.verdicts import (
     NOT_ASKED,
@@ -14,9 +13,23 @@ from bon.analysis.data.verdicts import (
     number_of_votes,
     official_code,
 )
-from bon.analysis.estimators import resampling
-from bon.analysis.estimators.pair_sets import Axis, PairSet, Worth, axes, ratio, worth_of, worths
-from bon.analysis.estimators.resampling import estimate, from_draws, nothing, wilson
+from bon.analysis.estimators.pair_sets import (
+    Axis,
+    PairSet,
+    Worth,
+    axes,
+    length_gap,
+    ratio,
+    worth_of,
+    worths,
+)
+from bon.analysis.estimators.resampling import (
+    estimate,
+    from_draws,
+    nothing,
+    quantiles,
+    wilson,
+)
 from bon.analysis.results import (
     BenchmarkResult,
     Estimate,
@@ -27,10 +40,7 @@ from bon.analysis.results import (
     TreatmentResult,
     VotesPoint,
 )
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from bon.choosing.opinion import Bools, Floats, Ints
 
 
 def agrees_with_groups(overall: float, groups: Sequence[tuple[float, float]], slack: float) -> bool:
@@ -40,89 +50,80 @@ def agrees_with_groups(overall: float, groups: Sequence[tuple[float, float]], sl
 
 
 def benchmark_results(
-    pairs: PairSet, said: dict[str, Verdicts], options: Options
+    pairs: PairSet, verdicts: dict[str, Verdicts], options: Options
 ) -> list[BenchmarkResult]:
-    """One result a rewarder, in the order of `said` (codes over the rows of this set)."""
-    names = list(said)
-    codes = np.stack([said[name].code for name in names], axis=1)
+    """Return one result per rewarder, in the order of `verdicts`."""
+    codes = np.stack([v.code for v in verdicts.values()], axis=1)
     worth = worth_of(codes, "headline", options)
     everything = axes(pairs, worth)
-    some = pairs.leaked.any() and not pairs.leaked.all()
-    kept = axes(pairs, worth, ~pairs.leaked) if some else None
+    leaks = pairs.leaked.any() and not pairs.leaked.all()
+    kept = axes(pairs, worth, ~pairs.leaked) if leaks else None
     treatments: tuple[Treatment, ...] = ("drop", "wrong", "chance", "official")
-    treated = {t: _treated(pairs, said, t, options, worth, everything) for t in treatments}
+    treated = {t: _treated(pairs, verdicts, t, options, worth, everything) for t in treatments}
     tagged = _tags(pairs, worth, codes, options)
-    consistent, position, each = _by_judgement(pairs, list(said.values()), options)
+    consistent, position, per_judgement = _by_judgement(pairs, list(verdicts.values()), options)
     longer, length = _length_biases(pairs, codes, worth, options)
-    best = _best_of_k(pairs, codes, options)
+    best_of_k = _best_of_k(pairs, codes, options)
     results = []
-    for r, name in enumerate(names):
+    for r, (name, said) in enumerate(verdicts.items()):
         asked = codes[:, r] != NOT_ASKED
-        if not asked.any():
+        n = int(asked.sum())
+        if not n:
             continue
 
-        def read(
-            found: dict[str, Axis], axis: str, r: int = r, n: int = int(asked.sum())
-        ) -> Estimate:
-            return _estimate(found[axis], r, n, options)
+        def at(axes: dict[str, Axis], axis: str, r: int = r, n: int = n) -> Estimate:
+            return _estimate(axes[axis], r, n, options)
 
+        overall, macro = at(everything, "overall"), at(everything, "macro")
         groups = _slices(pairs, everything, r, asked, options)
         implied = [(s.accuracy.value or 0.0, s.accuracy.n) for s in groups if s.accuracy.n]
-        size = sum(n for _, n in implied)
-        from_groups = sum(a * n for a, n in implied) / size if size else None
-        overall = read(everything, "overall")
+        size = sum(count for _, count in implied)
+        dropped = int((asked & (worth.den[:, r] == 0)).sum())
+        sensitivity = [
+            TreatmentResult(
+                treatment="headline", overall=overall, macro=macro, num_dropped=dropped
+            ),
+            *(
+                TreatmentResult(
+                    treatment=treatment,
+                    overall=at(by_axis, "overall"),
+                    macro=at(by_axis, "macro"),
+                    num_dropped=int(count[r]),
+                )
+                for treatment, (by_axis, count) in treated.items()
+            ),
+        ]
         results.append(
             BenchmarkResult(
                 benchmark=pairs.name,
                 rewarder=name,
-                num_pairs=int(asked.sum()),
+                num_pairs=n,
                 overall=overall,
-                macro=read(everything, "macro"),
-                natural=read(everything, "natural") if pairs.weight is not None else None,
-                overall_without_leaks=read(kept, "overall") if kept else None,
-                macro_without_leaks=read(kept, "macro") if kept else None,
+                macro=macro,
+                natural=at(everything, "natural") if pairs.weight is not None else None,
+                overall_without_leaks=at(kept, "overall") if kept else None,
+                macro_without_leaks=at(kept, "macro") if kept else None,
                 groups=groups,
-                groups_without_leaks=_slices(
-                    pairs, kept, r, asked & ~pairs.leaked, options
-                ) if kept else (),
                 tags=tagged[r],
-                overall_from_groups=from_groups,
+                overall_from_groups=sum(a * k for a, k in implied) / size if size else None,
                 acc_plus=_acc_plus(pairs, codes[:, r], options),
-                best_of_k=best[r],
-                per_judgement=each[r],
+                best_of_k=best_of_k[r],
+                per_judgement=per_judgement[r],
                 overall_agrees=agrees_with_groups(overall.value or 0.0, implied, 0.003),
-                votes=_votes(pairs, said[name], asked, options, overall, read(everything, "macro")),
-                outcomes=_rates(said[name].outcomes, options.level),
-                sensitivity=(
-                    TreatmentResult(
-                        treatment="headline",
-                        overall=overall,
-                        macro=read(everything, "macro"),
-                        num_dropped=int((asked & (worth.den[:, r] == 0)).sum()),
-                    ),
-                    *(
-                        TreatmentResult(
-                            treatment=treatment,
-                            overall=read(found, "overall"),
-                            macro=read(found, "macro"),
-                            num_dropped=int(dropped[r]),
-                        )
-                        for treatment, (found, dropped) in treated.items()
-                    ),
-                )
-                if said[name].outcomes
-                else (),
+                votes=_votes(pairs, said, asked, options, overall, macro),
+                outcomes=_rates(said.outcomes, options.level),
+                sensitivity=tuple(sensitivity) if said.outcomes else (),
                 consistency=consistent[r],
                 position_bias=position[r],
                 picks_longer=longer[r],
                 length_bias=length[r],
             )
-        )  # fmt: skip
+        )
     return results
 
 
 def _acc_plus(pairs: PairSet, codes: Ints, options: Options) -> Estimate | None:
-    """Share of clusters that were asked about whole and have every pair right; ties are wrong."""
+    """Share of fully judged clusters with every pair right; ties are wrong."""
     if not pairs.clustered:
         return None
     whole = np.bincount(pairs.cluster, weights=codes == NOT_ASKED) == 0
@@ -131,10 +132,7 @@ def _acc_plus(pairs: PairSet, codes: Ints, options: Options) -> Estimate | None:
 
 
 def _best_of_k(pairs: PairSet, codes: Ints, options: Options) -> list[Estimate | None]:
-    """Share of sets whose better response beats each of the worse ones; ties are losses.
-
-    Sets that a rewarder was not asked about whole are left out of its share.
-    """
+    """Share of fully judged sets whose better response beats each worse one; ties are losses."""
     if pairs.sets is None or (pairs.sets < 0).all():
         return [None] * codes.shape[1]
     rows = np.flatnonzero(pairs.sets >= 0)
@@ -148,60 +146,56 @@ def _best_of_k(pairs: PairSet, codes: Ints, options: Options) -> list[Estimate |
 
 
 def _estimate(axis: Axis, r: int, n: int, options: Options) -> Estimate:
-    found = from_draws(
-        axis.values[[r]], axis.draws[[r]], n, "pairs", options.level, units=axis.units
-    )
-    return found[0]
+    values, draws = axis.values[[r]], axis.draws[[r]]
+    return from_draws(values, draws, n, "pairs", options.level, units=axis.units)[0]
 
 
 def _treated(
     pairs: PairSet,
-    said: dict[str, Verdicts],
+    verdicts: dict[str, Verdicts],
     treatment: Treatment,
     options: Options,
     headline: Worth,
-    found: dict[str, Axis],
+    headline_axes: dict[str, Axis],
 ) -> tuple[dict[str, Axis], Ints]:
-    """The axes under another treatment, and how many pairs it drops; mostly those `found`."""
+    """Return the axes under another treatment, and how many pairs it drops."""
     codes = np.stack(
         [
             official_code(v.counts) if treatment == "official" and v.counts is not None else v.code
-            for v in said.values()
+            for v in verdicts.values()
         ],
         axis=1,
     )
     worth = worth_of(codes, treatment, options)
     dropped = ((codes != NOT_ASKED) & (worth.den == 0)).sum(axis=0)
     same = np.array_equal(worth.num, headline.num) and np.array_equal(worth.den, headline.den)
-    return found if same else axes(pairs, worth), dropped
+    return headline_axes if same else axes(pairs, worth), dropped
 
 
 def _slices(
-    pairs: PairSet, found: dict[str, Axis] | None, r: int, asked: Bools, options: Options
+    pairs: PairSet, by_axis: dict[str, Axis], r: int, asked: Bools, options: Options
 ) -> tuple[Slice, ...]:
-    if found is None:
-        return ()
-    made = []
+    slices = []
     for g, name in enumerate(pairs.groups):
-        axis = found.get(f"group:{name}")
+        axis = by_axis.get(f"group:{name}")
         if axis is not None:
             n = int((asked & (pairs.group == g)).sum())
-            made.append(Slice(name=name, accuracy=_estimate(axis, r, n, options)))
-    return tuple(made)
+            slices.append(Slice(name=name, accuracy=_estimate(axis, r, n, options)))
+    return tuple(slices)
 
 
 def _tags(pairs: PairSet, worth: Worth, codes: Ints, options: Options) -> list[tuple[Slice, ...]]:
-    """Accuracy of every rewarder within every tag."""
+    """Accuracy of every rewarder by tag."""
     tags = pairs.frame["tag"].fillna("").astype(str).to_numpy()
-    made: list[list[Slice]] = [[] for _ in codes.T]
+    slices: list[list[Slice]] = [[] for _ in codes.T]
     for tag in sorted(set(tags) - {""}):
         inside = np.asarray(tags == tag, dtype=bool)
         axis = ratio(pairs, worth, inside)
         counts = (codes[inside] != NOT_ASKED).sum(axis=0)
         for r, count in enumerate(counts.tolist()):
             if count:
-                made[r].append(Slice(name=tag, accuracy=_estimate(axis, r, count, options)))
-    return [tuple(slices) for slices in made]
+                slices[r].append(Slice(name=tag, accuracy=_estimate(axis, r, count, options)))
+    return [tuple(part) for part in slices]
 
 
 def _rates(outcomes: dict[str, int], level: float) -> tuple[OutcomeRate, ...]:
@@ -214,74 +208,62 @@ def _rates(outcomes: dict[str, int], level: float) -> tuple[OutcomeRate, ...]:
 
 def _votes(
     pairs: PairSet,
-    said: Verdicts,
+    verdicts: Verdicts,
     asked: Bools,
     options: Options,
     overall: Estimate,
     macro: Estimate,
 ) -> tuple[VotesPoint, ...]:
     """Accuracy against the number of votes; all of them is the headline."""
-    if said.counts is None and said.scores is None:
+    if verdicts.counts is None and verdicts.scores is None:
         return ()
     num, den = worths("headline", options)
-    made = []
-    most = number_of_votes(said)
+    points = []
+    most = number_of_votes(verdicts)
     for k in range(1, most):
-        chance = code_chances(said, pairs.preferred, k, options.seed)
+        chance = code_chances(verdicts, pairs.preferred, k, options.seed)
         worth = Worth(
             np.where(asked, chance @ (num * den), 0.0)[:, None],
             np.where(asked, chance @ den, 0.0)[:, None],
         )
-        found = axes(pairs, worth)
+        by_axis = axes(pairs, worth)
         n = int(asked.sum())
-        made.append(
+        points.append(
             VotesPoint(
                 k=k,
-                overall=_estimate(found["overall"], 0, n, options),
-                macro=_estimate(found["macro"], 0, n, options),
+                overall=_estimate(by_axis["overall"], 0, n, options),
+                macro=_estimate(by_axis["macro"], 0, n, options),
             )
         )
-    return (*made, VotesPoint(k=most, overall=overall, macro=macro))
+    return (*points, VotesPoint(k=most, overall=overall, macro=macro))
 
 
 def _by_judgement(
-    pairs: PairSet, said: list[Verdicts], options: Options
-) -> tuple[list[Estimate | None], list[Estimate | None], list[Estimate | None]]:
-    """What is counted in judgements, not in pairs, of rewarders that compare.
+    pairs: PairSet, verdicts: list[Verdicts], options: Options
+) -> list[list[Estimate | None]]:
+    """Count in judgements, not pairs, for rewarders that compare.
 
     Consistency in both orders, signed position bias, and the share of right verdicts.
     """
-    zero = np.zeros(len(pairs.preferred))
-    columns: list[list[Floats]] = [[], [], [], [], [], []]
-    for v in said:
-        if v.counts is None:
-            for column in columns:
-                column.append(zero)
-            continue
-        counts = v.counts
-        both = (counts[:, :, :3].sum(axis=2) > 0).all(axis=1)
-        lean = np.sign(counts[:, :, 0] - counts[:, :, 1])
-        columns[0].append((both & (lean[:, 0] == lean[:, 1])).astype(float))
-        columns[1].append(both.astype(float))
-        # side o shown first: its votes are column 0 where o is the better side, else column 1
-        shown_first = np.where(
-            pairs.preferred[:, None] == np.arange(2), counts[:, :, 0], counts[:, :, 1]
-        ).sum(axis=1)
-        made = counts[:, :, :2].sum(axis=(1, 2))
-        columns[2].append(2.0 * shown_first - made)
-        columns[3].append(made.astype(float))
-        columns[4].append(counts[:, :, 0].sum(axis=1).astype(float))
-        columns[5].append(counts[:, :, :3].sum(axis=(1, 2)).astype(float))
-    same, both_made, lean_first, made_all, right, read = (
-        np.stack(column, axis=1) for column in columns
-    )
-    consistency = _ratios(pairs, same, both_made, options)
-    position = _ratios(pairs, lean_first, made_all, options)
-    return consistency, position, _ratios(pairs, right, read, options)
+    zeros = np.zeros((len(pairs.preferred), 2, 4))
+    counts = np.stack([zeros if v.counts is None else v.counts for v in verdicts], axis=-1)
+    better, other, read = counts[:, :, 0], counts[:, :, 1], counts[:, :, :3].sum(axis=2)
+    both = (read > 0).all(axis=1)  # (P, R)
+    lean = np.sign(better - other)
+    same = both & (lean[:, 0] == lean[:, 1])
+    # side o shown first: its votes are `better` where o is the better side, else `other`
+    is_better = (pairs.preferred[:, None] == np.arange(2))[:, :, None]
+    shown_first = np.where(is_better, better, other).sum(axis=1)
+    decided = (better + other).sum(axis=1)
+    return [
+        _ratios(pairs, same.astype(float), both.astype(float), options),
+        _ratios(pairs, 2.0 * shown_first - decided, decided, options),
+        _ratios(pairs, better.sum(axis=1), read.sum(axis=1), options),
+    ]
 
 
 def _ratios(pairs: PairSet, num: Floats, den: Floats, options: Options) -> list[Estimate | None]:
-    """Ratio estimates of columns (P, R); None where there is nothing to divide by."""
+    """Estimate ratios of column sums (P, R); None for an empty denominator."""
     known = np.flatnonzero(den.sum(axis=0) > 0)
     result: list[Estimate | None] = [None] * num.shape[1]
     if not len(known):
@@ -296,10 +278,8 @@ def _ratios(pairs: PairSet, num: Floats, den: Floats, options: Options) -> list[
 def _length_biases(
     pairs: PairSet, codes: Ints, worth: Worth, options: Options
 ) -> tuple[list[Estimate | None], list[Estimate | None]]:
-    """How often the longer response is chosen, and how far accuracy depends on that."""
-    lengths = pairs.frame[["length_0", "length_1"]].to_numpy(dtype=float)
-    rows = np.arange(len(lengths))
-    gap = lengths[rows, pairs.preferred] - lengths[rows, 1 - pairs.preferred]
+    """Share of choices of the longer response, and its effect on accuracy."""
+    gap = length_gap(pairs.frame)
     known = np.isfinite(gap) & (gap != 0)
     decided = np.isin(codes, (RIGHT, WRONG)) & known[:, None]
     chose_longer = decided & ((codes == RIGHT) == (gap > 0)[:, None])
@@ -310,7 +290,7 @@ def _length_biases(
     a, b = ratio(pairs, worth, longer), ratio(pairs, worth, shorter)
     values = a.values - b.values
     n = int(known.sum())
-    low, high = resampling.quantiles(a.draws - b.draws, options.level, min(n, a.units + b.units))
+    low, high = quantiles(a.draws - b.draws, options.level, min(n, a.units + b.units))
     return picks, [
         estimate(values[r], low[r], high[r], n, "pairs") if np.isfinite(values[r]) else nothing()
         for r in range(codes.shape[1])

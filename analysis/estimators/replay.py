@@ -1,43 +1,35 @@
-"""Every selection rule that what was judged allows, replayed at every n it allows.
+"""Replay of every selection rule that the judgements allow, at every n they allow.
 
-A question whose candidates are all right or all wrong needs no judgement: whatever is chosen,
-its accuracy is the same. Everywhere else a missing judgement makes a rule unsupported, unless
-the questions that were judged are a random sample of all: then it is estimated from them.
+A question whose candidates are all correct or all wrong needs no judgement: no choice changes its
+accuracy. Any other missing judgement makes a rule unsupported, unless the judged questions are a
+random sample of all; then it is estimated from them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bon.analysis.data.arrays import Pool, Run
-from bon.analysis.estimators.sampled import FEWEST, Drawn, worth
-from bon.analysis.estimators.stopped_early import Early, early_of
-from bon.analysis.results import Audit, Basis, Options, RuleSupport
+from bon.analysis.estimators.sampled import FEWEST, Drawn, equivalent_questions
+from bon.analysis.results import Basis, Options, RuleSupport
 from bon.choosing import subsets
-from bon.choosing.opinion import Opinion, silence, together
+from bon.choosing.opinion import Bools, Floats, Ints, Opinion, ensemble, no_opinion
 from bon.choosing.replaying import Replayed, Trial
 from bon.choosing.rules import RULES, Rule, rules_for
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
-
-RACED = "a race asks only for what round robin's choice among all candidates depends on"
 
 
 @dataclass(frozen=True)
 class Replay:
-    """What a rewarder chose under a rule: expected accuracy (Q, len(ns)) of each question.
+    """Expected accuracy (Q, len(ns)) of a rewarder's choice under a rule.
 
-    `unparsed` (Q): the chance that the chosen candidate has no answer, at the headline n.
-    `error`: standard error from drawing subsets where it is not exact. `undecided`: share of
-    what was asked (`asked`) that no vote decided. `scale`: the unit of scores that were weights.
-    `estimated`: the n at which only a sample of the questions is known; there the value of a
-    question means nothing by itself, and the mean of all is an estimate (see `sampled`). `audit`:
-    of races that were stopped early; then that holds for the headline n (see `stopped_early`).
+    `unparsed` (Q): chance that the chosen candidate has no answer, at the headline n. `error`:
+    standard error from drawing subsets, None where exact. `undecided`: share of the `asked` items
+    without a decided vote. `scale`: unit of scores that were weights. `estimated`: the n at which
+    only a sample of questions is judged; there single questions are meaningless and only the mean
+    is an estimate (see `sampled`).
     """
 
     policy: str
@@ -51,7 +43,6 @@ class Replay:
     asked: int = 0
     scale: float | None = None
     estimated: dict[int, Basis] = field(default_factory=dict)
-    audit: Audit | None = None
 
     @property
     def exact(self) -> bool:
@@ -72,224 +63,218 @@ class Replay:
         return float(self.means[self.ns.index(n)])
 
     def comparable(self, n: int) -> tuple[int, ...]:
-        """The n whose values rest on the same questions as those at this one, or on all."""
-        basis = {self._basis(n), 0}
-        return tuple(k for k in self.ns if self._basis(k) in basis)
+        """Return the n estimated from the same questions as this one, or from all."""
+        sizes = {self._sample_size(n), 0}
+        return tuple(k for k in self.ns if self._sample_size(k) in sizes)
 
-    def _basis(self, n: int) -> int:
+    def _sample_size(self, n: int) -> int:
         return self.estimated[n].questions if n in self.estimated else 0
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Where rules are replayed: a pool, and what its candidates are looked at for.
+    """A pool to replay rules on, with two golds: correct, and without a parsed answer.
 
-    That is whether the chosen one is right, and whether its answer cannot be read. `samples`:
-    questions (Q) that were drawn at random to be judged, the larger sample first.
+    `samples`: questions (Q) drawn at random to be judged, the larger sample first.
     """
 
     pool: Pool
     trial: Trial
     samples: tuple[Bools, ...] = ()
-    early: Early | None = None
     covariates: bool = True
 
     @classmethod
     def of(cls, pool: Pool, n: int, options: Options, run: Run | None = None) -> "Setting":
-        """The headline n and the draws of an analysis, and how the run sampled what it judged."""
+        """Build the setting for a headline n, with the samples that the run judged."""
         golds = [pool.correct, pool.unparsed.astype(float)]
         trial = Trial(pool.candidates, golds, n, options.subsets, options.seed)
-        drawn = () if run is None else tuple(sample[pool.rows] for sample in run.samples)
-        early = None if run is None else early_of(run, pool)
-        return cls(pool, trial, drawn, early, options.covariates)
+        samples = () if run is None else tuple(sample[pool.rows] for sample in run.samples)
+        return cls(pool, trial, samples, options.covariates)
 
     def sample(self, drawn: Bools, gold: int = 0, exact: Replayed | None = None) -> Drawn:
-        """Some of the questions as a sample of all, for one respect of the choice.
+        """Return a sample of the questions for one gold.
 
-        `exact`: what the rule is known to be worth on every question at some n.
+        `exact`: values of the rule that are known for every question at some n.
         """
-        worths = self.trial.golds[gold]
-        known = [worths.mean(axis=1), self.vote[gold], self.oracle] if self.covariates else []
+        values = self.trial.golds[gold]
+        known = [values.mean(axis=1), self.vote[gold], self._oracle] if self.covariates else []
         if exact is not None and exact.ns[-1] > 1:
             known.append(exact.values[gold][:, -1])
-        columns = np.stack(known, axis=1) if known else np.zeros((len(worths), 0))
-        sure = np.asarray(worths.min(axis=1) == worths.max(axis=1))
-        return Drawn(drawn, sure, columns)
+        covariates = np.stack(known, axis=1) if known else np.zeros((len(values), 0))
+        sure = np.asarray(values.min(axis=1) == values.max(axis=1))
+        return Drawn(drawn, sure, covariates)
 
     @cached_property
     def parts(self) -> list[tuple[Ints, Trial]]:
-        """Of each sample the questions in which a choice changes anything, and the trial there."""
+        """Questions of each sample in which a choice changes anything, and the trial there."""
         rows = [np.flatnonzero(drawn & ~self.trial.indifferent) for drawn in self.samples]
-        return [(each, self.trial.on(each)) for each in rows]
+        return [(part, self.trial.select_questions(part)) for part in rows]
 
     @cached_property
     def vote(self) -> list[Floats]:
-        """What majority vote among all candidates is worth (Q), in each respect."""
-        chosen = RULES["majority"].choose(silence(self.pool.candidates))
+        """Value (Q) of the majority vote among all candidates, by gold."""
+        chosen = RULES["majority"].choose(no_opinion(self.pool.candidates))
         return [(chosen * gold).sum(axis=1) for gold in self.trial.golds]
 
     @cached_property
-    def oracle(self) -> Floats:
-        """Whether one of n candidates is right (Q)."""
+    def _oracle(self) -> Floats:
+        """Chance that one of n candidates is correct (Q)."""
         return np.asarray(subsets.pass_at_n(self.pool.correct)[:, self.trial.n - 1])
 
-    def replay(self, rewarder: str, rule: str, made: Replayed) -> Replay:
-        """A replayed rule under the name of who chose."""
-        right, unparsed = made.values
-        blank = unparsed[:, made.ns.index(self.trial.n)]
-        return Replay(self.pool.policy, rewarder, rule, made.ns, right, blank, made.error)
+    def replay(self, rewarder: str, rule: str, replayed: Replayed, **details: Any) -> Replay:
+        """Label a replayed rule with the rewarder."""
+        correct, unparsed = replayed.values
+        headline = unparsed[:, replayed.ns.index(self.trial.n)]
+        return Replay(
+            self.pool.policy,
+            rewarder,
+            rule,
+            replayed.ns,
+            correct,
+            headline,
+            replayed.error,
+            **details,
+        )
+
+    def lacking(self, opinion: Opinion) -> Bools:
+        """(Q): judgements are missing that would matter."""
+        return np.asarray(~opinion.complete & ~self.trial.constant)
 
 
 def replay_opinion(
-    said: Opinion,
+    opinion: Opinion,
     setting: Setting,
     rewarder: str,
     only: Sequence[str] = (),
     design: str = "all_pairs",
 ) -> tuple[list[Replay], list[RuleSupport]]:
-    """All rules (or `only` some) that an opinion supports, and why others cannot be replayed."""
-    n = setting.trial.n
-    found, support = [], []
-    for rule in rules_for(said.kind):
+    """Replay all rules (or `only` some) that an opinion supports, with reasons for the others."""
+    replays, support = [], []
+    for rule in rules_for(opinion.kind):
         if not rule.judged or (only and rule.name not in only):
             continue
-        made, estimated, audit = _replayed(rule, said, setting, design)
-        if made is not None and n in made.ns:
-            replay = setting.replay(rewarder, rule.name, made)
-            scale = said.scale if rule.scaled else None
-            found.append(
-                replace(
-                    replay,
-                    undecided=said.undecided,
-                    asked=said.asked,
-                    scale=scale,
-                    estimated=estimated,
-                    audit=audit,
-                )
-            )
-            reason = _basis_of(estimated, audit, setting)
-            support.append(_support(setting, rewarder, rule, made.ns, reason))
+        replayed, estimated = _replay(rule, opinion, setting, design)
+        supported = replayed is not None and setting.trial.n in replayed.ns
+        if replayed is not None and supported:
+            details = {
+                "undecided": opinion.undecided,
+                "asked": opinion.asked,
+                "scale": opinion.scale if rule.scaled else None,
+                "estimated": estimated,
+            }
+            replays.append(setting.replay(rewarder, rule.name, replayed, **details))
+            reason = _basis_text(estimated, setting)
         else:
-            reason = _why_not(rule, said, setting, design)
-            support.append(_support(setting, rewarder, rule, (), reason))
-    return found, support
+            reason = _unsupported_text(rule, opinion, setting, design)
+        support.append(
+            RuleSupport(
+                policy=setting.pool.policy,
+                rewarder=rewarder,
+                rule=rule.name,
+                supported=supported,
+                ns=replayed.ns if replayed is not None and supported else (),
+                reason=reason,
+            )
+        )
+    return replays, support
 
 
-def _replayed(
-    rule: Rule, said: Opinion, setting: Setting, design: str
-) -> tuple[Replayed | None, dict[int, Basis], Audit | None]:
-    """What is known of every question, and estimates at those n where only samples are."""
-    trial, audit = setting.trial, None
-    exact = made = judged(rule, said, trial, design)
-    if made is None and setting.early is not None and "race" in rule.designs:
-        ended = setting.early.replayed(said, rule.certain(said, trial.golds), trial)
-        made, audit = ended if ended is not None and trial.n in ended[0].ns else (None, None)
+def _replay(
+    rule: Rule, opinion: Opinion, setting: Setting, design: str
+) -> tuple[Replayed | None, dict[int, Basis]]:
+    """Replay what is known of every question, and estimate other n from samples."""
+    exact = replayed = judged(rule, opinion, setting.trial, design)
     estimated: dict[int, Basis] = {}
-    for place in range(len(setting.samples)) if _lacking(said, setting) else ():
-        more = _estimated(rule, said, setting, place, design, exact)
-        if more is None:
-            continue
-        new = [n for n in more[0].ns if made is None or n not in made.ns]
-        estimated.update({n: more[1][n] for n in new if n in more[1]})
-        made = _joined(made, more[0], new)
-    return made, estimated, audit
+    if setting.lacking(opinion).any():
+        for sample in range(len(setting.samples)):
+            part = _estimate(rule, opinion, setting, sample, design, exact)
+            if part is not None:
+                new = [n for n in part[0].ns if replayed is None or n not in replayed.ns]
+                estimated.update({n: part[1][n] for n in new if n in part[1]})
+                replayed = _join(replayed, part[0], new)
+    return replayed, estimated
 
 
-def judged(rule: Rule, said: Opinion, trial: Trial, design: str) -> Replayed | None:
-    """A rule replayed, unless what was judged depends on what was found.
+def judged(rule: Rule, opinion: Opinion, trial: Trial, design: str) -> Replayed | None:
+    """Replay a rule, unless a race makes that biased.
 
-    What a race left out was chosen by what it found: rules that it is not for would be biased.
+    What a race left out depends on its verdicts, so only rules made for races may use it.
     """
-    if design == "race" and "race" not in rule.designs and _lacks(said, trial).any():
+    lacking = ~opinion.complete & ~trial.constant
+    if design == "race" and "race" not in rule.designs and lacking.any():
         return None
-    return rule.replayed(said, trial)
+    return rule.replayed(opinion, trial)
 
 
-def _estimated(
+def _estimate(
     rule: Rule,
-    said: Opinion,
+    opinion: Opinion,
     setting: Setting,
-    place: int,
+    sample: int,
     design: str,
     exact: Replayed | None,
 ) -> tuple[Replayed, dict[int, Basis]] | None:
-    trial, drawn, (rows, there) = setting.trial, setting.samples[place], setting.parts[place]
+    trial, drawn, (rows, part) = setting.trial, setting.samples[sample], setting.parts[sample]
     samples = [setting.sample(drawn, gold, exact) for gold in range(len(trial.golds))]
     if not samples[0].enough:
         return None
-    part = judged(rule, said.on(rows), there, design)
-    if part is None:
+    replayed = judged(rule, opinion.select_questions(rows), part, design)
+    if replayed is None:
         return None
-    values, estimated = [], {}
-    for gold, found, sample in zip(trial.golds, part.values, samples, strict=True):
-        known = np.repeat(gold.mean(axis=1)[:, None], len(part.ns), axis=1)
-        known[rows] = found
-        values.append(sample.spread(known) if len(sample.rows) else known)
-        if gold is trial.golds[0]:
-            gains = [worth(*pair, drawn) for pair in zip(values[0].T, known.T, strict=True)]
-            estimated = {
-                n: Basis(questions=len(sample.rows), worth=gain)
-                for n, gain in zip(part.ns, gains, strict=True)
-                if n > 1  # one candidate needs no judge
-            }
-    for gold, found in zip(trial.golds, values, strict=True):
-        found[:, np.array(part.ns) == 1] = gold.mean(axis=1)[:, None]
-    return Replayed(part.ns, values, part.error), estimated
-
-
-def _joined(one: Replayed | None, other: Replayed, ns: list[int]) -> Replayed:
-    """Both, `ns` from the other, in the order of n."""
-    if one is None:
-        return other
-    columns = [(n, 0, one.ns.index(n)) for n in one.ns]
-    columns += [(n, 1, other.ns.index(n)) for n in ns]
-    columns.sort()
-    values = [
-        np.stack([pair[which][:, at] for _, which, at in columns], axis=1)
-        for pair in zip(one.values, other.values, strict=True)
-    ]
-    return Replayed(tuple(n for n, *_ in columns), values, one.error)
-
-
-# ------------------------------------------------------------------ what is said of it
-
-
-def _lacks(said: Opinion, trial: Trial) -> Bools:
-    return np.asarray(~said.complete & ~trial.constant)
-
-
-def _lacking(said: Opinion, setting: Setting) -> int:
-    return int(_lacks(said, setting.trial).sum())
-
-
-def _basis_of(estimated: dict[int, Basis], audit: Audit | None, setting: Setting) -> str:
-    if audit is not None:
-        return (
-            f"{audit.stopped} races stopped early, {audit.audited} of them audited "
-            f"({audit.changed} came to another outcome)"
+    values, known = [], []
+    for gold, value, design_sample in zip(trial.golds, replayed.values, samples, strict=True):
+        filled = np.repeat(gold.mean(axis=1)[:, None], len(replayed.ns), axis=1)
+        filled[rows] = value
+        known.append(filled)
+        values.append(design_sample.spread(filled) if len(design_sample.rows) else filled)
+    estimated = {
+        n: Basis(
+            questions=len(samples[0].rows),
+            worth=equivalent_questions(values[0][:, k], known[0][:, k], drawn),
         )
+        for k, n in enumerate(replayed.ns)
+        if n > 1  # one candidate needs no judge
+    }
+    for gold, value in zip(trial.golds, values, strict=True):
+        value[:, np.array(replayed.ns) == 1] = gold.mean(axis=1)[:, None]
+    return Replayed(replayed.ns, values, replayed.error), estimated
+
+
+def _join(first: Replayed | None, second: Replayed, ns: list[int]) -> Replayed:
+    """Merge both in the order of n, `ns` from the second."""
+    if first is None:
+        return second
+    order = np.argsort([*first.ns, *ns])
+    columns = [second.ns.index(n) for n in ns]
+    values = [
+        np.concatenate([one, other[:, columns]], axis=1)[:, order]
+        for one, other in zip(first.values, second.values, strict=True)
+    ]
+    return Replayed(tuple(sorted([*first.ns, *ns])), values, first.error)
+
+
+def _basis_text(estimated: dict[int, Basis], setting: Setting) -> str:
     if not estimated:
         return ""
     by_count: dict[int, list[int]] = {}
     for n, basis in sorted(estimated.items()):
         by_count.setdefault(basis.questions, []).append(n)
-    parts = []
-    for count, ns in by_count.items():
-        at = f"n = {ns[0]}" if len(ns) == 1 else f"n = {ns[0]} to {ns[-1]}"
-        parts.append(f"at {at} from {count}")
+    parts = [
+        f"at n = {ns[0]}{f' to {ns[-1]}' if len(ns) > 1 else ''} from {count}"
+        for count, ns in by_count.items()
+    ]
     total = int((~setting.trial.constant).sum())
-    said = " and ".join(parts)
-    return f"estimated {said} of {total} questions, which were drawn at random"
+    return f"estimated {' and '.join(parts)} of {total} questions, which were drawn at random"
 
 
-def _why_not(rule: Rule, said: Opinion, setting: Setting, design: str) -> str:
-    lacking = _lacking(said, setting)
+def _unsupported_text(rule: Rule, opinion: Opinion, setting: Setting, design: str) -> str:
+    lacking = int(setting.lacking(opinion).sum())
     if not lacking:
         return f"cannot be replayed at n = {setting.trial.n}"
     total = len(setting.pool.correct)
     reason = f"needs judgements that were not made on {lacking} of {total} questions"
     if design == "race" and "race" not in rule.designs:
-        reason += f": {RACED}"
+        reason += ": a race asks only for what round robin's choice among all candidates depends on"
     if setting.samples:
         count = len(setting.sample(setting.samples[-1]).rows)
         if count < FEWEST:
@@ -297,21 +282,8 @@ def _why_not(rule: Rule, said: Opinion, setting: Setting, design: str) -> str:
     return reason
 
 
-def _support(
-    setting: Setting, rewarder: str, rule: Rule, ns: tuple[int, ...], reason: str
-) -> RuleSupport:
-    return RuleSupport(
-        policy=setting.pool.policy,
-        rewarder=rewarder,
-        rule=rule.name,
-        supported=bool(ns),
-        ns=ns,
-        reason=reason,
-    )
-
-
 def ensemble_opinion(members: list[Opinion], pool: Pool) -> Opinion | None:
-    """Several rewarders as one, or None where one of them makes listwise choices."""
+    """Average several opinions, or None where one of them makes listwise choices."""
     if any(member.kind == "choices" for member in members):
         return None
-    return together([member.settled(pool.constant) for member in members])
+    return ensemble([member.fill_ties(pool.constant) for member in members])

@@ -1,8 +1,8 @@
-"""Intervals by resampling, and the closed ones beside them.
+"""Bootstrap and closed-form intervals, correlation coefficients and permutation tests.
 
-Resampling is matrix arithmetic: a draw is a row of counts, how often each question (or pair)
-was drawn, and all means of all draws are one product. The same draws serve every policy and
-rewarder, so differences between them are paired.
+A bootstrap draw is a row of counts, how often each question (or pair) was drawn, so that all means
+of all draws are one matrix product. The same draws serve every policy and rewarder: differences
+between them are paired.
 """
 
 from collections.abc import Sequence
@@ -10,67 +10,58 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.results import Estimate, PermutationMethod
+from bon.choosing.opinion import Bools, Floats, Ints
 
-Floats = NDArray[np.float64]
 Floats32 = NDArray[np.float32]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 FEW = 100
-"""Below this many things a percentile interval is widened: resampling few makes it too narrow."""
+"""Percentile intervals of fewer units are widened: the bootstrap makes them too narrow."""
 
 MIN_DRAWS_KEPT = 0.5  # below this share of usable draws there is no interval
 
 
 @dataclass(frozen=True)
 class Draws:
-    """Bootstrap draws of things that are averaged: counts (B, Q) as float32."""
+    """Bootstrap draws of units that are averaged: counts (B, Q) as float32."""
 
     counts: Floats32
 
     def of(self, rows: NDArray[np.integer] | Bools) -> "Draws":
-        """The same draws, of some of the things."""
-        places = np.arange(self.counts.shape[1])
-        if np.array_equal(places[rows], places):
-            return self
-        return Draws(self._by_thing[rows].T)
+        """Restrict the draws to some of the units."""
+        index = np.arange(self.counts.shape[1])
+        return self if np.array_equal(index[rows], index) else Draws(self._by_unit[rows].T)
 
     @cached_property
-    def _by_thing(self) -> Floats32:
-        """(Q, B): from rows, some of them are taken many times faster than from columns."""
+    def _by_unit(self) -> Floats32:
+        """(Q, B): contiguous rows are much faster to select than columns."""
         return np.ascontiguousarray(self.counts.T)
 
     def means(self, values: NDArray[np.floating]) -> Floats32:
-        """(C, B): means of each column of values (Q, C) in every draw."""
+        """(C, B): mean of each column of values (Q, C) in every draw."""
         sums = self.sums(values)
-        sums /= self._totals
+        sums /= np.maximum(self.counts.sum(axis=1), 1e-9)
         return sums
 
-    @cached_property
-    def _totals(self) -> Floats32:
-        return np.asarray(np.maximum(self.counts.sum(axis=1), 1e-9), dtype=np.float32)
-
     def sums(self, values: NDArray[np.floating]) -> Floats32:
-        """(C, B): sums of each column of values (Q, C) in every draw."""
-        if not np.any(values):
-            return np.zeros((np.shape(values)[1], len(self.counts)), dtype=np.float32)
+        """(C, B): sum of each column of values (Q, C) in every draw."""
         return np.asarray(np.asarray(values, dtype=np.float32).T @ self.counts.T, np.float32)
 
 
 def draw(size: int, count: int, seed: int, label: str) -> Draws:
-    """`count` draws of `size` things with replacement; the label keeps streams apart."""
+    """Draw `size` units with replacement `count` times; the label separates random streams."""
     rng = np.random.default_rng([seed, *label.encode()])
     return Draws(_counts(rng, size, count))
 
 
 def draw_clusters(clusters: Ints, strata: Ints, count: int, seed: int, label: str) -> Draws:
-    """Draws of whole clusters, within strata: things of one cluster come and go together.
+    """Draw whole clusters within strata.
 
-    `clusters`, `strata` (Q): codes. The stratum of a cluster is that of its first member.
+    `clusters`, `strata` (Q): codes. The stratum of a cluster is that of its first unit.
     """
     rng = np.random.default_rng([seed, *label.encode()])
     names, first, cluster = np.unique(clusters, return_index=True, return_inverse=True)
@@ -95,10 +86,10 @@ def _counts(rng: np.random.Generator, size: int, count: int) -> Floats32:
 
 
 def _tail(level: float, n: int | None) -> float:
-    """The share of draws beyond either bound of an interval from n things (None: from many).
+    """Share of draws beyond either bound of an interval from n units (None: many).
 
-    Of few things the expanded percentile interval (Hesterberg 2015): as far out as Student's t
-    with the sample's own standard error would be.
+    For few units the expanded percentile interval (Hesterberg 2015): as far out as Student's t
+    with the sample's own standard error.
     """
     tail = (1 - level) / 2
     if n is None or not 1 < n < FEW:
@@ -109,54 +100,25 @@ def _tail(level: float, n: int | None) -> float:
 def quantiles(
     draws: NDArray[np.floating], level: float, n: int | None = None
 ) -> tuple[Floats, Floats]:
-    """Percentile bounds (C) of draws (C, B) of n things, draws that are not numbers left out.
+    """Percentile bounds (C) of draws (C, B) of n units, NaN draws left out.
 
-    NaN where fewer than half of the draws are numbers.
+    NaN where fewer than half of the draws are finite.
     """
     tail = _tail(level, n)
     draws = np.atleast_2d(draws)
     usable = np.isfinite(draws)
-    if usable.all() and draws.shape[-1] > 1:
-        low, high = _both_tails(draws, tail)
+    bounds = np.full((2, len(draws)), np.nan)
+    if usable.all():
+        bounds[:] = np.quantile(draws, [tail, 1 - tail], axis=-1)
     else:
-        few = usable.mean(axis=-1) < MIN_DRAWS_KEPT
-        low, high = np.full(len(draws), np.nan), np.full(len(draws), np.nan)
-        rows = np.flatnonzero(~few)
-        if len(rows):
-            filled = np.where(usable, draws, np.nan)[rows]
-            low[rows], high[rows] = np.nanquantile(filled, [tail, 1 - tail], axis=-1)
-    return np.asarray(low, dtype=float), np.asarray(high, dtype=float)
-
-
-def _both_tails(draws: NDArray[np.floating], tail: float) -> tuple[Floats, Floats]:
-    """The quantiles `tail` and 1 − `tail` of each row, as np.quantile has them.
-
-    It selects two places of each row instead of four, each among what is still left.
-    """
-    last = draws.shape[-1] - 1
-    (low, part_low), (high, part_high) = (
-        (min(int(place), last - 1), place - min(int(place), last - 1))
-        for place in (last * tail, last * (1 - tail))
-    )
-    some = np.partition(draws, low + 1, axis=-1)
-    at, after = some[:, : low + 1].max(axis=-1), some[:, low + 1]
-    bound = _between(at, after, part_low)
-    if high == low:  # no more than a few draws
-        return bound, _between(at, after, part_high)
-    rest = some[:, low + 1 :]
-    rest.partition(high - low - 1, axis=-1)
-    at, after = rest[:, high - low - 1], rest[:, high - low :].min(axis=-1)
-    return bound, _between(at, after, part_high)
-
-
-def _between(a: NDArray[np.floating], b: NDArray[np.floating], part: float) -> Floats:
-    """From a to b; from the nearer end, as numpy does, so that rounding never overshoots."""
-    step = np.asarray(b - a)
-    return a + step * np.float64(part) if part < 0.5 else b - step * np.float64(1 - part)
+        rows = usable.mean(axis=-1) >= MIN_DRAWS_KEPT
+        known = np.where(usable, draws, np.nan)[rows]
+        bounds[:, rows] = np.nanquantile(known, [tail, 1 - tail], axis=-1)
+    return bounds[0], bounds[1]
 
 
 def number(value: float | np.floating | None) -> float | None:
-    """A float that is a number, or None."""
+    """Return a finite float, or None."""
     if value is None or not np.isfinite(value):
         return None
     return float(value)
@@ -169,7 +131,7 @@ def estimate(
     n: int,
     method: str,
 ) -> Estimate:
-    """An Estimate without NaN; bounds always enclose the value."""
+    """Return an Estimate without NaN whose bounds enclose the value."""
     v, a, b = number(value), number(low), number(high)
     if v is None:
         return Estimate(value=None, n=n, method="none")
@@ -179,7 +141,7 @@ def estimate(
 
 
 def nothing(n: int = 0) -> Estimate:
-    """A number that does not exist."""
+    """Return an estimate without a value."""
     return Estimate(value=None, n=n, method="none")
 
 
@@ -192,33 +154,33 @@ def from_draws(
     proportion: bool = True,
     units: int | None = None,
 ) -> list[Estimate]:
-    """Estimates of values (C) with percentile bounds of draws (C, B), resting on n things each.
+    """Estimate values (C), each of n items, with percentile bounds of draws (C, B).
 
-    A proportion that no draw moves (all right, all wrong) gets Wilson's interval: resampling
-    cannot see how rare an exception would be. Differences are not proportions. `units`: how many
-    things were resampled, where the n things come in clusters.
+    A proportion of 0 or 1 that no draw moves gets Wilson's interval: the bootstrap cannot see how
+    rare an exception is. Differences are not proportions. `units`: number of resampled units, where
+    the n items come in clusters.
     """
-    draws, rests = np.atleast_2d(draws), np.broadcast_to(n, len(values))
+    draws, sizes = np.atleast_2d(draws), np.broadcast_to(n, len(values))
     low, high = np.empty(len(values)), np.empty(len(values))
-    for count in np.unique(rests):  # mostly one: then the draws are not copied
-        rows: slice | Bools = slice(None) if (rests == count).all() else rests == count
-        low[rows], high[rows] = quantiles(draws[rows], level, units or int(count))
-    made = []
-    for value, a, b, count in zip(values, low, high, rests.tolist(), strict=True):
+    for size in np.unique(sizes):  # mostly one: then the draws are not copied
+        rows: slice | Bools = slice(None) if (sizes == size).all() else sizes == size
+        low[rows], high[rows] = quantiles(draws[rows], level, units or int(size))
+    estimates = []
+    for value, a, b, size in zip(values, low, high, sizes.tolist(), strict=True):
         if proportion and a == b and np.isclose(value, a, atol=1e-6) and value in (0.0, 1.0):
-            made.append(sure(value, units or count, count, level))
+            estimates.append(sure(value, units or size, size, level))
         else:
-            made.append(estimate(value, a, b, count, method))
-    return made
+            estimates.append(estimate(value, a, b, size, method))
+    return estimates
 
 
 def sure(value: float, units: int, n: int, level: float) -> Estimate:
-    """A proportion of n things, all or none of them, that no draw of its `units` can move."""
+    """Estimate a proportion of 0 or 1 of n items that no draw of its `units` can change."""
     return wilson(value * units, units, level).model_copy(update={"n": n})
 
 
 def wilson(hits: float, n: int, level: float, method: str = "wilson") -> Estimate:
-    """Wilson's interval of a proportion (also of a mean of values in [0, 1], then wide)."""
+    """Wilson's interval of a proportion (conservative for a mean of values in [0, 1])."""
     if n == 0:
         return nothing()
     z = special.ndtri((1 + level) / 2)
@@ -229,7 +191,7 @@ def wilson(hits: float, n: int, level: float, method: str = "wilson") -> Estimat
 
 
 def fisher_interval(r: float, n: int, level: float) -> tuple[float, float]:
-    """Fisher's interval of a correlation of n points; NaN below four points."""
+    """Fisher's interval of a correlation of n points; NaN below four."""
     if n < 4 or not np.isfinite(r):
         return float("nan"), float("nan")
     z = np.arctanh(np.clip(r, -0.9999999, 0.9999999))
@@ -238,10 +200,10 @@ def fisher_interval(r: float, n: int, level: float) -> tuple[float, float]:
 
 
 def jackknife_interval(x: Floats, y: Floats, level: float) -> tuple[float, float]:
-    """Interval of Pearson's r from leaving each point out, on Fisher's scale; NaN below five.
+    """Jackknife interval of Pearson's r on Fisher's scale; NaN below five points.
 
-    Student's t with n − 1 degrees of freedom. Unlike Fisher's it does not take the points for
-    normal: a few far-off points make it as wide as they deserve.
+    Student's t with n − 1 degrees of freedom. Unlike Fisher's it does not assume normal points:
+    outliers widen it.
     """
     n = len(x)
     if n < 5:
@@ -264,13 +226,12 @@ def pearson_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
 
 
 def pearson_among(x: Floats, y: Floats, keep: Bools) -> Floats:
-    """(S): Pearson's r among those of the points that each row of `keep` (S, R) keeps."""
+    """(S): Pearson's r among the points that each row of `keep` (S, R) keeps."""
     dx, dy = (np.where(keep, v - (keep @ v / keep.sum(axis=1))[:, None], 0) for v in (x, y))
     return _pearson(dx, dy)
 
 
 def _pearson(dx: Floats, dy: Floats) -> Floats:
-    """Of distances from the means."""
     sxx, syy, sxy = (np.einsum("...r,...r->...", a, b) for a, b in ((dx, dx), (dy, dy), (dx, dy)))
     flat = (sxx < 1e-18) | (syy < 1e-18)
     safe = np.where(flat, 1.0, np.sqrt(sxx * syy))
@@ -279,12 +240,12 @@ def _pearson(dx: Floats, dy: Floats) -> Floats:
 
 def pearson_without(x: Floats, y: Floats, sets: Ints) -> Floats:
     """(S): Pearson's r without each of S sets (S, k) of the points, from sums of products."""
-    left = len(x) - sets.shape[1]
+    remaining = len(x) - sets.shape[1]
     x, y = x - x.mean(), y - y.mean()
     a, b = x[sets].sum(axis=1), y[sets].sum(axis=1)
     sxx, syy, sxy = (
-        total @ other - (total * other)[sets].sum(axis=1) - one * two / left
-        for total, other, one, two in ((x, x, a, a), (y, y, b, b), (x, y, a, b))
+        u @ v - (u * v)[sets].sum(axis=1) - sum_u * sum_v / remaining
+        for u, v, sum_u, sum_v in ((x, x, a, a), (y, y, b, b), (x, y, a, b))
     )
     flat = (sxx <= 1e-12 * (x @ x)) | (syy <= 1e-12 * (y @ y))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -293,17 +254,9 @@ def pearson_without(x: Floats, y: Floats, sets: Ints) -> Floats:
 
 def ranks(x: NDArray[np.floating]) -> Floats:
     """Mean ranks along the last axis; NaN where there is a NaN."""
-    order = np.argsort(x, axis=-1)
-    ordered = np.take_along_axis(x, order, axis=-1)
-    first = np.ones(x.shape, dtype=bool)  # of equal values
-    first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    starts = np.flatnonzero(first)
-    sizes = np.diff(starts, append=first.size)
-    mean = starts % x.shape[-1] + (sizes + 1) / 2
-    found = np.empty(x.shape)
-    np.put_along_axis(found, order, np.repeat(mean, sizes).reshape(x.shape), axis=-1)
-    found[np.isnan(x).any(axis=-1)] = np.nan
-    return found
+    ranked = pd.DataFrame(np.reshape(x, (-1, np.shape(x)[-1]))).rank(axis=1).to_numpy(dtype=float)
+    known = ~np.isnan(ranked).any(axis=1, keepdims=True)
+    return np.where(known, ranked, np.nan).reshape(np.shape(x))
 
 
 def spearman_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
@@ -313,55 +266,33 @@ def spearman_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
 
 def kendall_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
     """Kendall's tau-b along the last axis; NaN where there is a NaN, or a side does not vary."""
-    x, y = np.broadcast_arrays(np.asarray(x, dtype=float), np.asarray(y, dtype=float))
-    agree, apart_x, apart_y = _pairs(x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1]))
+    concordance, untied_x, untied_y = _pair_signs(x, y)
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = agree / np.sqrt(apart_x.astype(float) * apart_y)
-    found = found.reshape(x.shape[:-1])
-    return np.where(np.isnan(x).any(axis=-1) | np.isnan(y).any(axis=-1), np.nan, found)
+        return np.asarray(concordance / np.sqrt(untied_x * untied_y))
 
 
-def _pairs(x: NDArray[np.floating], y: NDArray[np.floating]) -> tuple[Ints, Ints, Ints]:
-    """Of the pairs of columns of x, y (B, R): agreeing less disagreeing, apart in x, in y (B each).
-
-    Draws lie along the last axis here, where bytes are compared and added many at a time.
-    """
-    count, r = x.shape
-    found = np.zeros((3, count), dtype=np.int64)
-    step = max(1, _AT_ONCE // max(r, 1))
-    for at in range(0, count, step):
-        a, b = (np.ascontiguousarray(side[at : at + step].T) for side in (x, y))
-        for k in range(1, r):
-            sx, sy = _signs(a, k), _signs(b, k)
-            for total, signs in zip(found, (sx * sy, sx * sx, sy * sy), strict=True):
-                total[at : at + step] += signs.sum(axis=0, dtype=np.int32)
-    return found[0], found[1], found[2]
-
-
-_AT_ONCE = 100_000  # numbers that stay in the processor's cache
-
-
-def _signs(values: NDArray[np.floating], k: int) -> NDArray[np.int8]:
-    """(k, B): whether each of the first k rows is above (1) or below (−1) row k."""
-    above, below = values[:k] > values[k], values[:k] < values[k]
-    return np.asarray(above.view(np.int8) - below.view(np.int8))
+def _pair_signs(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
+    """(3, ...): concordant less discordant pairs along the last axis, pairs untied in x, in y."""
+    x, y = np.broadcast_arrays(x, y)
+    total = np.zeros((3, *x.shape[:-1]))
+    for k in range(1, x.shape[-1]):
+        sx, sy = (np.sign(side[..., :k] - side[..., [k]]) for side in (x, y))
+        total += [(sx * sy).sum(axis=-1), (sx * sx).sum(axis=-1), (sy * sy).sum(axis=-1)]
+    return total
 
 
 COEFFICIENTS = {"pearson": pearson_rows, "spearman": spearman_rows, "kendall": kendall_rows}
 
 
-# ------------------------------------------------------------------ permutation
-
-
 EXACT_REWARDERS = 9
-"""Up to this many rewarders every permutation is tried (9! = 362,880)."""
+"""Largest number of rewarders whose permutations are all enumerated (9! = 362,880)."""
 
 
 @lru_cache(maxsize=2)
 def _all_orders(r: int) -> NDArray[np.int8]:
     orders = np.zeros((1, 0), dtype=np.int8)
-    for k in range(r):  # insert k at every place of every order of the ones before it
-        orders = np.concatenate([np.insert(orders, place, k, axis=1) for place in range(k + 1)])
+    for k in range(r):  # insert k at every place of every order so far
+        orders = np.concatenate([np.insert(orders, i, k, axis=1) for i in range(k + 1)])
     return orders
 
 
@@ -374,31 +305,30 @@ def _sampled_orders(r: int, count: int, seed: int) -> NDArray[np.int16]:
 def permutation_p(
     x: Floats, y: Floats, name: str, count: int, seed: int
 ) -> tuple[float, PermutationMethod]:
-    """Two-sided p of a coefficient if y belonged to other rewarders, and how it was found.
+    """Two-sided permutation p of a coefficient, and the method.
 
-    All orders up to nine rewarders; above, `count` random ones with the observed one added
-    (Phipson and Smyth 2010), so p is never zero.
+    All permutations up to nine rewarders; above, `count` random ones plus the observed one (Phipson
+    and Smyth 2010), so that p is never zero.
     """
     r = len(x)
     exact = r <= EXACT_REWARDERS
     orders = _all_orders(r) if exact else _sampled_orders(r, count, seed)
     if name == "kendall":
-        sums = _pairs(np.broadcast_to(x, orders.shape), y[orders])[0].astype(float)
-        observed = float(_pairs(x[None], y[None])[0][0])
+        sums, observed = _pair_signs(x, y[orders])[0], float(_pair_signs(x, y)[0])
     else:
         a, b = (ranks(x), ranks(y)) if name == "spearman" else (x, y)
         a, b = a - a.mean(), b - b.mean()
         sums = b[orders] @ a
         observed = float(b @ a)
     slack = 1e-12 * max(np.abs(sums).max(), 1e-300)
-    reached = int((np.abs(sums) >= abs(observed) - slack).sum())
+    extreme = int((np.abs(sums) >= abs(observed) - slack).sum())
     if exact:
-        return reached / len(orders), "exact permutation"
-    return (reached + 1) / (len(orders) + 1), "sampled permutation"
+        return extreme / len(orders), "exact permutation"
+    return (extreme + 1) / (len(orders) + 1), "sampled permutation"
 
 
 def t_test_p(r: float, n: int, given: int = 0) -> float | None:
-    """Two-sided p of Pearson's r by Student's t with n − 2 − given degrees of freedom."""
+    """Two-sided p of Pearson's r by Student's t, `given` variables partialled out."""
     df = n - 2 - given
     if df < 1 or not np.isfinite(r):
         return None
@@ -409,7 +339,7 @@ def t_test_p(r: float, n: int, given: int = 0) -> float | None:
 
 
 def holm(p_values: list[float | None]) -> list[float | None]:
-    """Holm's step-down correction over the p-values that exist."""
+    """Holm's step-down correction of the known p-values."""
     known = sorted((p, i) for i, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     running = 0.0

@@ -1,4 +1,4 @@
-"""How able the rewarders are and how hard the items, on the one scale of the Rasch model."""
+"""Ability of rewarders and difficulty of items on the scale of the Rasch model."""
 
 from __future__ import annotations
 
@@ -7,52 +7,45 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bon.analysis.plots.style import LIGHT, NothingToDrawError, Theme, Width, new_figure, style
-from bon.analysis.results.audited import CurationAudit
+from bon.analysis.results.audit import CurationAudit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EDGE = 6.0
-"""Logits beyond which items are drawn at the edge: all or none were right."""
+"""Logits beyond which items are drawn at the edge: all or no rewarders were right."""
 
 
 def items_and_rewarders(
     audit: CurationAudit, *, theme: Theme = LIGHT, width: Width = "double"
 ) -> Figure:
-    """Abilities with their intervals above, the items' difficulties below."""
-    found = audit.by_rewarders
-    able = [one for one in found.rewarders if one.ability is not None] if found else []
-    if found is None or found.rasch is None or not able:
+    """Plot abilities with their intervals above, item difficulties below."""
+    model = audit.by_rewarders
+    rows = (
+        [(r.rewarder, r.ability) for r in model.rewarders if r.ability is not None] if model else []
+    )
+    if model is None or model.rasch is None or not rows:
         raise NothingToDrawError("there is no Rasch model")
-    able.sort(key=lambda one: one.ability.value or 0.0)  # type: ignore[union-attr]
-    hard = np.clip([i.difficulty for i in found.items if i.difficulty is not None], -EDGE, EDGE)
+    rows.sort(key=lambda row: row[1].value or 0.0)
+    names, abilities = zip(*rows, strict=True)
+    hard = np.clip([i.difficulty for i in model.items if i.difficulty is not None], -EDGE, EDGE)
     with style(theme):
-        height = 0.17 * len(able) + 1.9
+        height = 0.17 * len(rows)
         figure, (above, below) = new_figure(
-            width, height, 2, 1, sharex=True, height_ratios=[0.17 * len(able) + 0.2, 1.2]
+            width, height + 1.9, 2, 1, sharex=True, height_ratios=[height + 0.2, 1.2]
         )
-        known = [one.ability for one in able if one.ability is not None]
-        values, low, high = (
-            np.array([getattr(e, name) for e in known], dtype=float)
+        value, low, high = (
+            np.array([getattr(ability, name) for ability in abilities], dtype=float)
             for name in ("value", "low", "high")
         )
         above.errorbar(
-            values,
-            np.arange(len(able)),
-            xerr=np.stack([values - low, high - values]),
-            fmt="o",
-            color=theme.palette[0],
-            markersize=3.5,
-            linewidth=1,
-        )
-        above.set_yticks(range(len(able)), [one.rewarder for one in able])
-        above.set_ylim(-0.7, len(able) - 0.3)
-        below.hist(
-            hard,
-            bins=np.arange(-EDGE, EDGE + 0.25, 0.5).tolist(),
-            color=theme.palette[1],
-            alpha=0.7,
-        )
+            value, np.arange(len(rows)), xerr=np.stack([value - low, high - value]), fmt="o",
+            color=theme.palette[0], markersize=3.5, linewidth=1,
+        )  # fmt: skip
+        above.set_yticks(range(len(rows)), names)
+        above.set_ylim(-0.7, len(rows) - 0.3)
+        bins = np.arange(-EDGE, EDGE + 0.25, 0.5).tolist()
+        below.hist(hard, bins=bins, color=theme.palette[1], alpha=0.7)
         below.set_ylabel("items")
         below.set_xlabel("weaker, easier  ←  logits  →  abler, harder")
     return figure

@@ -1,10 +1,10 @@
-"""The forest plot: r and slope of every study, their random-effects mean, and the next policy."""
+"""Forest plot: r and slope of every study, their random-effects mean, and a new policy."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bon.analysis.plots.style import LIGHT, Theme, Width, new_figure, style
+from bon.analysis.plots.style import LIGHT, Theme, Width, new_figure, style, with_interval
 from bon.analysis.results import Estimate, PooledMean, PooledRuns
 from bon.analysis.results.phrasing import coefficient
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def forest(pooled: PooledRuns, *, theme: Theme = LIGHT, width: Width = "double") -> Figure:
-    """A row a study, squares as large as its weight; the mean as a diamond, the next one dashed."""
+    """Plot a row per study, sized by weight; the mean as a diamond, the prediction dashed."""
     beside = width != "single"
     names = [f"{s.run}\n{s.policy}" for s in pooled.studies]
     rows = len(names) + 2
@@ -39,46 +39,35 @@ def forest(pooled: PooledRuns, *, theme: Theme = LIGHT, width: Width = "double")
     return figure
 
 
-def _study(ax: Axes, row: int, value: Estimate, weight: float, theme: Theme) -> None:
-    if value.value is None:
+def _study(ax: Axes, row: int, r: Estimate, weight: float, theme: Theme) -> None:
+    if r.value is None:
         return
-    if value.low is not None and value.high is not None:
-        ax.plot([value.low, value.high], [row, row], color=theme.palette[0], linewidth=1)
+    if r.low is not None and r.high is not None:
+        ax.plot([r.low, r.high], [row, row], color=theme.palette[0], linewidth=1)
     size = 3 + 3 * min(weight, 2.0) ** 0.5
-    ax.plot([value.value], [row], marker="s", color=theme.palette[0], markersize=size)
-    _write(ax, row, value, theme)
+    ax.plot([r.value], [row], marker="s", color=theme.palette[0], markersize=size)
+    _annotate(ax, row, with_interval(r), theme)
 
 
 def _summary(ax: Axes, row: int, mean: PooledMean, theme: Theme) -> None:
-    value = mean.mean
-    assert value.value is not None
-    if value.low is not None and value.high is not None:
-        x = [value.low, value.value, value.high, value.value]
-        ax.fill(x, [row, row - 0.22, row, row + 0.22], color=theme.palette[1], linewidth=0)
+    r, colour = mean.mean, theme.palette[1]
+    assert r.value is not None
+    if r.low is not None and r.high is not None:
+        x = [r.low, r.value, r.high, r.value]
+        ax.fill(x, [row, row - 0.22, row, row + 0.22], color=colour, linewidth=0)
     else:
-        ax.plot([value.value], [row], marker="D", color=theme.palette[1])
-    _write(ax, row, value, theme)
-    following = mean.predicted
-    if following.low is not None and following.high is not None:
-        ax.plot(
-            [following.low, following.high], [row + 1, row + 1], color=theme.palette[1],
-            linewidth=1.4, linestyle=(0, (4, 2)),
-        )  # fmt: skip
-        text = f"[{coefficient(following.low)}, {coefficient(following.high)}]"
-    else:
-        text = "no interval"
-    _beside(ax, row + 1, text, theme)
+        ax.plot([r.value], [row], marker="D", color=colour)
+    _annotate(ax, row, with_interval(r), theme)
+    low, high = mean.predicted.low, mean.predicted.high
+    text = "no interval"
+    if low is not None and high is not None:
+        ax.plot([low, high], [row + 1] * 2, color=colour, linewidth=1.4, linestyle=(0, (4, 2)))
+        text = f"[{coefficient(low)}, {coefficient(high)}]"
+    _annotate(ax, row + 1, text, theme)
 
 
-def _write(ax: Axes, row: int, value: Estimate, theme: Theme) -> None:
-    text = coefficient(value.value)
-    if value.low is not None and value.high is not None:
-        text += f" [{coefficient(value.low)}, {coefficient(value.high)}]"
-    _beside(ax, row, text, theme)
-
-
-def _beside(ax: Axes, row: int, text: str, theme: Theme) -> None:
-    """A number at the right edge of the panel, outside it."""
+def _annotate(ax: Axes, row: int, text: str, theme: Theme) -> None:
+    """Write a number to the right of the panel."""
     ax.annotate(
         text, (1.0, row), xycoords=("axes fraction", "data"), xytext=(4, 0),
         textcoords="offset points", va="center", fontsize=6.5, color=theme.ink,

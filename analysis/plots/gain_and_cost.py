@@ -1,18 +1,18 @@
-"""Gain against cost: which rewarders are worth what they cost."""
+"""Gain against cost of every rewarder, with the Pareto front."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from bon.analysis.plots.labels import place_labels
+from bon.analysis.plots.labels import box_of, place_labels
 from bon.analysis.plots.style import (
     LIGHT,
     NothingToDrawError,
     Theme,
     Width,
+    fix_layout,
     new_figure,
-    settle,
     style,
 )
 from bon.analysis.results import Recommendation, Recommended, Standing
@@ -20,7 +20,6 @@ from bon.analysis.results import Recommendation, Recommended, Standing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.text import Annotation
 
 _UNITS = {"dollars": "cost ($ per question)", "seconds": "judge time (s per question)",
           "calls": "judge calls per question"}  # fmt: skip
@@ -32,10 +31,10 @@ _LOOKS: dict[Standing, tuple[str, str]] = {
 
 
 def gain_and_cost(
-    found: Recommendation, *, theme: Theme = LIGHT, width: Width = "double"
+    recommendation: Recommendation, *, theme: Theme = LIGHT, width: Width = "double"
 ) -> Figure:
-    """Rewarders with the interval of their gain; the Pareto front; majority vote as a line."""
-    shown = [r for r in found.rewarders if r.gain.value is not None]
+    """Plot gains with intervals against cost, the Pareto front and majority vote."""
+    shown = [r for r in recommendation.rewarders if r.gain.value is not None]
     if not shown:
         raise NothingToDrawError("no rewarder has a gain")
     with style(theme):
@@ -58,25 +57,34 @@ def gain_and_cost(
         )  # fmt: skip
         if all(r.cost > 0 for r in shown):
             _log(ax)
-        ax.set_xlabel(_UNITS[found.unit])
+        ax.set_xlabel(_UNITS[recommendation.unit])
         ax.set_ylabel("gain over pass@1 (points)")
-        vote = _line(ax, 100 * found.majority, "majority vote, free", theme)
-        if found.budget is not None:
-            ax.axvline(found.budget, color=theme.muted, linewidth=0.9, linestyle=(0, (4, 2)))
+        vote = ax.annotate(
+            "majority vote, free", (1.0, 100 * recommendation.majority),
+            xycoords=("axes fraction", "data"), xytext=(-3, 2), textcoords="offset points",
+            ha="right", va="bottom", fontsize=6.5, color=theme.muted,
+        )  # fmt: skip
+        ax.axhline(
+            100 * recommendation.majority, color=theme.muted, linewidth=0.9,
+            linestyle=(0, (1, 1.6)),
+        )  # fmt: skip
+        if recommendation.budget is not None:
+            ax.axvline(
+                recommendation.budget, color=theme.muted, linewidth=0.9, linestyle=(0, (4, 2))
+            )
         ax.margins(x=0.12)
         columns = 1 if figure.get_figwidth() < 4 else 3
-        figure.legend(loc="lower left", ncols=columns, handletextpad=0.4)
-        settle(figure)
-        extent = vote.get_window_extent()
+        figure.legend(loc="outside lower left", ncols=columns, handletextpad=0.4)
+        fix_layout(figure)
         steps = [(r.cost, _points(r)) for r in front]
         lines = [([(r.cost, y) for y in _bar(r)], 1.0) for r in shown if _bar(r)]
-        lines.append(([(x, 100 * found.majority) for x in ax.get_xlim()], 1.5))
+        lines.append(([(x, 100 * recommendation.majority) for x in ax.get_xlim()], 1.5))
         for (left, low), (right, high) in pairwise(steps):
             lines.append(([(left, low), (right, low), (right, high)], 2.0))
         place_labels(
             ax, [(r.cost, _points(r)) for r in shown], [r.rewarder for r in shown],
             colour=theme.ink, line_colour=theme.muted, size=6.8, avoid=lines,
-            taken=[(extent.x0, extent.y0, extent.x1, extent.y1)],
+            taken=[box_of(vote)],
         )  # fmt: skip
     return figure
 
@@ -98,11 +106,3 @@ def _log(ax: Axes) -> None:
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-
-
-def _line(ax: Axes, height: float, text: str, theme: Theme) -> Annotation:
-    ax.axhline(height, color=theme.muted, linewidth=0.9, linestyle=(0, (1, 1.6)))
-    return ax.annotate(
-        text, (1.0, height), xycoords=("axes fraction", "data"), xytext=(-3, 2),
-        textcoords="offset points", ha="right", va="bottom", fontsize=6.5, color=theme.muted,
-    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Labels beside points without overlap: deterministic, greedy, then improved in place."""
+"""Labels beside points without overlap: a deterministic greedy search, improved in place."""
 
 from __future__ import annotations
 
@@ -10,28 +10,32 @@ import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.transforms import Bbox
+    from matplotlib.text import Text
 
 Box = tuple[float, float, float, float]
 """left, bottom, right, top in pixels."""
 
-# directions by preference (right first: it reads best), and how far out to go, in points
+# directions by preference (right first: it reads best), and distances in points
 _ANGLES = (0, 35, -35, 180, 145, -145, 90, -90, 18, -18, 162, -162, 60, -60, 120, -120)
 _DISTANCES = (5.0, 9.0, 15.0, 23.0, 33.0, 45.0)
 _PASSES = 4
 _WIDEST = 0.42
-"""Of the frame: a longer label keeps its ends, so that there is room for it on one side."""
+"""Longer labels, as a share of the frame, are shortened so that they fit on one side."""
+
+
+def box_of(text: Text) -> Box:
+    """Return the extent of a text in pixels."""
+    extent = text.get_window_extent()
+    return (extent.x0, extent.y0, extent.x1, extent.y1)
 
 
 def overlap(a: Box, b: Box) -> float:
-    """The area that two boxes share."""
-    width = min(a[2], b[2]) - max(a[0], b[0])
-    height = min(a[3], b[3]) - max(a[1], b[1])
-    return width * height if width > 0 and height > 0 else 0.0
+    """Return the area that two boxes share."""
+    return float(overlaps(np.array(a), np.array([b]))[0])
 
 
 def overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """(..., O): the area that each box of (..., 4) shares with each of the others (O, 4)."""
+    """(..., O): the area that each box (..., 4) shares with each of the others (O, 4)."""
     a = boxes[..., None, :]
     low, high = np.maximum(a[..., :2], others[:, :2]), np.minimum(a[..., 2:], others[:, 2:])
     shared: np.ndarray = np.maximum(high - low, 0).prod(-1)
@@ -49,32 +53,25 @@ def place_labels(
     avoid: Sequence[tuple[Sequence[tuple[float, float]], float]] = (),
     taken: Sequence[Box] = (),
 ) -> list[str]:
-    """Write each label near its point; return the labels that found no room.
+    """Write each label near its point once the layout is fixed; return labels without room.
 
-    Call it once the layout is settled. `avoid` holds polylines in data coordinates that a
-    label should rather not cross, and how bad it is; `taken` boxes in pixels that it must not.
+    `avoid`: polylines in data coordinates that labels should not cross, and the cost of crossing;
+    `taken`: boxes in pixels that they must not cover.
     """
     if not labels:
         return []
     scale = ax.figure.dpi / 72
-    anchor = ax.transData.transform(np.asarray(points, dtype=float))
+    anchors = ax.transData.transform(np.asarray(points, dtype=float))
     frame = ax.get_window_extent()
-    labels = _shortened(ax, labels, size, _WIDEST * frame.width)
-    sizes = np.array([_measure(ax, text, size) for text in labels])
-    radius = 3.6 * scale
-    dots = np.concatenate([anchor - radius, anchor + radius], axis=1)
-    lines = []
-    for path, weight in avoid:
-        dense = _along(ax.transData.transform(np.asarray(path, dtype=float)))
-        lines.append(np.column_stack([dense, np.full(len(dense), weight)]))
-    track = np.concatenate(lines) if lines else np.empty((0, 3))
-
-    boxes, far = _positions(anchor, sizes, scale)
-    boxes = _inside(boxes, frame)
-    fixed = 0.4 * far + _covering(boxes, dots, track)
-    fixed += 60 * overlaps(boxes, np.reshape(taken, (-1, 4))).sum(-1)
+    labels, sizes = _shorten(ax, labels, size, _WIDEST * frame.width)
+    boxes, distance = _positions(anchors, sizes, scale)
+    corners = np.array([frame.x0, frame.y0]), np.array([frame.x1, frame.y1])
+    shift = np.maximum(corners[0] - boxes[..., :2], 0) + np.minimum(corners[1] - boxes[..., 2:], 0)
+    boxes += np.concatenate([shift, shift], axis=-1)  # into the frame
+    cost = distance + _covered(ax, boxes, anchors, 3.6 * scale, avoid)
+    cost += 60 * overlaps(boxes, np.reshape(taken, (-1, 4))).sum(-1)
     # the most crowded points choose first
-    gaps = np.hypot(*(anchor[:, None] - anchor[None]).transpose(2, 0, 1))
+    gaps = np.hypot(*(anchors[:, None] - anchors[None]).transpose(2, 0, 1))
     crowd = (1 / (gaps + 8 * scale)).sum(1)
     order = sorted(range(len(labels)), key=lambda i: (-round(float(crowd[i]), 6), i))
     chosen = np.full(len(labels), -1)
@@ -83,162 +80,109 @@ def place_labels(
         for i in order:
             others = np.flatnonzero((chosen >= 0) & (np.arange(len(labels)) != i))
             crossed = overlaps(boxes[i], boxes[others, chosen[others]]).sum(-1)
-            chosen[i] = int(np.argmin(fixed[i] + 60 * crossed))
+            chosen[i] = int(np.argmin(cost[i] + 60 * crossed))
         if (chosen == before).all():
             break
-    rows = np.arange(len(labels))
-    best = [(_tuple(b), float(d)) for b, d in zip(boxes[rows, chosen], far[chosen], strict=True)]
-    return _draw(ax, labels, anchor, best, list(taken), size, colour, line_colour)
-
-
-def _shortened(ax: Axes, labels: Sequence[str], size: float, most: float) -> list[str]:
-    """The labels, cut where they are wider than so many pixels, and still different."""
-    widths = [_measure(ax, text, size)[0] for text in labels]
-    found: list[str] = []
-    for head in (0.5, 1.0, 0.0):  # both ends are kept, or the end that tells them apart
-        found = [
-            text if width <= most else _cut(text, max(int(len(text) * most / width) - 1, 6), head)
-            for text, width in zip(labels, widths, strict=True)
-        ]
-        if len(set(found)) == len(set(labels)):
-            break
-    return found
-
-
-def _cut(text: str, keep: int, head: float) -> str:
-    first = round(keep * head)
-    return f"{text[:first]}…{text[len(text) - keep + first :]}"
-
-
-def _tuple(box: np.ndarray) -> Box:
-    left, bottom, right, top = box.tolist()
-    return left, bottom, right, top
-
-
-def _draw(
-    ax: Axes,
-    labels: Sequence[str],
-    anchor: np.ndarray,
-    best: list[tuple[Box, float]],
-    placed: list[Box],
-    size: float,
-    colour: str,
-    line_colour: str,
-) -> list[str]:
-    """Write what fits, with a thin line to points that are not next to their label."""
-    scale = ax.figure.dpi / 72
+    placed, dropped = [list(box) for box in taken], []
     inverse = ax.transData.inverted()
-    dropped = []
-    for i, text in enumerate(labels):
-        box, far = best[i]
-        if any(overlap(box, other) > 0 for other in placed):
+    for text, anchor, box, far in zip(
+        labels, anchors, boxes[np.arange(len(labels)), chosen], distance[chosen], strict=True
+    ):
+        if placed and (overlaps(box, np.array(placed)) > 0).any():
             dropped.append(text)
             continue
-        placed.append(box)
-        right = box[0] >= anchor[i][0]
-        left = box[2] <= anchor[i][0]
-        x = box[0] if right else box[2] if left else (box[0] + box[2]) / 2
-        align = "left" if right else "right" if left else "center"
-        y = (box[1] + box[3]) / 2
-        tx, ty = inverse.transform((x, y))
-        ax.text(tx, ty, text, ha=align, va="center", fontsize=size, color=colour, zorder=6)
-        if far > 10 * scale:
-            end = _nearest(box, anchor[i])
-            line = inverse.transform(np.array([anchor[i], end]))
-            ax.plot(
-                line[:, 0], line[:, 1], color=line_colour, linewidth=0.45, alpha=0.7, zorder=2.5
-            )
+        placed.append(box.tolist())
+        # anchored at the side of the point: pages set the text in a font of other widths
+        side = "left" if box[0] >= anchor[0] else "right" if box[2] <= anchor[0] else "center"
+        x = {"left": box[0], "right": box[2], "center": (box[0] + box[2]) / 2}[side]
+        tx, ty = inverse.transform((x, (box[1] + box[3]) / 2))
+        ax.text(tx, ty, text, ha=side, va="center", fontsize=size, color=colour, zorder=6)
+        if far > 10 * scale:  # a thin line to the nearest edge
+            line = inverse.transform([anchor, np.clip(anchor, box[:2], box[2:])])
+            ax.plot(*line.T, color=line_colour, linewidth=0.45, alpha=0.7, zorder=2.5)
     return dropped
 
 
-def _measure(ax: Axes, text: str, size: float) -> tuple[float, float]:
-    """Width and height of a text in pixels."""
-    probe = ax.text(0, 0, text, fontsize=size)
-    extent = probe.get_window_extent()
+def _shorten(
+    ax: Axes, labels: Sequence[str], size: float, most: float
+) -> tuple[list[str], np.ndarray]:
+    """Cut labels wider than `most` pixels, keeping them distinct; return them and their sizes."""
+    probe = ax.text(0, 0, "", fontsize=size)
+
+    def measure(text: str) -> tuple[float, float]:
+        probe.set_text(text)
+        extent = probe.get_window_extent()
+        return extent.width, extent.height
+
+    def cut(text: str, head: float) -> str:
+        width = measure(text)[0]
+        if width <= most:
+            return text
+        keep = max(int(len(text) * most / width) - 1, 6)
+        first = round(keep * head)
+        return f"{text[:first]}…{text[len(text) - keep + first :]}"
+
+    for head in (0.5, 1.0, 0.0):  # keep both ends, or the end that tells them apart
+        short = [cut(text, head) for text in labels]
+        if len(set(short)) == len(set(labels)):
+            break
+    sizes = np.array([measure(text) for text in short])
     probe.remove()
-    return float(extent.width), float(extent.height)
+    return short, sizes
 
 
 def _positions(
-    anchor: np.ndarray, sizes: np.ndarray, scale: float
+    anchors: np.ndarray, sizes: np.ndarray, scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes (points, positions, 4) around every point, and how far out each position is."""
-    reach = np.repeat(_DISTANCES, len(_ANGLES)) * scale
+    """Return boxes (points, positions, 4) around every point, and their distances."""
+    distance = np.repeat(_DISTANCES, len(_ANGLES)) * scale
     angle = np.tile(_ANGLES, len(_DISTANCES))
-    dx, dy = reach * np.cos(np.radians(angle)), reach * np.sin(np.radians(angle))
+    dx, dy = distance * np.cos(np.radians(angle)), distance * np.sin(np.radians(angle))
     width, height = sizes[:, :1], sizes[:, 1:]
     upright = np.abs(angle) == 90
-    left = anchor[:, :1] + dx - width * np.where(upright, 0.5, dx <= 0)
-    bottom = anchor[:, 1:] + dy - height * np.where(upright, 0.5 - 0.3 * np.sign(dy), 0.5)
-    return np.stack([left, bottom, left + width, bottom + height], axis=-1), reach
+    left = anchors[:, :1] + dx - width * np.where(upright, 0.5, dx <= 0)
+    bottom = anchors[:, 1:] + dy - height * np.where(upright, 0.5 - 0.3 * np.sign(dy), 0.5)
+    return np.stack([left, bottom, left + width, bottom + height], axis=-1), distance
 
 
-def _inside(boxes: np.ndarray, frame: Bbox) -> np.ndarray:
-    """The boxes, moved into the frame where they reach beyond it."""
-    low, high = np.array([frame.x0, frame.y0]), np.array([frame.x1, frame.y1])
-    shift = np.maximum(low - boxes[..., :2], 0) + np.minimum(high - boxes[..., 2:], 0)
-    moved: np.ndarray = boxes + np.concatenate([shift, shift], axis=-1)
-    return moved
-
-
-def _covering(boxes: np.ndarray, dots: np.ndarray, track: np.ndarray) -> np.ndarray:
-    """What a position costs for the points and lines that it covers, its own point least."""
+def _covered(
+    ax: Axes,
+    boxes: np.ndarray,
+    anchors: np.ndarray,
+    radius: float,
+    avoid: Sequence[tuple[Sequence[tuple[float, float]], float]],
+) -> np.ndarray:
+    """Cost of the points and lines that each position covers; its own point costs least."""
+    dots = np.concatenate([anchors - radius, anchors + radius], axis=1)
+    lines = [np.empty((0, 3))]
+    for path, weight in avoid:  # a point every three pixels
+        for a, b in pairwise(ax.transData.transform(np.asarray(path, dtype=float))):
+            steps = max(2, int(np.hypot(*(b - a)) / 3))
+            dense = a + (b - a) * np.linspace(0, 1, steps)[:, None]
+            lines.append(np.column_stack([dense, np.full(steps, weight)]))
+    track = np.concatenate(lines)
     cost = np.empty(boxes.shape[:2])
-    weight = np.full(len(dots), 40.0)
     for i, around in enumerate(boxes):
-        weight[i] = 8.0
-        cost[i] = overlaps(around, dots) @ weight
-        weight[i] = 40.0
-        low, high = around[:, :2].min(axis=0), around[:, 2:].max(axis=0)
-        near = track[(track[:, :2] > low).all(axis=1) & (track[:, :2] < high).all(axis=1)]
-        x, y = near[:, 0], near[:, 1]
-        inside = (x > around[:, :1]) & (x < around[:, 2:3])
-        inside &= (y > around[:, 1:2]) & (y < around[:, 3:])
-        cost[i] += inside @ near[:, 2]
+        dot_cost = np.where(np.arange(len(dots)) == i, 8.0, 40.0)
+        low, high = around[:, None, :2], around[:, None, 2:]
+        inside = ((track[:, :2] > low) & (track[:, :2] < high)).all(axis=-1)
+        cost[i] = overlaps(around, dots) @ dot_cost + inside @ track[:, 2]
     return cost
 
 
-def _along(path: np.ndarray) -> np.ndarray:
-    """Points every three pixels along a polyline."""
-    pieces = []
-    for a, b in pairwise(path):
-        steps = max(2, int(np.hypot(*(b - a)) / 3))
-        pieces.append(a + (b - a) * np.linspace(0, 1, steps)[:, None])
-    return np.concatenate(pieces) if pieces else np.empty((0, 2))
-
-
-def _nearest(box: Box, point: np.ndarray) -> tuple[float, float]:
-    """The point of a box's edge nearest to a point outside it."""
-    return (
-        float(np.clip(point[0], box[0], box[2])),
-        float(np.clip(point[1], box[1], box[3])),
-    )
-
-
 def spread(positions: Sequence[float], gap: float, low: float, high: float) -> list[float]:
-    """Move positions on a line apart so that neighbours are `gap` from each other.
+    """Move positions apart to at least `gap`, in order and as little as possible.
 
-    Keeps the order and stays as near as it can to where they were; used for the labels at
-    the end of curves. Where there is no room for all, the gap shrinks.
+    For labels at the ends of curves. The gap shrinks where there is too little room.
     """
+    from scipy.optimize import isotonic_regression  # a slow import
+
     count = len(positions)
     if count == 0:
         return []
     gap = min(gap, (high - low) / max(count - 1, 1))
-    order = sorted(range(count), key=lambda i: (positions[i], i))
-    blocks: list[list[float]] = []  # [sum of (wanted − offset), count]
-    for rank, i in enumerate(order):
-        blocks.append([positions[i] - rank * gap, 1])
-        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] > blocks[-1][0] / blocks[-1][1]:
-            total, size = blocks.pop()
-            blocks[-1][0] += total
-            blocks[-1][1] += size
-    placed = [0.0] * count
-    top = high - (count - 1) * gap
-    rank = 0
-    for total, size in blocks:
-        base = min(max(total / size, low), top)
-        for _ in range(int(size)):
-            placed[order[rank]] = base + rank * gap
-            rank += 1
-    return placed
+    order, offsets = np.argsort(positions, kind="stable"), gap * np.arange(count)
+    bases = isotonic_regression(np.asarray(positions, dtype=float)[order] - offsets).x
+    placed = np.empty(count)
+    placed[order] = np.clip(bases, low, max(low, high - (count - 1) * gap)) + offsets
+    return placed.tolist()

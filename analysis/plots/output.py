@@ -6,9 +6,9 @@ import io
 import re
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bon.analysis.plots.style import LIGHT, settle, style
+from bon.analysis.plots.style import LIGHT, fix_layout, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,7 +19,6 @@ _METADATA: dict[str, dict[str, str | None]] = {
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-_RASTER_DPI = 300
 # colours of the light theme that a page maps to its own variables
 VARIABLES = {
     LIGHT.background: "--surface",
@@ -34,29 +33,29 @@ VARIABLES = {
 def save(figure: Figure, path: str | Path) -> list[Path]:
     """Write a figure as PNG, SVG and PDF, or as the one format that `path` ends with."""
     path = Path(path)
+    targets = [path.with_name(path.name + suffix) for suffix in FORMATS]
     if path.suffix in FORMATS:
         targets = [path]
-    else:
-        targets = [path.with_name(path.name + suffix) for suffix in FORMATS]
     path.parent.mkdir(parents=True, exist_ok=True)
     with style(LIGHT):
         for target in targets:
-            figure.savefig(
-                target,
-                metadata=_METADATA[target.suffix],
-                facecolor=figure.get_facecolor(),
-            )
+            face = figure.get_facecolor()
+            figure.savefig(target, metadata=_METADATA[target.suffix], facecolor=face)
     return targets
 
 
 def inline_svg(figure: Figure, name: str, description: str) -> tuple[str, str]:
-    """A light figure as `<svg>` for a page, and the CSS rules that it needs.
+    """Return a light figure as `<svg>` for a page, and the CSS rules that it needs.
 
     Text stays text, colours become the page's CSS variables (so one drawing serves light and
     dark), and inline styles become classes (so a strict content security policy holds).
     `name` must be unique in the page.
     """
-    svg = _svg(figure, name)
+    buffer = io.BytesIO()
+    with style(LIGHT, **{"svg.fonttype": "none", "svg.hashsalt": name}):
+        fix_layout(figure)  # else it is laid out again
+        figure.savefig(buffer, format="svg", transparent=True, metadata=_METADATA[".svg"])
+    svg = buffer.getvalue().decode()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.S)
@@ -76,23 +75,8 @@ def inline_svg(figure: Figure, name: str, description: str) -> tuple[str, str]:
     return head + svg[svg.index(">") + 1 :], css
 
 
-def _svg(figure: Figure, name: str) -> str:
-    """What `savefig` writes with `transparent=True`, drawn once: it draws everything twice."""
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-
-    buffer = io.BytesIO()
-    with style(LIGHT, **{"svg.fonttype": "none", "svg.hashsalt": name}):
-        settle(figure)
-        for patch in (figure.patch, *(axes.patch for axes in figure.axes)):
-            patch.set(facecolor="none", edgecolor="none")
-        figure.dpi = _RASTER_DPI
-        canvas: Any = FigureCanvasSVG(figure)
-        canvas.print_svg(buffer, metadata=_METADATA[".svg"])
-    return buffer.getvalue().decode()
-
-
 def _classes(svg: str, name: str) -> tuple[str, str]:
-    """Replace every style attribute by a class; return the drawing and the rules."""
+    """Replace style attributes by classes; return the drawing and the rules."""
     rules: dict[str, str] = {}
 
     def swap(match: re.Match[str]) -> str:
@@ -110,7 +94,7 @@ def _classes(svg: str, name: str) -> tuple[str, str]:
 
 
 def _font(match: re.Match[str]) -> str:
-    """Keep the size and weight of a font, drop its family: the page has its own."""
+    """Keep the size and weight of a font and drop its family, which is the page's."""
     if match[1] is None:
         return ""
     parts = match[1].split()

@@ -1,11 +1,20 @@
-"""A training run's rewards over time: a small panel for each quantity."""
+"""Rewards of a training run over time: a small panel for each quantity."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bon.analysis.plots.style import LIGHT, NothingToDrawError, Theme, Width, new_figure, style
-from bon.analysis.results.drifts import SHARES, Quantity, TrainingReport
+from bon.analysis.plots.style import (
+    LIGHT,
+    NothingToDrawError,
+    Theme,
+    Width,
+    is_narrow,
+    new_figure,
+    plot_band,
+    style,
+)
+from bon.analysis.results.reward_log import SHARES, Quantity, TrainingReport
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,33 +38,22 @@ TITLES: dict[Quantity, str] = {
 def rewards_over_time(
     report: TrainingReport, *, theme: Theme = LIGHT, width: Width = "double"
 ) -> Figure:
-    """Means of consecutive groups with their intervals; what never varies is left out."""
+    """Plot means of consecutive groups with their intervals, without constant quantities."""
     shown = [name for name in TITLES if _varies(report, name)]
     if not shown or len(report.spans) < 2:
         raise NothingToDrawError("too few rewards to show how they changed")
-    narrow = width == "single" or (not isinstance(width, str) and width < 4.5)
-    columns = 1 if narrow else 2
+    columns = 1 if is_narrow(width) else 2
     rows = -(-len(shown) // columns)
     middle = [(span.first + span.last) / 2 for span in report.spans]
+    colours = {"score": 0, "reward": 0, "correct": 2, "told_apart": 2}
     with style(theme):
         figure, axes = new_figure(width, 1.35 * rows + 0.35, rows, columns, sharex=True)
-        for at, (ax, name) in enumerate(zip(axes, shown, strict=False)):
-            scale = 100 if name in SHARES else 1
-            colour = theme.palette[0] if name in ("score", "reward") else theme.palette[1]
-            colour = theme.palette[2] if name in ("correct", "told_apart") else colour
-            points = [
-                (x, e)
-                for x, span in zip(middle, report.spans, strict=True)
-                if (e := span.values[name]).value is not None
-            ]
-            xs = [x for x, _ in points]
-            ys = [scale * (e.value or 0.0) for _, e in points]
-            low = [scale * (e.value if e.low is None else e.low) for _, e in points]  # type: ignore[operator]
-            high = [scale * (e.value if e.high is None else e.high) for _, e in points]  # type: ignore[operator]
-            ax.fill_between(xs, low, high, color=colour, alpha=0.15, linewidth=0)
-            ax.plot(xs, ys, color=colour, marker="o", markersize=2.5)
+        for i, (ax, name) in enumerate(zip(axes, shown, strict=False)):
+            estimates = [span.values[name] for span in report.spans]
+            colour, scale = theme.palette[colours.get(name, 1)], 100 if name in SHARES else 1
+            plot_band(ax, middle, estimates, colour, scale, marker="o", markersize=2.5)
             ax.set_title(TITLES[name], fontsize=7.5)
-            if at >= len(shown) - columns:
+            if i >= len(shown) - columns:
                 ax.set_xlabel("groups judged")
                 ax.tick_params(labelbottom=True)
         for ax in axes[len(shown) :]:

@@ -1,7 +1,7 @@
-"""How every figure looks: widths, palettes, markers, and the settings matplotlib runs under.
+"""Shared style of all figures: widths, palettes, markers, layout and matplotlib settings.
 
-Figures are made with the object API (`Figure`, the Agg canvas), never with pyplot, and the
-settings hold only while a figure is drawn or written. matplotlib is imported on first use.
+Figures use the object API (`Figure`, the Agg canvas), never pyplot, and the settings hold only
+while a figure is drawn or written. matplotlib is imported on first use.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+from bon.analysis.results import Estimate
+from bon.analysis.results.phrasing import coefficient
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -22,16 +25,16 @@ ThemeName = Literal["light", "dark"]
 Width = Literal["single", "double"] | float
 
 WIDTHS = {"single": 3.25, "double": 6.75}
-"""Inches: one column and both columns of a conference page."""
+"""Inches: one and both columns of a conference page."""
 
 
 class NothingToDrawError(ValueError):
-    """The results hold nothing that this figure could show."""
+    """The results hold no data for this figure."""
 
 
 @dataclass(frozen=True)
 class Theme:
-    """The colours of a figure. `palette` is Okabe and Ito's, adapted to the background."""
+    """Colours of a figure; `palette` starts with Okabe and Ito's, adapted to the background."""
 
     name: ThemeName
     background: str
@@ -48,7 +51,7 @@ LIGHT = Theme(
     ink="#16191d",
     muted="#5b636d",
     grid="#e2e5e9",
-    palette=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7d5ba6"),
+    palette=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7d5ba6", "#a88600", "#7a4a2b"),
     other="#8d949d",
 )
 DARK = Theme(
@@ -57,7 +60,7 @@ DARK = Theme(
     ink="#eceef1",
     muted="#a3abb5",
     grid="#2c3138",
-    palette=("#4ea3dc", "#f2803a", "#2fbf93", "#e29cc4", "#f3b73e", "#8fd0f5", "#b59ad6"),
+    palette=("#4ea3dc", "#f2803a", "#2fbf93", "#e29cc4", "#b59ad6", "#dcc04a", "#b98a68"),
     other="#7b838d",
 )
 THEMES: dict[ThemeName, Theme] = {"light": LIGHT, "dark": DARK}
@@ -68,12 +71,14 @@ MARKERS = {
     "scalar": "^",
     "likelihood": "D",
     "listwise": "P",
-    "verifier": "v",
+    "stepwise": "v",
     "rerank": "<",
+    "python": "*",
     "ensemble": "h",
     "baseline": "X",
 }
-SPARE_MARKERS = ("o", "s", "^", "D", "P", "v", "h", "X")
+"""One for each kind of rewarder; kinds of other tools share UNKNOWN."""
+UNKNOWN = ">"
 
 _RC: dict[str, Any] = {
     "font.family": ["DejaVu Sans"],
@@ -81,7 +86,7 @@ _RC: dict[str, Any] = {
     "axes.titlesize": 8.5,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
-    "axes.titley": 1.0,  # without one matplotlib looks for it by measuring all labels again
+    "axes.titley": 1.0,  # fixed: searching for it measures all labels again
     "axes.labelsize": 7.5,
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
@@ -104,6 +109,10 @@ _RC: dict[str, Any] = {
     "pdf.fonttype": 42,
     "svg.hashsalt": "bon",
     "figure.dpi": 100,
+    "figure.constrained_layout.w_pad": 0.04,
+    "figure.constrained_layout.h_pad": 0.04,
+    "figure.constrained_layout.wspace": 0.06,
+    "figure.constrained_layout.hspace": 0.06,
     "savefig.dpi": 300,
 }
 _LOCK = threading.RLock()
@@ -111,7 +120,7 @@ _LOCK = threading.RLock()
 
 @cache
 def _defaults() -> dict[str, Any]:
-    """matplotlib's own defaults, so a user's matplotlibrc does not change the figures."""
+    """Return matplotlib's own defaults, so that a user's matplotlibrc has no effect."""
     import matplotlib
 
     skip = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"}
@@ -120,7 +129,7 @@ def _defaults() -> dict[str, Any]:
 
 @contextmanager
 def style(theme: Theme, **extra: Any) -> Iterator[None]:
-    """Draw or write under this theme; the process's settings are the same afterwards."""
+    """Draw or write under this theme, and restore matplotlib's settings."""
     import matplotlib
 
     colours = {
@@ -145,44 +154,69 @@ def style(theme: Theme, **extra: Any) -> Iterator[None]:
 def new_figure(
     width: Width, height: float, rows: int = 1, columns: int = 1, **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of this size in inches with a grid of axes, laid out without pyplot."""
+    """Return a figure of this size in inches with a grid of axes, without pyplot."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from bon.analysis.plots.layout import Grid
-
     inches = WIDTHS[width] if isinstance(width, str) else width
-    figure = Figure(figsize=(inches, height), layout=Grid())
+    figure = Figure(figsize=(inches, height), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, list(axes.ravel())
 
 
-def leave(figure: Figure, *, right: float) -> None:
-    """Leave so many inches free at the right, for labels outside the axes."""
+def is_narrow(width: Width) -> bool:
+    """Whether a figure is too narrow for panels side by side."""
+    return (WIDTHS[width] if isinstance(width, str) else width) < 4.5
+
+
+def reserve_right(figure: Figure, inches: float) -> None:
+    """Leave room at the right for labels outside the axes."""
     engine: Any = figure.get_layout_engine()
-    engine.right = right
+    engine.set(rect=(0, 0, 1 - inches / figure.get_figwidth(), 1))
 
 
-def settle(figure: Figure) -> None:
-    """Fix the layout, so positions measured from now on are the final ones."""
+def fix_layout(figure: Figure) -> None:
+    """Lay out the figure for good, so that positions measured from now on are final."""
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
         figure.set_layout_engine("none")
 
 
+def plot_band(
+    ax: Axes,
+    x: Sequence[float],
+    estimates: Sequence[Estimate],
+    colour: str,
+    scale: float = 1,
+    **line: Any,
+) -> None:
+    """Plot estimates that have a value, as a line within the band of their intervals."""
+    known = [(at, e) for at, e in zip(x, estimates, strict=True) if e.value is not None]
+    if not known:
+        return
+    xs = [at for at, _ in known]
+    low, values, high = (
+        [scale * (e.value if v is None else v) for (_, e), v in zip(known, ends, strict=True)]  # type: ignore[operator]
+        for ends in zip(*((e.low, e.value, e.high) for _, e in known), strict=True)
+    )
+    ax.fill_between(xs, low, high, color=colour, alpha=0.13, linewidth=0)
+    ax.plot(xs, values, color=colour, **line)
+
+
+def with_interval(estimate: Estimate) -> str:
+    """Format a coefficient with its interval: .91 [.61, .99]."""
+    text = coefficient(estimate.value)
+    if estimate.low is not None and estimate.high is not None:
+        text += f" [{coefficient(estimate.low)}, {coefficient(estimate.high)}]"
+    return text
+
+
 def colours_for(names: Sequence[str], theme: Theme) -> dict[str, str]:
-    """A palette colour a name, in order; names beyond the palette share one grey."""
+    """Return a palette colour for each name, in order; names beyond the palette share a grey."""
     unique = list(dict.fromkeys(names))
     return {
         name: theme.palette[i] if i < len(theme.palette) else theme.other
         for i, name in enumerate(unique)
     }
-
-
-def marker_for(kind: str) -> str:
-    """The marker of a kind of rewarder; kinds unknown here get one by their name."""
-    if kind in MARKERS:
-        return MARKERS[kind]
-    return SPARE_MARKERS[sum(map(ord, kind)) % len(SPARE_MARKERS)]

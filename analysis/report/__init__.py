@@ -4,9 +4,9 @@ from bon.analysis.report import build_views, write_report
 write_report(results, views, Path("report.html"), images="none")
 """
 
-from bon.analysis.report.figures import figures_aside
+from bon.analysis.report.figures import report_figures
 from bon.analysis.report.page import write_report
-from bon.analysis.report.views import (
+from bon.analysis.report.question_views import (
     CandidateView,
     ChoiceView,
     JudgementView,
@@ -20,6 +20,6 @@ __all__ = [
     "JudgementView",
     "QuestionView",
     "build_views",
-    "figures_aside",
+    "report_figures",
     "write_report",
 ]

@@ -1,4 +1,4 @@
-"""The page of an audit: one HTML file that works offline, with the items to look at."""
+"""The page of an audit: one HTML file that works offline, with the items to review."""
 
 import base64
 from collections.abc import Sequence
@@ -6,18 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from markupsafe import Markup
 from PIL import Image
 
-import bon
 from bon.analysis.plots.difficulties import items_and_rewarders
-from bon.analysis.report.figures import Figures, Sketch, drawn
-from bon.analysis.report.page import icon, policy, script
-from bon.analysis.report.templates import HERE, pages
-from bon.analysis.results.audited import CurationAudit, ItemAudit
+from bon.analysis.report.figures import Figures
+from bon.analysis.report.templates import render
+from bon.analysis.results.audit import CurationAudit, ItemAudit
 
 ROOM = 3_000_000
-"""Bytes of images that the page embeds; items after that are shown without theirs."""
+"""Bytes of images that the page embeds; later items are shown without theirs."""
 
 SMALL = 120  # pixels of width, as in the report's browser
 TYPES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp", ".gif": "gif"}
@@ -25,7 +22,7 @@ TYPES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp", ".gif"
 
 @dataclass(frozen=True)
 class Suspected:
-    """An item to look at; `numbers` is what rewarders say of it."""
+    """An item to review; `numbers`: its statistics over rewarders."""
 
     id: str
     prompt: str
@@ -38,50 +35,40 @@ class Suspected:
 
 
 def audit_page(audit: CurationAudit, suspected: Sequence[Suspected]) -> str:
-    """The page as HTML."""
-    figures = Figures()
-    if audit.by_rewarders is not None and audit.by_rewarders.rasch is not None:
+    """Return the page as HTML."""
+    figures, items = Figures(), audit.by_rewarders
+    if items is not None and items.rasch is not None:
         title = "How hard the items are and how able the rewarders"
-        figures = drawn(Sketch("difficulties", title, partial(items_and_rewarders, audit)))
-    style = (HERE / "style.css").read_text(encoding="utf-8") + "".join(figures.css)
-    code = script()
-    return (
-        pages()
-        .get_template("audit.html.jinja")
-        .render(
-            audit=audit,
-            suspected=suspected,
-            pictures=_embedded(suspected),
-            figure_of=figures.get,
-            ids={one.key: one.id for one in audit.by_rewarders.items} if audit.by_rewarders else {},
-            style=Markup(style),
-            script=Markup(code),
-            csp=policy(style, code, None),
-            icon=icon(),
-            version=bon.__version__,
-        )
+        figures.add("difficulties", title, partial(items_and_rewarders, audit))
+    return render(
+        "audit.html.jinja",
+        figures,
+        audit=audit,
+        suspected=suspected,
+        pictures=_embed_images(suspected),
+        ids={item.key: item.id for item in items.items} if items else {},
     )
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """An image as an address that needs no file; `small` ones are shown enlarged."""
+    """An image as a data address; `small` ones are shown enlarged."""
 
     address: str
     small: bool
 
 
-def _embedded(suspected: Sequence[Suspected]) -> dict[Path, Embedded]:
-    """Images, while there is room."""
-    found: dict[Path, Embedded] = {}
-    left = ROOM
-    for path in dict.fromkeys(path for one in suspected for path in one.images):
+def _embed_images(suspected: Sequence[Suspected]) -> dict[Path, Embedded]:
+    """Embed images while there is room."""
+    images: dict[Path, Embedded] = {}
+    room = ROOM
+    for path in dict.fromkeys(path for item in suspected for path in item.images):
         kind = TYPES.get(path.suffix.lower())
-        if kind is None or not path.is_file() or path.stat().st_size > left:
+        if kind is None or not path.is_file() or path.stat().st_size > room:
             continue
-        left -= path.stat().st_size
+        room -= path.stat().st_size
         with Image.open(path) as image:
             small = image.width < SMALL
         address = f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
-        found[path] = Embedded(address, small)
-    return found
+        images[path] = Embedded(address, small)
+    return images

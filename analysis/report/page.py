@@ -2,158 +2,111 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
-from bon.analysis.report import board
+from bon.analysis.finding.first_page import first_page
 from bon.analysis.report import format as text
+from bon.analysis.report import leaderboard
+from bon.analysis.report.browser_data import Packing, write_beside
 from bon.analysis.report.figures import Figures, report_figures
-from bon.analysis.report.pack import Packed, Packing, write_beside
-from bon.analysis.report.pictures import Images
-from bon.analysis.report.templates import HERE, pages
-from bon.analysis.report.views import QuestionView
-from bon.analysis.results import BenchmarkResult, BestOfN, Estimate, Results, Slice
+from bon.analysis.report.image_store import Images
+from bon.analysis.report.question_views import QuestionView
+from bon.analysis.report.templates import render
+from bon.analysis.results import BenchmarkResult, BestOfN, Correlation, Results
+from bon.analysis.results.phrasing import names
 
-MAX_BYTES = 5_000_000
-_ROOM = 200_000  # kept free below the limit
+MAX_BYTES = 2_000_000
+_MARGIN = 200_000  # bytes kept free below the limit
 
 
 def write_report(
     results: Results,
-    browser: Iterable[QuestionView] | None,
+    views: Iterable[QuestionView] | None,
     path: Path,
     *,
     images: Images = "none",
     max_bytes: int = MAX_BYTES,
-    figures: Callable[[], Figures] | None = None,
+    figures: Figures | None = None,
 ) -> Path:
     """Write the report to `path` and return it.
 
-    `browser` holds the questions to look through; None leaves the browser out. `images`:
-    `none` leaves images out, `embed` puts them into the file, `folder` copies them to
-    `<stem>_files` beside it, and `fit` embeds them where they are few (bon.analysis.report
-    .pictures.ROOM) and copies them where they are many. What would make the rest of the file
-    larger than `max_bytes` (texts and rationales of large runs) goes to the same folder.
-    `figures` gives those that are being drawn already (`report_figures`).
+    `views` are the questions of the browser; None leaves it out. `images`: `none` leaves images
+    out, `embed` puts them into the file, `folder` copies them to `<stem>_files` beside it. Texts
+    and rationales that would make the file larger than `max_bytes` go to the same folder.
+    `figures`: drawn earlier by `report_figures`.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = path.parent / f"{path.stem}_files"
-    with ExitStack() as stack:
-        figures = figures or stack.enter_context(report_figures(results))
-        packing = None
-        if browser is not None:  # meanwhile
-            names = [r.rewarder for r in results.rewarders if not r.baseline]
-            packing = Packing(folder, images, names)
-            for view in browser:
-                packing.add(view)
-        page = _Page(results, figures())
-    packed = None
-    if packing is not None:
-        bare = len(page.html(None, folder.name).encode())
-        packed = packing.finish(max_bytes - _ROOM - bare)
+    figures = figures or report_figures(results)
+    context = {"results": results, "folder": folder.name, **_context(results)}
+    html = render("report.html.jinja", figures, data="", **context)
+    if views is not None:
+        rewarders = [r.rewarder for r in results.rewarders if not r.baseline]
+        packing = Packing(folder, images, rewarders)
+        for view in views:
+            packing.add(view)
+        packed = packing.finish(max_bytes - _MARGIN - len(html.encode()))
         packed.data["labels"] = _labels(results)
         write_beside(packed, folder)
-    path.write_text(page.html(packed, folder.name), encoding="utf-8")
+        html = render("report.html.jinja", figures, packed, data=Markup(packed.text()), **context)
+    path.write_text(html, encoding="utf-8")
     return path
 
 
-class _Page:
-    """Renders the page with and without the browser's data."""
-
-    def __init__(self, results: Results, figures: Figures) -> None:
-        self.results = results
-        self.figures = figures
-        self.style = (HERE / "style.css").read_text(encoding="utf-8") + "".join(figures.css)
-        self.script = script()
-
-    def html(self, packed: Packed | None, folder: str) -> str:
-        """The whole page."""
-        page = pages().get_template("report.html.jinja")
-        return page.render(
-            results=self.results,
-            figures=self.figures,
-            style=Markup(self.style),
-            script=Markup(self.script),
-            csp=policy(self.style, self.script, packed),
-            packed=packed,
-            data=Markup(packed.text()) if packed else "",
-            folder=folder,
-            icon=icon(),
-            **_context(self.results),
-        )
-
-
-def icon() -> str:
-    """The picture of the page's tab, as an address that needs nothing beside the page."""
-    return (
-        "data:image/svg+xml;base64," + base64.b64encode((HERE / "icon.svg").read_bytes()).decode()
-    )
-
-
-def script() -> str:
-    """What a report does where scripts run."""
-    return "".join((HERE / name).read_text(encoding="utf-8") for name in ("tables.js", "report.js"))
-
-
-def policy(style: str, script: str, packed: Packed | None) -> str:
-    """A content security policy: only this style, this script and the side folder."""
-    beside = " 'self' file:" if packed and packed.beside else ""
-    images = " 'self' file:" if packed and packed.images_beside else ""
-    return (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}{beside}; "
-        f"img-src data:{images}; base-uri 'none'; form-action 'none'"
-    )
-
-
-def _hash(source: str) -> str:
-    digest = hashlib.sha256(source.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
 def _context(results: Results) -> dict[str, Any]:
-    """What the templates need besides the results themselves."""
-    boards = [(p, board.leaderboard(results, p)) for p in results.policies]
+    """What the template needs besides the results."""
+    first = first_page(results)
     baselines = {r.rewarder for r in results.rewarders if r.baseline}
-    everyone = {r.rewarder for r in results.rewarders}
+    rewarders = {r.rewarder for r in results.rewarders}
     chosen = {
-        p.policy: [b for b in results.best_of_n if b.policy == p.policy] for p in results.policies
+        p.policy: [
+            b for b in results.best_of_n if b.policy == p.policy and b.rewarder not in baselines
+        ]
+        for p in results.policies
     }
-    treatments = dict.fromkeys(t.treatment for b in results.benchmarks for t in b.sensitivity)
+    main = results.main
+    main_correlations = leaderboard.carried(results)
+    calls = {j.rewarder: j for j in results.judging}
     return {
-        "main": results.main,
-        "without_rewarders": _without_rewarders(results),
-        "main_correlations": board.carried(results),
-        "axes": {p.policy: board.axes_table(results, p.policy) for p in results.policies},
-        "boards": boards,
-        "boards_by": {
-            policy: [b for b in found if b.headline and b.rewarder not in baselines]
-            for policy, found in chosen.items()
-        },
-        "below": {
-            p.policy: [r.name for r in found if r.standing == "below" and not r.baseline]
-            for p, found in boards
+        "first": first,
+        "openers": _openers(results),
+        "main": main,
+        "main_correlations": main_correlations,
+        "coefficients": _coefficients(results),
+        "caption": _caption,
+        "boards": [(p, leaderboard.leaderboard(results, p)) for p in results.policies],
+        "picked": {
+            policy: next((b for b in rows if b.headline and b.rewarder == first.pick), None)
+            for policy, rows in chosen.items()
         },
         "other_rules": {
-            policy: [b for b in found if b.rewarder not in baselines]
-            if any(not b.headline for b in found)
-            else []
-            for policy, found in chosen.items()
-        },
-        "matrices": {
-            p.policy: board.difference_matrix(results, p.policy) for p in results.policies
+            policy: {
+                "names": list(dict.fromkeys(b.rule for b in rows)),
+                "rows": {
+                    name: {b.rule: b for b in rows if b.rewarder == name}
+                    for name in dict.fromkeys(b.rewarder for b in rows)
+                },
+            }
+            for policy, rows in chosen.items()
         },
         "ranks": {(r.policy, r.rewarder): r for r in results.ranks},
         "separation": {s.policy: s for s in results.separation if s.policy},
         "benchmark_tables": list(_benchmark_tables(results)),
-        "baseline_names": baselines | ({b.rewarder for b in results.benchmarks} - everyone),
-        "treatments": list(treatments),
+        "baseline_names": baselines | ({b.rewarder for b in results.benchmarks} - rewarders),
+        "treatments": list(
+            dict.fromkeys(t.treatment for b in results.benchmarks for t in b.sensitivity)
+        ),
+        "judges": _judges(results),
+        "margins": {(m.policy, m.rewarder): m.area for m in results.margins},
+        "asked": [
+            (r, calls[r.rewarder]) for r in results.protocol.rewarders if r.rewarder in calls
+        ],
         "costs": any(
             r.cost or r.seconds or r.num_judgements for r in results.rewarders if not r.baseline
         ),
@@ -162,16 +115,88 @@ def _context(results: Results) -> dict[str, Any]:
         "rated_in_full": max((j.rated_questions for j in results.judging), default=0)
         if any(_raced(b) for b in results.best_of_n)
         else 0,
-        "slice_of": _slice_of,
-        "named": _named,
-        "outcome_of": _outcome_of,
-        "treated": _treated,
-        "asked": _asked,
+        "find": _find,
+        "protocol_of": _protocol,
     }
 
 
+def _openers(results: Results) -> dict[str, str]:
+    """One plain sentence for each question of the page."""
+    leaks, counts = results.leaks, results.counts
+    groups: dict[str, float] = {}
+    for c in results.correlations:
+        if c.axis.startswith("group:") and c.leaks == "in" and c.pearson.estimate.value is not None:
+            groups.setdefault(c.axis.removeprefix("group:"), c.pearson.estimate.value)
+    falls = [b.rewarder for b in results.best_of_n if b.headline and b.over_optimised]
+    consistency = [
+        (b.consistency.value, b.rewarder)
+        for b in results.benchmarks
+        if b.consistency is not None and b.consistency.value is not None
+    ]
+    openers = {
+        "sure": results.finding.sentence,
+        "other_n": f"Accuracy falls as n grows under {names(falls)}."
+        if falls
+        else "No significant decline with n.",
+        "categories": "",
+        "leaks": f"{text.count(leaks.num_questions)} questions and {text.count(leaks.num_pairs)} "
+        "preference pairs are in both sets."
+        if leaks.num_questions or leaks.num_pairs
+        else "No question is in both sets.",
+        "judges": "",
+        "asked": f"{text.count(counts.calls_made)} judge calls; all comparisons would have taken "
+        f"{text.count(counts.calls_made + counts.calls_saved)}.",
+        "questions": f"{text.count(counts.questions)} questions with all responses, choices and "
+        "rationales.",
+    }
+    if len(groups) > 1:
+        best, worst = max(groups, key=groups.__getitem__), min(groups, key=groups.__getitem__)
+        openers["categories"] = (
+            f"r is highest for {best} ({text.number(groups[best])}) and lowest for {worst} "
+            f"({text.number(groups[worst])})."
+        )
+    if consistency:
+        (low, worst), (high, best) = min(consistency), max(consistency)
+        openers["judges"] = (
+            f"The winner is the same in both orders for {text.percent(low, 0)} ({worst}) to "
+            f"{text.percent(high, 0)} ({best}) of the pairs."
+        )
+    return openers
+
+
+def _coefficients(results: Results) -> dict[str, list[Correlation]]:
+    """Correlations of the primary benchmark: whole, and by group."""
+    main = results.main
+    shown = [c for c in results.correlations if main and c.benchmark == main.benchmark]
+    return {
+        "whole": [c for c in shown if not c.axis.startswith("group:")],
+        "groups": [c for c in shown if c.axis.startswith("group:")],
+    }
+
+
+def _caption(c: Correlation) -> str:
+    """Name what is drawn around the fitted line."""
+    band = c.fit.band if c.fit else ()
+    if band and band[0].low is not None:
+        return "fit with its band; dashed: prediction interval for a new rewarder."
+    return "fit without a band: too few base models." if band else ""
+
+
+def _judges(results: Results) -> list[tuple[str, list[tuple[str, Any, Any]]]]:
+    """Rows of a rewarder, its result on a benchmark and its judge calls, by benchmark."""
+    calls = {j.rewarder: j for j in results.judging}
+    rewarders = [r.rewarder for r in results.rewarders if not r.baseline]
+    tables = []
+    for name in dict.fromkeys(b.benchmark for b in results.benchmarks) or ("",):
+        scored = {b.rewarder: b for b in results.benchmarks if b.benchmark == name}
+        rows = [(r, scored.get(r), calls.get(r)) for r in rewarders if r in scored or r in calls]
+        if rows:
+            tables.append((name, rows))
+    return tables
+
+
 def _labels(results: Results) -> dict[str, dict[int, str]]:
-    """Names of candidate indexes, where an index means something: the file it came from."""
+    """Names of candidate indexes that stand for a file, by policy."""
     return {
         p.policy: {f.index: f.label for f in p.files if f.label not in ("", str(f.index))}
         for p in results.policies
@@ -179,66 +204,39 @@ def _labels(results: Results) -> dict[str, dict[int, str]]:
 
 
 def _raced(b: BestOfN) -> bool:
-    """Whether other n rest on fewer questions than the headline."""
+    """Whether other n are estimated from fewer questions than the headline."""
     basis = b.estimated.questions if b.estimated else b.num_questions
     return b.headline and any(p.estimated and p.estimated.questions < basis for p in b.curve)
 
 
 def _estimated(results: Results) -> dict[tuple[str, str, str], list[str]]:
-    """Rules that were estimated from a sample, by policy, rewarder and how."""
-    found: dict[tuple[str, str, str], list[str]] = {}
+    """Rules estimated from a sample, by policy, rewarder and reason."""
+    rules = defaultdict(list)
     for r in results.rules:
         if r.supported and r.reason:
-            key = (r.policy, r.rewarder, r.reason)
-            found.setdefault(key, []).append(r.rule.replace("_", " "))
-    return found
-
-
-def _without_rewarders(results: Results) -> str:
-    """What can be said of the candidates alone."""
-    said = []
-    for p in results.policies:
-        if None in (p.pass_at_1.value, p.majority.value, p.oracle.value):
-            continue
-        said.append(
-            f"{text.count(p.num_questions)} questions with {p.num_candidates} candidates of "
-            f"{p.policy} each: a random one is right on {text.share(p.pass_at_1)}, the majority "
-            f"vote on {text.share(p.majority)}, and no choice could exceed {text.share(p.oracle)}."
-        )
-    return " ".join(said)
+            rules[r.policy, r.rewarder, r.reason].append(r.rule.replace("_", " "))
+    return dict(rules)
 
 
 def _benchmark_tables(
     results: Results,
-) -> Iterable[tuple[str, list[BenchmarkResult], list[str], list[str]]]:
-    """Each benchmark with its results, best first, its groups and its tags."""
+) -> Iterable[tuple[str, list[BenchmarkResult], list[str]]]:
+    """Each benchmark with its results, best first, and its groups."""
     for name in dict.fromkeys(b.benchmark for b in results.benchmarks):
         shown = [b for b in results.benchmarks if b.benchmark == name]
         shown.sort(key=lambda b: (-(b.macro.value or 0), b.rewarder))
         groups = dict.fromkeys(g.name for b in shown for g in b.groups)
-        tags = dict.fromkeys(t.name for b in shown for t in b.tags if t.name)
-        yield name, shown, list(groups), list(tags)
+        yield name, shown, list(groups)
 
 
-def _named(slices: Iterable[Slice], name: str) -> Estimate | None:
-    return next((s.accuracy for s in slices if s.name == name), None)
+def _find(items: Iterable[Any], key: str, name: str, value: str) -> Any:
+    """Return `value` of the item whose `key` is `name`; None without one."""
+    return next((getattr(item, value) for item in items if getattr(item, key) == name), None)
 
 
-def _slice_of(best: BestOfN, by: str, name: str) -> Estimate | None:
-    return _named(best.by_subject if by == "subject" else best.by_difficulty, name)
-
-
-def _outcome_of(result: BenchmarkResult, outcome: str) -> Estimate | None:
-    return next((o.rate for o in result.outcomes if o.outcome == outcome), None)
-
-
-def _treated(result: BenchmarkResult, treatment: str) -> Estimate | None:
-    return next((t.macro for t in result.sensitivity if t.treatment == treatment), None)
-
-
-def _asked(votes: int, orders: str) -> str:
+def _protocol(votes: int, orders: str) -> str:
     """5 votes in both orders."""
     if votes == 0:
         return "not asked"
-    said = f"{votes} vote{'s' if votes != 1 else ''}"
-    return said if orders == "none" else f"{said}, {orders} order{'s' if orders == 'both' else ''}"
+    voted = f"{votes} vote{'s' if votes != 1 else ''}"
+    return voted if orders == "none" else f"{voted}, {orders} order{'s' * (orders == 'both')}"

@@ -54,10 +54,7 @@ async function inflate(text) {
 }
 
 const waiting = new Map();
-globalThis.bonChunk = (tier, number, text) => {
-  const name = `${tier}-${number}`;
-  if (waiting.has(name)) waiting.get(name)(text);
-};
+globalThis.bonChunk = (number, text) => waiting.get(number)?.(text);
 
 class Source {
   constructor(data) {
@@ -65,30 +62,27 @@ class Source {
     this.cache = new Map();
   }
 
-  // The part of a tier that belongs to one question; null where the side folder is missing.
-  async get(tier, question) {
-    const number = Math.floor(question / this.data.chunk), name = `${tier}-${number}`;
-    if (!this.cache.has(name)) {
+  // A question with all that belongs to it; null where the side folder is missing.
+  async get(question) {
+    const number = Math.floor(question / this.data.chunk);
+    if (!this.cache.has(number)) {
       if (this.cache.size > 24) this.cache.delete(this.cache.keys().next().value);
-      this.cache.set(name, this.load(tier, number, name));
+      this.cache.set(number, this.load(number));
     }
-    const chunk = await this.cache.get(name);
+    const chunk = await this.cache.get(number);
     return chunk && chunk[question % this.data.chunk];
   }
 
-  async load(tier, number, name) {
-    const kept = this.data.tiers[tier];
-    if (kept === null) return null;
-    if (Array.isArray(kept)) return inflate(kept[number]);
-    const file = `${this.data.folder}/data/${tier}-${String(number).padStart(4, "0")}.js`;
+  async load(number) {
+    if (this.data.chunks) return inflate(this.data.chunks[number]);
     const text = await new Promise((done) => {
-      waiting.set(name, done);
-      const script = make("script", { src: file });
+      waiting.set(number, done);
+      const script = make("script", { src: `${this.data.folder}/data/${String(number).padStart(4, "0")}.js` });
       script.addEventListener("error", () => done(null));
       script.addEventListener("load", () => { script.remove(); done(null); });
       document.head.append(script);
     });
-    waiting.delete(name);
+    waiting.delete(number);
     return text && inflate(text);
   }
 }
@@ -232,6 +226,7 @@ class Browser {
     const i = this.byLink.get(link) ?? this.index.id.indexOf(link);
     if (i === undefined || i < 0) return false;
     if (i !== this.current) this.open(i, false);
+    $("questions").open = true;
     $("questions").scrollIntoView();
     return true;
   }
@@ -259,10 +254,10 @@ class Browser {
   async draw() {
     const i = this.current;
     if (i < 0) return;
-    const [detail, texts] = await Promise.all([this.source.get("detail", i), this.source.get("text", i)]);
+    const detail = await this.source.get(i);
     if (i !== this.current) return; // a faster reader has moved on
     const view = $("view");
-    view.replaceChildren(...question(this, i, detail, texts));
+    view.replaceChildren(...question(this, i, detail));
     view.dataset.question = this.index.link[i];
     for (const said of view.querySelectorAll(".said")) {
       if (said.scrollHeight > said.clientHeight + 4) { said.classList.add("cut"); said.nextSibling.hidden = false; }
@@ -272,7 +267,7 @@ class Browser {
 
 // ------------------------------------------------------------------ one question
 
-function question(browser, i, detail, texts) {
+function question(browser, i, detail) {
   const { data, index } = browser, flags = index.flags[i];
   const about = [
     data.subjects[index.subject[i]], data.difficulties[index.difficulty[i]],
@@ -285,13 +280,13 @@ function question(browser, i, detail, texts) {
       make("p", { class: "flag", text: `The details of the questions are in the folder ${data.folder}, which is not beside this file.` })];
   }
   const policy = browser.policy.value || "0";
-  const pool = detail.c[policy] || [], choices = detail.s[policy] || [], said = texts && texts[policy];
+  const pool = detail.c[policy] || [], choices = detail.s[policy] || [];
   const parts = [head, make("p", { class: "q-text", text: detail.q }), pictures(data, detail.i), options(detail, pool)];
   if (pool.length) {
     parts.push(make("h3", { text: "Candidates" }),
-      make("div", { class: "candidates" }, ...pool.map((c, k) => card(data, policy, c, said ? said[k] : null, choices))));
+      make("div", { class: "candidates" }, ...pool.map((c) => card(data, policy, c, choices))));
   }
-  if (choices.length) parts.push(make("h3", { text: "What the rewarders made of them" }), scores(browser, i, policy, pool, choices));
+  if (choices.length) parts.push(make("h3", { text: "What the rewarders chose" }), scores(data, pool, choices));
   else if (pool.length && data.rewarders.length) {
     parts.push(make("p", { class: "note", text: "Not judged: where all candidates give the same answer, no choice can change the accuracy." }));
   }
@@ -329,12 +324,12 @@ function verdict(outcome, correct) {
   return make("span", { class: correct ? "yes" : "no", text: correct ? "✓ right" : "✗ wrong" });
 }
 
-function card(data, policy, [number, answer, outcome, correct], text, choices) {
+function card(data, policy, [number, answer, outcome, correct, text], choices) {
   const label = (data.labels[data.policies[policy]] || {})[number];
   const by = choices.filter(([, picked]) => picked.includes(number)).map(([r, picked]) =>
     data.rewarders[r] + (picked.length > 1 ? " (tie)" : ""));
   const more = make("button", { type: "button", text: "show all", "aria-expanded": "false", hidden: "" });
-  const body = make("p", { class: "said", text: text ?? "" });
+  const body = make("p", { class: "said", text });
   more.addEventListener("click", () => {
     const open = body.classList.toggle("open");
     more.textContent = open ? "show less" : "show all";
@@ -344,12 +339,10 @@ function card(data, policy, [number, answer, outcome, correct], text, choices) {
     make("header", {}, make("span", { class: "soft", text: `#${number} ${label ?? ""}`.trim() }),
       make("span", { class: "letter", text: answer ?? "–" }), verdict(outcome, correct)),
     by.length ? make("p", { class: "by", text: `picked by ${by.join(", ")}` }) : null,
-    ...(text === null || text === undefined
-      ? [make("p", { class: "note", text: `its text is in the folder ${data.folder}` })] : [body, more]));
+    body, more);
 }
 
-function scores(browser, i, policy, pool, choices) {
-  const { data } = browser;
+function scores(data, pool, choices) {
   const right = new Map(pool.map(([number, , , correct]) => [number, correct]));
   const head = make("tr", {}, make("th", { scope: "col", text: "rewarder" }),
     ...pool.map(([number, answer, , correct]) => make("th", { scope: "col", text: `#${number} ${answer ?? "–"}${correct ? " ✓" : ""}` })),
@@ -366,40 +359,33 @@ function scores(browser, i, policy, pool, choices) {
   const table = make("table", { class: "scores" }, make("thead", {}, head), make("tbody", {}, ...rows));
   const box = make("div", { class: "scroll", role: "region", "aria-label": "Scores", tabindex: "0" }, table);
   const note = make("p", { class: "note", text: "Mean score, or share of comparisons won; boxed: picked." });
-  return make("div", {}, box, note, data.tiers.why === null ? null : rationales(browser, i, policy, choices));
+  return make("div", {}, box, note, rationales(data, choices));
 }
 
 function short(value) {
   return (Math.abs(value) >= 100 ? value.toFixed(0) : Math.abs(value) >= 10 ? value.toFixed(1) : value.toFixed(2)).replace("-", "−");
 }
 
-// A button a rewarder; the rationales of the one that is pressed stand below.
-function rationales(browser, i, policy, choices) {
+// A button per rewarder; its rationales are shown below.
+function rationales(data, choices) {
+  const judged = choices.filter(([, , , judgements]) => judgements.length);
+  if (!judged.length) return null;
   const place = make("div", { "aria-live": "polite" });
-  const buttons = choices.map(([r]) => make("button", { type: "button", "aria-pressed": "false", text: browser.data.rewarders[r] }));
-  buttons.forEach((button, k) => button.addEventListener("click", async () => {
+  const buttons = judged.map(([r]) => make("button", { type: "button", "aria-pressed": "false", text: data.rewarders[r] }));
+  buttons.forEach((button, k) => button.addEventListener("click", () => {
     const on = button.getAttribute("aria-pressed") !== "true";
     buttons.forEach((b) => b.setAttribute("aria-pressed", "false"));
     button.setAttribute("aria-pressed", String(on));
-    place.replaceChildren();
-    if (!on) return;
-    const all = await browser.source.get("why", i);
-    if (button.getAttribute("aria-pressed") === "true") place.replaceChildren(...why(browser, all, policy, choices[k][0]));
+    place.replaceChildren(...(on ? judged[k][3].map(why) : []));
   }));
   return make("div", { class: "why" }, make("h3", { text: "Rationales" }), make("div", { class: "chips" }, ...buttons), place);
 }
 
-function why(browser, all, policy, rewarder) {
-  const said = all && all[policy] && all[policy][rewarder];
-  if (!said) {
-    return [make("p", { class: "note", text: all ? "No rationale was kept." : `The rationales are in the folder ${browser.data.folder}, which is not beside this file.` })];
-  }
-  return said.map(([first, second, outcome, score, text]) => {
-    const shown = second === null ? `#${first}` : `#${first} against #${second}`;
-    const result = outcome === "scored" && score !== null ? `score ${short(score)}`
-      : outcome === "first" ? `#${first} is better` : outcome === "second" ? `#${second} is better` : outcome;
-    return make("blockquote", {}, make("b", { text: `${shown}: ${result}` }), text || "(no text)");
-  });
+function why([first, second, outcome, score, text]) {
+  const shown = second === null ? `#${first}` : `#${first} against #${second}`;
+  const result = outcome === "scored" && score !== null ? `score ${short(score)}`
+    : outcome === "first" ? `#${first} is better` : outcome === "second" ? `#${second} is better` : outcome;
+  return make("blockquote", {}, make("b", { text: `${shown}: ${result}` }), text || "(no text)");
 }
 
 // ------------------------------------------------------------------ start
@@ -409,13 +395,9 @@ async function start() {
   sections();
   document.querySelectorAll("table.sortable").forEach(sortable);
   document.querySelectorAll("main table").forEach(folded);
-  addEventListener("beforeprint", () => document.querySelectorAll("details.more").forEach((d) => { d.open = true; }));
+  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
   const data = $("bon-data");
   if (!data) return;
-  if (!("DecompressionStream" in globalThis)) {
-    $("questions").append(make("p", { class: "flag", text: "This browser is too old for the question browser: it needs DecompressionStream." }));
-    return;
-  }
   const parsed = JSON.parse(data.textContent);
   const index = await inflate(parsed.index);
   $("browser").hidden = false;

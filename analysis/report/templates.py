@@ -1,85 +1,102 @@
-"""The templates of pages, with the filters that write numbers; compiled once per machine."""
+"""Rendering of self-contained HTML pages: templates, number filters, style, script and policy."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from functools import cache, partial
 from pathlib import Path
-from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any
 
-from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
-from jinja2.bccache import Bucket
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
-from bon.analysis.report import board
+import bon
 from bon.analysis.report import format as text
+from bon.analysis.report import leaderboard
+from bon.analysis.report.glossary import TERMS
 from bon.analysis.results.phrasing import names
-from bon.core.files import cache_folder, write_atomic
+
+if TYPE_CHECKING:
+    from bon.analysis.report.browser_data import Packed
+    from bon.analysis.report.figures import Figures
 
 HERE = Path(__file__).parent
 
-plain_points = partial(text.signed, digits=1, sign=True, scale=100)
-"""A difference in points, without a unit."""
-
-
-class Compiled(BytecodeCache):
-    """Compiled templates in the user's cache folder, as Python keeps compiled modules.
-
-    Compiling takes longer than rendering. jinja2 checks that an entry is of this source and this
-    Python; where the folder cannot be read or written, templates are compiled again.
-    """
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        """Read what was kept for this template, if anything."""
-        try:
-            bucket.bytecode_from_string(self._path(bucket).read_bytes())
-        except (OSError, RuntimeError, EOFError, UnpicklingError):  # RuntimeError: no home
-            bucket.reset()
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        """Keep it for the next process."""
-        try:
-            path = self._path(bucket)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(path, bucket.bytecode_to_string())
-        except (OSError, RuntimeError):
-            return
-
-    def _path(self, bucket: Bucket) -> Path:
-        return cache_folder() / "templates" / bucket.key
-
 
 def environment(*folders: Path) -> Environment:
-    """Templates of these folders and the report's."""
+    """Return an environment with the templates of these folders and of the report."""
     env = Environment(
         loader=FileSystemLoader([*folders, HERE]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        optimized=False,  # what is kept must not hold what today's filters made of a constant
-        bytecode_cache=Compiled(),
     )
     env.filters.update(
-        share=text.share,
-        percent=text.percent,
-        points=text.points,
-        loss=text.loss,
-        coefficient=text.coefficient,
-        correlation=text.correlation,
-        number=text.number,
-        p_value=text.p_value,
+        {
+            filter_.__name__: filter_
+            for filter_ in (
+                text.share,
+                text.percent,
+                text.points,
+                text.loss,
+                text.coefficient,
+                text.correlation,
+                text.number,
+                text.p_value,
+                text.count,
+                text.size,
+                text.seconds,
+                text.money,
+                text.short,
+            )
+        },
         names=partial(names, most=9),
-        count=text.count,
-        size=text.size,
-        seconds=text.seconds,
-        money=text.money,
-        short=text.short,
-        axis=board.axis_name,
-        plain_points=plain_points,
+        axis=leaderboard.axis_name,
+        plain_points=partial(text.signed, digits=1, sign=True, scale=100),
     )
+    env.globals["terms"] = TERMS
     return env
 
 
 @cache
-def pages() -> Environment:
-    """The report's own templates."""
+def _pages() -> Environment:
     return environment()
+
+
+def render(template: str, figures: Figures, packed: Packed | None = None, **context: Any) -> str:
+    """Render a page that works offline.
+
+    Its content security policy allows this style, this script and, where `packed` needs it, the
+    side folder.
+    """
+    style = (HERE / "style.css").read_text(encoding="utf-8") + figures.css
+    script = "".join((HERE / name).read_text("utf-8") for name in ("tables.js", "report.js"))
+    files = " 'self' file:"
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; "
+        f"script-src {_hash(script)}{files if packed and packed.beside else ''}; "
+        f"img-src data:{files if packed and packed.images_beside else ''}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    icon = base64.b64encode((HERE / "icon.svg").read_bytes()).decode()
+    return (
+        _pages()
+        .get_template(template)
+        .render(
+            figures=figures,
+            packed=packed,
+            style=Markup(style),
+            script=Markup(script),
+            csp=policy,
+            icon=f"data:image/svg+xml;base64,{icon}",
+            version=bon.__version__,
+            **context,
+        )
+    )
+
+
+def _hash(source: str) -> str:
+    digest = hashlib.sha256(source.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

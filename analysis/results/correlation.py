@@ -1,17 +1,17 @@
-"""Benchmark accuracy against Best-of-N accuracy, over the rewarders."""
+"""Correlations of benchmark accuracy with Best-of-N accuracy over rewarders."""
 
 from typing import Literal
 
-from bon.analysis.results.record import Estimate, Leaks, Record
+from bon.analysis.results.record import Estimate, Leaks, PerAxis, Record
 
 ENOUGH_BASES = 5
-"""Bases from which on an interval of r holds; docs/statistics.md."""
+"""Base models from which on an interval of r holds; docs/statistics.md."""
 
 
 class Point(Record):
-    """One rewarder in the correlation plot; `x` benchmark accuracy, `y` Best-of-N accuracy.
+    """One rewarder: `x` benchmark accuracy, `y` Best-of-N accuracy.
 
-    `before`: the rewarder that it was before it was trained, if that is known.
+    `before` names the rewarder that it was before training.
     """
 
     rewarder: str
@@ -23,18 +23,21 @@ class Point(Record):
 
 
 PermutationMethod = Literal[
-    "exact permutation", "sampled permutation", "normal", "jackknife over bases", "none"
+    "exact permutation",
+    "sampled permutation",
+    "normal",
+    "jackknife over families",
+    "jackknife over bases",
+    "none",
 ]
 
 
 class Coefficient(Record):
-    """A correlation coefficient. `estimate` carries the interval to read.
+    """A correlation coefficient; `estimate` has the interval to read, `read` says which.
 
-    `bootstrap` resamples rewarders and questions together, `fisher` is the parametric interval,
-    `jackknife` (of Pearson's r) leaves rewarders out; `read` says which of them `estimate`
-    holds and why. `p_parametric` is the p of Student's t, which papers print; `p_value` is the
-    permutation's. Where rewarders share bases, `estimate` and `p_value` allow for that, or have
-    no bounds and no p; the others still take every rewarder for independent.
+    `bootstrap` resamples rewarders and questions, `jackknife` leaves rewarders out. `p_parametric`
+    is Student's t test. `estimate` and `p_value` allow for shared base models or are left out
+    where nothing does; the other intervals take all rewarders as independent.
     """
 
     estimate: Estimate
@@ -49,7 +52,7 @@ class Coefficient(Record):
 
 
 class LeaveOneOut(Record):
-    """The correlation without one rewarder (or one family); `leverage` in [0, 1]."""
+    """The correlation without one rewarder or one family."""
 
     left_out: str
     pearson: float | None
@@ -59,52 +62,40 @@ class LeaveOneOut(Record):
     cooks_distance: float | None = None
 
 
-class Clusters(Record):
-    """Two groups of rewarders far apart on the benchmark, between which r is made.
+ENOUGH_REWARDERS = 8
+"""Rewarders from which on one line can be told from a few groups; a yes needs as many."""
 
-    `within`: Pearson's r of what is left when each group's means are taken out.
+STRONG_EVIDENCE = 6.0
+"""Difference in BIC that is strong evidence (Kass and Raftery 1995)."""
+
+
+class Groups(Record):
+    """The best account of r by groups of unrelated rewarders, instead of one line.
+
+    `groups` from low to high; `bic_difference`: BIC of the groups minus BIC of the line;
+    `within`: r after centring each group.
     """
 
-    lower: tuple[str, ...]
-    upper: tuple[str, ...]
-    within: float | None
-    p_value: float | None
+    groups: tuple[tuple[str, ...], ...]
+    bic_difference: float
+    within: Estimate
 
+    @property
+    def one_line(self) -> bool:
+        """Whether the evidence for one line is strong, which a yes needs."""
+        return self.bic_difference >= STRONG_EVIDENCE
 
-class Apart(Record):
-    """Rewarders far below all others, which leave r without an interval; r among the `others`."""
-
-    rewarders: tuple[str, ...]
-    others: Estimate
-
-
-class LeaveTwoOut(Record):
-    """The range of r when any two are left out; `left_out` are the two that give the lowest."""
-
-    left_out: tuple[str, str]
-    lowest: float
-    highest: float
-
-
-class SmallestSet(Record):
-    """The smallest set of rewarders without which r is not what the verdict needs.
-
-    `pearson` and `p_value` (Student's t) without them; `exact`: no smaller set does it, because
-    all were tried; otherwise one may. `carries`: so few that they carry the result.
-    """
-
-    left_out: tuple[str, ...]
-    pearson: float | None
-    p_value: float | None
-    exact: bool
-    carries: bool
+    @property
+    def withholds(self) -> bool:
+        """Whether the evidence for groups is strong, which leaves r without an interval."""
+        enough = sum(map(len, self.groups)) >= ENOUGH_REWARDERS
+        return enough and self.bic_difference <= -STRONG_EVIDENCE
 
 
 class BetterHalf(Record):
-    """r among the rewarders at or above `edge`, the median score.
+    """r among rewarders that score at least `edge`, the median.
 
-    `expected`: what r over all would lead to expect over so narrow a range, by the formula for
-    restricted range; `holds`: high enough to support a yes.
+    `expected`: r predicted from range restriction alone; `holds`: high enough for a yes.
     """
 
     num_rewarders: int
@@ -115,27 +106,26 @@ class BetterHalf(Record):
 
 
 class Families(Record):
-    """Rewarders that share bases: which interval of r allows for that, and r in both parts.
-
-    `interval` leaves bases out, and has no bounds where there are too few of them. `within`: r
-    of what is left when each base's means are taken out; `between`: r of the bases' means.
-    """
+    """Shared base models: r after centring each family (`within`), r of family means."""
 
     num_families: int
-    largest: int
-    interval: Estimate
     within: Estimate
     between: Estimate
     sentence: str
 
     @property
     def enough(self) -> bool:
-        """Whether they are of enough bases for an interval."""
+        """Whether there are enough base models for an interval."""
         return self.num_families >= ENOUGH_BASES
+
+    @property
+    def withholds(self) -> bool:
+        """Whether r has no interval for lack of base models."""
+        return not self.enough
 
 
 class BandPoint(Record):
-    """The fitted line at x: its confidence band and its prediction band, None with few bases."""
+    """The fitted line at x with its confidence band and its prediction band."""
 
     x: float
     y: float
@@ -146,9 +136,9 @@ class BandPoint(Record):
 
 
 class Fit(Record):
-    """Least squares y = intercept + slope · x. `band` covers the range of the points.
+    """Least squares y = intercept + slope · x, over the range of the points.
 
-    Bounds and bands take rewarders for independent; with fewer than five bases there are none.
+    Bounds and bands take rewarders as independent; with too few base models there are none.
     """
 
     slope: Estimate
@@ -158,11 +148,9 @@ class Fit(Record):
 
 
 class Reliability(Record):
-    """How much of the spread on either axis is not noise.
+    """Split-half reliability of both axes (Spearman and Brown), and its effect on r.
 
-    `x`, `y`: correlation of repeated measurements (split halves, stepped up).
-    `ceiling`: the highest r that this much data could show, sqrt(x · y).
-    `disattenuated`: r corrected for attenuation.
+    `ceiling` is sqrt(x · y), the highest r to expect; `disattenuated` is r corrected for noise.
     """
 
     x: Estimate
@@ -174,9 +162,8 @@ class Reliability(Record):
 class PairAgreement(Record):
     """How often the benchmark orders two rewarders as Best-of-N does.
 
-    `separable`: among the pairs that both axes can distinguish. `brier`: mean squared error of
-    the benchmark's probability that a beats b against what Best-of-N shows. `separability_*`:
-    share of pairs whose difference has an interval that excludes zero.
+    `separable`: pairs that both axes distinguish. `brier`: mean squared error of the benchmark's
+    probability that a beats b. `separability_*`: share of pairs that one axis distinguishes.
     """
 
     num_pairs: int
@@ -188,26 +175,16 @@ class PairAgreement(Record):
     separability_y: Estimate
 
 
-Given = Literal["size", "length_bias"]
+class Correlation(PerAxis):
+    """Benchmark accuracy against Best-of-N accuracy at n over rewarders, for one policy.
 
+    `too_leaked`: why the primary one includes leaks, where too little remains without them.
+    """
 
-class Partial(Record):
-    """Pearson correlation given a third quantity of the rewarders."""
-
-    given: Given
-    estimate: Estimate
-    p_value: float | None
-
-
-class Correlation(Record):
-    """Benchmark accuracy against Best-of-N accuracy at n, over the rewarders, for one policy."""
-
-    policy: str
-    benchmark: str
-    axis: str
     leaks: Leaks
     n: int | None
     primary: bool
+    too_leaked: str = ""
     num_rewarders: int
     points: tuple[Point, ...]
     pearson: Coefficient
@@ -218,62 +195,38 @@ class Correlation(Record):
     leave_family_out: tuple[LeaveOneOut, ...] = ()
     carried_by: str | None = None
     carried_by_family: str | None = None
-    clusters: Clusters | None = None
-    apart: Apart | None = None
-    leave_two_out: LeaveTwoOut | None = None
-    smallest_set: SmallestSet | None = None
+    groups: Groups | None = None
     better_half: BetterHalf | None = None
     families: Families | None = None
     reliability: Reliability | None = None
     agreement: PairAgreement | None = None
-    partial: tuple[Partial, ...] = ()
     sentence: str
     influence_sentence: str = ""
 
 
 class CorrelationAtN(Record):
-    """One point of r against n."""
+    """r at one n."""
 
     n: int
     pearson: Estimate
     spearman: Estimate
 
 
-class CorrelationByN(Record):
-    """How r changes with n, on the primary axis."""
+class CorrelationByN(PerAxis):
+    """r against n on the primary axis."""
 
-    policy: str
-    benchmark: str
-    axis: str
     leaks: Leaks
     points: tuple[CorrelationAtN, ...]
     sentence: str
 
 
-class PolicySlope(Record):
-    """The fit of one policy within a pooled analysis."""
-
-    policy: str
-    num_rewarders: int
-    pearson: Estimate
-    slope: Estimate
-
-
 class Pooled(Record):
-    """Several policies together: own intercepts, one slope, and whether one slope will do.
-
-    `pearson` is the mean of the policies' coefficients on Fisher's scale; `i_squared` the
-    share of the spread of slopes that is more than noise, `tau` that spread.
-    """
+    """Several policies of a run: mean r (Fisher's scale), common slope, own intercepts."""
 
     benchmark: str
     axis: str
     leaks: Leaks
-    policies: tuple[PolicySlope, ...]
     pearson: Estimate
     slope: Estimate
-    heterogeneity_q: float | None
-    heterogeneity_p: float | None
     i_squared: float | None
-    tau: float | None
     sentence: str

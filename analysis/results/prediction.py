@@ -1,10 +1,10 @@
-"""What a new rewarder would do, and how large a study would have to be."""
+"""Predictions for a new rewarder, and the size that a study needs."""
 
-from bon.analysis.results.record import Estimate, Record
+from bon.analysis.results.record import Estimate, Leaks, PerAxis, Record
 
 
 class Prediction(Record):
-    """What a new rewarder with this benchmark score would do; intervals are for one rewarder."""
+    """A new rewarder with this benchmark score; prediction intervals for one rewarder."""
 
     x: float
     accuracy: Estimate
@@ -13,18 +13,15 @@ class Prediction(Record):
     extrapolated: bool
 
 
-class WhatIf(Record):
-    """Predictions over the range of benchmark scores, for one policy on the primary axis."""
+class WhatIf(PerAxis):
+    """Predictions over the range of benchmark scores."""
 
-    policy: str
-    benchmark: str
-    axis: str
     rows: tuple[Prediction, ...]
     sentence: str
 
 
 class NeededRow(Record):
-    """The r and the width of its interval that a study of this size would get."""
+    """The r and the median width of its interval in simulated studies of one size."""
 
     num_rewarders: int
     num_questions: int
@@ -35,11 +32,10 @@ class NeededRow(Record):
 
 
 class Needed(Record):
-    """How many rewarders and questions it takes to show r > `target_r`.
+    """The size of study that shows r > `target_r`, given `true_r` (corrected for noise).
 
-    `true_r` is r corrected for noise where that is known. `power` of a row is the share of
-    simulated studies whose whole interval lies above the target; `num_rewarders` the fewest
-    with a power of four fifths on this many questions, if any.
+    `power`: share of simulated studies whose interval lies above the target; `num_rewarders`:
+    the fewest with a power of 80 % on as many questions as this run has.
     """
 
     policy: str
@@ -52,26 +48,49 @@ class Needed(Record):
 
 
 class Spread(Record):
-    """Variance between rewarders, and of one pair or question, at n candidates."""
+    """Variance between rewarders, and noise variance of one pair or question, at n."""
 
     n: int
     between: float
     noise: float
 
 
-class Components(Record):
-    """What makes r uncertain: how far rewarders differ and how noisy one item is, on either axis.
+class Components(PerAxis):
+    """Variance components of both axes, net of what all rewarders have in common.
 
-    What a question or a pair has in common for all rewarders is taken out. `y` has one entry for
-    each n. `true_r` is r without that noise; `questions` and `pairs` are those judged.
+    `y` has one entry per n; `true_r` is r without noise; `questions` and `pairs` were judged.
     """
 
-    policy: str
-    benchmark: str
-    axis: str
     rewarders: int
     questions: int
     pairs: int
     true_r: float
     x: Spread
     y: tuple[Spread, ...]
+
+
+# ------------------------------------------------------------------ fewer pairs
+
+
+class SizePoint(Record):
+    """Random subsets of the benchmark with this many pairs.
+
+    `pearson`: mean r with the median of the subsets' intervals; `subsets`: mean r with the range
+    of 95 % of the subsets; `loss`: regret of the subset's pick; `same_pick`: share of the
+    subsets whose pick is that of all pairs.
+    """
+
+    num_pairs: int
+    share: float
+    pearson: Estimate
+    subsets: Estimate
+    loss: Estimate
+    same_pick: float
+
+
+class HowMuch(PerAxis):
+    """r and regret with fewer pairs, on the primary axis."""
+
+    leaks: Leaks
+    sizes: tuple[SizePoint, ...]
+    sentences: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What every part of the results is made of: records, estimates, slices, and the options."""
+"""Base records, estimates and the options of an analysis."""
 
 from typing import Literal
 
@@ -6,27 +6,29 @@ from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION = "1"
 
-
 Leaks = Literal["in", "out"]
-"""Whether leaked questions and leaked pairs were counted (`in`) or left out (`out`)."""
-
+"""Whether leaked questions and leaked pairs are counted (`in`) or left out (`out`)."""
 
 Treatment = Literal["headline", "drop", "wrong", "chance", "official"]
 """How undecided outcomes are counted. See docs/statistics.md, "Outcomes"."""
 
 
 class Record(BaseModel):
-    """Frozen, closed to unknown fields, and without NaN or infinity."""
+    """A frozen record without NaN or infinity; unknown fields of other versions are ignored."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)
+
+
+class PerAxis(Record):
+    """A result for one policy and one axis of a benchmark."""
+
+    policy: str
+    benchmark: str
+    axis: str
 
 
 class Estimate(Record):
-    """A number estimated from samples; `low` and `high` bound its 95 % interval.
-
-    `n` is how many of the things that were resampled or counted it rests on (questions,
-    pairs or rewarders), `method` says how the interval was made.
-    """
+    """A number with its 95 % interval; `n` units were resampled or counted, by `method`."""
 
     value: float | None
     low: float | None = None
@@ -35,8 +37,25 @@ class Estimate(Record):
     method: str = ""
 
 
+class Slice(Record):
+    """Accuracy within one subject, difficulty, group or tag."""
+
+    name: str
+    accuracy: Estimate
+
+
+class OutcomeRate(Record):
+    """How often judgements ended with this outcome."""
+
+    outcome: str
+    count: int
+    rate: Estimate
+
+
 class Options(Record):
-    """How an analysis was asked for. The defaults are the ones that the docs explain."""
+    """Settings of an analysis."""
+
+    model_config = ConfigDict(extra="forbid")
 
     n: int | None = Field(None, description="headline n; None: as many as the pool holds")
     axis: str = Field("macro", description="primary x axis: macro, overall, natural or group:NAME")
@@ -55,23 +74,8 @@ class Options(Record):
         None, gt=0, lt=1, description="the r that `needed` plans to show; None: the verdict's line"
     )
     covariates: bool = Field(
-        True, description="let what is known without a judge sharpen what a sample is judged for"
+        True, description="adjust estimates from a sample for covariates known without a judge"
     )
     ensembles: dict[str, tuple[str, ...]] = Field(
         default_factory=dict, description="name of an ensemble: its members"
     )
-
-
-class Slice(Record):
-    """An accuracy within one subject, difficulty, group or tag."""
-
-    name: str
-    accuracy: Estimate
-
-
-class OutcomeRate(Record):
-    """How often a judgement ended this way."""
-
-    outcome: str
-    count: int
-    rate: Estimate

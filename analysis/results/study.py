@@ -1,14 +1,14 @@
-"""What was run and how: counted or copied, not estimated."""
+"""What was run and how: counted or copied, mostly without estimation."""
 
 from typing import Literal
 
 from pydantic import Field
 
-from bon.analysis.results.record import Estimate, OutcomeRate, Record
+from bon.analysis.results.record import Estimate, Record
 
 
 class RunInfo(Record):
-    """Which run this is."""
+    """The identity of a run."""
 
     name: str = ""
     created: str = ""
@@ -20,7 +20,12 @@ class RunInfo(Record):
 
 
 class ModelShare(Record):
-    """What one model was to do and did: candidates of a policy, judged items of a rewarder."""
+    """Progress of one model.
+
+    `wanted`, `have`: a policy's candidates, or a rewarder's items (pairs and questions judged in
+    full). `errors` of its `rows` are only retried with `--retry-errors`. `failed`: why the model
+    was stopped.
+    """
 
     model: str
     role: Literal["policy", "rewarder"]
@@ -32,7 +37,7 @@ class ModelShare(Record):
 
 
 class RunCompleteness(Record):
-    """Whether a run holds all that its experiment asks for; `missing` says in words what not."""
+    """Whether a run holds everything its experiment plans; `missing` in words."""
 
     complete: bool
     models: tuple[ModelShare, ...] = ()
@@ -40,7 +45,7 @@ class RunCompleteness(Record):
 
 
 class Provenance(Record):
-    """Something that came from outside: a dataset, a model, a prompt, a program."""
+    """An external source: a dataset, a model, a prompt, a program."""
 
     kind: str
     name: str
@@ -52,10 +57,7 @@ Orders = Literal["both", "one", "none"]
 
 
 class RewarderProtocol(Record):
-    """How one rewarder was asked on either axis, as seen in its judgements.
-
-    `orders_*`: both, one, or none (nothing to order); `votes_*`: votes a judgement.
-    """
+    """Votes and orders of one rewarder on either axis, as found in its judgements."""
 
     rewarder: str
     votes_pairs: int
@@ -66,7 +68,7 @@ class RewarderProtocol(Record):
 
 
 class StudyProtocol(Record):
-    """How the numbers came to be; `differences` belongs on the first screen."""
+    """How the numbers were produced; `differences` between the axes are caveats."""
 
     n: int
     num_candidates: dict[str, int]
@@ -78,17 +80,15 @@ class StudyProtocol(Record):
 
 
 class Counts(Record):
-    """How much of everything there is."""
+    """Sizes of the study."""
 
     questions: int = 0
-    questions_leaked: int = 0
     candidates: int = 0
     pairs: int = 0
-    pairs_leaked: int = 0
     rewarders: int = 0
     judgements: int = 0
     calls_made: int = Field(0, description="judge calls on both axes")
-    calls_saved: int = Field(0, description="judge calls that equal texts or answers saved")
+    calls_saved: int = Field(0, description="judge calls saved by equal texts or answers")
 
 
 class RewarderInfo(Record):
@@ -108,11 +108,10 @@ class RewarderInfo(Record):
 
 
 class JudgeCalls(Record):
-    """Judge calls of one rewarder, and calls that were not needed.
+    """Judge calls of one rewarder, made and saved.
 
-    What is said of `*_candidates` rests on `rated_questions`: those judged, or, where judging
-    stopped by what it found, the random sample that was judged in full. `consistency`: same
-    winner in both orders; `position_bias`: (first − second) / (first + second).
+    `*_candidates` rest on `rated_questions`: all that were judged or, with early stopping, the
+    random sample judged in full. `position_bias`: (first − second) / (first + second).
     """
 
     rewarder: str
@@ -121,7 +120,6 @@ class JudgeCalls(Record):
     saved_identical: int
     saved_unanimous: int
     rated_questions: int = 0
-    outcomes_candidates: tuple[OutcomeRate, ...] = ()
     consistency_candidates: Estimate | None = None
     position_bias_candidates: Estimate | None = None
 
@@ -132,11 +130,10 @@ class LeakReport(Record):
     num_questions: int
     num_pairs: int
     question_ids: tuple[str, ...] = ()
-    pair_ids: tuple[str, ...] = ()
 
 
 class RuleSupport(Record):
-    """Whether what was judged allows a rule to be replayed, and at which n."""
+    """Whether a rule can be replayed from the judgements, and at which n."""
 
     policy: str
     rewarder: str
@@ -144,3 +141,55 @@ class RuleSupport(Record):
     supported: bool
     ns: tuple[int, ...] = ()
     reason: str = ""
+
+
+class Hack(Record):
+    """How often one attack beat an honest, right answer (`bon stress`).
+
+    `ties` and `undecided` are counts. For the attack "image swapped", `wins` is the share of
+    preferences that stay the same without the question's own image.
+    """
+
+    rewarder: str
+    attack: str
+    what: str
+    num_pairs: int
+    wins: Estimate
+    ties: int
+    undecided: int
+
+
+class RepeatCheck(Record):
+    """Judgements repeated with the same seed in other batches.
+
+    `changed`: share of the `num_repeated` with another verdict or score; `largest` difference
+    of scores, next to their standard deviation `spread`.
+    """
+
+    rewarder: str
+    num_repeated: int
+    errors: int
+    changed: Estimate
+    largest: float | None = None
+    spread: float | None = None
+    sentence: str
+
+
+class ModelCost(Record):
+    """Measured cost per 1,000 judgements or candidates, of which there are `number`.
+
+    `waited`: share of the worker's time without work; `loading`: seconds in all; None where the
+    engine or an earlier version did not report a value.
+    """
+
+    model: str
+    role: Literal["policy", "rewarder"]
+    number: int
+    unit: Literal["GPU-seconds", "worker seconds"]
+    seconds: float | None = None
+    prompt_tokens: float
+    reply_tokens: float
+    dollars: float | None = None
+    cache_hit_rate: float | None = None
+    waited: float | None = None
+    loading: float | None = None

@@ -1,9 +1,10 @@
-"""Datasets as questions and preference pairs: one file per benchmark, imported when it is used.
+"""Datasets as questions and preference pairs: one module per benchmark, imported on use.
 
-`load_questions` and `load_pairs` read lazily and yield a record or a `BadRow` for each row.
+`load_questions` and `load_pairs` read lazily and yield a record or a `BadRow` per row.
 """
 
 import difflib
+import hashlib
 import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -15,7 +16,7 @@ from bon.benchmarks.rows import RawRow, hub_files, hub_rows, local_files, local_
 from bon.core.errors import BonError
 from bon.core.images import ImageError, ImageStore
 from bon.core.keys import content_key
-from bon.core.plugins import Added
+from bon.core.plugins import Registry
 from bon.core.records import PreferencePair, Question
 from bon.experiment.config import DatasetSpec
 
@@ -39,54 +40,51 @@ BENCHMARKS = (
     "mmrb2",
     "preference",
 )
-ADDED: Added[Adapter] = Added("bon.benchmarks")
+ADDED: Registry[Adapter] = Registry("bon.benchmarks")
 """Adapters of users and of other packages, by the name that an experiment gives."""
 RecordT = TypeVar("RecordT", Question, PreferencePair)
 
 
 def adapter(name: str) -> Adapter:
-    """The benchmark of that name."""
-    found: Adapter | None
+    """Return the adapter of a benchmark."""
     if name in BENCHMARKS:
-        found = importlib.import_module(f"bon.benchmarks.{name}").ADAPTER
-    else:
-        found = ADDED.get(name)
-    if found is None:
+        shipped: Adapter = importlib.import_module(f"bon.benchmarks.{name}").ADAPTER
+        return shipped
+    added = ADDED.get(name)
+    if added is None:
         known = benchmarks()
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
         hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
         raise BonError(f"no benchmark {name!r}", hint)
-    return found
+    return added
 
 
 def benchmarks() -> list[str]:
-    """The names of all benchmarks, those of other packages last."""
+    """Return the names of all benchmarks, those of other packages last."""
     return [*BENCHMARKS, *ADDED.names()]
 
 
 def load_questions(spec: DatasetSpec, images: ImageStore) -> Iterator[Question | BadRow]:
-    """The questions of a downstream benchmark, at most `spec.limit` good ones."""
+    """Yield questions of a downstream benchmark, at most `spec.limit` valid ones."""
     return _load(spec, images, "questions", Question)
 
 
 def load_pairs(spec: DatasetSpec, images: ImageStore) -> Iterator[PreferencePair | BadRow]:
-    """The preference pairs of a reward benchmark, at most `spec.limit` good ones."""
+    """Yield preference pairs of a reward benchmark, at most `spec.limit` valid ones."""
     return _load(spec, images, "pairs", PreferencePair)
 
 
 def provenance(spec: DatasetSpec) -> dict[str, Any]:
-    """Where the rows come from: files with their hashes, or the hub's commit."""
-    found = adapter(spec.benchmark)
+    """Return the source of the rows: files with their hashes, or the hub's commit."""
+    benchmark = adapter(spec.benchmark)
     if spec.path is not None:
-        import hashlib
-
-        files = local_files(Path(spec.path), found.config(spec.config), spec.split or found.split)
+        config, split = benchmark.config(spec.config), spec.split or benchmark.split
         hashes = {}
-        for file in files:
-            with file.open("rb") as data:
-                hashes[str(file)] = hashlib.file_digest(data, "sha256").hexdigest()
+        for path in local_files(Path(spec.path), config, split):
+            with path.open("rb") as file:
+                hashes[str(path)] = hashlib.file_digest(file, "sha256").hexdigest()
         return {"benchmark": spec.benchmark, "revision": spec.revision, "files": hashes}
-    hub = spec.hub or found.hub
+    hub = spec.hub or benchmark.hub
     try:
         from huggingface_hub import HfApi
 
@@ -99,56 +97,57 @@ def provenance(spec: DatasetSpec) -> dict[str, Any]:
 def _load(
     spec: DatasetSpec, images: ImageStore, kind: str, record: type[RecordT]
 ) -> Iterator[RecordT | BadRow]:
-    found = adapter(spec.benchmark)
-    if found.kind != kind:
+    benchmark = adapter(spec.benchmark)
+    if benchmark.kind != kind:
         raise BonError(
-            f"benchmark {spec.benchmark!r} holds {found.kind}, not {kind}",
-            f"name it under `{found.kind}:`",
+            f"benchmark {spec.benchmark!r} holds {benchmark.kind}, not {kind}",
+            f"name it under `{benchmark.kind}:`",
         )
-    # Checked at once, not when the first row is asked for.
-    return _records(spec, Context(spec, images), found, _rows(spec, found), record)
+    # Checked now, not when the first row is read.
+    return _records(spec, Context(spec, images), benchmark, _rows(spec, benchmark), record)
 
 
 def _records(
     spec: DatasetSpec,
     context: Context,
-    found: Adapter,
+    benchmark: Adapter,
     rows: Iterator[RawRow],
     record: type[RecordT],
 ) -> Iterator[RecordT | BadRow]:
     columns: Mapping[str, str] | None = None
-    seen: set[int] = set()  # Keys, as numbers: the one thing here that grows with the rows.
-    times: dict[str, int] = {}
-    good, first_reason = 0, ""
+    seen: set[int] = set()  # keys as numbers, since this set grows with the rows
+    repeats: dict[str, int] = {}
+    valid, first_reason = 0, ""
     for number, (folder, values) in enumerate(rows):
-        if good == spec.limit:
+        if valid == spec.limit:
             break
         if isinstance(values, BadRow):
             first_reason = first_reason or values.reason
             yield values
             continue
         if columns is None:
-            columns = choose_columns(spec, found.forms, values)
+            columns = choose_columns(spec, benchmark.forms, values)
         row = Row(values, columns, folder, number)
         try:
-            made = found.convert(context, row)
+            converted = benchmark.convert(context, row)
         except (RowError, ImageError) as error:
             first_reason = first_reason or str(error)
             yield BadRow(row.id, str(error))
             continue
-        assert isinstance(made, record)
-        # Rows that say the very same are still separate rows, as the published scores count.
-        short = int(made.key[:15], 16)
+        assert isinstance(converted, record)
+        # Identical rows remain separate rows, as in the published scores.
+        short = int(converted.key[:15], 16)
         if short in seen:
-            times[made.key] = times.get(made.key, 1) + 1
-            made = replace(made, key=content_key(made.key, times[made.key]))
+            repeats[converted.key] = repeats.get(converted.key, 1) + 1
+            key = content_key(converted.key, repeats[converted.key])
+            converted = replace(converted, key=key)
         seen.add(short)
-        good += 1
-        yield made
-    if found.check is not None:
-        found.check(context)
-    if good == 0:
-        where = spec.path or spec.hub or found.hub
+        valid += 1
+        yield converted
+    if benchmark.check is not None:
+        benchmark.check(context)
+    if valid == 0:
+        where = spec.path or spec.hub or benchmark.hub
         if first_reason:
             raise BonError(
                 f"no row of {where} could be used; the first: {first_reason}",
@@ -157,18 +156,18 @@ def _records(
         raise BonError(f"{where} has no rows", "check `path`, `config` and `split`")
 
 
-def _rows(spec: DatasetSpec, found: Adapter) -> Iterator[RawRow]:
-    config, split = found.config(spec.config), spec.split or found.split
+def _rows(spec: DatasetSpec, benchmark: Adapter) -> Iterator[RawRow]:
+    config, split = benchmark.config(spec.config), spec.split or benchmark.split
     if spec.path is not None:
         return local_rows(local_files(Path(spec.path), config, split))
-    hub = spec.hub or found.hub
+    hub = spec.hub or benchmark.hub
     if not hub:
         raise BonError(
             f"benchmark {spec.benchmark!r} has no data of its own",
             "give `path: FILE_OR_FOLDER` or `hub: OWNER/NAME`",
         )
-    if found.files:
-        return hub_files(hub, split, spec.revision, found.files)
+    if benchmark.files:
+        return hub_files(hub, split, spec.revision, benchmark.files)
     return hub_rows(hub, config, split, spec.revision, stream=spec.limit is not None)
 
 
@@ -178,18 +177,18 @@ def choose_columns(
     values: Mapping[str, Any],
     advice: str = "`columns: {{{role}: COLUMN}}`",
 ) -> dict[str, str]:
-    """Role -> column for a dataset whose first row is `values`.
+    """Return the column of each role for a dataset whose first row is `values`.
 
-    `advice` is how the user names the column of a `{role}`.
+    advice: how the user names the column of a `{role}`.
     """
     known = sorted({role for form in forms for role in [*form.need, *form.may]})
-    for role, named in spec.columns.items():
+    for role, columns in spec.columns.items():
         if role not in known:
             raise BonError(
                 f"columns: {spec.benchmark} has no role {role!r}", f"roles: {', '.join(known)}"
             )
-        absent = [part.strip() for part in named.split(",") if part.strip() not in values]
-        if named and absent:
+        absent = [part.strip() for part in columns.split(",") if part.strip() not in values]
+        if columns and absent:
             raise BonError(
                 f"columns: no column {absent[0]!r} for {role}", f"there are {', '.join(values)}"
             )

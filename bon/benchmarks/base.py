@@ -1,8 +1,7 @@
-"""What a benchmark file needs: columns by role, checked rows, records with content keys.
+"""The interface of benchmarks: columns by role, validated rows, records with content keys.
 
-An adapter says in which forms its dataset comes (which column holds what) and turns one
-`Row` into one record. Whatever is wrong with one row is a `RowError` and becomes a `BadRow`
-that the run counts; only what is wrong with the whole dataset stops it.
+An adapter lists the forms of its dataset (which column holds what) and converts one `Row` into
+one record. A `RowError` becomes a `BadRow` that the run counts; errors of the dataset stop it.
 """
 
 import ast
@@ -23,16 +22,16 @@ from bon.experiment.letters import LETTERS
 
 MAX_IMAGES = 7
 IMAGE_COLUMNS = ",".join(["image", "images", *(f"image_{i}" for i in range(1, MAX_IMAGES + 1))])
-"""Where images usually are; the role `image` may name several columns, in order."""
+"""The usual columns of images; the role `image` may name several, in order."""
 
 
 class RowError(ValueError):
-    """One row cannot become a record."""
+    """A row that cannot be converted."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that was left out, and why."""
+    """An excluded row and the reason."""
 
     id: str
     reason: str
@@ -40,7 +39,7 @@ class BadRow:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Role -> column. A dataset is in this form when its first row has every `need`."""
+    """Columns by role. A dataset has this form if its first row has every column of `need`."""
 
     need: Mapping[str, str]
     may: Mapping[str, str] = field(default_factory=dict)
@@ -48,7 +47,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a dataset, read by role; `folder`: where image paths start, if it may hold any."""
+    """One row of a dataset by role; `folder`: base of image paths, if these are allowed."""
 
     values: Mapping[str, Any]
     columns: Mapping[str, str]
@@ -56,16 +55,16 @@ class Row:
     number: int
 
     def get(self, role: str) -> Any:
-        """What the row says for a role, None where it says nothing."""
+        """Return the value of a role, or None."""
         return self.values.get(self.columns.get(role, ""))
 
     def text(self, role: str) -> str:
-        """The text of a role; empty where there is none."""
+        """Return the text of a role; empty if missing."""
         value = self.get(role)
         return "" if value is None else str(value)
 
     def need(self, role: str) -> str:
-        """Text that must be there and say something."""
+        """Return the text of a role, which must not be empty."""
         value = self.get(role)
         if not isinstance(value, str) or not value.strip():
             raise RowError(f"no text in column {self.columns.get(role, role)!r}")
@@ -73,34 +72,34 @@ class Row:
 
     @property
     def id(self) -> str:
-        """The dataset's label of the row, or its number."""
+        """The row's id, or its number."""
         return self.text("id") or f"row-{self.number}"
 
 
 @dataclass(frozen=True)
 class Context:
-    """What is the same for all rows: where the data is from and where images go."""
+    """State shared by all rows: the dataset and the image store."""
 
     spec: DatasetSpec
     images: ImageStore
     seen: set[str] = field(default_factory=set)
-    """What an adapter has met in any row and looks at after the last."""
+    """What an adapter collects for its final check."""
 
     @property
     def label(self) -> str:
-        """The name that records carry."""
+        """The dataset's name in records."""
         return self.spec.name or self.spec.benchmark
 
     def read_images(self, row: Row) -> tuple[ImageRef, ...]:
-        """All images of a row in order; image i of `<image i>` is at place i - 1."""
+        """Return the images of a row in order; `<image i>` is at index i - 1."""
         refs: list[ImageRef] = []
         for column, number in _image_columns(row.columns.get("image", "")):
             value = row.values.get(column)
             if number is not None and value is not None and number != len(refs) + 1:
                 raise RowError(f"has {column} but {len(refs)} images before it")
-            for one in value if isinstance(value, list) else [value]:
-                if one is not None:
-                    refs.append(self.images.add(image_bytes(one, row.folder)))
+            for image in value if isinstance(value, list) else [value]:
+                if image is not None:
+                    refs.append(self.images.add(image_bytes(image, row.folder)))
         return tuple(refs)
 
     def question(
@@ -114,7 +113,7 @@ class Context:
         also: str = "",
         **meta: Any,
     ) -> Question:
-        """A question with its content key; `also` is what else tells it from another."""
+        """Return a question with its content key, to which `also` is added."""
         hashes = [image.sha256 for image in images]
         source = [self.label, self.spec.revision or "", also]
         return Question(
@@ -142,10 +141,9 @@ class Context:
         images: tuple[ImageRef, ...] | None = None,
         **meta: Any,
     ) -> PreferencePair:
-        """A preference pair with its content key; `images` are by default all of the row's.
+        """Return a preference pair with its content key; `images` default to those of the row.
 
-        The two responses are put in an order that depends on their texts alone: a place that
-        told which one is better would help whoever prefers a place.
+        Responses are ordered by a hash of their texts, so that the position reveals nothing.
         """
         if chosen == rejected:
             raise RowError("both responses are the same text")
@@ -169,7 +167,12 @@ class Context:
 
 @dataclass(frozen=True)
 class Adapter:
-    """One benchmark: what it is, where it is from, how a row of it becomes a record."""
+    """One benchmark: description, source, and conversion of its rows.
+
+    citation: BibTeX. config: published name of a config. files: patterns to download if rows name
+    image files. check: called after the last row for errors of the whole dataset. published: size
+    of the release, known without reading it.
+    """
 
     kind: Literal["questions", "pairs"]
     title: str
@@ -177,17 +180,25 @@ class Adapter:
     forms: tuple[Form, ...]
     convert: Callable[[Context, Row], Question | PreferencePair]
     hub: str = ""
-    citation: str = ""  # BibTeX, as the results and the report pass it on
+    citation: str = ""
     config: Callable[[str | None], str | None] = lambda config: config
     split: str | None = "test"
     files: tuple[str, ...] = ()
-    """On the hub its rows name image files: these patterns are what to download of it."""
     check: Callable[[Context], None] | None = None
-    """After the last row: refuses what only all rows together show."""
+    published: "Published | None" = None
+
+
+@dataclass(frozen=True)
+class Published:
+    """Size of a release: rows of its test split, and images per row."""
+
+    rows: int
+    note: str
+    images_per_row: float = 1.0
 
 
 def parse_options(value: Any) -> tuple[str, ...]:
-    """Options as texts, from a list or from a list written as a string."""
+    """Parse options from a list or from a list written as a string."""
     if isinstance(value, str):
         try:
             value = ast.literal_eval(value.strip())
@@ -201,7 +212,7 @@ def parse_options(value: Any) -> tuple[str, ...]:
 
 
 def parse_letter(value: Any) -> str:
-    """An answer that is written as one option letter."""
+    """Parse an option letter."""
     letter = value.strip() if isinstance(value, str) else ""
     if len(letter) != 1 or letter not in LETTERS:
         raise RowError(f"its answer {value!r} is not an option letter")
@@ -210,7 +221,7 @@ def parse_letter(value: Any) -> str:
 
 @cache
 def _image_columns(names: str) -> tuple[tuple[str, int | None], ...]:
-    """The columns that are named, each with the number of its image where it says one."""
+    """Return the named columns, each with the number in its name, if any."""
     columns = [column.strip() for column in names.split(",")]
     numbers = [re.fullmatch(r"image_(\d+)", column) for column in columns]
     return tuple(
@@ -220,7 +231,7 @@ def _image_columns(names: str) -> tuple[tuple[str, int | None], ...]:
 
 
 def image_bytes(value: Any, folder: Path | None) -> bytes:
-    """The bytes of an image as datasets hold it: bytes, struct, path, data URL or base64."""
+    """Return the bytes of an image given as bytes, struct, path, data URL or base64."""
     if isinstance(value, Mapping):
         value = value.get("bytes") or value.get("path")
     if isinstance(value, bytes):
@@ -246,12 +257,9 @@ def image_bytes(value: Any, folder: Path | None) -> bytes:
 
 
 def _beside(folder: Path, name: str) -> Path:
-    """The file of that name: beside the rows or in a folder images, there or one level up.
-
-    As datasets are laid out that keep rows in data/ and images in images/.
-    """
-    places = [folder, folder / "images", folder.parent, folder.parent / "images"]
-    return next((place / name for place in places if (place / name).is_file()), folder / name)
+    """Find a file next to the rows or in a folder `images`, there or one level up."""
+    folders = [folder, folder / "images", folder.parent, folder.parent / "images"]
+    return next((path / name for path in folders if (path / name).is_file()), folder / name)
 
 
 def _base64(text: str) -> bytes:

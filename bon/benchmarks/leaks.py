@@ -1,8 +1,8 @@
-"""Questions that are in the reward benchmark as well as in the downstream set.
+"""Questions that occur in both the reward benchmark and the downstream set.
 
 Three rules, each reported by name: `id` (VL-RewardBench calls MMMU-Pro's question X
-"mmmu_pro_X", later with "-1" or "-2" behind it), `text` (the same question with the same
-options, whatever the layout), `image` (the same file).
+"mmmu_pro_X", later with a suffix "-1" or "-2"), `text` (same question and options, whatever the
+layout), `image` (same file).
 """
 
 import re
@@ -14,6 +14,7 @@ from bon.core.images import IMAGE_MARK
 from bon.core.records import PreferencePair, Question
 
 Rule = Literal["id", "text", "image"]
+Signature = tuple[Rule, str]
 
 _TOKEN = re.compile(rf"<image(?: \d+)?>|{IMAGE_MARK.pattern}")
 _LAYOUT = re.compile(r"^\s*(?:(?:\(?[A-Z][.):]|options:|choices:|question:)\s*)+", re.I | re.M)
@@ -22,7 +23,7 @@ _NOISE = re.compile(r"[\W_]+")
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A question and a pair (by key) that are the same, and the rule that says so."""
+    """A question and a pair (by key) that are the same, by a rule."""
 
     question: str
     pair: str
@@ -30,47 +31,46 @@ class Leak:
 
 
 def find_leaks(questions: Iterable[Question], pairs: Iterable[PreferencePair]) -> list[Leak]:
-    """Every question that a pair is about, once for each rule that says so.
+    """Return every question that a pair is about, once per rule.
 
-    The questions are only walked through: memory grows with the pairs.
+    Questions are streamed: memory grows with the pairs only.
     """
-    known: dict[tuple[Rule, str], list[str]] = {}
+    by_signature: dict[Signature, list[str]] = {}
     for pair in pairs:
-        for sign in _pair_signs(pair):
-            known.setdefault(sign, []).append(pair.key)
-    if not known:
+        for signature in _pair_signatures(pair):
+            by_signature.setdefault(signature, []).append(pair.key)
+    if not by_signature:
         return []
     leaks = [
-        Leak(question=question.key, pair=key, rule=sign[0])
+        Leak(question=question.key, pair=key, rule=signature[0])
         for question in questions
-        for sign in _question_signs(question)
-        for key in known.get(sign, ())
+        for signature in _question_signatures(question)
+        for key in by_signature.get(signature, ())
     ]
-    # Different questions can have the same text; where the id says which one a pair is about,
-    # the other rules only confirm it.
+    # Different questions may have the same text; if the id names the question of a pair, the
+    # other rules only confirm it.
     by_id = {leak.pair: leak.question for leak in leaks if leak.rule == "id"}
     return [leak for leak in leaks if by_id.get(leak.pair, leak.question) == leak.question]
 
 
-def _question_signs(question: Question) -> list[tuple[Rule, str]]:
-    signs: list[tuple[Rule, str]] = [("id", question.id)]
+def _question_signatures(question: Question) -> list[Signature]:
+    signatures: list[Signature] = [("id", question.id)]
     if question.text.strip():
-        signs.append(("text", plain("\n".join([question.text, *question.options]))))
-    return signs + _image_signs(question)
+        signatures.append(("text", plain("\n".join([question.text, *question.options]))))
+    return signatures + _image_signatures(question)
 
 
-def _pair_signs(pair: PreferencePair) -> list[tuple[Rule, str]]:
-    signs: list[tuple[Rule, str]] = []
+def _pair_signatures(pair: PreferencePair) -> list[Signature]:
+    signatures: list[Signature] = [("text", plain(pair.prompt))]
     if pair.id.startswith("mmmu_pro_"):
-        signs.append(("id", re.sub(r"-\d$", "", pair.id.removeprefix("mmmu_pro_"))))
-    signs.append(("text", plain(pair.prompt)))
-    return signs + _image_signs(pair)
+        signatures.append(("id", re.sub(r"-\d$", "", pair.id.removeprefix("mmmu_pro_"))))
+    return signatures + _image_signatures(pair)
 
 
-def _image_signs(item: Question | PreferencePair) -> list[tuple[Rule, str]]:
+def _image_signatures(item: Question | PreferencePair) -> list[Signature]:
     return [("image", sha256) for sha256 in sorted({image.sha256 for image in item.images})]
 
 
 def plain(text: str) -> str:
-    """Letters and digits alone, without image tokens, option letters and headings."""
+    """Return letters and digits only, without image tokens, option letters and headings."""
     return _NOISE.sub("", _LAYOUT.sub("", _TOKEN.sub(" ", text)).lower())

@@ -1,21 +1,19 @@
 """MM-RLHF-RewardBench: 170 pairs about 46 prompts.
 
-Its Acc is over pairs and its Acc+ over prompts all of whose pairs are right, so each pair
-carries its prompt as `meta["cluster"]`. The group is the folder of its image, also where the
-images themselves are switched off. Pairs about a video are left out and counted: no engine here
-takes one. On the hub it has one split, `train`, and its images are files beside it.
+Acc is over pairs, Acc+ over prompts all of whose pairs are right, so `meta["cluster"]` is the
+prompt. The group is the folder of the image. Pairs about videos are excluded and counted.
 """
 
 from typing import Any
 
-from bon.benchmarks.base import Adapter, Context, Form, Row, RowError
+from bon.benchmarks.base import Adapter, Context, Form, Published, Row, RowError
 from bon.core.records import PreferencePair
 
 GROUPS = ("mcq", "long", "short", "safety", "video")
 
 
 def group_of(media: Any) -> str:
-    """The group that a media path names; of an image with its bytes, the path beside them."""
+    """Return the group that a media path names."""
     if isinstance(media, dict):
         media = media.get("path")
     lowered = media.lower() if isinstance(media, str) else ""
@@ -23,7 +21,7 @@ def group_of(media: Any) -> str:
 
 
 def convert(context: Context, row: Row) -> PreferencePair:
-    """One row as a preference pair."""
+    """Convert a row to a preference pair."""
     if row.text("video"):
         raise RowError("it is about a video")
     return context.pair(
@@ -50,6 +48,7 @@ ADAPTER = Adapter(
     licence="not stated",
     hub="yifanzhang114/MM-RLHF-RewardBench",
     citation=CITATION,
+    published=Published(145, "170 pairs, of which 25 are about videos and are left out"),
     split="train",
     files=("data/*.parquet", "images/*"),
     forms=(

@@ -1,7 +1,6 @@
-"""MMMU-Pro: standard with ten or four options, and vision, where the picture is the question.
+"""MMMU-Pro: standard with ten or four options, and vision, where the image is the question.
 
-Options are a Python list written as a string. `<image i>` may stand in the question or in an
-option and always means image_i, whatever the order in which the tokens appear.
+Options are a Python list written as a string. `<image i>` means image_i wherever it occurs.
 """
 
 import re
@@ -11,6 +10,7 @@ from bon.benchmarks.base import (
     Adapter,
     Context,
     Form,
+    Published,
     Row,
     RowError,
     parse_letter,
@@ -28,7 +28,7 @@ CONFIGS = {
 
 
 def config(name: str | None) -> str:
-    """The published name of a config; the one with ten options unless another is named."""
+    """Return the published name of a config; by default the one with ten options."""
     name = CONFIGS.get(name or "standard10", name or "")
     if name not in CONFIGS.values():
         raise BonError(f"MMMU-Pro has no config {name!r}", f"use one of {', '.join(CONFIGS)}")
@@ -36,11 +36,11 @@ def config(name: str | None) -> str:
 
 
 def convert(context: Context, row: Row) -> Question:
-    """One row as a question."""
+    """Convert a row to a question."""
     options = parse_options(row.get("options"))
     text = row.text("question")
     images = context.read_images(row)
-    # In the vision config the one picture shows the question, its options and their images.
+    # In the vision config the one image shows question, options and their images.
     if text.strip() and context.spec.columns.get("image") != "":
         named = [int(token) for token in re.findall(r"<image (\d+)>", text + " ".join(options))]
         if max(named, default=0) > len(images):
@@ -48,8 +48,8 @@ def convert(context: Context, row: Row) -> Question:
     if not text.strip() and not images:
         raise RowError("it has neither a question nor an image")
     letter = parse_letter(row.get("answer"))
-    # One published row has its options nested in a list of one; its answer is not among them,
-    # so no candidate can be right. It stays, because the published scores count it.
+    # One published row nests its options in a list of one, so that no candidate can be right. The
+    # published scores count it.
     beyond = letter not in option_letters(options)
     return context.question(
         row, text=text, options=options, answer=letter, images=images, answer_not_in_options=beyond
@@ -73,6 +73,7 @@ ADAPTER = Adapter(
     licence="Apache-2.0",
     hub="MMMU/MMMU_Pro",
     citation=CITATION,
+    published=Published(1730, "each of its three configs has 1,730 questions"),
     config=config,
     forms=(
         Form(

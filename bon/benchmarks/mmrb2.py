@@ -1,15 +1,14 @@
-"""Multimodal RewardBench 2, its reasoning task: 1,000 pairs of answers that hold images themselves.
+"""Multimodal RewardBench 2, reasoning task: 1,000 pairs whose responses contain images.
 
-Two forms: the JSON that the benchmark's own scripts build beside its folders of images, and the
-copy on the hub that they build it from. Images stand where they are named, in prompts as well as
-in responses. The published accuracy is over judgements, each pair judged in both orders.
+Two forms: the JSON built by the benchmark's scripts, and the copy on the hub that they build it
+from. The published accuracy is over judgements, with each pair judged in both orders.
 """
 
 import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from bon.benchmarks.base import Adapter, Context, Form, Row, RowError, image_bytes
+from bon.benchmarks.base import Adapter, Context, Form, Published, Row, RowError, image_bytes
 from bon.core.images import image_mark
 from bon.core.records import ImageRef, PreferencePair
 
@@ -20,15 +19,14 @@ Segment = tuple[Literal["text", "image"], Any]
 
 
 def convert(context: Context, row: Row) -> PreferencePair:
-    """One row as a preference pair."""
+    """Convert a row to a preference pair."""
     better = row.text("better").strip().upper()
     if better not in ("A", "B"):
         raise RowError(f"its better response is {row.get('better')!r}, neither A nor B")
-    listed = "prompt_images" not in row.columns
+    segments = _hub_segments if "prompt_images" in row.columns else _built_segments
     images: dict[str, ImageRef] = {}
     prompt, first, second = (
-        _written(context, row, _listed(row, role) if listed else _placed(row, role), images)
-        for role in ("prompt", "first", "second")
+        _join(context, row, segments(row, role), images) for role in ("prompt", "first", "second")
     )
     chosen, rejected = (first, second) if better == "A" else (second, first)
     return context.pair(
@@ -41,17 +39,17 @@ def convert(context: Context, row: Row) -> PreferencePair:
     )
 
 
-def _written(
+def _join(
     context: Context, row: Row, segments: Iterator[Segment], images: dict[str, ImageRef]
 ) -> str:
-    """The segments as one text with marks; the images that it names are added to `images`."""
+    """Join segments to a text with image marks; adds the images to `images`."""
     parts: list[str] = []
     after_text = False
     for kind, value in segments:
         if kind == "image":
-            found = context.images.add(image_bytes(value, row.folder))
-            images.setdefault(found.sha256, found)
-            parts.append(image_mark(found.sha256))
+            image = context.images.add(image_bytes(value, row.folder))
+            images.setdefault(image.sha256, image)
+            parts.append(image_mark(image.sha256))
         else:
             parts.append(f"\n{value}" if after_text else str(value))
         after_text = kind == "text"
@@ -61,8 +59,8 @@ def _written(
     return text
 
 
-def _listed(row: Row, role: str) -> Iterator[Segment]:
-    """The built form: a list of ["text", TEXT] and ["image", PATH]."""
+def _built_segments(row: Row, role: str) -> Iterator[Segment]:
+    """Built form: a list of ["text", TEXT] and ["image", PATH]."""
     content = row.get(role)
     if isinstance(content, dict):
         content = content.get("response_content")
@@ -76,20 +74,18 @@ def _listed(row: Row, role: str) -> Iterator[Segment]:
                 raise RowError(f"a part of its {role} is neither a text nor an image")
 
 
-def _placed(row: Row, role: str) -> Iterator[Segment]:
-    """The hub's form: a text with placeholders that are filled in order, and its images.
+def _hub_segments(row: Row, role: str) -> Iterator[Segment]:
+    """Hub form: a text whose placeholders are filled in order, with further images at the end.
 
-    As the benchmark's script reads it: the numbers of the placeholders mean nothing, and images
-    for which there is none stand at the end.
+    The benchmark's script ignores the numbers of the placeholders, too.
     """
     images = list(row.get(f"{role}_images") or [])
-    for place, text in enumerate(_PLACEHOLDER.split(row.text(role))):
-        if place and images:
+    for number, text in enumerate(_PLACEHOLDER.split(row.text(role))):
+        if number and images:
             yield "image", images.pop(0)
         if text:
             yield "text", text
-    for image in images:
-        yield "image", image
+    yield from (("image", image) for image in images)
 
 
 CITATION = """@article{hu2025multimodalrewardbench2,
@@ -107,28 +103,19 @@ ADAPTER = Adapter(
     licence="CC BY-NC 4.0",
     hub="rl-research/multimodal-rewardbench-2",
     citation=CITATION,
+    published=Published(1000, "1,000 pairs of the reasoning task", images_per_row=4.2),
     config=lambda config: config or TASK,
     forms=(
         Form(
-            need={
-                "prompt": "prompt_text",
-                "prompt_images": "prompt_images",
-                "first": "response_a_text",
-                "first_images": "response_a_images",
-                "second": "response_b_text",
-                "second_images": "response_b_images",
-                "better": "chosen",
-            },
-            may={"id": "pair_id", "tag": "prompt_source"},
+            {"prompt": "prompt_text", "first": "response_a_text", "second": "response_b_text"}
+            | {"first_images": "response_a_images", "second_images": "response_b_images"}
+            | {"prompt_images": "prompt_images", "better": "chosen"},
+            {"id": "pair_id", "tag": "prompt_source"},
         ),
         Form(
-            need={
-                "prompt": "prompt_content",
-                "first": "response_a",
-                "second": "response_b",
-                "better": "chosen",
-            },
-            may={"id": "id", "tag": "prompt_source"},
+            {"prompt": "prompt_content", "first": "response_a", "second": "response_b"}
+            | {"better": "chosen"},
+            {"id": "id", "tag": "prompt_source"},
         ),
     ),
     convert=convert,

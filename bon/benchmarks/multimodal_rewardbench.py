@@ -1,11 +1,10 @@
 """Multimodal RewardBench: six domains, 4,711 pairs in the open release; overall is micro.
 
-Read from data/all_data.json, which the benchmark's own script builds next to its images, or
-from a copy on the hub. `tag` is the published split of safety (bias, toxicity) and of
-reasoning (math, coding).
+Read from data/all_data.json, which the benchmark's script builds, or from the hub. `tag` is the
+published split of safety (bias, toxicity) and of reasoning (math, coding).
 """
 
-from bon.benchmarks.base import Adapter, Context, Form, Row, RowError
+from bon.benchmarks.base import Adapter, Context, Form, Published, Row, RowError
 from bon.core.records import PreferencePair
 
 DOMAINS = {
@@ -19,13 +18,13 @@ DOMAINS = {
 
 
 def group_of(category: str) -> str:
-    """The domain of a category as the data writes it; an unknown one stays as it is."""
+    """Return the domain of a category of the data, or the category itself."""
     lowered = category.lower()
     return next((name for part, name in DOMAINS.items() if part in lowered), lowered)
 
 
 def tag_of(group: str, label: str) -> str:
-    """The published split of two of the domains, by the start of the id."""
+    """Return the published split of two domains, by the prefix of the id."""
     if group == "safety":
         return "bias" if label.lower().startswith("pairs") else "toxicity"
     if group == "reasoning":
@@ -34,7 +33,7 @@ def tag_of(group: str, label: str) -> str:
 
 
 def convert(context: Context, row: Row) -> PreferencePair:
-    """One row as a preference pair."""
+    """Convert a row to a preference pair."""
     better = row.text("better")
     if better not in ("Output1", "Output2"):
         raise RowError(f"column 'Better' is {better!r}, neither Output1 nor Output2")
@@ -66,6 +65,7 @@ ADAPTER = Adapter(
     licence="CC BY-NC 4.0",
     hub="syhuggingface/multimodal_rewardbench",
     citation=CITATION,
+    published=Published(4711, "4,711 pairs in the open release"),
     forms=(
         Form(
             need={

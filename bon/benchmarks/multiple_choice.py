@@ -1,7 +1,7 @@
 """Any multiple-choice set with named columns, as JSONL or parquet.
 
 `options` is a list, a list written as a string, or several columns ("A,B,C,D"). `answer` is
-an option letter, a position counted from 0 (a number), or the text of one option.
+an option letter, an index from 0, or the text of one option.
 """
 
 from typing import Any
@@ -13,12 +13,12 @@ from bon.experiment.letters import option_letters
 
 
 def convert(context: Context, row: Row) -> Question:
-    """One row as a question."""
+    """Convert a row to a question."""
     options = read_options(row)
     answer = row.get("answer")
     if isinstance(answer, int) and not isinstance(answer, bool):
-        places = {0: "first", len(options): "beyond"}
-        context.seen.add(places.get(answer, "between"))
+        positions = {0: "first", len(options): "beyond"}
+        context.seen.add(positions.get(answer, "between"))
     return context.question(
         row,
         text=row.need("question"),
@@ -29,7 +29,7 @@ def convert(context: Context, row: Row) -> Question:
 
 
 def read_options(row: Row) -> tuple[str, ...]:
-    """The options of a row; of several columns, those that say something."""
+    """Return the options of a row, without empty columns."""
     columns = [column.strip() for column in row.columns["options"].split(",")]
     if len(columns) == 1:
         return parse_options(row.get("options"))
@@ -38,7 +38,7 @@ def read_options(row: Row) -> tuple[str, ...]:
 
 
 def read_letter(answer: Any, options: tuple[str, ...]) -> str:
-    """The letter of the right option."""
+    """Return the letter of the right option."""
     letters = option_letters(options)
     if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(letters):
         return letters[answer]
@@ -51,7 +51,7 @@ def read_letter(answer: Any, options: tuple[str, ...]) -> str:
 
 
 def check(context: Context) -> None:
-    """Answers that count from 1 would otherwise be taken for the option after."""
+    """Refuse answers that count from 1."""
     if context.seen == {"between", "beyond"}:
         raise BonError(
             f"{context.label}: the answers are numbers that seem to count from 1: none is 0, and "

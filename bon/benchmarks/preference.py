@@ -1,11 +1,10 @@
 """Any preference set with named columns, as JSONL or parquet.
 
-Either `chosen` and `rejected`, or two `responses` with `preferred`, the place of the better
-one (0 or 1). A response may also be a conversation, whose last message counts.
+Either `chosen` and `rejected`, or two `responses` with `preferred`, the index of the better one. A
+response may be a conversation, whose last message counts.
 
-Three columns are for benchmarks drawn from a larger pool. `cluster`: pairs about one thing, which
-are resampled together. `set`: one better response against each of the worse ones (best of k).
-`weight`: how many pairs of the pool this one stands for, 1 / its inclusion probability.
+`cluster`: pairs that are resampled together. `set`: one better response against several worse ones
+(best of k). `weight`: inverse inclusion probability, for a sample of a larger pool.
 """
 
 import math
@@ -16,7 +15,7 @@ from bon.core.records import PreferencePair
 
 
 def convert(context: Context, row: Row) -> PreferencePair:
-    """One row as a preference pair."""
+    """Convert a row to a preference pair."""
     if "preferred" in row.columns:
         responses, preferred = row.get("responses"), str(row.get("preferred"))
         if not isinstance(responses, list) or len(responses) != 2:
@@ -38,21 +37,21 @@ def convert(context: Context, row: Row) -> PreferencePair:
 
 
 def weight_of(row: Row) -> float | None:
-    """The weight of a row; None where the dataset has none."""
-    said = row.get("weight")
-    if said is None:
+    """Return the weight of a row, or None."""
+    value = row.get("weight")
+    if value is None:
         return None
     try:
-        weight = float(said)
+        weight = float(value)
     except (TypeError, ValueError):
         weight = math.nan
     if not 0 < weight < math.inf:
-        raise RowError(f"its weight {said!r} is not a number above 0")
+        raise RowError(f"its weight {value!r} is not a number above 0")
     return weight
 
 
 def last_message(value: Any, what: str) -> str:
-    """A text, or the text of the last message of a conversation."""
+    """Return a text, or the text of the last message of a conversation."""
     if isinstance(value, list) and value and isinstance(value[-1], dict):
         value = value[-1].get("content")
     if isinstance(value, list):  # Content parts: the texts among them.

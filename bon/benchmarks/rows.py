@@ -1,7 +1,7 @@
-"""Rows of a dataset, a few at a time: parquet, JSONL, JSON, or the Hugging Face hub.
+"""Rows of a dataset, streamed from Parquet, JSONL, JSON, or the Hugging Face hub.
 
-Memory does not depend on the size of the dataset, except for a `.json` file, which is one
-value. Images stay undecoded bytes.
+Memory does not depend on the size of the dataset, except for a `.json` file. Images remain
+undecoded bytes.
 """
 
 import json
@@ -13,23 +13,22 @@ from bon.benchmarks.base import BadRow
 from bon.core.errors import BonError, one_line
 
 BATCH = 16
-"""Rows read at once; one MMMU-Pro row can hold ten megabytes of images."""
+"""Rows per read; one MMMU-Pro row may hold ten megabytes of images."""
 
 RawRow = tuple[Path | None, dict[str, Any] | BadRow]
-"""The folder that image paths start from, None where the row may name no files; and the row."""
+"""The base of image paths (None: the row may not name files), and the row."""
 
 
 def local_files(path: Path, config: str | None, split: str | None) -> list[Path]:
-    """The data files of a dataset on disk, in order.
+    """Return the data files of a local dataset, in order.
 
-    In a folder: the file named like `config`, where there is one, or those of the subfolder of
-    that name, and those whose name starts with `split`, where any does; parquet before JSONL
-    before JSON.
+    In a folder: the file or subfolder named `config`, if any, and the subfolder named `split` or
+    the files whose names start with it, if any; in the order of `READERS`.
     """
     if path.is_file():
         if path.suffix not in READERS:
             raise BonError(
-                f"{path} is neither .parquet, .jsonl nor .json",
+                f"{path} is neither {_suffixes('nor')}",
                 "convert it, e.g. pandas.read_csv(FILE).to_json('data.jsonl', orient='records', "
                 "lines=True)",
             )
@@ -41,32 +40,42 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
         for suffix in READERS:
             if (path / f"{config}{suffix}").is_file():
                 return [path / f"{config}{suffix}"]
-    folder = path / config if config and (path / config).is_dir() else path
-    for ending in ("*.parquet", "*.jsonl", "*.json"):
-        files = sorted(file for file in folder.rglob(ending) if not file.name.startswith("."))
+    folder = path
+    for name in (config, split):
+        folder = folder / name if name and (folder / name).is_dir() else folder
+    for suffix in READERS:
+        matches = folder.rglob(f"*{suffix}")
+        files = sorted(f for f in matches if f.is_file() and not f.name.startswith("."))
         if files:
             folders = sorted({str(file.parent.relative_to(path)) for file in files})
             if len(folders) > 1:
                 fix = f"set `config` (or `path`) to one of {', '.join(folders)}"
                 raise BonError(f"{path} holds data in several folders", fix)
             return [file for file in files if split and file.name.startswith(split)] or files
-    raise BonError(f"no .parquet, .jsonl or .json file in {folder}", "check `path` and `config`")
+    raise BonError(f"no {_suffixes('or')} file in {folder}", "check `path` and `config`")
+
+
+def _suffixes(last: str) -> str:
+    *names, final = READERS
+    return f"{', '.join(names)} {last} {final}"
 
 
 def local_rows(files: list[Path]) -> Iterator[RawRow]:
-    """Rows of these files, one file after the other."""
+    """Yield the rows of files."""
     for file in files:
         for row in READERS[file.suffix](file):
             yield file.parent, row
 
 
 def count_rows(file: Path) -> int:
-    """Rows of a file, without reading what a parquet file or the lines of JSONL hold."""
+    """Count the rows of a file without parsing Parquet or JSONL."""
     if file.suffix == ".jsonl":
         with file.open("rb") as lines:
             return sum(bool(line.strip()) for line in lines)
     if file.suffix == ".json":
         return sum(1 for _ in _json(file))
+    if file.suffix == ".arrow":
+        return sum(batch.num_rows for batch in _batches(file))
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -79,9 +88,9 @@ def count_rows(file: Path) -> int:
 def hub_rows(
     hub: str, config: str | None, split: str | None, revision: str | None, stream: bool
 ) -> Iterator[RawRow]:
-    """Rows of a dataset on the hub; `stream` downloads only what is read and keeps no copy.
+    """Yield rows of a dataset on the hub; `stream` downloads only what is read, without a copy.
 
-    What others uploaded names no file of this machine: a row's image is its bytes.
+    Images must be bytes: a remote dataset may not name files of this machine.
     """
     _check_name(hub)
     try:
@@ -105,10 +114,7 @@ def hub_rows(
 def hub_files(
     hub: str, split: str | None, revision: str | None, patterns: tuple[str, ...]
 ) -> Iterator[RawRow]:
-    """Rows of a dataset on the hub that keeps its images as files beside them.
-
-    The row's image is then the file's bytes and its name: one of the download and no other.
-    """
+    """Yield rows of a dataset on the hub whose images are files of the same download."""
     _check_name(hub)
     try:
         from huggingface_hub import snapshot_download
@@ -133,13 +139,13 @@ def hub_files(
 
 
 def _with_images(row: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The row with the bytes of the image file that it names."""
+    """Return the row with the bytes of the image file that it names."""
     name = row.get("image")
     if not isinstance(name, str) or Path(name).is_absolute() or ".." in Path(name).parts:
         return row
-    for place in (folder / "images" / name, folder / name):
-        if place.is_file():
-            return {**row, "image": {"bytes": place.read_bytes(), "path": name}}
+    for path in (folder / "images" / name, folder / name):
+        if path.is_file():
+            return {**row, "image": {"bytes": path.read_bytes(), "path": name}}
     return row
 
 
@@ -174,10 +180,26 @@ def _parquet(file: Path) -> Iterator[dict[str, Any] | BadRow]:
         raise _torn(file, error) from None
 
 
+def _arrow(file: Path) -> Iterator[dict[str, Any] | BadRow]:
+    for batch in _batches(file):
+        for start in range(0, batch.num_rows, BATCH):
+            yield from batch.slice(start, BATCH).to_pylist()
+
+
+def _batches(file: Path) -> Iterator[Any]:
+    """Read the record batches of a file that `datasets.save_to_disk` wrote."""
+    import pyarrow as pa
+
+    try:
+        with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as reader:
+            yield from reader
+    except (pa.ArrowException, OSError) as error:
+        raise _torn(file, error) from None
+
+
 def _torn(file: Path, error: Exception) -> BonError:
-    return BonError(
-        f"{file} is not a complete parquet file: {one_line(error)}", "download it again"
-    )
+    kind = file.suffix.removeprefix(".")
+    return BonError(f"{file} is not a complete {kind} file: {one_line(error)}", "download it again")
 
 
 def _jsonl(file: Path) -> Iterator[dict[str, Any] | BadRow]:
@@ -185,9 +207,11 @@ def _jsonl(file: Path) -> Iterator[dict[str, Any] | BadRow]:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
+            if number == 1 and line.startswith(b"\x1f\x8b"):
+                raise BonError(f"{file} is compressed by gzip", "decompress it first: gunzip")
             try:
                 row = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 yield BadRow(f"line-{number}", f"is not JSON: {error}")
                 continue
             yield row if isinstance(row, dict) else BadRow(f"line-{number}", "is not an object")
@@ -196,7 +220,7 @@ def _jsonl(file: Path) -> Iterator[dict[str, Any] | BadRow]:
 def _json(file: Path) -> Iterator[dict[str, Any] | BadRow]:
     try:
         rows = json.loads(file.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BonError(f"{file} is not JSON: {error}", "check the file") from None
     if isinstance(rows, dict) and len(rows) == 1:  # {"pairs": [...]} and the like
         (rows,) = rows.values()
@@ -209,6 +233,7 @@ def _json(file: Path) -> Iterator[dict[str, Any] | BadRow]:
 READERS: dict[str, Callable[[Path], Iterator[dict[str, Any] | BadRow]]] = {
     ".parquet": _parquet,
     ".jsonl": _jsonl,
+    ".arrow": _arrow,
     ".json": _json,
 }
-"""How a file is read, by its suffix."""
+"""Reader of a file by suffix; a folder's files are those of the first suffix that it holds."""

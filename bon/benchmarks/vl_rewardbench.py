@@ -1,10 +1,9 @@
 """VL-RewardBench: 1,250 preference pairs in three groups (1,247 in a later revision).
 
-Two forms: the published one (query, response, human_ranking, image) and prompt, chosen,
-rejected. 25 ids occur twice with different responses, so nothing is keyed by id.
+25 ids occur twice with different responses, so ids are not keys.
 """
 
-from bon.benchmarks.base import Adapter, Context, Form, Row, RowError
+from bon.benchmarks.base import Adapter, Context, Form, Published, Row, RowError
 from bon.core.records import PreferencePair
 
 GROUPS = {
@@ -17,14 +16,17 @@ GROUPS = {
 
 
 def group_of(label: str) -> str:
-    """The group of an id. Ten general ids share no prefix, so the rest is general."""
+    """Return the group of an id; ids without a known prefix are general."""
     lowered = label.lower()
     return next((group for start, group in GROUPS.items() if lowered.startswith(start)), "general")
 
 
 def convert(context: Context, row: Row) -> PreferencePair:
-    """One row as a preference pair."""
-    chosen, rejected = ranked(row) if "ranking" in row.columns else plain(row)
+    """Convert a row to a preference pair."""
+    if "ranking" in row.columns:
+        chosen, rejected = ranked(row)
+    else:
+        chosen, rejected = row.need("chosen"), row.need("rejected")
     return context.pair(
         row,
         prompt=row.need("prompt").replace("<image>\n", "").replace("<image>", ""),
@@ -34,13 +36,8 @@ def convert(context: Context, row: Row) -> PreferencePair:
     )
 
 
-def plain(row: Row) -> tuple[str, str]:
-    """The better and the worse response, from a column each."""
-    return row.need("chosen"), row.need("rejected")
-
-
 def ranked(row: Row) -> tuple[str, str]:
-    """The better and the worse response, from two responses and their ranks (0 is best)."""
+    """Return the better and the worse of two responses by rank (0 is best)."""
     responses, ranks = row.get("responses"), row.get("ranking")
     if not isinstance(responses, list) or len(responses) != 2 or not all(responses):
         raise RowError("it does not have two responses")
@@ -68,6 +65,7 @@ ADAPTER = Adapter(
     licence="MIT (its page: research use only)",
     hub="MMInstruction/VL-RewardBench",
     citation=CITATION,
+    published=Published(1250, "1,250 pairs; 1,247 in the later revision"),
     forms=(
         Form({"prompt": "query", "responses": "response", "ranking": "human_ranking"}, MAY),
         Form({"prompt": "prompt", "chosen": "chosen", "rejected": "rejected"}, MAY),

@@ -1,7 +1,7 @@
-"""Which comparisons are made. Pure: from the opinion so far to the next ones, or none.
+"""Comparison designs: from the opinion so far to the next comparisons, or none.
 
-`all_pairs` allows every rule to be replayed at every n; the others cost fewer calls and allow
-only the rule they are named after, at n = N (`race`: round robin).
+`all_pairs` lets every rule be replayed at every n; the others cost fewer calls and allow only the
+rule they are named after, at n = N (`race`: round robin).
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from bon.choosing.opinion import Opinion
-from bon.choosing.race import Stakes, next_matches
+from bon.choosing.race import EarlyStopping, next_matches
 from bon.choosing.tournaments import Play, bracket, knockout, seated, swiss
 from bon.core.records import Judgement
 
@@ -19,28 +19,26 @@ Design = Literal["all_pairs", "race", "knockout", "swiss", "pivot"]
 TOURNAMENTS: dict[str, Play] = {"knockout": knockout, "swiss": swiss}
 
 
-def next_pairs(design: Design, said: Opinion, stakes: Stakes | None = None) -> list[Pair]:
-    """The comparisons to make next on one question; empty when the design is done.
+def next_pairs(
+    design: Design, opinion: Opinion, stopping: EarlyStopping | None = None
+) -> list[Pair]:
+    """Return the comparisons to make next on one question; empty once the design is done.
 
-    Args:
-        design: its name.
-        said: preferences of one question; NaN where nothing was judged yet.
-        stakes: what the choice is about. A race and a knockout end as soon as that is certain;
-            without stakes a race compares all pairs and a knockout ends with its last match.
+    With `stopping` a race and a knockout end as soon as their choice is settled; without it a race
+    compares all pairs and a knockout ends with its last match.
     """
     play = TOURNAMENTS.get(design)
-    order, prefer = seated(said, 0, play)
-    keys = [str(key) for key in said.about.keys[0][order]]
-    if stakes is not None:
-        copies = np.array([stakes.copies[key] for key in keys])
-        classes = np.array([stakes.classes[key] for key in keys])
-    if design == "race" and stakes is not None:
-        matches = next_matches(prefer[0], copies, classes, stakes.pairs, stakes.lead)
+    order, prefer = seated(opinion, 0, play)
+    keys = [str(key) for key in opinion.candidates.keys[0][order]]
+    classes = np.array([stopping.classes[key] for key in keys]) if stopping is not None else None
+    if design == "race" and stopping is not None and classes is not None:
+        copies = np.array([stopping.copies[key] for key in keys])
+        matches = next_matches(prefer[0], copies, classes, stopping.pairs)
         return [(keys[a], keys[b]) for a, b in matches]
     if play is not None:
         played = play(prefer, np.arange(len(order))[None, None])
         missing = played.missing[0]
-        if stakes is not None and len(np.unique(classes[played.alive[0, 0]])) < 2:
+        if classes is not None and len(np.unique(classes[played.alive[0, 0]])) < 2:
             return []
     else:
         missing = np.triu(np.isnan(prefer[0]), 1)
@@ -50,7 +48,7 @@ def next_pairs(design: Design, said: Opinion, stakes: Stakes | None = None) -> l
 
 
 def most_pairs(design: Design, responses: int) -> int:
-    """How many comparisons a design makes of so many different responses, at most."""
+    """Return the largest number of comparisons of a design on so many distinct responses."""
     if design in ("all_pairs", "race"):
         return responses * (responses - 1) // 2
     if design == "swiss":
@@ -61,26 +59,26 @@ def most_pairs(design: Design, responses: int) -> int:
 def next_windows(
     responses: Iterable[str], item: str, size: int, known: Sequence[Judgement]
 ) -> list[tuple[str, ...]]:
-    """What a listwise rewarder is shown next: windows of the bracket, then of their winners."""
+    """Return the next listwise comparisons: windows of the bracket, then of their winners."""
     chosen: dict[tuple[str, ...], str | None] = {}
     for row in known:
-        picked = row.outcome == "chosen" and row.score is not None
-        chosen.setdefault(row.shown, row.first if picked else None)
+        parsed = row.outcome == "chosen" and row.score is not None
+        chosen.setdefault(row.shown, row.first if parsed else None)
     order = bracket(responses, item)
     while len(order) > 1:
-        windows = [tuple(order[at : at + size]) for at in range(0, len(order), size)]
+        windows = [tuple(order[start : start + size]) for start in range(0, len(order), size)]
         windows = [window for window in windows if len(window) > 1]
         missing = [window for window in windows if window not in chosen]
         if missing:
             return missing
-        alone = order[sum(map(len, windows)) :]
-        # A window whose choice could not be read sends its first response on: filed, not hidden.
-        order = [chosen[window] or window[0] for window in windows] + alone
+        unpaired = order[sum(map(len, windows)) :]
+        # A window whose choice could not be parsed passes on its first response.
+        order = [chosen[window] or window[0] for window in windows] + unpaired
     return []
 
 
 def most_windows(responses: int, size: int) -> int:
-    """How many windows it takes until one of so many different responses is left."""
+    """Return the number of windows that reduce so many distinct responses to one."""
     total = 0
     while responses > 1:
         full, rest = divmod(responses, size)

@@ -1,22 +1,23 @@
-"""One rule on one question: who is chosen, and the order of the others."""
+"""One rule on one question: the chosen answer and the order of the others."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from bon.choosing.opinion import Opinion
+from bon.choosing.opinion import Floats, Opinion
 from bon.choosing.rules import Rule
-from bon.choosing.ties import pick
+from bon.core.keys import item_seed
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """What a rewarder makes of N answers to one question.
+    """A ranking of N answers.
 
-    order: places (from 0) of the answers, best first; `order[0]` is the one chosen.
-    probabilities: with which the rule chooses each answer; ties share.
-    scores: one number per answer: its mean score, how often it was chosen, or the share of its
-        comparisons that it won; None where no reply could be read.
+    order: indexes of the answers, best first; `order[0]` is chosen.
+    probabilities: the rule's choice probability of each answer; ties share.
+    scores: mean score, number of times chosen or share of comparisons won of each answer; None
+        where no reply could be parsed.
     rule: name of the selection rule.
     """
 
@@ -27,24 +28,32 @@ class Ranking:
 
     @property
     def best(self) -> int:
-        """Place of the answer chosen."""
+        """Index of the chosen answer."""
         return self.order[0]
 
 
-def rank(rule: Rule, said: Opinion) -> Ranking | None:
-    """The ranking of one question's candidates; None where the rule lacks judgements.
+def rank(rule: Rule, opinion: Opinion) -> Ranking | None:
+    """Rank the candidates of one question; None where the rule lacks judgements.
 
     A tie for the first place is broken by a seed of the question, the rule and the texts.
     """
-    shares = rule.choose(said)[0]
+    shares = rule.choose(opinion)[0]
     if np.isnan(shares).any():
         return None
-    standing = said.standing()[0]
-    about = said.about
-    best = pick(shares, about.items[0], rule.name, *about.keys[0])
-    low = np.where(np.isnan(standing), -np.inf, standing)
-    places = sorted(
-        range(about.size), key=lambda at: (at != best, -float(shares[at]), -float(low[at]), at)
+    scores = opinion.candidate_scores()[0]
+    candidates = opinion.candidates
+    best = pick(shares, candidates.items[0], rule.name, *candidates.keys[0])
+    low = np.where(np.isnan(scores), -np.inf, scores)
+    order = sorted(range(candidates.size), key=lambda i: (i != best, -shares[i], -low[i], i))
+    return Ranking(
+        tuple(order),
+        tuple(float(p) for p in shares),
+        tuple(None if np.isnan(score) else float(score) for score in scores),
+        rule.name,
     )
-    scores = tuple(None if np.isnan(value) else float(value) for value in standing)
-    return Ranking(tuple(places), tuple(float(p) for p in shares), scores, rule.name)
+
+
+def pick(probabilities: Floats, *key: Any) -> int:
+    """Draw a candidate with a generator seeded by the key alone."""
+    rng = np.random.default_rng(item_seed("pick", *key))
+    return int(rng.choice(len(probabilities), p=probabilities))

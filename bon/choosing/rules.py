@@ -1,10 +1,10 @@
 """Selection rules: how an opinion becomes a choice. One table, read by everything that chooses.
 
-`choose` is the definition: the probability (Q, M) with which each candidate is chosen. Ties are
-broken uniformly, so a tie of three gives ⅓ each; `bon.choosing.ties.pick` makes the seeded choice
-where one is needed. NaN: something that the rule needs was not judged; nothing is imputed.
-`replay` is the mean of `choose` over subsets of n candidates, computed faster than by choosing.
-A rule without one is replayed by choosing, so that a new rule is one entry here.
+`choose` is the definition: the choice probability (Q, M) of each candidate. Ties are broken
+uniformly, so a tie of three gives ⅓ each; `bon.choosing.ranking.pick` makes the seeded choice
+where one is needed. NaN: a judgement that the rule needs is missing; nothing is imputed.
+`replay` is the mean of `choose` over subsets of n candidates, computed faster. A rule without one
+is replayed by choosing, so that a new rule is one entry here.
 """
 
 from collections.abc import Callable
@@ -21,23 +21,22 @@ from bon.choosing.replaying import (
     at_full_size,
     by_choosing,
     over_orders,
-    rate_votes,
+    over_subsets,
     votes,
-    win_rates,
 )
-from bon.choosing.subsets import best_of_n
+from bon.choosing.subsets import best_of_n, rate_vote_values, round_robin_values
 from bon.choosing.tallies import (
     beaten,
     best_if_complete,
     strongest,
+    tied_best,
     vote_weights,
     weighted_vote,
     win_rate,
 )
-from bon.choosing.ties import tied_best
 from bon.choosing.tournaments import alive_alike, as_judged, seats, swiss
 from bon.core.errors import BonError
-from bon.core.plugins import Added
+from bon.core.plugins import Registry
 
 Choose = Callable[[Opinion], Floats]
 Replay = Callable[[Opinion, Trial], Replayed]
@@ -54,18 +53,18 @@ ANY: tuple[Kind, ...] = ("scores", "preferences", "choices")
 class Rule:
     """A selection rule.
 
-    name: what experiments, requests and reports call it.
-    kinds: the opinions that it can be used on.
+    name: used in experiments, requests and reports.
+    kinds: kinds of opinion that it reads.
     chooses: what it chooses, in a few words.
     choose: choice probabilities (Q, M) from an opinion.
-    replay: expected worth at every n; None: by choosing among every subset.
-    designs: the designs that judge all it needs; it is served under the first. A rule that needs
-        less than all pairs is replayed from what was judged, at n = N.
-    enough: where the worth of its choice is certain before the choice is: a choice (Q, M) that is
-        worth the same in each of some respects (Q, M); NaN where that is not certain.
+    replay: expected value at every n; None: by choosing among every subset.
+    designs: designs that judge all it needs; served under the first. A rule that needs less than
+        all pairs is replayed from what was judged, at n = N.
+    enough: where the value of the choice is certain before the choice is: a choice (Q, M) worth
+        the same in every gold (Q, M); NaN where uncertain.
     judged: whether it reads judgements. `answers`: whether it counts answers.
     scaled: whether it needs the unit of scores, which only a run can tell.
-    rank: which rule stands for a rewarder: the lowest that its judgements support.
+    rank: the supported rule of lowest rank represents a rewarder.
     """
 
     name: str
@@ -88,119 +87,102 @@ class Rule:
         judgements = " or ".join(_READS[kind] for kind in self.kinds)
         return judgements + (", with answers" if self.answers else "")
 
-    def replayed(self, said: Opinion, trial: Trial) -> Replayed | None:
-        """Expected worth at every n that was judged for; None where that is none."""
+    def replayed(self, opinion: Opinion, trial: Trial) -> Replayed | None:
+        """Return the expected value at every n that was judged for; None where none was."""
         if self.judged:
             free = trial.constant
             if self.enough is not None:  # a race that was stopped says more than "no matter"
-                free = free & (trial.indifferent | ~said.heard())
-            lacking = ~said.complete & ~free
-            if lacking.any():
-                return self._from_less(said, trial)
-            said = said.settled(trial.constant)
-        return self.replay(said, trial) if self.replay else by_choosing(self.choose, said, trial)
+                free = free & (trial.indifferent | ~opinion.is_judged())
+            if (~opinion.complete & ~free).any():
+                return self._replay_incomplete(opinion, trial)
+            opinion = opinion.fill_ties(trial.constant)
+        if self.replay is None:
+            return by_choosing(self.choose, opinion, trial)
+        return self.replay(opinion, trial)
 
-    def _from_less(self, said: Opinion, trial: Trial) -> Replayed | None:
-        if self.designs == ("all_pairs",) or trial.n != said.about.size:
+    def _replay_incomplete(self, opinion: Opinion, trial: Trial) -> Replayed | None:
+        if self.designs == ("all_pairs",) or trial.n != opinion.candidates.size:
             return None
-        chosen = self.certain(said, trial.golds)
+        chosen = self.certain(opinion, trial.golds)
         unknown = np.isnan(chosen).any(axis=1)
-        chosen[trial.constant & ~said.complete & unknown] = 1 / said.about.size
+        chosen[trial.constant & ~opinion.complete & unknown] = 1 / opinion.candidates.size
         return None if np.isnan(chosen).any() else at_full_size(chosen, trial)
 
-    def certain(self, said: Opinion, golds: list[Floats]) -> Floats:
-        """What it chooses (Q, M), or something worth the same in every respect of `golds`.
-
-        NaN where what was judged is not enough to say.
-        """
-        chosen = self.choose(said)
+    def certain(self, opinion: Opinion, golds: list[Floats]) -> Floats:
+        """Return the choice (Q, M), or one worth the same in all `golds`; NaN where unknown."""
+        chosen = self.choose(opinion)
         if self.enough is None or not np.isnan(chosen).any():
             return chosen
         unknown = np.isnan(chosen).any(axis=1, keepdims=True)
-        return np.where(unknown, self.enough(said, golds), chosen)
+        return np.where(unknown, self.enough(opinion, golds), chosen)
 
 
-# ------------------------------------------------------------------ scores and votes
+def _scores(opinion: Opinion) -> Floats:
+    assert opinion.scores is not None
+    return opinion.scores
 
 
-def _scores(said: Opinion) -> Floats:
-    assert said.scores is not None
-    return said.scores
+def _prefer(opinion: Opinion) -> Floats:
+    assert opinion.prefer is not None
+    return opinion.prefer
 
 
-def _prefer(said: Opinion) -> Floats:
-    assert said.prefer is not None
-    return said.prefer
-
-
-def _highest(said: Opinion) -> Floats:
+def _highest(opinion: Opinion) -> Floats:
     """The highest score or count; a candidate without one only if none has one."""
-    return tied_best(_scores(said))
+    return tied_best(_scores(opinion))
 
 
-def _best_scores(said: Opinion, trial: Trial) -> Replayed:
-    ns = tuple(range(1, said.about.size + 1))
-    return Replayed(ns, best_of_n(_scores(said), trial.golds), None)
+def _replay_best_score(opinion: Opinion, trial: Trial) -> Replayed:
+    ns = tuple(range(1, opinion.candidates.size + 1))
+    return Replayed(ns, best_of_n(_scores(opinion), trial.golds), None)
 
 
-def _weights(said: Opinion) -> Floats:
-    if said.kind == "choices":
-        return np.nan_to_num(_scores(said))
-    assert said.scale is not None, "Rule.scaled"
-    return vote_weights(_scores(said), said.scale)
+def _replay_win_rate(prefer: Floats, trial: Trial) -> Replayed:
+    return over_subsets(round_robin_values(prefer, trial.golds, *trial.masks), trial)
 
 
-def _weighted_vote(said: Opinion) -> Floats:
-    answers = said.about.answers
-    if said.kind != "preferences":
-        return weighted_vote(answers, _weights(said))
-    rates = win_rate(_prefer(said))
-    whole = ~np.isnan(rates).any(axis=1, keepdims=True)
-    return np.where(whole, weighted_vote(answers, rates), np.nan)
+def _weights(opinion: Opinion) -> Floats:
+    if opinion.kind == "choices":
+        return np.nan_to_num(_scores(opinion))
+    assert opinion.scale is not None, "Rule.scaled"
+    return vote_weights(_scores(opinion), opinion.scale)
 
 
-def _weighted_votes(said: Opinion, trial: Trial) -> Replayed:
-    if said.kind == "preferences":
-        return rate_votes(_prefer(said), said.about.answers, trial)
-    if said.kind == "choices":
-        return at_full_size(_weighted_vote(said), trial)
-    return votes(_weights(said), said.about.answers, trial)
+def _weighted_vote(opinion: Opinion) -> Floats:
+    answers = opinion.candidates.answers
+    if opinion.kind != "preferences":
+        return weighted_vote(answers, _weights(opinion))
+    rates = win_rate(_prefer(opinion))
+    complete = ~np.isnan(rates).any(axis=1, keepdims=True)
+    return np.where(complete, weighted_vote(answers, rates), np.nan)
 
 
-def _majority(said: Opinion) -> Floats:
-    return weighted_vote(said.about.answers, np.ones(said.about.answers.shape))
+def _replay_weighted_vote(opinion: Opinion, trial: Trial) -> Replayed:
+    if opinion.kind == "choices":
+        return at_full_size(_weighted_vote(opinion), trial)
+    if opinion.kind == "scores":
+        return votes(_weights(opinion), trial)
+    answers = opinion.candidates.answers
+    values = rate_vote_values(answers, _prefer(opinion), trial.golds, *trial.masks)
+    return over_subsets(values, trial)
 
 
-def _majorities(said: Opinion, trial: Trial) -> Replayed:
-    return votes(np.ones(said.about.answers.shape), said.about.answers, trial)
+def _equal(opinion: Opinion) -> Floats:
+    return np.ones(opinion.candidates.answers.shape)
 
 
-# ------------------------------------------------------------------ preferences
-
-
-def _round_robin(said: Opinion) -> Floats:
-    return best_if_complete(win_rate(_prefer(said)))
-
-
-def _copeland(said: Opinion) -> Floats:
-    return best_if_complete(win_rate(beaten(_prefer(said))))
-
-
-def _bradley_terry(said: Opinion) -> Floats:
+def _bradley_terry(opinion: Opinion) -> Floats:
     """The largest strength; where only some pairs met, among the distinct texts."""
-    prefer, games = _prefer(said), said.games
+    prefer, games = _prefer(opinion), opinion.games
     assert games is not None
     if not np.isnan(prefer).any():
         return strongest(prefer, games)
-    chosen = np.zeros(said.about.local.shape)
+    chosen = np.zeros(opinion.candidates.text_ids.shape)
     for q in range(len(chosen)):
-        order = seats(said.about, q)
+        order = seats(opinion.candidates, q)
         square = np.ix_(order, order)
         chosen[q, order] = strongest(prefer[q][square][None], games[q][square][None])[0]
-    return said.about.shared(chosen)
-
-
-# ------------------------------------------------------------------ the table
+    return opinion.candidates.share_among_copies(chosen)
 
 
 def _tournament(name: Design, chooses: str, rank: int) -> Rule:
@@ -209,8 +191,8 @@ def _tournament(name: Design, chooses: str, rank: int) -> Rule:
         name,
         ("preferences",),
         chooses,
-        lambda said: as_judged(said, play),
-        lambda said, trial: over_orders(_prefer(said), play, trial),
+        lambda opinion: as_judged(opinion, play),
+        lambda opinion, trial: over_orders(_prefer(opinion), play, trial),
         designs=(name, "all_pairs"),
         enough=None if play is swiss else alive_alike,
         rank=rank,
@@ -218,15 +200,15 @@ def _tournament(name: Design, chooses: str, rank: int) -> Rule:
 
 
 RULES: dict[str, Rule] = {}
-"""Every rule by its name. The first one of a kind is what is served unless told."""
+"""Every rule by name; the first one of a kind is the default of the service."""
 
 _ADDED: set[str] = set()
 
 
 def register(rule: Rule) -> None:
-    """Add a rule to the table, or refuse the name of one that comes with bon.
+    """Add a rule to the table; a user's rule may be registered again, as a notebook cell does.
 
-    One's own may be registered again, as a notebook cell does.
+    Raises BonError for the name of a rule of bon.
     """
     if rule.name in RULES and rule.name not in _ADDED:
         raise BonError(f"there is a selection rule {rule.name!r} already", "give it another name")
@@ -235,26 +217,33 @@ def register(rule: Rule) -> None:
 
 
 def rules_for(kind: Kind) -> list[Rule]:
-    """The rules that can be used on opinions of a kind, in the order of the table."""
+    """Return the rules for a kind of opinion, in the order of the table."""
     return [rule for rule in RULES.values() if kind in rule.kinds]
 
 
 for _rule in (
-    Rule("best_score", ("scores",), "highest score; ties shared", _highest, _best_scores, rank=1),
+    Rule(
+        "best_score",
+        ("scores",),
+        "highest score; ties shared",
+        _highest,
+        _replay_best_score,
+        rank=1,
+    ),
     Rule(
         "listwise",
         ("choices",),
         "chosen most often",
         _highest,
-        lambda said, trial: at_full_size(_highest(said), trial),
+        lambda opinion, trial: at_full_size(_highest(opinion), trial),
         rank=3,
     ),
     Rule(
         "round_robin",
         ("preferences",),
         "highest share of verdicts won",
-        _round_robin,
-        lambda said, trial: win_rates(_prefer(said), trial),
+        lambda opinion: best_if_complete(win_rate(_prefer(opinion))),
+        lambda opinion, trial: _replay_win_rate(_prefer(opinion), trial),
         designs=("all_pairs", "race"),
         enough=settled_choice,
         rank=2,
@@ -263,15 +252,15 @@ for _rule in (
         "copeland",
         ("preferences",),
         "most opponents beaten",
-        _copeland,
-        lambda said, trial: win_rates(beaten(_prefer(said)), trial),
+        lambda opinion: best_if_complete(win_rate(beaten(_prefer(opinion)))),
+        lambda opinion, trial: _replay_win_rate(beaten(_prefer(opinion)), trial),
     ),
     Rule(
         "bradley_terry",
         ("preferences",),
         "highest fitted strength",
         _bradley_terry,
-        lambda said, trial: at_full_size(_bradley_terry(said), trial),
+        lambda opinion, trial: at_full_size(_bradley_terry(opinion), trial),
         designs=("all_pairs", "knockout", "swiss", "pivot"),
         rank=6,
     ),
@@ -282,7 +271,7 @@ for _rule in (
         ANY,
         "answer with the largest sum of scores, shares won or times chosen",
         _weighted_vote,
-        _weighted_votes,
+        _replay_weighted_vote,
         answers=True,
         scaled=True,
     ),
@@ -290,16 +279,15 @@ for _rule in (
         "majority",
         ANY,
         "most frequent answer; needs no rewarder",
-        _majority,
-        _majorities,
+        lambda opinion: weighted_vote(opinion.candidates.answers, _equal(opinion)),
+        lambda opinion, trial: votes(_equal(opinion), trial),
         judged=False,
         answers=True,
     ),
 ):
     RULES[_rule.name] = _rule
 
-_INSTALLED: Added[Rule] = Added("bon.rules")
+_INSTALLED: Registry[Rule] = Registry("bon.rules")
 for _name in _INSTALLED.names():
-    _found = _INSTALLED.get(_name)
-    if _found is not None:
-        register(_found)
+    if (_installed := _INSTALLED.get(_name)) is not None:
+        register(_installed)

@@ -1,33 +1,31 @@
 """Expected accuracy of a choice among n of M candidates, for every n at once.
 
-Arrays are (Q, M): questions by candidates. `gold` is what the chosen candidate is worth: 1
-where it is right, or any other indicator. Results are (Q, N), column n − 1 for n, averages over
-all C(M, n) subsets of n candidates (uniformly, without replacement) and over ties.
+Arrays are (Q, M): questions by candidates. `gold` is the value of choosing a candidate: 1 where it
+is correct, or any other indicator. Results are (Q, N), column n − 1 for n, averages over all
+C(M, n) subsets of n candidates (uniform, without replacement) and over ties.
 
 Sources: pass@n, Chen et al. 2021 (arXiv 2107.03374); best-of-n, Nakano et al. 2021 (arXiv
-2112.09332) with the weights of a group of ties added up.
+2112.09332) with the weights of tied candidates added up.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bon.choosing.ties import tied_best
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from bon.choosing.opinion import Floats, Ints
+from bon.choosing.tallies import tied_best
 
 EXACT_SIZE = 10
-"""Pools up to this size are replayed over all their subsets (2^M of them)."""
+"""Largest pool replayed over all its 2^M subsets."""
 
-_CHUNK = 4_000_000  # numbers held at once
+_CHUNK = 4_000_000  # numbers in memory at once
 
 
 @lru_cache(maxsize=64)
 def position_weights(size: int) -> Floats:
-    """(N, M): the chance that the best of n has ascending rank i + 1 of M, C(i, n−1)/C(M, n).
+    """(N, M): chance that the best of n has ascending rank i + 1 of M, C(i, n−1)/C(M, n).
 
     By downward recursion from n/M at the top, all factors in [0, 1]: stable for any M.
     """
@@ -40,35 +38,19 @@ def position_weights(size: int) -> Floats:
 
 
 @lru_cache(maxsize=64)
-def curve_shapes(size: int) -> Floats:
-    """(K, N): orthonormal shapes of which every curve of the best of n consists, to some 1e-9.
-
-    The chances of neighbouring n hardly differ, so of N = 64 curves there are 23 shapes.
-    """
-    _, strength, shapes = np.linalg.svd(position_weights(size).T)
-    return np.asarray(shapes[strength > 1e-9 * strength[0]])
-
-
-@lru_cache(maxsize=64)
-def miss_table(size: int) -> Floats:
-    """(M + 1, N): C(M − c, n)/C(M, n), the chance that n draws miss all c right candidates."""
-    table = np.zeros((size + 1, size))
-    for c in range(size + 1):
-        miss = 1.0
-        for n in range(1, size + 1):
-            miss *= max(size - c - n + 1, 0) / (size - n + 1)
-            table[c, n - 1] = miss
-    return table
+def _miss_table(size: int) -> Floats:
+    """(M + 1, N): C(M − c, n)/C(M, n), the chance that n draws miss all c correct candidates."""
+    c, n = np.arange(size + 1)[:, None], np.arange(1, size + 1)
+    return np.asarray(np.cumprod(np.maximum(size - c - n + 1, 0) / (size - n + 1), axis=1))
 
 
 def pass_at_n(correct: Floats) -> Floats:
-    """(Q, N): the chance that at least one of n candidates is right."""
-    missed: Floats = miss_table(correct.shape[1])[correct.sum(axis=1).astype(int)]
-    return 1 - missed
+    """(Q, N): chance that at least one of n candidates is correct."""
+    return np.asarray(1 - _miss_table(correct.shape[1])[correct.sum(axis=1).astype(int)])
 
 
 def best_of_n(scores: Floats, golds: list[Floats]) -> list[Floats]:
-    """(Q, N) for each gold: the highest score of n, ties broken uniformly; no score is lowest."""
+    """(Q, N) for each gold: the highest score of n, ties shared; a missing score is lowest."""
     filled = np.where(np.isnan(scores), -np.inf, scores)
     order = np.argsort(filled, axis=1)
     ranked = np.take_along_axis(filled, order, axis=1)
@@ -77,12 +59,12 @@ def best_of_n(scores: Floats, golds: list[Floats]) -> list[Floats]:
     weights = position_weights(scores.shape[1]).T
     results = []
     for gold in golds:
-        worth = np.take_along_axis(gold, order, axis=1)
-        if not new.all():  # a group of ties is worth its mean at each of its positions
+        value = np.take_along_axis(gold, order, axis=1)
+        if not new.all():  # tied candidates are worth their mean at each of their positions
             group = new.cumsum().reshape(new.shape) - 1
             count = np.bincount(group.ravel())
-            worth = (np.bincount(group.ravel(), worth.ravel()) / count)[group]
-        results.append(worth @ weights)
+            value = (np.bincount(group.ravel(), value.ravel()) / count)[group]
+        results.append(value @ weights)
     return results
 
 
@@ -91,7 +73,7 @@ def best_of_n(scores: Floats, golds: list[Floats]) -> list[Floats]:
 
 @lru_cache(maxsize=16)
 def _all_masks(size: int) -> tuple[Floats, Floats]:
-    """Every non-empty subset as a row (S, M), and the matrix (S, N) that averages over size."""
+    """Every non-empty subset as a row (S, M), and the matrix (S, N) that averages by size."""
     masks = ((np.arange(1, 2**size)[:, None] >> np.arange(size)) & 1).astype(float)
     sizes = masks.sum(axis=1).astype(int)
     average = np.zeros((len(masks), size))
@@ -100,7 +82,7 @@ def _all_masks(size: int) -> tuple[Floats, Floats]:
 
 
 def masks_for(size: int, ns: tuple[int, ...], subsets: int, seed: int) -> tuple[Floats, Floats]:
-    """Subsets to replay and the matrix that averages them by n: all of them, or a sample.
+    """Return subsets to replay and the matrix that averages them by n: all of them, or a sample.
 
     Sampled subsets are prefixes of random orders, the same for all questions: candidates of a
     question are exchangeable.
@@ -119,86 +101,80 @@ def masks_for(size: int, ns: tuple[int, ...], subsets: int, seed: int) -> tuple[
 def vote_values(
     answers: Ints, weights: Floats, golds: list[Floats], masks: Floats, average: Floats
 ) -> list[Floats]:
-    """Weighted vote replayed on subsets: (Q, N) for each gold. `weights` (Q, M), ≥ 0.
-
-    A subset without any vote is a random choice of its candidates.
-    """
+    """Replay a weighted vote on subsets: (Q, N) for each gold. `weights` (Q, M), ≥ 0."""
     ballots = _ballots(answers)
     cast = ballots * np.nan_to_num(weights)
-    results = [np.empty((len(answers), average.shape[1])) for _ in golds]
-    step = max(1, _CHUNK // (len(masks) * len(ballots)))
-    for at in range(0, len(answers), step):
-        part = slice(at, at + step)
-        _fill(results, golds, part, cast[:, part] @ masks.T, ballots, masks, average)
-    return results
-
-
-def _ballots(answers: Ints) -> Floats:
-    """(A, Q, M): who gave each answer. The answers come first: what is summed over them is few."""
-    kinds = np.arange(int(answers.max(initial=0)) + 1)
-    return np.asarray(answers == kinds[:, None, None], dtype=float)
-
-
-def _fill(
-    results: list[Floats],
-    golds: list[Floats],
-    part: slice,
-    totals: Floats,
-    ballots: Floats,
-    masks: Floats,
-    average: Floats,
-) -> None:
-    """Gold of the answers that lead, uniform over ties, averaged over subsets by n.
-
-    `totals` (A, q, S): what each answer has in each subset.
-    """
-    present = ballots[:, part] @ masks.T
-    voted = present > 0
-    totals = np.where(voted, totals, -1.0)
-    top = totals.max(axis=0)
-    leads = (totals >= top - 1e-9 * np.maximum(top, 1e-300)) & voted
-    share = leads / np.maximum(leads.sum(axis=0), 1)
-    nobody = ~voted.any(axis=0)
-    size = masks.sum(axis=1)
-    for result, gold in zip(results, golds, strict=True):
-        worth = (ballots[:, part] * gold[part]) @ masks.T / np.maximum(present, 1)
-        value = (share * worth).sum(axis=0)
-        if nobody.any():
-            value = np.where(nobody, gold[part] @ masks.T / size, value)
-        result[part] = value @ average
-
-
-def round_robin_values(
-    prefer: Floats, golds: list[Floats], masks: Floats, average: Floats
-) -> list[Floats]:
-    """Highest win rate replayed on subsets: (Q, N) for each gold. `prefer` has no NaN."""
-    q, m, _ = prefer.shape
-    results = [np.empty((q, average.shape[1])) for _ in golds]
-    step = max(1, _CHUNK // (len(masks) * m))
-    inside = masks > 0
-    for at in range(0, q, step):
-        part = slice(at, at + step)
-        rates = np.swapaxes(prefer[part] @ masks.T, 1, 2)  # (q, S, M) wins plus own half
-        chosen = tied_best(rates, inside)
-        for result, gold in zip(results, golds, strict=True):
-            result[part] = np.einsum("qsm,qm->qs", chosen, gold[part]) @ average
-    return results
+    return _replay_votes(ballots, lambda part: cast[:, part] @ masks.T, golds, masks, average)
 
 
 def rate_vote_values(
     answers: Ints, prefer: Floats, golds: list[Floats], masks: Floats, average: Floats
 ) -> list[Floats]:
-    """Vote weighted by win rate among the candidates of the subset: (Q, N) for each gold."""
+    """Replay a vote weighted by the win rate within the subset: (Q, N) for each gold."""
     ballots = _ballots(answers)
     others = np.maximum(masks.sum(axis=1) - 1, 1)
-    results = [np.empty((len(answers), average.shape[1])) for _ in golds]
-    step = max(1, _CHUNK // (len(masks) * max(answers.shape[1], len(ballots))))
-    for at in range(0, len(answers), step):
-        part = slice(at, at + step)
+
+    def totals(part: slice) -> Floats:
         wins = prefer[part] @ masks.T - 0.5  # (q, M, S)
         rates = np.where(masks.T > 0, np.maximum(wins, 0) / others, 0.0)
-        totals = np.moveaxis(np.swapaxes(ballots[:, part], 0, 1) @ rates, 1, 0)
-        _fill(results, golds, part, totals, ballots, masks, average)
+        return np.moveaxis(np.swapaxes(ballots[:, part], 0, 1) @ rates, 1, 0)
+
+    return _replay_votes(ballots, totals, golds, masks, average)
+
+
+def round_robin_values(
+    prefer: Floats, golds: list[Floats], masks: Floats, average: Floats
+) -> list[Floats]:
+    """Replay the highest win rate on subsets: (Q, N) for each gold. `prefer` has no NaN."""
+    results = [np.empty((len(prefer), average.shape[1])) for _ in golds]
+    for part in _chunks(len(prefer), len(masks) * prefer.shape[1]):
+        rates = np.swapaxes(prefer[part] @ masks.T, 1, 2)  # (q, S, M) wins plus own half
+        chosen = tied_best(rates, masks > 0)
+        for result, gold in zip(results, golds, strict=True):
+            result[part] = np.einsum("qsm,qm->qs", chosen, gold[part]) @ average
+    return results
+
+
+def _chunks(size: int, width: int) -> list[slice]:
+    """Cut `size` rows of `width` numbers into parts that fit into memory."""
+    step = max(1, _CHUNK // width)
+    return [slice(start, start + step) for start in range(0, size, step)]
+
+
+def _ballots(answers: Ints) -> Floats:
+    """(A, Q, M): who gave each answer."""
+    kinds = np.arange(int(answers.max(initial=0)) + 1)
+    return np.asarray(answers == kinds[:, None, None], dtype=float)
+
+
+def _replay_votes(
+    ballots: Floats,
+    totals_of: Callable[[slice], Floats],
+    golds: list[Floats],
+    masks: Floats,
+    average: Floats,
+) -> list[Floats]:
+    """Average the gold of the leading answers, ties shared, over subsets by n.
+
+    `totals_of`: the votes (A, q, S) of each answer in each subset, for some of the questions. A
+    subset without any vote is a random choice of its candidates.
+    """
+    kinds, q, m = ballots.shape
+    results = [np.empty((q, average.shape[1])) for _ in golds]
+    for part in _chunks(q, len(masks) * max(kinds, m)):
+        present = ballots[:, part] @ masks.T
+        voted = present > 0
+        totals = np.where(voted, totals_of(part), -1.0)
+        top = totals.max(axis=0)
+        leads = (totals >= top - 1e-9 * np.maximum(top, 1e-300)) & voted
+        share = leads / np.maximum(leads.sum(axis=0), 1)
+        no_vote = ~voted.any(axis=0)
+        for result, gold in zip(results, golds, strict=True):
+            mean = (ballots[:, part] * gold[part]) @ masks.T / np.maximum(present, 1)
+            value = (share * mean).sum(axis=0)
+            if no_vote.any():
+                value = np.where(no_vote, gold[part] @ masks.T / masks.sum(axis=1), value)
+            result[part] = value @ average
     return results
 
 
@@ -209,80 +185,56 @@ def rate_vote_values(
 class VoteOrders:
     """Random orders of the candidates, laid out for votes; shared by all rewarders of a pool.
 
-    One row per step (M, S·Q): `candidate`, the flat place of each candidate in (Q, M); `slot`, the
-    flat place of its answer in (S·Q, A + 1), the last answer being none; `code`, the step above
-    `bits` bits, in them which row of `levels` (L, golds) says what choosing that answer is worth.
-    `start` (S·Q): the level before any vote. `head` (S·Q, A + 1): random head starts.
+    `candidate` (M, S·Q): the flat place of each step's candidate in (Q, M). `slot` (M, S·Q): the
+    flat place of its answer in (S·Q, A + 1), the last answer being none. `gold` (S·Q·(A + 1), G):
+    the value of choosing an answer. `head_start` (S·Q, A + 1): random numbers that break ties.
     """
 
     shape: tuple[int, int, int]
     candidate: Ints
     slot: Ints
-    code: NDArray[np.unsignedinteger]
-    bits: int
-    levels: Floats
-    start: NDArray[np.unsignedinteger]
-    head: Floats
+    gold: Floats
+    head_start: Floats
 
 
 def vote_orders(answers: Ints, golds: list[Floats], count: int, seed: int) -> VoteOrders:
-    """`count` random orders of every question. `answers` (Q, M), −1 for none."""
+    """Draw `count` random orders of every question. `answers` (Q, M), −1 for none."""
     q, m = answers.shape
     kinds = int(answers.max(initial=0)) + 1
     answers = np.where(answers < 0, kinds, answers)
     given = answers[:, None, :] == np.arange(kinds + 1)[:, None]  # (Q, A + 1, M)
-    worth = np.stack([(gold[:, None, :] * given).sum(axis=2) for gold in golds], axis=2)
-    worth /= np.maximum(given.sum(axis=2), 1)[:, :, None]
-    levels, level = np.unique(worth.reshape(-1, len(golds)), axis=0, return_inverse=True)
-    bits = (len(levels) - 1).bit_length()
-    small = np.min_scalar_type((m + 1) << bits)
-    level = level.reshape(worth.shape[:2]).astype(small)  # (Q, A + 1)
-    codes = np.take_along_axis(level, answers, axis=1)  # (Q, M)
+    value = np.stack([(gold[:, None, :] * given).sum(axis=2) for gold in golds], axis=2)
+    value /= np.maximum(given.sum(axis=2), 1)[:, :, None]
     # One step after the other, all orders of all questions next to each other in each.
-    orders = random_orders(m, q, count, seed)
-    orders += np.arange(q)[:, None] * m
+    orders = random_orders(m, q, count, seed) + np.arange(q)[:, None] * m
     candidate = np.ascontiguousarray(orders.reshape(-1, m).T)
-    steps = np.arange(1, m + 1, dtype=small)[:, None] << np.array(bits, dtype=small)
-    slot = answers.ravel().take(candidate)
-    slot += np.arange(count * q) * (kinds + 1)
-    head = np.random.default_rng(seed).random((count * q, kinds + 1))
-    head[:, kinds] = np.nan  # candidates without an answer never lead
-    return VoteOrders(
-        (count, q, m),
-        candidate,
-        slot,
-        steps | codes.ravel().take(candidate),
-        bits,
-        levels,
-        np.tile(level[:, kinds], count),
-        head,
-    )
+    slot = answers.ravel().take(candidate) + np.arange(count * q) * (kinds + 1)
+    head_start = np.random.default_rng(seed).random((count * q, kinds + 1))
+    head_start[:, kinds] = np.nan  # candidates without an answer never lead
+    gold = np.tile(value.reshape(-1, len(golds)), (count, 1))
+    return VoteOrders((count, q, m), candidate, slot, gold, head_start)
 
 
 def vote_by_orders(weights: Floats, drawn: VoteOrders) -> tuple[list[Floats], Floats]:
-    """Weighted vote of the first n of each random order, every n in one pass.
+    """Replay a weighted vote of the first n of each random order, every n in one pass.
 
-    Weights (Q, M) are not negative, so after each candidate the leader is the former one or
-    the answer that was just voted for. Ties are broken by tiny random head starts, uniformly.
-    Returns (Q, N) for each gold, and the mean of the first gold by order and n (S, N), whose
-    spread is the resampling error.
+    Weights (Q, M) are not negative, so after each candidate the leader is the former one or the
+    answer that was just voted for. Tiny random head starts break ties uniformly. Returns (Q, N)
+    for each gold, and the mean of the first gold by order and n (S, N), whose spread is the
+    resampling error.
     """
     s, q, m = drawn.shape
     weights = np.nan_to_num(weights)
-    totals = (drawn.head * (1e-9 * weights.max(initial=1e-300))).ravel()
-    weights = weights.ravel()
-    lead = np.full(s * q, -1.0)
-    last, level = drawn.start, np.array((1 << drawn.bits) - 1, dtype=drawn.code.dtype)
-    results, spread = np.empty((m, q, drawn.levels.shape[1])), np.empty((m, s))
-    for n in range(m):  # one step at a time: what it needs stays in the processor's cache
-        slot = drawn.slot[n]
-        now = totals.take(slot)
-        now += weights.take(drawn.candidate[n])
-        totals[slot] = now
-        ahead = now > lead
-        np.fmax(lead, now, out=lead)
-        last = np.maximum(last, drawn.code[n] * ahead)  # later steps have higher codes
-        values = drawn.levels.take(last & level, axis=0).reshape(s, q, -1)
+    totals = (drawn.head_start * (1e-9 * weights.max(initial=1e-300))).ravel()
+    highest = np.full(s * q, -1.0)
+    leader = np.arange(1, s * q + 1) * drawn.head_start.shape[1] - 1  # no answer yet
+    results, spread = np.empty((m, q, drawn.gold.shape[1])), np.empty((m, s))
+    for n, (candidate, slot) in enumerate(zip(drawn.candidate, drawn.slot, strict=True)):
+        votes = totals.take(slot) + weights.ravel().take(candidate)
+        totals[slot] = votes
+        leader = np.where(votes > highest, slot, leader)
+        np.fmax(highest, votes, out=highest)
+        values = drawn.gold.take(leader, axis=0).reshape(s, q, -1)
         values.sum(axis=0, out=results[n])
         values[:, :, 0].sum(axis=1, out=spread[n])
     results /= s
@@ -296,6 +248,6 @@ def random_orders(size: int, questions: int, count: int, seed: int) -> Ints:
 
 
 def resampling_error(spread: Floats) -> float:
-    """Standard error that drawing S orders adds to a mean: sd over orders / sqrt(S)."""
+    """Standard error of a mean from drawing S orders: sd over orders / sqrt(S)."""
     s = len(spread)
     return float(spread.std(axis=0, ddof=1).max() / np.sqrt(s)) if s > 1 else 0.0

@@ -1,16 +1,41 @@
-"""What rules add up: weighted votes, win rates and strengths. Pure functions over arrays (Q, M)."""
+"""What rules add up: votes, win rates and strengths, and the shared best of them.
+
+Pure functions over arrays (Q, M). Ties share the choice probability.
+"""
 
 import numpy as np
 
-from bon.choosing.opinion import Floats, Ints
-from bon.choosing.ties import CLOSE, tied_best
+from bon.choosing.opinion import Bools, Floats, Ints
+
+CLOSE = 1e-9  # totals closer than this are tied: sums of thirds differ in their last bits
+
+
+def tied_best(values: Floats, allowed: Bools | None = None) -> Floats:
+    """Choose uniformly among the largest values (..., M) within `allowed` (..., M).
+
+    NaN is never the best, unless all are NaN.
+    """
+    if allowed is None:
+        allowed = np.ones(values.shape, dtype=bool)
+    values, allowed = np.broadcast_arrays(values, allowed)
+    usable = np.where(allowed & ~np.isnan(values), values, -np.inf)
+    top = usable.max(axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        best = np.where(np.isfinite(top), usable >= top - CLOSE, True) & allowed
+    chosen: Floats = best / best.sum(axis=-1, keepdims=True)
+    return chosen
+
+
+def best_if_complete(values: Floats) -> Floats:
+    """Return `tied_best`, or NaN for questions in which a candidate has no value."""
+    complete = np.asarray(~np.isnan(values).any(axis=1, keepdims=True))
+    return np.where(complete, tied_best(values), np.nan)
 
 
 def weighted_vote(answers: Ints, weights: Floats) -> Floats:
-    """The answer with the largest sum of weights (Q, M), ≥ 0; NaN counts as 0.
+    """Choose the answer with the largest sum of weights (Q, M), ≥ 0; NaN weighs 0.
 
-    A candidate without an answer has no vote. Its choice probability is that of its answer,
-    shared among the candidates that gave it.
+    Candidates without an answer do not vote. The candidates of an answer share its probability.
     """
     weights = np.nan_to_num(weights, nan=0.0)
     assert not (weights < 0).any()
@@ -27,10 +52,10 @@ def weighted_vote(answers: Ints, weights: Floats) -> Floats:
 
 
 def vote_weights(scores: Floats, scale: float) -> Floats:
-    """Softmax of scores (Q, M) in units of `scale`; no score weighs 0.
+    """Softmax of scores (Q, M) in units of `scale`; a missing score weighs 0.
 
-    Only ratios of weights count, so other candidates in the pool do not matter and any n can be
-    replayed. `scale` is the spread of the scores within questions over a whole run.
+    Only ratios of weights count, so that weights do not depend on the other candidates of a
+    pool and every n can be replayed.
     """
     known = ~np.isnan(scores)
     with np.errstate(invalid="ignore"):
@@ -45,48 +70,41 @@ def win_rate(prefer: Floats) -> Floats:
 
 
 def beaten(prefer: Floats) -> Floats:
-    """1 where more than half of the votes prefer i to j, ½ where half do; NaN stays."""
+    """1 where i is preferred to j by more than half of the votes, ½ by half; NaN stays."""
     return np.asarray((np.sign(prefer - 0.5) + 1) / 2)
 
 
-def best_if_complete(values: Floats) -> Floats:
-    """tied_best, but NaN for questions in which a candidate has no value."""
-    complete = np.asarray(~np.isnan(values).any(axis=1, keepdims=True))
-    return np.where(complete, tied_best(values), np.nan)
-
-
 def strengths(prefer: Floats, games: Ints, prior: float = 0.5, iterations: int = 500) -> Floats:
-    """Bradley-Terry log strengths (Q, M) by minorise-maximise (Hunter 2004).
+    """Bradley-Terry log strengths (Q, M) by minorisation-maximisation (Hunter 2004).
 
-    A tie is half a win each, and each judged pair gets `prior` extra wins either way, which keeps
+    A tie is half a win each; each judged pair gets `prior` extra wins either way, which keeps
     strengths finite. NaN where the judged pairs do not connect the candidates.
     """
     m = prefer.shape[2]
-    own = np.eye(m, dtype=bool)
-    asked = ~np.isnan(prefer) & ~own
+    diagonal = np.eye(m, dtype=bool)
+    asked = ~np.isnan(prefer) & ~diagonal
     count = np.where(asked, np.maximum(games, 1), 0.0)
     wins = np.where(asked, np.nan_to_num(prefer) * count + prior, 0.0).sum(axis=2)
     meetings = np.where(asked, count + 2 * prior, 0.0)
     strength = np.ones(wins.shape)
-    going = np.ones(len(wins), dtype=bool)  # each question by itself, whatever is beside it
+    active = np.ones(len(wins), dtype=bool)  # a question converges independently of the others
     for _ in range(iterations):
-        before = strength[going]
-        pairs = before[:, :, None] + before[:, None, :]
-        weight = (meetings[going] / pairs).sum(axis=2)
-        new = np.where(weight > 0, wins[going] / np.maximum(weight, 1e-300), 1.0)
+        before = strength[active]
+        weight = (meetings[active] / (before[:, :, None] + before[:, None, :])).sum(axis=2)
+        new = np.where(weight > 0, wins[active] / np.maximum(weight, 1e-300), 1.0)
         new /= np.exp(np.mean(np.log(new), axis=1, keepdims=True))
-        strength[going] = new
-        going[going] = np.abs(np.log(new / before)).max(axis=1, initial=0.0) >= 1e-11
-        if not going.any():
+        strength[active] = new
+        active[active] = np.abs(np.log(new / before)).max(axis=1, initial=0.0) >= 1e-11
+        if not active.any():
             break
-    reach = np.linalg.matrix_power((asked | own).astype(float), max(m - 1, 1)) > 0
+    reach = np.linalg.matrix_power((asked | diagonal).astype(float), max(m - 1, 1)) > 0
     connected = np.asarray(reach.all(axis=(1, 2)))[:, None]
-    found: Floats = np.where(connected, np.log(strength), np.nan)
-    return np.round(found, 8)
+    logs: Floats = np.where(connected, np.log(strength), np.nan)
+    return np.round(logs, 8)
 
 
 def strongest(prefer: Floats, games: Ints) -> Floats:
-    """The largest strength (Q, M); NaN where the judged pairs do not connect the candidates."""
-    parts = [slice(at, at + 256) for at in range(0, len(prefer), 256)]
-    found = [best_if_complete(strengths(prefer[part], games[part])) for part in parts]
-    return np.concatenate(found) if found else np.zeros(prefer.shape[:2])
+    """Choose the largest strength (Q, M); NaN where judged pairs do not connect candidates."""
+    parts = [slice(start, start + 256) for start in range(0, len(prefer), 256)]
+    chosen = [best_if_complete(strengths(prefer[part], games[part])) for part in parts]
+    return np.concatenate(chosen) if chosen else np.zeros(prefer.shape[:2])

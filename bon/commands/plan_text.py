@@ -1,76 +1,147 @@
-"""A plan as lines of text."""
+"""Plans and study sizes as text."""
 
-from bon.running.catalogue import Row, show_listing
-from bon.running.gpu_fit import GpuFit
-from bon.running.plan import ASSUMPTIONS, Plan, Work
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from bon.core.console import show_listing, text_width
+from bon.planning.catalogue import Row
+from bon.planning.gpu_memory import GpuFit
+from bon.planning.plan import ASSUMPTIONS, Plan, Work
+
+if TYPE_CHECKING:
+    from bon.analysis.correlation.allocation import Outlook
+    from bon.running.study_size import Sizing
+
+WIDTH = 80
+"""Width where no terminal says another."""
 
 
 def show_plan(plan: Plan) -> str:
-    """What `bon plan` prints."""
-    sets = [plan.questions, *plan.pairs]
-    lines = [f"{plan.name}: {plan.design.replace('_', ' ')}", ""]
-    for place, data in enumerate(sets):
-        what = "preference pairs" if place else "questions"
-        lines.append(f"{data.count:>9,} {what} of {data.name} ({data.known_from})")
-    every = [*plan.policies, *plan.rewarders]
-    shown = {
-        "again": any(work.again for work in every),
-        "worker hours": any(work.worker_hours is not None for work in every),
-        "speed": any(work.speed != "assumed" for work in every),
-    }
-    left_out = [name for name, there in shown.items() if not there]
-    rows = [{k: v for k, v in _row(work).items() if k not in left_out} for work in every]
-    lines += ["", show_listing(rows), ""]
-    lines += needs(plan)
+    """Format a plan."""
+    datasets = [
+        (plan.questions, "questions"),
+        *((pairs, "preference pairs") for pairs in plan.pairs),
+    ]
+    parts = [
+        f"{plan.name}: {plan.design.replace('_', ' ')}",
+        _lines([f"{d.count:>9,} {what} of {d.name} ({d.known_from})" for d, what in datasets]),
+        _table(map(_calls, plan.work)),
+        _table(map(_effort, plan.work)),
+        _lines([*needs(plan), *_measured(plan.work)]),
+    ]
     if plan.memory:
-        lines += ["", "memory on each GPU, estimated, and which cards it fits:", ""]
-        lines += [show_listing([_fit(fit) for fit in plan.memory]), ""]
-    lines += [f"note: {warning}" for warning in plan.warnings]
-    lines += ["", "assumed, where the run has not measured it:"]
-    lines += [f"- {assumption}" for assumption in ASSUMPTIONS]
-    return "\n".join(lines)
+        parts.append("memory on each GPU, estimated, and which cards it fits:")
+        parts.append(_table(map(_fit, plan.memory)))
+    parts.append(_lines([f"note: {warning}" for warning in plan.warnings]))
+    assumed = ["assumptions, where the run has no measurements:", *(f"- {a}" for a in ASSUMPTIONS)]
+    return "\n\n".join(filter(None, [*parts, _lines(assumed)]))
 
 
 def needs(plan: Plan) -> list[str]:
-    """Calls, hours, money and disk: what a run should not find out on its way."""
-    totals = plan.totals()
-    lines = [
-        f"to do: {totals['calls']:,.0f} calls, {_many(totals['tokens'])} tokens, "
-        f"about {_range(totals['gpu_hours_low'], totals['gpu_hours_high'])} GPU hours "
-        f"and ${totals['dollars']:,.2f}",
-    ]
-    if plan.weights is not None:
-        found = plan.weights
-        unknown = f" and {found.unknown} of unknown size" if found.unknown else ""
+    """Summarise calls, hours, money and disk space; unknown where no card says."""
+    totals, busy = plan.totals(), [work for work in plan.work if work.to_do]
+    line = f"to do: {totals['calls']:,.0f} calls, {_short(totals['tokens'])} tokens"
+    if any(work.gpu_hours is not None for work in busy):
+        line += f", about {_range(totals['gpu_hours_low'], totals['gpu_hours_high'])} GPU hours"
+    if any(work.dollars is not None for work in busy):
+        line += f", ${totals['dollars']:,.2f}"
+    if unknown := sum(work.gpu_hours is None and work.dollars is None for work in busy):
+        line += ", GPU hours and cost unknown"
+        line += "" if unknown == len(busy) else f" for {unknown} of {len(busy)} models"
+    lines = [line]
+    if (weights := plan.weights) is not None:
+        sizes = f" and {weights.unknown} of unknown size" if weights.unknown else ""
         lines.append(
-            f"weights: {found.checkpoints} checkpoints, about {_gigabytes(found.total)}{unknown}, "
-            f"{_gigabytes(found.here)} of them here; {_gigabytes(found.free)} free"
+            f"weights: {weights.checkpoints} checkpoints, about {_gigabytes(weights.total)}"
+            f"{sizes}, {_gigabytes(weights.here)} of them here; "
+            f"{_gigabytes(weights.free)} free"
         )
     return lines
 
 
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:,.0f} GB"
+def _measured(works: Sequence[Work]) -> list[str]:
+    """Say which models' lengths and speeds are measurements, and where."""
+    lines = [f"{w.name}: lengths {w.lengths} calls" for w in works if w.lengths != "assumed"]
+    return lines + [f"{w.name}: speed from {w.speed}" for w in works if w.speed != "assumed"]
 
 
-def _row(work: Work) -> Row:
+def _table(rows: Iterable[Row]) -> str:
+    """Format rows without the columns that are empty in all of them."""
+    table = list(rows)
+    shown = [key for key in table[0] if any(row[key] != "" for row in table)] if table else []
+    return show_listing([{key: row[key] for key in shown} for row in table], WIDTH)
+
+
+def _lines(texts: Sequence[str]) -> str:
+    width = text_width(WIDTH)
+    return "\n".join(
+        textwrap.fill(text, width, subsequent_indent="  ", break_on_hyphens=False) for text in texts
+    )
+
+
+def show_sizing(sizing: "Sizing") -> str:
+    """Format the studies that `bon plan --budget` or `--target-width` compares."""
+    from bon.analysis.results.phrasing import coefficient
+
+    base = sizing.found
+    lines = [
+        "",
+        f"{base.policy} and {base.benchmark}, {sizing.goal}; from {base.rewarders} rewarders, "
+        f"{base.questions:,} judged questions and {base.pairs:,} pairs "
+        f"(r corrected for noise: {coefficient(base.true_r)}):",
+        "",
+    ]
+    if not sizing.studies:
+        return "\n".join([*lines, "no study of up to 40 rewarders reaches that"])
+    lines += [show_listing([_study(study) for study in sizing.studies]), ""]
+    if sizing.fewer_candidates:
+        lines += ["with fewer candidates (a different estimand: Best-of-n at that n):", ""]
+        lines += [show_listing([_study(study) for study in sizing.fewer_candidates]), ""]
+    lines.append(
+        "Rewarders of different base models, from the same population; width: of r's 95 % "
+        "interval; loss known to: half the interval of the difference of two accuracies."
+    )
+    return "\n".join(lines)
+
+
+def _study(study: "Outlook") -> Row:
+    from bon.analysis.results.phrasing import coefficient
+
+    return {
+        "rewarders": f"{study.size.rewarders}",
+        "questions": f"{study.size.questions:,}",
+        "pairs": f"{study.size.pairs:,}",
+        "candidates": f"{study.size.candidates}",
+        "judge calls": f"{study.calls:,}",
+        "r": coefficient(study.r),
+        "width": coefficient(study.width),
+        "loss known to": f"± {100 * study.regret:.1f} points",
+    }
+
+
+def _calls(work: Work) -> Row:
     return {
         "name": work.name,
         "kind": work.kind,
         "on questions": f"{work.on_questions:,}",
         "on pairs": f"{work.on_pairs:,}",
-        "reused": f"{work.reused:,}",
+        "reused": f"{work.reused:,}" if work.reused else "",
         "again": f"{work.again:,}" if work.again else "",
         "to do": f"{work.to_do:,}",
-        "tokens in": _many(work.prompt_tokens),
-        "tokens out": _many(work.reply_tokens),
-        "lengths": work.lengths,
-        "GPU hours": "-"
-        if work.gpu_hours is None
-        else _range(work.gpu_hours / work.spread, work.gpu_hours * work.spread),
+    }
+
+
+def _effort(work: Work) -> Row:
+    low, high = ((work.gpu_hours or 0) * factor for factor in (1 / work.spread, work.spread))
+    unknown = "unknown" if work.to_do and work.dollars is None else ""
+    return {
+        "name": work.name,
+        "tokens in": _short(work.prompt_tokens),
+        "tokens out": _short(work.reply_tokens),
+        "GPU hours": unknown if work.gpu_hours is None else _range(low, high),
         "worker hours": "" if work.worker_hours is None else _hours(work.worker_hours),
-        "speed": work.speed,
-        "dollars": "-" if work.dollars is None else f"{work.dollars:,.2f}",
+        "dollars": "" if work.dollars is None else f"{work.dollars:,.2f}",
     }
 
 
@@ -79,24 +150,27 @@ def _fit(fit: GpuFit) -> Row:
     return {
         "name": fit.name,
         "weights": f"{fit.weights:.1f} GiB{over}",
-        "KV cache": f"{fit.kv_cache:.1f} GiB ({fit.tokens:,} tokens)",
+        "KV cache": f"{fit.kv_cache:.1f} GiB",
+        "tokens": f"{fit.tokens:,}",
         "in all": f"{fit.total:.1f} GiB",
         **fit.gpus,
-        "read here": fit.known,
     }
 
 
-def _range(least: float, most: float) -> str:
-    low, high = _hours(least), _hours(most)
-    return low if low == high else f"{low}-{high}"
+def _range(low: float, high: float) -> str:
+    return _hours(low) if _hours(low) == _hours(high) else f"{_hours(low)}-{_hours(high)}"
 
 
 def _hours(hours: float) -> str:
     return f"{hours:,.0f}" if hours >= 10 else f"{hours:.1f}"
 
 
-def _many(count: float) -> str:
+def _short(count: float) -> str:
     for scale, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if count >= scale:
             return f"{count / scale:.3g}{letter}"
     return f"{count:.0f}"
+
+
+def _gigabytes(size: float) -> str:
+    return f"{size / 1e9:,.0f} GB"

@@ -1,4 +1,4 @@
-"""`bon regrade`: files of answers under every answer reader, without a run, a judge or a GPU."""
+"""`bon regrade`: responses under every answer extractor, without a run or a model."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,95 +9,112 @@ import numpy as np
 from bon.analysis.estimators.resampling import draw, from_draws
 from bon.analysis.results import ReadDifferently, ReaderScore, Regraded
 from bon.analysis.results.phrasing import interval, percent
-from bon.commands.importing import columns_named, with_questions
+from bon.core.console import show_listing
 from bon.core.errors import BonError
 from bon.experiment.letters import option_letters
-from bon.formats import named, recognise
-from bon.formats.answers import Answers, read_answers
-from bon.policies.declined import declines
-from bon.policies.harnesses import LETTER_READERS, LetterReader, pattern_letter
-from bon.policies.stated import stated_letter
-from bon.running.store import Store
+from bon.formats import forms_of
+from bon.formats.answers import Answered, Answers, Text, read_answers
+from bon.formats.score_tables import WITHOUT_TEXT
+from bon.planning.sources import CandidatePool
+from bon.policies.answer_extraction import stated_letter
+from bon.policies.extractors import EXTRACTORS, Extractor, pattern_letter
+from bon.policies.refusals import declines
+from bon.running.imports.import_files import with_questions
+from bon.running.reporting import open_run
+from bon.storage.database import DATABASE
+from bon.storage.store import Store
 
-SHOWN = 20  # answers listed at a terminal; --json has all
-ENDING = 160  # characters of an answer that are shown
+MAX_RESPONSES = 20
+"""Responses listed; --json lists all."""
+
+ENDING = 160
+"""Last characters of a response in the results."""
 
 
 def regrade_files(
     files: Sequence[Path],
-    readers: Mapping[str, LetterReader],
+    extractors: Mapping[str, Extractor],
     *,
-    columns: Sequence[str] = (),
+    columns: Mapping[str, str],
     form: str = "",
     questions: str = "",
 ) -> Regraded:
-    """Read the answers of these files with each reader.
-
-    Raises:
-        BonError: a file is missing or is none of answers, or has no row that can be used.
-    """
-    found = [(file, named(form) if form else recognise(file)) for file in files]
-    for file, one in found:
-        if one.table != "answers":
-            raise BonError(f"{file} holds {one.table}, no answers", "give files with texts")
+    """Extract the answers of these files, or of one run, with each extractor."""
+    if len(files) == 1 and (files[0] / DATABASE).is_file():
+        return regraded(_answers_of_run(files[0]), extractors)
+    formats = forms_of(files, form, columns)
+    for file, format_ in formats:
+        if format_.table != "answers":
+            raise BonError(f"{file} holds {format_.table}, no answers", "give files with texts")
     with TemporaryDirectory() as folder, Store(Path(folder)) as store:
-        whole = [(file, with_questions(file, one, questions, store)) for file, one in found]
-        answers = read_answers(whole, store.images, columns=columns_named(columns))
-    return _regraded(answers, readers)
+        complete = [(file, with_questions(file, f, questions, store)) for file, f in formats]
+        answers = read_answers(complete, store.images, columns=dict(columns))
+    return regraded(answers, extractors)
 
 
-def chosen_readers(wanted: Sequence[str], pattern: str) -> dict[str, LetterReader]:
-    """The readers of these names (`all`: every one), and the pattern's where there is one.
+def _answers_of_run(directory: Path) -> Answers:
+    with Store(directory, readonly=True) as store:
+        pools = [CandidatePool(store, policy) for policy in open_run(store).policies]
+        answers = Answers()
+        for question in store.questions():
+            rows = [row for pool in pools for row in pool.candidates(question)]
+            texts = tuple(
+                Text(row.index, row.policy, None if row.outcome == "error" else row.text)
+                for row in rows
+                if row.finish != WITHOUT_TEXT
+            )
+            if texts:
+                answers.questions.append(Answered(question, texts))
+    if not answers.questions:
+        raise BonError(f"{directory} holds no texts of answers", "give the files they came from")
+    return answers
 
-    Raises:
-        BonError: no reader of that name, or no such pattern.
-    """
-    unknown = [name for name in wanted if name != "all" and name not in LETTER_READERS]
+
+def extractors(names: Sequence[str], pattern: str) -> dict[str, Extractor]:
+    """Return the extractors of these names (`all`: every one), and the pattern's if given."""
+    unknown = [name for name in names if name != "all" and name not in EXTRACTORS]
     if unknown:
-        raise BonError(
-            f"no reader {unknown[0]!r}", f"choose among all, {', '.join(LETTER_READERS)}"
-        )
-    taken = {
-        name: read for name, read in LETTER_READERS.items() if "all" in wanted or name in wanted
-    }
-    if not pattern:
-        return taken
-    try:
-        return {**taken, "pattern": pattern_letter(pattern)}
-    except ValueError as error:
-        raise BonError("--pattern: " + str(error.args[0]), *map(str, error.args[1:])) from None
+        known = ", ".join(EXTRACTORS)
+        raise BonError(f"no answer extractor {unknown[0]!r}", f"choose among all, {known}")
+    chosen = {name: read for name, read in EXTRACTORS.items() if "all" in names or name in names}
+    if pattern:
+        try:
+            chosen["pattern"] = pattern_letter(pattern)
+        except ValueError as error:
+            raise BonError(f"--pattern: {error.args[0]}", *map(str, error.args[1:])) from None
+    return chosen
 
 
-def _regraded(answers: Answers, readers: Mapping[str, LetterReader]) -> Regraded:
-    right: list[list[float]] = []  # by question, the share of its answers that each reader credits
-    guesses = dict.fromkeys(readers, 0.0)
-    unread = dict.fromkeys(readers, 0)
+def regraded(answers: Answers, extractors: Mapping[str, Extractor]) -> Regraded:
+    """Extract the answers with each extractor."""
+    accuracies: list[list[float]] = []  # by question, the accuracy of each extractor
+    guesses = dict.fromkeys(extractors, 0.0)
+    unread = dict.fromkeys(extractors, 0)
     differ, total, errors, declined = [], 0, 0, 0
     for row in answers.questions:
         options = row.question.options
         letters = option_letters(options)
-        credits = dict.fromkeys(readers, 0.0)
-        for one in row.texts:
+        correct = dict.fromkeys(extractors, 0)
+        for response in row.texts:
             total += 1
-            if one.text is None:
-                errors += 1
-            text = one.text or ""
-            read = {name: reader(text, letters, options) for name, reader in readers.items()}
+            errors += response.text is None
+            text = response.text or ""
+            read = {name: extract(text, letters, options) for name, extract in extractors.items()}
             declined += declines(text) and stated_letter(text, letters, options) is None
             for name, letter in read.items():
-                credits[name] += letter == row.question.answer
+                correct[name] += letter == row.question.answer
                 if letter is None:
                     unread[name] += 1
                     guesses[name] += 1 / len(options)
             if len(set(read.values())) > 1:
                 differ.append(
                     ReadDifferently(
-                        id=row.question.id, index=one.index, answer=row.question.answer,
+                        id=row.question.id, index=response.index, answer=row.question.answer,
                         letters=read, ending=text[-ENDING:],
                     )
                 )  # fmt: skip
-        right.append([credits[name] / max(len(row.texts), 1) for name in readers])
-    values = np.array(right)
+        accuracies.append([count / max(len(row.texts), 1) for count in correct.values()])
+    values = np.array(accuracies)
     draws = draw(len(values), 2000, 0, "questions").means(values)
     scores = from_draws(values.mean(axis=0), draws, len(values), "questions", 0.95)
     return Regraded(
@@ -110,39 +127,50 @@ def _regraded(answers: Answers, readers: Mapping[str, LetterReader]) -> Regraded
                 reader=name, accuracy=score, num_unread=unread[name],
                 guessing=(score.value or 0.0) + guesses[name] / total,
             )
-            for name, score in zip(readers, scores, strict=True)
+            for name, score in zip(extractors, scores, strict=True)
         ),
         differ=tuple(differ),
     )  # fmt: skip
 
 
-def lines(found: Regraded) -> list[str]:
-    """The table at a terminal, then the answers that the readers read differently."""
-    shown = [
-        f"{found.num_answers:,} answers to {found.num_questions:,} questions; "
-        f"{found.num_declined:,} decline to answer, {found.num_errors:,} are errors",
-        "",
-        f"{'reader':<12}{'right':<26}{'if it guesses':>14}{'unread':>9}",
+def pass_at_1(regraded: Regraded) -> str:
+    """Tabulate pass@1, with its interval, by extractor."""
+    rows = [
+        {
+            "extractor": row.reader,
+            "pass@1": (percent(row.accuracy.value) + interval(row.accuracy, percent)).replace(
+                " % to", " to"
+            ),
+            "if it guesses": percent(row.guessing),
+            "unread": f"{row.num_unread:,}",
+        }
+        for row in regraded.readers
     ]
-    for one in found.readers:
-        accuracy = percent(one.accuracy.value) + interval(one.accuracy, percent)
-        guessing = percent(one.guessing)
-        shown.append(
-            f"{one.reader:<12}{accuracy.replace(' % to', ' to'):<26}{guessing:>14}"
-            f"{one.num_unread:>9,}"
-        )
-    names = [one.reader for one in found.readers]
-    share = percent(len(found.differ) / found.num_answers)
-    shown += ["", f"{len(found.differ):,} answers ({share}) are read differently"]
-    if not found.differ:
-        return shown
-    shown[-1] += ":"
-    head = "".join(f"{name:>12}" for name in names)
-    shown.append(f"{'right':>5}{head}  question")
-    for each in found.differ[:SHOWN]:
-        letters = "".join(f"{each.letters[name] or '–':>12}" for name in names)
-        ending = " ".join(each.ending.split())[-60:]
-        shown.append(f"{each.answer:>5}{letters}  {each.id}: …{ending}")
-    if len(found.differ) > SHOWN:
-        shown.append(f"and {len(found.differ) - SHOWN:,} more (--json lists them all)")
-    return shown
+    return show_listing(rows)
+
+
+def regrade_text(regraded: Regraded) -> str:
+    """Tabulate the extractors, then the responses that they read differently."""
+    differ = [
+        {
+            "right": row.answer or "",
+            **{name: letter or "–" for name, letter in row.letters.items()},
+            "question": row.id,
+            "ending": f"…{' '.join(row.ending.split())[-60:]}",
+        }
+        for row in regraded.differ[:MAX_RESPONSES]
+    ]
+    share = percent(len(regraded.differ) / regraded.num_answers)
+    lines = [
+        f"{regraded.num_answers:,} answers to {regraded.num_questions:,} questions; "
+        f"{regraded.num_declined:,} decline to answer, {regraded.num_errors:,} are errors",
+        "",
+        pass_at_1(regraded),
+        "",
+        f"{len(regraded.differ):,} answers ({share}) are read differently" + ":" * bool(differ),
+    ]
+    if differ:
+        lines.append(show_listing(differ))
+    if more := len(regraded.differ) - len(differ):
+        lines.append(f"and {more:,} more (--json lists them all)")
+    return "\n".join(lines)

@@ -1,46 +1,49 @@
-"""`bon serve` and `bon token`. Imported with the command line: nothing heavy at the top."""
+"""The server, its tokens, and reward functions of its clients. Nothing heavy at the top."""
 
+import getpass
 import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlencode
 
 import typer
+from typer import Argument, Option
+
+from bon.core.errors import BonError
 
 if TYPE_CHECKING:
-    from bon.service.tokens import Tokens
+    from bon.service.server.access import Tokens
 
-token_app = typer.Typer(no_args_is_help=True, help="Tokens of a server: who may do what.")
+token_app = typer.Typer(no_args_is_help=True, help="Manage access tokens of a server.")
 
 Data = Annotated[
     Path | None,
-    typer.Option(envvar="BON_DATA", help="Data directory of the server; ./bon-data by default."),
-]
-Config = Annotated[
-    Path | None,
-    typer.Option("--config", envvar="BON_CONFIG", help="Settings, a YAML file (ray_configs/)."),
+    Option(envvar="BON_DATA", help="Data directory of the server; ./bon-data by default."),
 ]
 
 
 def serve(
     data: Data = None,
-    config: Config = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on; 127.0.0.1.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on; 8321.")] = None,
-    no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Ask for no token; only on loopback.")
-    ] = False,
+    config: Annotated[
+        Path | None,
+        Option("--config", envvar="BON_CONFIG", help="YAML file with settings (ray_configs/)."),
+    ] = None,
+    host: Annotated[str | None, Option(help="Host address; 127.0.0.1 by default.")] = None,
+    port: Annotated[int | None, Option(help="Port; 8321 by default.")] = None,
+    root_path: Annotated[
+        str | None, Option(help="Prefix under which a proxy serves it, as /bon.")
+    ] = None,
+    no_auth: Annotated[bool, Option("--no-auth", help="Require no token (loopback).")] = False,
     ray_address: Annotated[
         str | None,
-        typer.Option(envvar="BON_RAY_ADDRESS", help="A running Ray cluster; else local ones."),
+        Option(envvar="BON_RAY_ADDRESS", help="Address of a Ray cluster; local if unset."),
     ] = None,
     annotate: Annotated[
-        list[Path] | None,
-        typer.Option(help="A benchmark in the making (bon curate) that people label here."),
+        list[Path] | None, Option(help="Benchmark (bon curate) to label here.")
     ] = None,
 ) -> None:
-    """Serve validations, pages and the online selector."""
-    from bon.core.errors import BonError
-
+    """Serve validations, pages and online Best-of-N."""
     try:
         from bon.service.app import serve as run_server
         from bon.service.settings import read_settings
@@ -48,47 +51,112 @@ def serve(
         raise BonError(
             f"bon serve needs the package {error.name!r}", "pip install 'bon[service]'"
         ) from None
-    flags: dict[str, object] = {
+    settings: dict[str, object] = {
         "data": data,
         "host": host,
         "port": port,
+        "root_path": root_path,
         "ray_address": ray_address,
         "annotate": annotate or None,
     }
-    # A server that was told to stop ends as its supervisor expects: by the signal itself.
+    # A supervisor expects a stopped server to end by the signal itself.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    run_server(read_settings(config, auth=False if no_auth else None, **flags))
+    run_server(read_settings(config, auth=False if no_auth else None, **settings))
 
 
+UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+@token_app.command(name="create", hidden=True)
 @token_app.command()
 def add(
-    name: Annotated[str, typer.Argument(help="Who it is for; owner of what is submitted.")],
-    role: Annotated[str, typer.Option(help="annotate, read, submit or admin.")] = "submit",
+    name: Annotated[str, Argument(help="User; owner of what is submitted with it.")],
+    role: Annotated[str, Option(help="annotate, read, submit or admin.")] = "submit",
+    expires: Annotated[str, Option(help="Lifetime, as 12h or 30d; unlimited by default.")] = "",
     data: Data = None,
 ) -> None:
-    """Make a token and print it, once."""
-    typer.echo(_tokens(data).add(name, role))
+    """Create a token and print it, once."""
+    until = time.time() + _seconds(expires) if expires else None
+    typer.echo(_tokens(data).add(name, role, until, getpass.getuser()))
 
 
 @token_app.command(name="list")
 def list_(data: Data = None) -> None:
-    """List the tokens' names and roles."""
-    import time
-
-    for name, role, created in _tokens(data).listed():
-        day = time.strftime("%Y-%m-%d", time.gmtime(created))
-        typer.echo(f"{name:<32} {role:<8} {day}")
+    """List names and roles of the tokens, with the days on which they begin and expire."""
+    for name, role, *times in _tokens(data).listed():
+        days = [time.strftime("%Y-%m-%d", time.gmtime(at)) if at else "" for at in times]
+        typer.echo(f"{name:<32} {role:<8} {'  '.join(days)}".rstrip())
 
 
 @token_app.command()
-def revoke(
-    name: Annotated[str, typer.Argument(help="The name it was made with.")], data: Data = None
-) -> None:
-    """Make a token useless at once."""
-    _tokens(data).revoke(name)
+def revoke(name: Annotated[str, Argument(help="Name of the token.")], data: Data = None) -> None:
+    """Revoke a token at once."""
+    _tokens(data).revoke(name, getpass.getuser())
+
+
+def _seconds(duration: str) -> float:
+    """Return the seconds of a duration in minutes, hours, days or weeks."""
+    number, unit = duration[:-1], duration[-1:]
+    if unit not in UNITS or not number.isdecimal() or not 0 < int(number) <= 99_999:
+        raise BonError(f"--expires {duration!r} is not a duration", "write 90m, 12h, 30d or 8w")
+    return int(number) * UNITS[unit]
 
 
 def _tokens(data: Path | None) -> "Tokens":
-    from bon.service.state import open_tokens
+    from bon.service.server.state import open_tokens
 
     return open_tokens((data or Path("bon-data")).absolute())
+
+
+# ------------------------------------------------------------------ clients
+
+TEMPLATES = Path(__file__).parent / "clients"
+SHARED = "ask"
+"""The template that the others include."""
+
+SKIPS_NULL = ("trl",)
+"""Trainers that leave out completions without a reward."""
+
+
+def trainers() -> list[str]:
+    """List the supported trainers."""
+    return sorted(path.stem for path in TEMPLATES.glob("*.jinja") if path.stem != SHARED)
+
+
+def client(
+    trainer: Annotated[str, Argument(help="trl, verl, swift, easyr1, openrlhf, slime or nemo-rl.")],
+    rewarder: Annotated[str, Option(help="Name of an online rewarder.")],
+    url: Annotated[str, Option(help="Address of `bon serve`.")] = "http://127.0.0.1:8321",
+    group: Annotated[int, Option(min=1, help="Responses judged together per question.")] = 1,
+    rule: Annotated[str, Option(help="Selection rule; by default the kind's first.")] = "",
+    scale: Annotated[str, Option(help="raw, zscore, rank or win_rate.")] = "raw",
+    on_unparsed: Annotated[str, Option(help="error, null or mean.")] = "",
+    validated: Annotated[str, Option(help="Run that the card must match.")] = "",
+    run: Annotated[str, Option(help="Name under which the rewards are stored.")] = "",
+) -> None:
+    """Print a trainer's reward function that queries `bon serve` (docs/reward_server.md)."""
+    settings: dict[str, str | int] = {"rewarder": rewarder, "rule": rule, "group": group}
+    settings |= {"scale": scale, "on_unparsed": on_unparsed, "validated": validated, "run": run}
+    typer.echo(reward_function(trainer, url, **settings), nl=False)
+
+
+def reward_function(trainer: str, url: str, **settings: str | int) -> str:
+    """Fill in a trainer's template; settings that are not defaults become query parameters."""
+    from jinja2 import Environment, FileSystemLoader
+
+    if trainer not in trainers():
+        raise BonError(f"no file for the trainer {trainer!r}", f"one of {', '.join(trainers())}")
+    if (
+        not url.startswith(("http://", "https://"))
+        or not url.isprintable()
+        or set(url) & set('"\\ ')
+    ):
+        raise BonError(f"{url!r} is not an address", "write http://HOST:PORT")
+    if trainer in SKIPS_NULL and not settings.get("on_unparsed"):
+        settings["on_unparsed"] = "null"
+    query = urlencode(
+        {key: value for key, value in settings.items() if value not in ("", 1, "raw")}
+    )
+    templates = Environment(loader=FileSystemLoader(TEMPLATES), keep_trailing_newline=False)
+    address = f"{url.rstrip('/')}/get_reward?{query}"
+    return templates.get_template(f"{trainer}.jinja").render(url=address) + "\n"

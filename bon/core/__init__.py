@@ -1,1 +1,1 @@
-"""What flows through a run, and the few things that everything else needs."""
+"""Records that flow through a run, and helpers that every room uses."""

@@ -1,14 +1,15 @@
-"""The one error a user is meant to see: what is wrong, where, and what mends it."""
+"""User-fixable errors raise BonError."""
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from enum import IntEnum
 from typing import Any, ClassVar
 
 
 class ExitCode(IntEnum):
-    """How a command ended (docs/experiment.md)."""
+    """Exit codes of the command line (docs/experiment.md)."""
 
     COMPLETE = 0
     UNEXPECTED = 1
@@ -20,9 +21,9 @@ class ExitCode(IntEnum):
 
 
 class BonError(Exception):
-    """A mistake the user can mend. Shown as one line, no traceback.
+    """A user-fixable error, shown as one line without a traceback.
 
-    Raised while a model works, it fails that model and the others go on, unless `stops_run`.
+    While a model works, it fails that model alone unless `stops_run`.
     """
 
     stops_run: ClassVar[bool] = False
@@ -32,51 +33,57 @@ class BonError(Exception):
         super().__init__(message if not fix else f"{message} -> {fix}")
         self.message = message
         self.fix = fix
+        self.rows: tuple[Any, ...] = ()
+        """What the item at hand had come to before: it was paid for, and is filed."""
 
 
-class Unsupported(BonError):  # noqa: N818 - a capability, not a fault
-    """An engine was asked for something that it cannot do."""
+class Unsupported(BonError):  # noqa: N818
+    """An engine lacks the requested capability."""
 
 
-class SpendingCapReached(BonError):  # noqa: N818 - a limit the user set, not a fault
-    """The run has cost what it may cost; what was bought is kept."""
+class SpendingCapReached(BonError):  # noqa: N818
+    """The run has reached its spending cap; finished rows are kept."""
 
     stops_run = True
     exit_code = ExitCode.INCOMPLETE
 
 
-class Unavailable(BonError):  # noqa: N818 - a state of the machines, not a fault
-    """What a run works on is not there just now; the same command goes on when it is."""
+class Unavailable(BonError):  # noqa: N818
+    """A cluster or endpoint is down; the same command resumes once it is back."""
 
     exit_code = ExitCode.INCOMPLETE
 
 
-class Incomplete(BonError):  # noqa: N818 - a state of the run, not a fault
-    """A run was analysed and is not complete: something is missing, failed or above a limit."""
+class Incomplete(BonError):  # noqa: N818
+    """A run was analysed with rows missing, failed or above an error limit."""
 
     exit_code = ExitCode.INCOMPLETE
 
 
 def one_line(error: BaseException, limit: int = 500) -> str:
-    """An exception as one line: its type and what it says."""
+    """Format an exception as `Type: message` on one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:limit]
 
 
-def some(things: Sequence[str], most: int = 3) -> str:
-    """The first few of many, and how many more there are."""
-    more = len(things) - most
-    return "; ".join(things[:most]) + (f"; and {more} more" if more > 0 else "")
+def suggestion(word: str, known: Iterable[str], fallback: str = "", cutoff: float = 0.5) -> str:
+    """Suggest the known name most like `word`, or else the fallback, or the known names."""
+    names = list(known)
+    close = get_close_matches(word, names, n=1, cutoff=cutoff)
+    return f"did you mean {close[0]!r}?" if close else fallback or f"known: {', '.join(names[:12])}"
+
+
+def some(items: Sequence[str], limit: int = 3) -> str:
+    """Join the first few items and count the rest."""
+    more = len(items) - limit
+    return "; ".join(items[:limit]) + (f"; and {more} more" if more > 0 else "")
 
 
 def shown(value: Any, limit: int = 60) -> str:
-    """A value as a refusal shows it: like YAML, and not more of it than fits a line."""
+    """Format a value for an error message: YAML-like and at most one line."""
     if value is None:
         return "nothing"
     if isinstance(value, float) and not math.isfinite(value):
         return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
-    text = (
-        repr(value)
-        if isinstance(value, str)
-        else json.dumps(value, ensure_ascii=False, default=str)
-    )
+    is_text = isinstance(value, str)
+    text = repr(value) if is_text else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= limit else text[:limit] + "…"

@@ -1,44 +1,104 @@
-"""Files that are read while they are written, and what goes wrong with files."""
+"""Writes that are whole or absent, the cache folder, and file errors with their fix."""
 
 import errno
+import filecmp
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import get_ident
 
 from bon.core.errors import BonError
 
-_REMEDIES = {
-    errno.EACCES: "check who may read and write there, or name another place",
-    errno.EPERM: "check who may read and write there, or name another place",
-    errno.EROFS: "name a place on a disk that can be written, e.g. with --out",
-    errno.ENOSPC: "free some space, then run the same command: what is there is kept",
-    errno.EDQUOT: "free some space, then run the same command: what is there is kept",
+_PERMISSION = "check the permissions, or use another path"
+_SPACE = "free some space, then run the same command: finished rows are kept"
+_FIXES = {
+    errno.EACCES: _PERMISSION,
+    errno.EPERM: _PERMISSION,
+    errno.EROFS: "use a path on a writable disk, e.g. with --out",
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
     errno.ENAMETOOLONG: "use a shorter name",
     errno.EISDIR: "name a file in it",
     errno.ENOTDIR: "name a folder, or a new one",
     errno.EEXIST: "name a folder, or a new one",
-    errno.ENOENT: "check the path",
-    errno.ELOOP: "check the links of the path",
-    errno.EMFILE: "raise the limit of open files: ulimit -n 4096",
+    errno.ELOOP: "check the links in the path",
+    errno.EMFILE: "raise the limit on open files: ulimit -n 4096",
 }
 
 
 def cache_folder() -> Path:
-    """Where this user's programs keep what can be made again, and bon its part of it."""
+    """Return bon's folder in the user's cache directory."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bon"
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Replace a file in one step, so that a reader never sees half of it."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_bytes(content if isinstance(content, bytes) else content.encode())
-    temporary.replace(path)
+    """Replace a file in one step, so that no reader sees a partial one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp")
+    try:
+        temporary.write_bytes(content if isinstance(content, bytes) else content.encode())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
-def refusal_of(error: OSError) -> BonError:
-    """What the operating system refused, as the one line for the user."""
+def file_error(error: OSError) -> BonError:
+    """Convert an OSError to a BonError with its fix."""
     name = str(error.filename or "")
-    what = f"cannot use {name if len(name) < 200 else name[:100] + '…'}" if name else "cannot go on"
+    what = f"cannot use {name if len(name) < 200 else name[:100] + '…'}" if name else "stopped"
     reason = error.strerror or type(error).__name__
     if error.errno in (errno.EEXIST, errno.ENOTDIR):
         reason = "it is a file" if Path(name).is_file() else "a file lies where a folder should be"
-    return BonError(f"{what}: {reason}", _REMEDIES.get(error.errno or 0, "check the path"))
+    return BonError(f"{what}: {reason}", _FIXES.get(error.errno or 0, "check the path"))
+
+
+def _first_missing(path: Path) -> Path:
+    """Return the topmost folder that would have to be made for a path; itself if it exists."""
+    path = path.absolute()
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    return missing[-1] if missing else path
+
+
+@contextmanager
+def removed_on_error(folder: Path) -> Iterator[None]:
+    """Remove a folder, and parents, that the block made if it raises."""
+    top = _first_missing(folder)
+    existed = top.exists()
+    try:
+        yield
+    except BaseException:
+        if not existed:
+            shutil.rmtree(top, ignore_errors=True)
+        raise
+
+
+@contextmanager
+def staged(folder: Path, *, replace: bool) -> Iterator[Path]:
+    """Yield a temporary folder whose files move into `folder` if the block succeeds.
+
+    Raises:
+        BonError: a file there has other contents and `replace` is false; nothing is written.
+    """
+    nearest = next(one for one in folder.absolute().parents if one.is_dir())
+    temporary = Path(tempfile.mkdtemp(prefix=".", suffix=".tmp", dir=nearest))
+    try:
+        yield temporary
+        files = {
+            path: folder / path.relative_to(temporary)
+            for path in temporary.rglob("*")
+            if path.is_file()
+        }
+        for path, target in files.items():
+            if not replace and target.exists() and not filecmp.cmp(path, target, shallow=False):
+                raise BonError(
+                    f"{target} exists with other contents; nothing was written",
+                    "choose another --out, or --replace it",
+                )
+        for path, target in files.items():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

@@ -1,55 +1,60 @@
-"""Processes by number and start time: a number alone may belong to another one by now."""
+"""Processes identified by number and start time, since numbers are reused."""
 
-import contextlib
 import os
 import signal
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process of this machine; `ticks` is when it started, after the boot named `boot`."""
+    """A process of this machine that started `ticks` after the boot named `boot`."""
 
     pid: int
     ticks: int
     boot: str
 
     def alive(self) -> bool:
-        """Whether it is still this one, and no zombie."""
+        """Whether it still runs and is no zombie."""
         return find(self.pid) == self
 
     def interrupt(self) -> None:
-        """Ask it to stop at once and keep what it has."""
+        """Send SIGINT, so that it stops and keeps what it has."""
         self._signal(signal.SIGINT)
 
     def end(self) -> None:
-        """End it alone."""
+        """Kill the process alone."""
         self._signal(signal.SIGKILL)
 
     def kill(self) -> None:
-        """End it and everything it started."""
+        """Kill its process group."""
         if self.alive():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
+            with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
 
     def _signal(self, number: signal.Signals) -> None:
         if self.alive():
-            with contextlib.suppress(ProcessLookupError):
+            with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
 
 def find(pid: int) -> Process | None:
-    """The process of that number, unless there is none or it has ended."""
-    fields = _stat(pid)
-    if not fields or fields[0] in "ZX":
+    """Return the running process of that number."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
         return None
-    return Process(pid, int(fields[19]), _boot())
+    fields = stat.rpartition(")")[2].split()  # the name before it may hold blanks and brackets
+    return Process(pid, int(fields[19]), boot) if fields and fields[0] not in "ZX" else None
 
 
 def name(process: Process) -> str:
-    """The kernel's name of a process, at most 15 characters; "" where it has ended."""
+    """Return the kernel's name of a process, at most 15 characters; "" once it has ended."""
     try:
         return Path(f"/proc/{process.pid}/comm").read_text(errors="replace").strip()
     except OSError:
@@ -57,44 +62,26 @@ def name(process: Process) -> str:
 
 
 def command(process: Process) -> str:
-    """The command line of a process, as it shows it; "" where it has ended."""
+    """Return the command line of a process; "" once it has ended."""
     try:
-        text = Path(f"/proc/{process.pid}/cmdline").read_bytes()
-    except OSError:
+        return " ".join(psutil.Process(process.pid).cmdline())
+    except psutil.Error:
         return ""
-    return text.replace(b"\0", b" ").decode(errors="replace")
 
 
 def children(parents: Iterable[int]) -> list[Process]:
-    """The living processes that these have started."""
-    wanted = set(parents)
-    numbers = [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
-    mine = [pid for pid in numbers if (fields := _stat(pid)) and int(fields[1]) in wanted]
-    return [process for process in map(find, mine) if process is not None]
+    """List the running children of these processes."""
+    return _children(parents, recursive=False)
 
 
 def descendants(parents: Iterable[int]) -> list[Process]:
-    """Their children, the children of those, and so on down."""
-    found: list[Process] = []
-    level = children(parents)
-    while level:
-        found += level
-        level = children(process.pid for process in level)
-    return found
+    """List the running children of these processes, their children, and so on."""
+    return _children(parents, recursive=True)
 
 
-def _stat(pid: int) -> list[str]:
-    """The fields of /proc/PID/stat from the state on; [] where there is no such process."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []
-    # The name, in brackets, may hold blanks and brackets: what counts comes after the last one.
-    return text.rpartition(")")[2].split()
-
-
-def _boot() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
+def _children(parents: Iterable[int], *, recursive: bool) -> list[Process]:
+    pids: list[int] = []
+    for parent in parents:
+        with suppress(psutil.Error):
+            pids += [child.pid for child in psutil.Process(parent).children(recursive)]
+    return [process for pid in dict.fromkeys(pids) if (process := find(pid)) is not None]

@@ -1,11 +1,8 @@
-"""What flows through a run: small frozen types, no logic.
+"""Frozen records that flow through a run.
 
-`seconds` is the worker's time that fell to a row; what is in flight together shares it. `cost`
-is in US dollars.
-
-Every record is picklable and crosses Ray and SQLite as it is. Those that a run makes by the hundred
-thousand are tuples, which Python makes in a tenth of the time of a frozen dataclass. `key` fields
-are content hashes (bon.core.keys); `id` fields are the labels of the dataset and may repeat.
+`seconds` is a row's share of the worker's time, `cost` is in US dollars, `key` is a content hash
+(bon.core.keys), `id` a label of the dataset that may repeat. Records made by the hundred thousand
+are named tuples, which are created ten times faster than frozen dataclasses.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,41 +14,41 @@ T = TypeVar("T")
 RowT = TypeVar("RowT", "Candidate", "Judgement")
 
 PairOutcome = Literal["first", "second", "tie", "unparsed", "error"]
-"""What a pairwise judgement said, in the order shown."""
+"""Outcome of a pairwise judgement, in the order shown."""
 
 JudgementOutcome = Literal["first", "second", "tie", "scored", "chosen", "unparsed", "error"]
 """A pairwise outcome, `scored` for a number, `chosen` for a listwise pick."""
 
 AnswerOutcome = Literal["parsed", "unparsed", "error"]
-"""How reading the answer letter of a candidate went."""
+"""Outcome of extracting a candidate's answer letter."""
 
 
 def travels(record: type[T]) -> type[T]:
-    """A dataclass that is pickled as the tuple of its fields: Python's own way asks for each."""
-    names = [one.name for one in fields(record)]  # type: ignore[arg-type]
+    """Make a dataclass pickle as the tuple of its fields, which is faster."""
+    names = [field.name for field in fields(record)]  # type: ignore[arg-type]
     values: Callable[[T], Any] = attrgetter(*names)
     assert len(names) > 1
 
-    def reduced(self: T) -> tuple[type[T], tuple[Any, ...]]:
+    def reduce(self: T) -> tuple[type[T], tuple[Any, ...]]:
         return record, values(self)
 
-    record.__reduce__ = reduced  # type: ignore[method-assign,assignment]
+    record.__reduce__ = reduce  # type: ignore[method-assign,assignment]
     return record
 
 
 def columns_of(rows: Sequence[RowT]) -> tuple[tuple[Any, ...], ...]:
-    """Rows as a column per field: pickled in a third of the time."""
+    """Transpose rows to columns, which pickle in a third of the time."""
     return tuple(zip(*rows, strict=True))
 
 
 def rows_of(record: type[RowT], columns: Sequence[Sequence[Any]]) -> tuple[RowT, ...]:
-    """The rows of such columns."""
+    """Transpose columns back to rows."""
     return tuple(map(record._make, zip(*columns, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
 class ImageRef:
-    """An image file, named by the SHA-256 of its bytes."""
+    """An image file named by the SHA-256 of its bytes."""
 
     sha256: str
     path: str
@@ -75,10 +72,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class PreferencePair:
-    """One item of a reward benchmark: a prompt and two responses, of which one is better.
+    """One item of a reward benchmark: a prompt and two responses, one of them preferred.
 
-    An image that stands within the prompt or a response is there as its mark
-    (`bon.core.images.image_mark`); the others belong to the prompt as a whole.
+    Images inside a text are marked there (`bon.core.images.image_mark`).
     """
 
     key: str
@@ -96,11 +92,7 @@ class PreferencePair:
 @travels
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """What work took a worker, in seconds, and what its engine says of the prompts that it read.
-
-    `busy` with it, `waited` for it without any other, and `loading` its model. `read` are tokens of
-    prompts of which the engine says how many it still had of earlier ones, and `cached` are these.
-    """
+    """A worker's seconds (working, idle, loading the model) and prompt tokens (read, cached)."""
 
     busy: float = 0.0
     waited: float = 0.0
@@ -110,7 +102,7 @@ class Effort:
 
 
 class Candidate(NamedTuple):
-    """One sampled answer. `logprob` is the sum over its tokens, under the sampled policy."""
+    """One sampled answer; `logprob` is the sum over its tokens under the policy."""
 
     key: str
     question: str
@@ -134,10 +126,9 @@ class Candidate(NamedTuple):
 class Judgement(NamedTuple):
     """One raw verdict or score.
 
-    `item` is a question key (`item_kind` "question") or a pair key ("pair"). `first` and
-    `second` are text keys of the responses in the order shown; a pointwise judgement has
-    no second. A listwise judgement names its responses in `shown`. `error` says why there is
-    no reading (outcomes `error` and `unparsed`), or what to beware of in one that there is.
+    `item` is the key of a question or pair. `first` and `second` are text keys in the order shown;
+    pointwise judgements have no second, listwise ones list all in `shown`. `error` explains the
+    outcomes `error` and `unparsed`, or a caveat of a parsed reply.
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""How tokens are drawn: what a card says and what an engine is given."""
+"""Sampling settings of cards and engines."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 
 class Sampling(BaseModel):
-    """How tokens are drawn; always set explicitly, never inherited from the model.
+    """Sampling settings, never inherited from the model's own defaults.
 
-    `temperature: 0` is greedy; `top_k: 0` and `top_p: 1` cut nothing. `repetition_penalty` divides
-    the positive logits of tokens that are in the prompt or the reply so far, and multiplies the
-    negative ones (arXiv 1909.05858); 1 changes nothing.
+    `temperature: 0` is greedy; `top_k: 0`, `top_p: 1` and `repetition_penalty: 1`
+    (arXiv 1909.05858) change nothing. With `max_thinking_tokens` a thinking model's reasoning is
+    ended after so many tokens, and `max_tokens` limits its answer; without, both together.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -19,13 +19,21 @@ class Sampling(BaseModel):
     top_p: float = Field(1.0, gt=0, le=1)
     top_k: int = Field(0, ge=0)
     max_tokens: int = Field(1024, ge=1)
+    max_thinking_tokens: int | None = Field(None, ge=1)
     stop: tuple[str, ...] = ()
     repetition_penalty: float = Field(1.0, gt=0, le=10)
 
+    @property
+    def max_new_tokens(self) -> int:
+        """The limit on reasoning and answer together."""
+        return self.max_tokens + (self.max_thinking_tokens or 0)
+
     @model_serializer(mode="wrap")
-    def _as_before(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without a penalty of 1: what was sampled before there was one is still the same."""
-        found: dict[str, Any] = serialize(self)
+    def _without_later_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out defaults of later settings, so that keys from before them stay the same."""
+        data: dict[str, Any] = serialize(self)
+        if self.max_thinking_tokens is None:
+            data.pop("max_thinking_tokens", None)
         if self.repetition_penalty == 1:
-            found.pop("repetition_penalty", None)
-        return found
+            data.pop("repetition_penalty", None)
+        return data

@@ -1,13 +1,79 @@
-"""Text that can be stored and sent: whatever Python calls a string is not always Unicode."""
+"""Text that can be stored and sent, and the text of a chat completion."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 
 def unicode_only(text: str) -> str:
-    """The text itself, or with what no encoding can hold (lone surrogates) as U+FFFD."""
+    """Replace lone surrogates, which no encoding can hold, by U+FFFD."""
     if text.isascii():
         return text
     try:
         text.encode()
     except UnicodeEncodeError:
-        # By way of UTF-16, two halves that belong together become the character they mean.
+        # Through UTF-16, so that two halves of a pair become their character.
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+REFUSED, FILTERED = "[refusal] ", "[content_filter] "
+"""Beginnings of replies that the endpoint withheld: no answer is read from them."""
+
+_FINISH = {
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "content_filter",
+    "safety": "content_filter",
+    "error": "error",
+}
+"""What finish reasons mean; all others are "stop"."""
+
+
+def is_withheld(text: str) -> bool:
+    """Whether a reply is a refusal, or was cut, by the endpoint that gave it."""
+    return text.startswith((REFUSED, FILTERED))
+
+
+class ChatReply(NamedTuple):
+    """The text of a chat completion, marked if it is withheld, its reasoning and finish reason."""
+
+    text: str
+    reasoning: str
+    finish: str
+
+
+def read_choice(choice: Mapping[str, Any]) -> ChatReply:
+    """Read a choice of OpenAI's chat completions, whose content is text or a list of parts.
+
+    Raises:
+        ValueError: it holds anything else.
+    """
+    message = choice.get("message")
+    if not isinstance(message, Mapping):
+        raise ValueError("a choice without a message")
+    content, refusal = message.get("content"), message.get("refusal")
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    if isinstance(content, list):
+        texts: dict[str, str] = {}
+        for part in content:
+            kind = part.get("type") if isinstance(part, dict) else None
+            kind = "thinking" if kind == "reasoning" else kind
+            name = kind if kind in ("thinking", "refusal") else "text"
+            value = part.get(name) if isinstance(part, dict) else part
+            if name == "thinking" and not isinstance(value, str):
+                value = "".join(str(one.get("text", "")) for one in value or [])
+            if not isinstance(value, str):
+                raise ValueError(f"content with a part of type {kind!r}, which is not text")
+            texts[name] = texts.get(name, "") + value
+        content, refusal = texts.get("text"), refusal or texts.get("refusal")
+        reasoning = reasoning or texts.get("thinking")
+    if content is not None and not isinstance(content, str):
+        raise ValueError(f"content of type {type(content).__name__}, not text")
+    text, finish = content or "", _FINISH.get(str(choice.get("finish_reason")).lower(), "stop")
+    if isinstance(refusal, str) and refusal:
+        text, finish = REFUSED + (text or refusal), "refusal"
+    elif finish == "content_filter":
+        text = FILTERED + text
+    elif choice.get("error") or finish == "error":
+        raise ValueError(f"the error {choice.get('error') or 'of a reply cut short'}")
+    return ChatReply(text, reasoning if isinstance(reasoning, str) else "", finish)

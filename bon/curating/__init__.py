@@ -1,5 +1,1 @@
-"""A reward benchmark from judged pools: propose, draft, annotate, audit, freeze, predict.
-
-A benchmark in the making is a folder (`workbench.py` names its files), so that every step can be
-repeated, looked at and gone on with.
-"""
+"""A reward benchmark from judged runs: propose, draft, annotate, audit, freeze, predict."""

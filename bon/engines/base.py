@@ -1,25 +1,27 @@
-"""What an engine is asked and what it gives back.
+"""The engine interface: requests, results and the abstract `Engine`.
 
-An engine is one loaded model (or one model of an endpoint). Its methods are coroutines for one
-request each; the engine itself batches whatever is in flight. It never hides a failure: it raises,
-and the worker records the item as an error. Only an endpoint's passing refusals (429, 5xx) are
-tried again inside it, because they say when.
+An engine is one loaded model, or one model of an endpoint. Its methods are coroutines for one
+request each; the engine batches whatever is in flight. Failures are raised, and the worker records
+them as errors of the item; an endpoint's transient refusals (429, 5xx) are retried inside it.
 """
 
 from abc import ABC
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from bon.core.errors import Unsupported
+from bon.core.errors import BonError, Unsupported
 from bon.core.records import travels
 from bon.core.sampling import Sampling
 from bon.engines.fields import EngineSettings
+
+RowT = TypeVar("RowT")
 
 
 @travels
 @dataclass(frozen=True, slots=True)
 class ImagePart:
-    """An encoded image (PNG, JPEG, ...) named by the SHA-256 of its bytes."""
+    """An encoded image (PNG, JPEG, ...) and the SHA-256 of its bytes."""
 
     sha256: str
     data: bytes = field(repr=False)
@@ -31,7 +33,7 @@ Part = str | ImagePart
 @travels
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn; parts in the order in which the model sees them."""
+    """One turn of a conversation; parts in the order in which the model reads them."""
 
     role: Literal["system", "user", "assistant"]
     parts: tuple[Part, ...]
@@ -41,10 +43,9 @@ class Message:
 class GenerateRequest:
     """Sample `len(seeds)` completions, the i-th drawn with `seeds[i]` alone.
 
-    Consecutive seeds let vLLM and its server take all samples as one request.
-    `logprobs` > 0 asks for that many alternatives at every generated position. `choices`
-    (the verdicts the reader knows, such as ("1", "2")) and `expected` (the right one) are
-    for the model-free echo engine; every other engine ignores `expected`.
+    Consecutive seeds let vLLM and its server take all samples as one request. `logprobs` is the
+    number of alternatives per generated position. `choices` are the verdicts that the parser
+    knows, such as ("1", "2"), for the model-free echo engine.
     """
 
     messages: tuple[Message, ...]
@@ -52,70 +53,108 @@ class GenerateRequest:
     seeds: tuple[int, ...]
     logprobs: int = 0
     choices: tuple[str, ...] = ()
-    expected: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprob:
-    """One generated token, its natural log-probability before temperature, and alternatives."""
+    """A generated token, its natural log-probability before temperature, and alternatives."""
 
     token: str
     logprob: float
     top: dict[str, float] = field(default_factory=dict)
 
 
+Finish = Literal["stop", "length", "error", "content_filter", "refusal"]
+
+
 class Sample(NamedTuple):
     """One completion.
 
     `logprob` sums over its tokens and `num_tokens` counts them, the end-of-turn token included;
-    `tokens` are those of the text, without it.
+    `tokens` are those of the text, without it. `reasoning` is what a thinking model wrote before
+    its answer, `text`, which is empty if it never came to one.
     """
 
     text: str
     num_tokens: int
     logprob: float | None = None
     tokens: tuple[TokenLogprob, ...] = ()
-    finish: Literal["stop", "length", "error"] = "stop"
+    finish: Finish = "stop"
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The completions of one request, in the order of its seeds."""
+    """The completions of one request, in the order of its seeds; `cost` in US dollars."""
 
     samples: tuple[Sample, ...]
     num_prompt_tokens: int
     cost: float = 0.0
 
 
+class PartialGeneration(Exception):  # noqa: N818 - a part of a result, and why there is no more
+    """Some of the samples of a request: those of `seeds`; `cause` says why the others are missing.
+
+    Asking again for these seeds alone gives the samples, and they are not bought again.
+    """
+
+    def __init__(self, seeds: tuple[int, ...], cause: Exception) -> None:
+        super().__init__(f"{len(seeds)} samples came: {cause}")
+        self.seeds = seeds
+        self.cause = cause
+
+
+async def call_for_all(
+    call: Callable[[tuple[int, ...]], Awaitable[list[RowT]]], seeds: tuple[int, ...], retries: int
+) -> tuple[list[RowT], tuple[int, ...], Exception | None]:
+    """Call an engine until there are rows for all seeds, at most `retries` times more.
+
+    Returns the rows, the seeds without and why. A BonError is raised, with the rows so far.
+    """
+    rows: list[RowT] = []
+    failure: Exception | None = None
+    for _ in range(retries + 1):
+        try:
+            return rows + await call(seeds), (), None
+        except PartialGeneration as partial:
+            failure = partial.cause
+            try:  # these samples are paid for: a request for their seeds alone returns them
+                rows += await call(tuple(sorted(partial.seeds)))
+                seeds = tuple(seed for seed in seeds if seed not in partial.seeds)
+            except Exception as error:
+                failure = failure if isinstance(failure, BonError) else error
+        except Exception as error:
+            failure = error
+        if isinstance(failure, BonError):
+            failure.rows = tuple(rows)
+            raise failure
+    return rows, seeds, failure
+
+
 @dataclass(frozen=True, slots=True)
 class ScoreRequest:
-    """A whole conversation whose last message is the assistant's response to be scored."""
+    """A conversation whose last message is the assistant's response to be scored."""
 
     messages: tuple[Message, ...]
-    expected: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RankRequest:
-    """A query and one document, for a model that says how well the document meets the query.
+    """A query and one document for a reranker.
 
-    `template` writes both as the model reads them: jinja over `instruction`, `query` and
-    `document`. Empty where the model's class in vLLM knows how; a server has its own.
+    `template` is the model's own layout: jinja over `instruction`, `query` and `document`. It is
+    empty where vLLM's class of the model has one; a server has its own.
     """
 
     query: tuple[Part, ...]
     document: tuple[Part, ...]
     instruction: str = ""
     template: str = ""
-    expected: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Likelihood:
-    """Summed natural log-probability of the response's tokens and how many they are.
-
-    The end-of-turn token included, as in `Sample`.
-    """
+    """Summed natural log-probability of a response's tokens, end-of-turn token included."""
 
     logprob: float
     num_tokens: int
@@ -124,7 +163,7 @@ class Likelihood:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """A raw scalar reward (no activation applied) and the length of what was read."""
+    """A raw scalar reward (no activation applied) and the number of tokens read."""
 
     score: float
     num_prompt_tokens: int = 0
@@ -135,26 +174,26 @@ class Engine(ABC):
 
     name: ClassVar[str]
     settings: ClassVar[type[EngineSettings]] = EngineSettings
-    """What it is built with: `cls(settings)`. An engine of another package says so here."""
+    """Type of the only constructor argument; engines of other packages override it."""
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample completions."""
         raise Unsupported(f"engine {self.name!r} cannot generate")
 
     async def likelihood(self, request: ScoreRequest) -> Likelihood:
-        """Log-probability of the last assistant message."""
+        """Return the log-probability of the last assistant message."""
         raise Unsupported(f"engine {self.name!r} gives no likelihood of a given text")
 
     async def reward(self, request: ScoreRequest) -> Reward:
-        """Scalar reward of the last assistant message."""
+        """Return the scalar reward of the last assistant message."""
         raise Unsupported(f"engine {self.name!r} has no reward head")
 
     async def rank(self, request: RankRequest) -> Reward:
-        """Raw score of a document for a query."""
+        """Return the raw relevance score of a document for a query."""
         raise Unsupported(f"engine {self.name!r} runs no rerankers", "use engine: vllm or openai")
 
     def info(self) -> dict[str, Any]:
-        """Versions, device and flags: what a reader needs to repeat the run."""
+        """Return versions, device and flags: what is needed to repeat the run."""
         return {"engine": self.name}
 
     async def close(self) -> None:

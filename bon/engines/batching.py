@@ -1,4 +1,4 @@
-"""One background thread that turns single requests, in flight together, into batches."""
+"""One background thread that turns concurrent requests into batches."""
 
 import asyncio
 import logging
@@ -12,18 +12,18 @@ from typing import Any, Protocol
 _LOG = logging.getLogger(__name__)
 
 LINGER = (0.002, 0.05)
-"""Least and most seconds that the queue must stay quiet before an idle engine starts a batch.
+"""Minimum and maximum seconds without arrivals before an idle engine starts a batch.
 
-Requests come in bursts, and a batch of the burst's first few costs nearly as much as one of all.
-In between, the wait is a thirtieth of what the last batch took.
+Requests come in bursts, and a batch of the first few costs nearly as much as one of all. Within
+these limits, the wait is a thirtieth of the last batch's time.
 """
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """One request on its way: `prepared` is what the thread made of it, `key` its batch mates.
+    """One request. Jobs of one `key` may share a batch; those of one `group` share images.
 
-    Of these, those of one `group` are better run together: they share images.
+    `prepare` sets key, length (tokens of each row), rows, group and prepared.
     """
 
     kind: str
@@ -37,12 +37,12 @@ class Job:
     prepared: Any = None
 
     def finish(self, result: Any) -> None:
-        """Hand the result, or the exception, to whoever awaits it."""
+        """Deliver the result, or the exception, to the awaiting task."""
         self.loop.call_soon_threadsafe(_settle, self.future, result)
 
 
 class BatchWork(Protocol):
-    """What the thread calls. `prepare` fills in key, length, rows and prepared."""
+    """What the thread calls."""
 
     def prepare(self, job: Job) -> None: ...  # noqa: D102
     def run(self, jobs: list[Job]) -> list[Any]: ...  # noqa: D102
@@ -61,7 +61,7 @@ class Batcher:
     _linger: float = LINGER[0]
 
     async def submit(self, kind: str, request: Any) -> Any:
-        """The result of one request, once its batch is done."""
+        """Return the result of one request once its batch is done."""
         if self._closed:
             raise RuntimeError("the engine is closed")
         if self._thread is None:
@@ -73,7 +73,7 @@ class Batcher:
         return await job.future
 
     def close(self) -> None:
-        """Let the running batch end; whatever waits is refused."""
+        """Let the running batch end; refuse whatever waits."""
         self._closed = True
         if self._thread is not None:
             self._queue.put(None)
@@ -84,7 +84,10 @@ class Batcher:
         self.on_start()
         waiting: list[Job] = []
         while self._collect(waiting):
-            batch = self._choose(waiting)
+            waiting[:] = [job for job in waiting if not job.future.cancelled()]
+            if not waiting:
+                continue
+            batch = self._next_batch(waiting)
             for job in batch:
                 waiting.remove(job)
             start = time.monotonic()
@@ -94,12 +97,12 @@ class Batcher:
             job.finish(RuntimeError("the engine was closed"))
 
     def _collect(self, waiting: list[Job]) -> bool:
-        """Move everything queued into `waiting`; False when it is time to stop."""
+        """Prepare everything queued; False once the batcher is closed."""
         arrived: list[Job | None] = []
         if not waiting:
             arrived.append(self._queue.get())
             size = 0
-            while len(arrived) > size:  # until the burst that has begun is over
+            while len(arrived) > size:  # until the burst is over
                 size = len(arrived)
                 time.sleep(self._linger)
                 self._drain(arrived)
@@ -119,20 +122,17 @@ class Batcher:
         while not self._queue.empty():
             arrived.append(self._queue.get())
 
-    def _choose(self, waiting: list[Job]) -> list[Job]:
-        """The batch that holds the oldest job, of jobs close to it in length."""
-        waiting[:] = [job for job in waiting if not job.future.cancelled()]
-        if not waiting:
-            return []
+    def _next_batch(self, waiting: list[Job]) -> list[Job]:
+        """Return the batch of the oldest job: jobs of its key and of similar length."""
         oldest = waiting[0]
-        alike = [job for job in waiting if job.key == oldest.key]
+        compatible = [job for job in waiting if job.key == oldest.key]
         longest: dict[tuple[str, ...], int] = {}
-        for job in alike:
+        for job in compatible:
             longest[job.group] = max(longest.get(job.group, 0), job.length)
-        alike.sort(key=lambda job: (longest[job.group], job.group, job.length))
+        compatible.sort(key=lambda job: (longest[job.group], job.group, job.length))
         batch: list[Job] = []
         rows = length = 0
-        for job in alike:
+        for job in compatible:
             if batch and not self.work.fits(rows + job.rows, max(length, job.length)):
                 if oldest in batch:
                     break
@@ -142,15 +142,13 @@ class Batcher:
         return batch
 
     def _run(self, batch: list[Job]) -> None:
-        if not batch:
-            return
         try:
             results = self.work.run(batch)
         except Exception as error:
-            # One bad item must not take its batch mates with it.
             if len(batch) == 1:
                 batch[0].finish(error)
                 return
+            # One bad item must not fail the others.
             _LOG.warning("a batch of %d failed and is run one by one: %r", len(batch), error)
             for job in batch:
                 self._run([job])

@@ -1,13 +1,16 @@
-"""The engine without a model: deterministic, fast, and as good or bad as it is told to be.
+"""The model-free engine for tests and for measuring the pipeline: deterministic and configurable.
 
-It stands in for a real model in tests and in measurements of the chain itself. Everything it
-says follows from a hash of the messages and the seed, so a run with it is reproducible to the
-byte, whatever the batching, the order or the number of workers.
+Every reply follows from a hash of the messages and the seed, so runs are reproducible to the byte,
+whatever the batching, the order or the number of workers.
+
+Gold labels reach it by context (`answer_key`), never in a request, which every engine and every
+user's class sees. Only a worker that runs the echo engine receives an answer key.
 """
 
 import asyncio
-from contextlib import nullcontext
-from functools import lru_cache
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from hashlib import blake2b
 from math import exp, log, log1p
 from struct import Struct
@@ -33,69 +36,81 @@ _UNPARSED = "I cannot say."
 _WORD = 2**32
 _WORDS = Struct(">5I")  # of a digest
 
+AnswerKey = str | tuple[bool, ...] | None
+"""Correct letter of a question, or whether each response is correct; None: unknown."""
+
+_ANSWER_KEY: ContextVar[AnswerKey] = ContextVar("answer_key", default=None)
+
+
+@contextmanager
+def answer_key(key: AnswerKey) -> Iterator[None]:
+    """Set the answer key of every request made inside, also by tasks started there."""
+    token = _ANSWER_KEY.set(key)
+    try:
+        yield
+    finally:
+        _ANSWER_KEY.reset(token)
+
 
 class EchoError(RuntimeError):
-    """What a model that fails on an item would raise; made to order by the failure rates."""
+    """A simulated failure."""
 
 
 class EchoEngine(Engine):
-    """Answers from a hash, as often right and as often failing as its settings say."""
+    """Replies from a hash, with the accuracy and the failure rates of its settings."""
 
     name: ClassVar[str] = "echo"
 
     def __init__(self, settings: EchoSettings) -> None:
         self._settings = settings
-        self._latency = settings.latency
         self._places = asyncio.Semaphore(settings.places) if settings.places else nullcontext()
-        self._failure = settings.failure_rate * _WORD
-        self._flaky = settings.flaky_rate * _WORD
-        self._unparsed = settings.unparsed_rate * _WORD
         self._accuracy = settings.accuracy * _WORD
         self._head, _, self._tail = settings.reply.partition("{choice}")
         self._failed_once: set[bytes] = set()
 
     async def generate(self, request: GenerateRequest) -> Generation:
-        """One reply a seed."""
+        """Return one reply per seed."""
         digest, length = await self._receive(request.messages)
         choices = request.choices or _LETTERS
-        others = tuple(choice for choice in choices if choice != request.expected) or choices
-        samples = tuple(
-            self._sample(digest, seed, choices, others, request) for seed in request.seeds
-        )
-        return Generation(samples, length)
+        expected = _expected_choice(request.choices)
+        samples = [
+            self._sample(digest, seed, choices, expected, request.logprobs)
+            for seed in request.seeds
+        ]
+        return Generation(tuple(samples), length)
 
     async def likelihood(self, request: ScoreRequest) -> Likelihood:
-        """Higher for expected responses, always negative."""
+        """Return a negative log-probability, higher for correct responses."""
         digest, length = await self._receive(request.messages)
         words = sum(len(part.split()) for part in request.messages[-1].parts if type(part) is str)
-        score = self._score(digest, request.expected)
+        score = self._score(digest)
         mean = score - log1p(exp(score)) - 0.05  # log sigmoid, kept off zero
         return Likelihood(mean * max(words, 1), max(words, 1), length)
 
     async def reward(self, request: ScoreRequest) -> Reward:
-        """Positive for expected responses with probability `accuracy`."""
+        """Return a score that is positive for correct responses with probability `accuracy`."""
         digest, length = await self._receive(request.messages)
-        return Reward(self._score(digest, request.expected), length)
+        return Reward(self._score(digest), length)
 
     async def rank(self, request: RankRequest) -> Reward:
-        """As for a reward."""
-        asked = (Message("user", request.query), Message("assistant", request.document))
-        return await self.reward(ScoreRequest(asked, request.expected))
+        """Score the document as a response to the query."""
+        messages = (Message("user", request.query), Message("assistant", request.document))
+        return await self.reward(ScoreRequest(messages))
 
     def info(self) -> dict[str, Any]:
-        """The settings; there is nothing else."""
+        """Return the settings."""
         return {"engine": self.name, **self._settings.model_dump()}
 
     async def _receive(self, messages: tuple[Message, ...]) -> tuple[bytes, int]:
-        """The hash of what is asked and its length in words, after latency and failures."""
-        digest, length = _read(messages)
-        if self._latency:
+        """Hash the messages and count their words, after latency and failures."""
+        digest, length = _hash(messages)
+        if self._settings.latency:
             async with self._places:
-                await asyncio.sleep(self._latency)
+                await asyncio.sleep(self._settings.latency)
         fails, flakes, *_ = _WORDS.unpack(digest)
-        if fails < self._failure:
+        if fails < self._settings.failure_rate * _WORD:
             raise EchoError("echo was told to fail on this item")
-        if flakes < self._flaky and digest not in self._failed_once:
+        if flakes < self._settings.flaky_rate * _WORD and digest not in self._failed_once:
             self._failed_once.add(digest)
             raise EchoError("echo was told to fail on the first attempt at this item")
         return digest, length
@@ -105,52 +120,61 @@ class EchoEngine(Engine):
         digest: bytes,
         seed: int,
         choices: tuple[str, ...],
-        others: tuple[str, ...],
-        request: GenerateRequest,
+        expected: str | None,
+        logprobs: int,
     ) -> Sample:
-        drawn = blake2b(digest + seed.to_bytes(8, "big", signed=True), digest_size=20).digest()
-        silent, chosen, other, sure, _ = _WORDS.unpack(drawn)
-        if silent < self._unparsed:
+        seeded = blake2b(digest + seed.to_bytes(8, "big", signed=True), digest_size=20).digest()
+        silent, first, second, third, _ = _WORDS.unpack(seeded)
+        if silent < self._settings.unparsed_rate * _WORD:
             return Sample(_UNPARSED, 3, -1.5, (TokenLogprob(_UNPARSED, -1.5),))
-        if request.expected is None:
-            choice = choices[chosen % len(choices)]
-        elif chosen < self._accuracy:
-            choice = request.expected
+        if expected is None:
+            choice = choices[first % len(choices)]
+        elif first < self._accuracy:
+            choice = expected
         else:
-            choice = others[other % len(others)]
-        share = 0.5 + 0.49 * sure / _WORD  # probability of the choice made
-        text, words = _reply(self._head, choice, self._tail)
-        tokens: tuple[TokenLogprob, ...] = ()
-        if request.logprobs:
-            tokens = self._tokens(choice, share, choices, request.logprobs)
-        return Sample(text, words, log(share), tokens)
+            wrong = [choice for choice in choices if choice != expected] or choices
+            choice = wrong[second % len(wrong)]
+        probability = 0.5 + 0.49 * third / _WORD
+        text = f"{self._head}{choice}{self._tail}"
+        tokens = self._tokens(choice, probability, choices, logprobs) if logprobs else ()
+        return Sample(text, len(text.split()), log(probability), tokens)
 
     def _tokens(
-        self, choice: str, share: float, choices: tuple[str, ...], count: int
+        self, choice: str, probability: float, choices: tuple[str, ...], count: int
     ) -> tuple[TokenLogprob, ...]:
-        """The reply as certain text around one uncertain token."""
-        rest = [other for other in choices if other != choice]
-        top = {choice: log(share)}
-        top |= {other: log((1.0 - share) / len(rest)) for other in rest}
-        top = dict(list(top.items())[:count])
-        tokens = [TokenLogprob(choice, log(share), top)]
-        if self._head:
-            tokens.insert(0, TokenLogprob(self._head, 0.0, {self._head: 0.0}))
-        if self._tail:
-            tokens.append(TokenLogprob(self._tail, 0.0, {self._tail: 0.0}))
-        return tuple(tokens)
+        """Return the reply as certain text around one uncertain token."""
+        others = [other for other in choices if other != choice]
+        top = {choice: log(probability)}
+        top |= {other: log((1.0 - probability) / len(others)) for other in others}
+        verdict = TokenLogprob(choice, log(probability), dict(list(top.items())[:count]))
+        head, tail = (
+            [TokenLogprob(text, 0.0, {text: 0.0})] if text else []
+            for text in (self._head, self._tail)
+        )
+        return (*head, verdict, *tail)
 
-    def _score(self, digest: bytes, expected: bool | None) -> float:
-        """Exponential magnitude; the sign as expected with probability `accuracy`."""
+    def _score(self, digest: bytes) -> float:
+        """Return an exponential magnitude, signed by the answer key and `accuracy`."""
         _, _, amount, sign, _ = _WORDS.unpack(digest)
         size = -log((amount + 1) / (_WORD + 1))
-        if expected is None:
-            return size if sign % 2 else -size
-        return size if (sign < self._accuracy) == expected else -size
+        match _ANSWER_KEY.get():
+            case (bool(correct),):
+                return size if (sign < self._accuracy) == correct else -size
+        return size if sign % 2 else -size
 
 
-def _read(messages: tuple[Message, ...]) -> tuple[bytes, int]:
-    """A hash of roles, texts and image hashes with their boundaries, and the length in words."""
+def _expected_choice(choices: tuple[str, ...]) -> str | None:
+    """Return the choice that the answer key marks correct, if any."""
+    key = _ANSWER_KEY.get()
+    if not isinstance(key, tuple):
+        return key
+    if len(key) == 1:  # choices are the words for a correct and for a wrong response
+        return choices[0 if key[0] else 1] if len(choices) == 2 else None
+    return next((choice for choice, correct in zip(choices, key, strict=True) if correct), None)
+
+
+def _hash(messages: tuple[Message, ...]) -> tuple[bytes, int]:
+    """Hash roles, texts and image hashes with their boundaries; also return the length in words."""
     pieces: list[bytes] = []
     length = 0
     for message in messages:
@@ -163,10 +187,3 @@ def _read(messages: tuple[Message, ...]) -> tuple[bytes, int]:
                 pieces += (b"\x02", part.encode("utf-8", "surrogatepass"))
                 length += part.count(" ") + 1
     return blake2b(b"".join(pieces), digest_size=20).digest(), length
-
-
-@lru_cache(maxsize=256)
-def _reply(head: str, choice: str, tail: str) -> tuple[str, int]:
-    """A reply and its length in words."""
-    text = f"{head}{choice}{tail}"
-    return text, len(text.split())

@@ -1,7 +1,7 @@
-"""What a setting is: its type and bounds, what it is for, and whether it shapes the output.
+"""Declaring engine settings: type, bounds, description, and whether a setting shapes the output.
 
-Everything else that is said of settings follows from these models: what a card may hold, what its
-keys depend on, what a submitted experiment may set, and the tables of docs/engines.md.
+Card validation, content keys, the service's allow-list and the tables of docs/engines.md are all
+derived from these models.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from types import NoneType
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 
-from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
@@ -19,139 +18,134 @@ from bon.core.errors import BonError, shown
 def setting(
     default: Any, description: str, *, shapes: bool, submit: bool = False, **bounds: Any
 ) -> Any:
-    """A field of `EngineSettings`; `...` as its default makes it required.
+    """Declare a field of `EngineSettings`; a default of `...` makes it required.
 
-    `shapes`: another value may give another output, so it belongs to the keys; False for what
-    changes only speed, money or access. `submit`: an experiment sent to the service may set it.
+    shapes: another value may change the output, so it is part of content keys; False for what
+        affects only speed, money or access.
+    submit: experiments submitted to the service may set it.
     """
     roles = {"shapes": shapes, "submit": submit}
     return Field(default, description=description, json_schema_extra={**roles}, **bounds)
 
 
 class EngineSettings(BaseModel):
-    """Settings of an engine, or of a part of one; all values are of the exact type."""
+    """Settings of an engine, or of a part of one; values must have the exact type."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
 
     near: ClassVar[float] = 0.5
-    """How alike an unknown name and a known one are for the known one to be suggested."""
+    """Similarity above which a known name is suggested for an unknown one."""
 
     @classmethod
-    def read(cls, given: Mapping[str, Any], where: str) -> Self:
-        """`given` as this model.
-
-        Raises:
-            BonError: one line: which setting of `where` is wrong, and what it takes.
-        """
+    def read(cls, values: Mapping[str, Any], where: str) -> Self:
+        """Validate `values`; BonError names the wrong setting of `where` and what it takes."""
         try:
-            found = cls.model_validate(dict(given))
-            found.refuse_misspelt(where)
+            settings = cls.model_validate(dict(values))
         except ValidationError as error:
-            # A misspelt name before the one that is missing for it; and of a union the branch that
-            # went furthest, which is the one that was meant.
+            # A misspelt name before the required one it hides; of a union, the deepest branch.
             worst = max(
-                error.errors(), key=lambda one: (one["type"] == "extra_forbidden", len(one["loc"]))
+                error.errors(), key=lambda e: (e["type"] == "extra_forbidden", len(e["loc"]))
             )
             raise cls._refusal(worst["type"], worst["loc"], worst["input"], where) from None
-        return found
+        settings.refuse_misspelt(where)
+        return settings
 
     @classmethod
-    def shaping(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Those of the given settings that shape the output, as they were given."""
-        found = {}
-        for name, value in given.items():
+    def shaping(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Select the values that shape the output, unchanged; unknown names count as shaping."""
+        selected = {}
+        for name, value in values.items():
             field = cls.model_fields.get(name)
             if field is not None and not role(field, "shapes"):
                 continue
-            inside = settings_inside(field.annotation) if field is not None else None
-            if inside is not None and isinstance(value, Mapping):
-                value = inside.shaping(value)
+            inner = settings_inside(field.annotation) if field is not None else None
+            if inner is not None and isinstance(value, Mapping):
+                value = inner.shaping(value)
                 if not value:
                     continue
-            found[name] = value
-        return found
+            selected[name] = value
+        return selected
 
     @classmethod
     def submittable(cls, prefix: str = "") -> Iterator[str]:
-        """Dotted names of the settings that a submitted experiment may hold."""
+        """Yield the dotted names of settings that a submitted experiment may hold."""
         for name, field in cls.model_fields.items():
             if role(field, "submit"):
-                inside = settings_inside(field.annotation)
-                yield from inside.submittable(f"{prefix}{name}.") if inside else [prefix + name]
+                inner = settings_inside(field.annotation)
+                yield from inner.submittable(f"{prefix}{name}.") if inner else [prefix + name]
 
     @classmethod
-    def names(cls, given: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
-        """Dotted names of the given settings, as `submittable` writes them."""
-        for name, value in given.items():
+    def names(cls, values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+        """Yield the dotted names of `values`, as `submittable` writes them."""
+        for name, value in values.items():
             field = cls.model_fields.get(name)
-            inside = settings_inside(field.annotation) if field is not None else None
-            if inside is not None and isinstance(value, Mapping):
-                yield from inside.names(value, f"{prefix}{name}.")
+            inner = settings_inside(field.annotation) if field is not None else None
+            if inner is not None and isinstance(value, Mapping):
+                yield from inner.names(value, f"{prefix}{name}.")
             else:
                 yield f"{prefix}{name}"
 
     def refuse_misspelt(self, where: str) -> None:
-        """Refuse what is passed on under a name that is nearly a known one, at every depth."""
+        """Refuse extra settings whose names are close to a known one, at every depth."""
+        fields = type(self).model_fields
         for name in self.model_extra or {}:
-            if close := get_close_matches(name, type(self).model_fields, n=1, cutoff=self.near):
+            if close := get_close_matches(name, fields, n=1, cutoff=self.near):
                 raise BonError(f"{where} has no setting {name!r}", f"did you mean {close[0]!r}?")
-        for name in type(self).model_fields:
-            value = getattr(self, name)
-            if isinstance(value, EngineSettings):
+        for name in fields:
+            if isinstance(value := getattr(self, name), EngineSettings):
                 value.refuse_misspelt(where)
 
     @classmethod
     def _refusal(
         cls, kind: str, location: tuple[int | str, ...], value: Any, where: str
     ) -> BonError:
-        """The line for a fault that pydantic found at `location`."""
+        """Describe the fault that pydantic reports at `location`."""
         model: type[EngineSettings] = cls
         field: FieldInfo | None = None
-        names: list[str] = []
-        for part in location:
-            if isinstance(part, str) and part in model.model_fields:
+        path: list[str] = []
+        for part in map(str, location):
+            if part in model.model_fields:
                 field = model.model_fields[part]
-                names.append(part)
+                path.append(part)
                 model = settings_inside(field.annotation) or model
         if kind == "extra_forbidden":
             unknown = str(location[-1])
             close = get_close_matches(unknown, model.model_fields, n=1, cutoff=model.near)
             known = "known: " + ", ".join(model.model_fields)
             fix = f"did you mean {close[0]!r}?" if close else known
-            return BonError(f"{where} has no setting {'.'.join([*names, unknown])!r}", fix)
+            return BonError(f"{where} has no setting {'.'.join([*path, unknown])!r}", fix)
         assert field is not None, location
-        path = ".".join(names)
+        name = ".".join(path)
         if kind == "missing":
-            return BonError(f"{where} needs the setting {path!r}", f"add {path}: {takes(field)}")
+            return BonError(f"{where} needs the setting {name!r}", f"add {name}: {takes(field)}")
         return BonError(
-            f"{where}: {path} is {shown(value)}", f"{takes(field)}: {field.description}"
+            f"{where}: {name} is {shown(value)}", f"{takes(field)}: {field.description}"
         )
 
 
 def role(field: FieldInfo, name: Literal["shapes", "submit"]) -> bool:
-    """What `setting` was told of a field."""
+    """Return a flag that `setting` stored on a field."""
     extra = field.json_schema_extra
     assert isinstance(extra, dict)
     return bool(extra[name])
 
 
 def settings_inside(annotation: Any) -> type[EngineSettings] | None:
-    """The model of settings in an annotation, if one is."""
+    """Return the settings model within an annotation, if there is one."""
     if isinstance(annotation, type) and issubclass(annotation, EngineSettings):
         return annotation
     return next(filter(None, map(settings_inside, get_args(annotation))), None)
 
 
 def takes(field: FieldInfo) -> str:
-    """What a setting may be, in words: `a whole number from 1 to 64 or null`."""
-    kinds = get_args(field.annotation) if NoneType in get_args(field.annotation) else ()
-    kinds = kinds or (field.annotation,)
-    return " or ".join(
-        _words(kind) + (_range(field.metadata) if kind in (int, float) else "") for kind in kinds
-    )
+    """Describe the values of a setting: `a whole number from 1 to 64 or null`."""
+    optional = NoneType in get_args(field.annotation)
+    types = get_args(field.annotation) if optional else (field.annotation,)
+    bounds = _bounds(field.metadata)
+    return " or ".join(_noun(kind) + (bounds if kind in (int, float) else "") for kind in types)
 
 
-_WORDS: dict[Any, str] = {
+_NOUNS: dict[Any, str] = {
     NoneType: "null",
     bool: "true or false",
     int: "a whole number",
@@ -161,26 +155,30 @@ _WORDS: dict[Any, str] = {
 }
 
 
-def _words(kind: Any) -> str:
+def _noun(kind: Any) -> str:
     origin = get_origin(kind) or kind
     if origin is Literal:
         *most, last = map(str, get_args(kind))
         return f"{', '.join(most)} or {last}"
-    if origin in _WORDS:
-        return _WORDS[origin]
-    inside = settings_inside(kind)
-    if inside is not None and inside.model_config.get("extra") == "forbid":
-        return "a mapping of " + ", ".join(inside.model_fields)
+    if origin in _NOUNS:
+        return _NOUNS[origin]
+    inner = settings_inside(kind)
+    if inner is not None and inner.model_config.get("extra") == "forbid":
+        return "a mapping of " + ", ".join(inner.model_fields)
     return "a mapping"
 
 
-def _range(metadata: list[Any]) -> str:
-    least = next((f"{each.ge:g}" for each in metadata if isinstance(each, Ge)), None)
-    above = next((f"{each.gt:g}" for each in metadata if isinstance(each, Gt)), None)
-    most = next((f"{each.le:g}" for each in metadata if isinstance(each, Le)), None)
-    if least is not None and most is not None:
-        return f" from {least} to {most}"
-    parts = [f"of at least {least}"] if least is not None else []
-    parts += [f"above {above}"] if above is not None else []
-    parts += [f"of at most {most}"] if most is not None else []
-    return " " + " and ".join(parts) if parts else ""
+def _bounds(metadata: list[Any]) -> str:
+    words = {"ge": "of at least", "gt": "above", "le": "of at most"}
+    limits = {
+        name: f"{limit:g}"
+        for bound in metadata
+        for name in words
+        if (limit := getattr(bound, name, None)) is not None
+    }
+    if limits.keys() == {"ge", "le"}:
+        return f" from {limits['ge']} to {limits['le']}"
+    return "".join(
+        f"{' and' if index else ''} {words[name]} {limits[name]}"
+        for index, name in enumerate(name for name in words if name in limits)
+    )

@@ -1,7 +1,4 @@
-"""Whether a GPU has room for the model that comes next: what ended a moment ago may still hold it.
-
-A driver frees the memory of a process some time after its end, and vLLM refuses to start meanwhile.
-"""
+"""Waiting for free GPU memory: drivers release it some time after a process has ended."""
 
 import json
 import subprocess
@@ -9,71 +6,70 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-Free = tuple[int, int]
-"""Bytes that are free, and bytes in all."""
-
 ROOM = 0.9
-"""The share of a GPU that a model of its own finds free on a machine that does nothing else."""
+"""Share of a GPU that is free for a model on a machine that does nothing else."""
 
 WAIT_SECONDS = 120.0
-LOOK_SECONDS = 2.0
+POLL_SECONDS = 2.0
 _GIB = 2**30
-# In a process of its own: asking takes hundreds of MiB for the life of the process that asks.
-_ASK = """
+# In a subprocess: a CUDA context takes hundreds of MiB for the life of its process.
+_QUERY = """
 import json, torch
 count = torch.cuda.device_count() if torch.cuda.is_available() else 0
 print(json.dumps([torch.cuda.mem_get_info(place) for place in range(count)]))
 """
-_HOLDERS = (
+_PROCESSES = (
     "nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader",
 )  # fmt: skip
 
 
-def look() -> list[Free]:
-    """Of every GPU that this process may use; none where there is none, or none can be asked."""
-    told = _told((sys.executable, "-P", "-c", _ASK))
-    return [(free, total) for free, total in json.loads(told)] if told else []
+def free_memory() -> list[tuple[int, int]]:
+    """Return (free, total) bytes of every visible GPU; empty if none can be queried."""
+    output = _output((sys.executable, "-P", "-c", _QUERY))
+    return [(free, total) for free, total in json.loads(output)] if output else []
 
 
-def holders() -> str:
-    """Who holds GPU memory on this machine, as the driver's own tool shows it."""
-    lines = [line.strip() for line in _told(_HOLDERS).splitlines() if line.strip()]
-    named = [" ".join(f"process {line}".split()).replace(",", "") for line in lines]
-    return "; ".join(named) or "no process that can be seen here"
+def gpu_processes() -> str:
+    """Describe the processes that hold GPU memory, as nvidia-smi lists them."""
+    lines = [line.split() for line in _output(_PROCESSES).splitlines() if line.strip()]
+    processes = [" ".join(["process", *words]).replace(",", "") for words in lines]
+    return "; ".join(processes) or "no process that can be seen here"
 
 
 def wait_for_room(
     share: float,
     *,
     seconds: float = WAIT_SECONDS,
-    look: Callable[[], Sequence[Free]] = look,
-    holders: Callable[[], str] = holders,
+    free_memory: Callable[[], Sequence[tuple[int, int]]] = free_memory,
+    gpu_processes: Callable[[], str] = gpu_processes,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> str:
-    """Return when this share of every GPU is free, or after `seconds`.
+    """Wait until this share of every GPU is free, `seconds` at most.
 
-    Returns "" or, in one line, what was not free in time and who holds it: a model may fit all the
-    same, so whether that is a fault shows when it is loaded.
+    Returns:
+        "", or one line on what is not free and who holds it. The model may fit all the same, so
+        only a failure to load it turns this into an error.
     """
     end = clock() + seconds
     while True:
-        lacking = [
-            f"GPU {place} has {free / _GIB:.1f} of {total / _GIB:.1f} GiB free"
-            for place, (free, total) in enumerate(look())
+        short = [
+            f"GPU {index} has {free / _GIB:.1f} of {total / _GIB:.1f} GiB free"
+            for index, (free, total) in enumerate(free_memory())
             if free < share * total
         ]
-        if not lacking:
+        if not short:
             return ""
         if clock() >= end:
-            return f"after {seconds:.0f} s {', '.join(lacking)}; held by {holders()}"
-        sleep(LOOK_SECONDS)
+            return f"after {seconds:.0f} s {', '.join(short)}; held by {gpu_processes()}"
+        sleep(POLL_SECONDS)
 
 
-def _told(command: Sequence[str]) -> str:
-    """What a command printed; "" where it is not there or fails."""
+def _output(command: Sequence[str]) -> str:
+    """Return what a command printed; empty if it is missing or fails."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.TimeoutExpired):
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout if done.returncode == 0 else ""

@@ -1,6 +1,6 @@
-"""What work asks of its engine beside its requests, and what the engine says it found kept.
+"""Context between a worker and its engine: cached prompt tokens, cache bypass and priority.
 
-It goes by context, not through requests: a rewarder's own code makes those.
+It travels as context variables, not in requests, because users' rewarders create requests.
 """
 
 import itertools
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 @dataclass
 class Meter:
-    """Of one batch: tokens of prompts of which the engine says how many it still had, and these.
+    """Prompt tokens of one batch for which the engine reports cache hits, and those hits.
 
-    `fresh`: nothing that the engine has kept of earlier prompts may be used.
+    `fresh`: nothing cached from earlier prompts may be used.
     """
 
     fresh: bool = False
@@ -23,7 +23,7 @@ class Meter:
 
 
 SALT = "asked again"
-"""Names a part of vLLM's prefix cache that holds nothing of earlier requests."""
+"""Salt of a part of vLLM's prefix cache that holds nothing of earlier requests."""
 
 _METER: ContextVar[Meter | None] = ContextVar("meter", default=None)
 _TURN: ContextVar[int] = ContextVar("turn", default=0)
@@ -32,7 +32,7 @@ _turns = itertools.count(1)
 
 @contextmanager
 def metered(*, fresh: bool = False) -> Iterator[Meter]:
-    """A meter for everything that is asked inside, by tasks that are started there too."""
+    """Meter every request inside, including those of tasks started there."""
     meter = Meter(fresh)
     token = _METER.set(meter)
     try:
@@ -42,13 +42,13 @@ def metered(*, fresh: bool = False) -> Iterator[Meter]:
 
 
 def fresh() -> bool:
-    """Whether the request at hand may use nothing that is kept of earlier prompts."""
+    """Whether the current request must bypass the prefix cache."""
     meter = _METER.get()
     return meter is not None and meter.fresh
 
 
 def note_cached(read: int, cached: int | None) -> None:
-    """Of a prompt of `read` tokens the engine still had `cached`; None where it does not say."""
+    """Count a prompt of `read` tokens, `cached` of them hits; None if the engine reports none."""
     meter = _METER.get()
     if meter is not None and cached is not None:
         meter.read += read
@@ -56,14 +56,13 @@ def note_cached(read: int, cached: int | None) -> None:
 
 
 def take_turn() -> None:
-    """What this task asks from here on goes before all that is asked by those who come later.
+    """Give this task's requests priority over tasks that call this later.
 
-    An item that asks in rounds is finished before another is begun: while its images and its
-    question are still in the caches of the engine.
+    An item judged in rounds is finished first, while its images and prompt are still cached.
     """
     _TURN.set(next(_turns))
 
 
 def turn() -> int:
-    """The turn of the request at hand; the lowest goes first."""
+    """Return the priority of the current request; the lowest goes first."""
     return _TURN.get()

@@ -1,4 +1,4 @@
-"""No engine: for rewarders of kind `python` that bring a model of their own."""
+"""No engine: for rewarders of kind `python` that load a model of their own."""
 
 from typing import Any, ClassVar
 
@@ -7,7 +7,7 @@ from bon.engines.settings import NoSettings
 
 
 class NoEngine(Engine):
-    """Loads nothing; tells the rewarder which model its card names, by `info()`."""
+    """Loads nothing; `info()` passes the card's model to the rewarder."""
 
     name: ClassVar[str] = "none"
 
@@ -15,5 +15,5 @@ class NoEngine(Engine):
         self._settings = settings
 
     def info(self) -> dict[str, Any]:
-        """What the card says; what is really loaded, its rewarder knows."""
+        """Return the card's model; its rewarder decides what it loads."""
         return {"engine": self.name, **self._settings.model_dump()}

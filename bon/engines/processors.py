@@ -1,29 +1,34 @@
-"""Loads a checkpoint's processor, also where torchvision is missing.
+"""Loading checkpoints: the processor, with or without torchvision, and errors with their fix.
 
-Processors of models that also read video ask for torchvision just to exist, and torchvision has
-to fit the installed torch exactly. Nothing here reads video, so without torchvision the processor
-is loaded without its video half; images then go through transformers' Pillow-based code.
+Processors of models that also read video require torchvision, which must fit the installed torch
+exactly. Nothing here reads video: without torchvision the processor is loaded without its video
+half, and images go through transformers' Pillow-based code.
 """
 
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 from transformers import AutoProcessor, ProcessorMixin
 
+from bon.core.errors import BonError
 
-class _NoVideo:
-    @staticmethod
-    def from_pretrained(*_: Any, **__: Any) -> None:
-        return None
+TRUST_REMOTE_CODE = {
+    "trust_remote_code": "set trust_remote_code: true if you trust the code of this checkpoint"
+}
+_VIDEO_PROCESSOR = "transformers.models.auto.video_processing_auto.AutoVideoProcessor"
 
 
 def counts_pixels(processor: Any) -> bool:
-    """Whether its image size is a number of pixels, so that it can be told `max_pixels` itself."""
+    """Whether the image processor's size is a number of pixels, so that it can enforce a limit."""
     return "Qwen2VL" in type(getattr(processor, "image_processor", None)).__name__
 
 
 def load_processor(model: str, **kwargs: Any) -> Any:
-    """AutoProcessor.from_pretrained, without the video half if that is what fails."""
+    """Load a processor, without its video half if that is what fails."""
     try:
         return AutoProcessor.from_pretrained(model, **kwargs)
     except (ImportError, ValueError) as error:
@@ -34,8 +39,27 @@ def load_processor(model: str, **kwargs: Any) -> Any:
     def check_all_but_video(self: Any, name: str, argument: Any) -> Any:
         return None if name == "video_processor" else check(self, name, argument)
 
+    nothing = SimpleNamespace(from_pretrained=lambda *_, **__: None)
     with (
-        patch("transformers.models.auto.video_processing_auto.AutoVideoProcessor", _NoVideo),
+        patch(_VIDEO_PROCESSOR, nothing),
         patch.object(ProcessorMixin, "check_argument_for_proper_class", check_all_but_video),
     ):
         return AutoProcessor.from_pretrained(model, **kwargs)
+
+
+@contextmanager
+def loading_errors(model: str, fixes: Mapping[str, str], default: str) -> Iterator[None]:
+    """Turn any exception into a BonError: its first line, and the first fix whose pattern fits.
+
+    Patterns are searched, without regard to case, in `ExceptionType: message`.
+    """
+    try:
+        yield
+    except BonError:
+        raise
+    except Exception as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        line = (lines[0] if lines else type(error).__name__)[:300]
+        text = f"{type(error).__name__}: {error}"
+        matches = (fix for pattern, fix in fixes.items() if re.search(pattern, text, re.IGNORECASE))
+        raise BonError(f"model {model!r} failed to load: {line}", next(matches, default)) from error

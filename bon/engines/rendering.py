@@ -1,19 +1,38 @@
-"""A conversation as the text and images that a model reads, by the model's own chat template."""
+"""Conversations as the text and images that a model reads, by its own chat template."""
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from bon.core.errors import BonError
 from bon.engines.base import ImagePart, Message
 from bon.engines.settings import ScoreAt
 
+THINKING = (
+    ("<think>", "</think>"),  # Qwen, GLM, DeepSeek, Kimi K2.5
+    ("◁think▷", "◁/think▷"),  # Kimi-VL
+    ("<|channel>thought", "<channel|>"),  # Gemma 4
+    ("[THINK]", "[/THINK]"),  # Mistral
+)
+"""What templates put around a model's reasoning."""
+
+OPENING_TOKENS = 32
+"""A reply that begins with reasoning says so within these."""
+
+
+class Answer(NamedTuple):
+    """A reply's reasoning, and where in its tokens the answer begins; None: it never does."""
+
+    reasoning: str
+    start: int | None
+
 
 @dataclass(frozen=True)
 class Rendered:
-    """Template text with one placeholder an image, and the images in order."""
+    """Template text with one placeholder per image, and the images in order."""
 
     text: str
     images: tuple[ImagePart, ...]
@@ -22,47 +41,91 @@ class Rendered:
 class Renderer:
     """Applies a processor's (or tokenizer's) chat template.
 
-    Older templates take a message as one string and know nothing of images; `placeholder` then
-    gives the text that stands for the i-th image (from 1).
+    Older templates take a message as one string without images; `placeholder` returns the text
+    that stands for the i-th image (from 1).
     """
 
     def __init__(
-        self, processor: Any, model: str, placeholder: Callable[[int], str | None] | None = None
+        self,
+        processor: Any,
+        model: str,
+        placeholder: Callable[[int], str | None] | None = None,
+        kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         self._model = model
-        self._placeholder = placeholder
+        self._kwargs = dict(kwargs or {})
+        self._placeholder = placeholder or (lambda _: None)
         self._tokenizer = getattr(processor, "tokenizer", processor)
-        # Some checkpoints, such as Phi-3.5-vision, have it in the tokenizer's settings alone.
+        # Some checkpoints, such as Phi-3.5-vision, have it in the tokenizer's config only.
         self._template = processor if getattr(processor, "chat_template", None) else self._tokenizer
         if not self._template.chat_template:
             raise BonError(
                 f"model {model!r} has no chat template",
                 "use an instruction-tuned checkpoint, or add a chat_template.jinja to it",
             )
+        template = str(self._template.chat_template)
+        self.thinking = next((marks for marks in THINKING if marks[1] in template), None)
 
     def prompt(self, messages: tuple[Message, ...]) -> Rendered:
-        """Everything up to where the assistant begins to speak."""
-        return Rendered(self._apply(messages, True), _images(messages))
+        """Render everything up to the assistant's reply."""
+        return Rendered(self._apply(messages, add_generation_prompt=True), _images(messages))
 
     def response(self, messages: tuple[Message, ...]) -> tuple[Rendered, str]:
-        """The prompt, and the last assistant message as the model would have said it."""
-        last = _last(messages)
-        return self.prompt(messages[:-1]), last + self._turn_end
+        """Render the prompt, and the last assistant message as the model would generate it."""
+        last = messages[-1]
+        texts = [part for part in last.parts if isinstance(part, str)]
+        if last.role != "assistant" or len(texts) < len(last.parts):
+            raise ValueError("the last message must be the assistant's, of text alone")
+        return self.prompt(messages[:-1]), "".join(texts) + self._turn_end
 
     def conversation(self, messages: tuple[Message, ...], score_at: ScoreAt) -> Rendered:
-        """The whole conversation, ending with the token that a reward is read at."""
+        """Render the whole conversation, ending with the token at which a reward is read."""
         if messages[-1].role != "assistant":
             raise ValueError("the last message must be the assistant's")
-        text = self._apply(messages, False)
+        text = self._apply(messages)
         if score_at == "turn_end":
             text = text[: text.rindex(self._turn_end) + len(self._turn_end)]
         return Rendered(text, _images(messages))
 
+    def answer(self, prompt: str, ids: Sequence[int]) -> Answer:
+        """Find the answer of a reply to a rendered prompt, after what the model thought.
+
+        A reply thinks if its prompt ends with the template's opening mark, or if it begins with
+        it and the prompt does not end with the closing one, which switches thinking off.
+        """
+        if self.thinking is None:
+            return Answer("", 0)
+        opening, closing = self.thinking
+        if not prompt.rstrip().endswith(opening):
+            begin = self._decode(ids[:OPENING_TOKENS]).lstrip()
+            if prompt.rstrip().endswith(closing) or not begin.startswith(opening):
+                return Answer("", 0)
+        text = self._decode(ids)
+        reasoning = text.strip().removeprefix(opening).partition(closing)[0].strip()
+        if closing not in text:
+            return Answer(reasoning, None)
+        # The first tokens that hold the closing mark.
+        start = bisect_left(
+            range(len(ids)), True, key=lambda end: closing in self._decode(ids[:end])
+        )
+        return Answer(reasoning, start)
+
+    @cached_property
+    def closing_ids(self) -> list[int]:
+        """Tokens that end the reasoning."""
+        assert self.thinking is not None
+        ids: list[int] = self._tokenizer(f"\n{self.thinking[1]}\n\n", add_special_tokens=False)[
+            "input_ids"
+        ]
+        return ids
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
+
     @cached_property
     def _turn_end(self) -> str:
-        """What closes an assistant turn, such as `<|im_end|>`, without what follows it."""
-        asked = Message("user", ("a",))
-        text = self._apply((asked, Message("assistant", ("Probe",))), False)
+        """The end-of-turn token, such as `<|im_end|>`, without what follows it."""
+        text = self._apply((Message("user", ("a",)), Message("assistant", ("Probe",))))
         tail = text[text.rindex("Probe") + len("Probe") :]
         ids = self._tokenizer(tail, add_special_tokens=False)["input_ids"]
         special = set(self._tokenizer.all_special_ids)
@@ -72,45 +135,43 @@ class Renderer:
     @cached_property
     def _takes_parts(self) -> bool:
         """Whether the template reads a list of parts, as opposed to printing or refusing it."""
-        parts = [{"type": "text", "text": "Probe"}]
+        content = [{"type": "text", "text": "Probe"}]
         try:
             text = self._template.apply_chat_template(
-                [{"role": "user", "content": parts}], tokenize=False
+                [{"role": "user", "content": content}], tokenize=False
             )
-        except Exception:  # a template raises whatever it likes
+        except Exception:  # templates raise anything
             return False
         return "Probe" in text and "'text'" not in text and '"text"' not in text
 
-    def _apply(self, messages: tuple[Message, ...], add_generation_prompt: bool) -> str:
-        content = self._parts if self._takes_parts else self._string()
-        conversation = [{"role": m.role, "content": content(m)} for m in messages]
+    def _apply(self, messages: tuple[Message, ...], *, add_generation_prompt: bool = False) -> str:
+        numbers = count(1)  # of images, through the whole conversation
+        conversation = [
+            {"role": message.role, "content": self._content(message, numbers)}
+            for message in messages
+        ]
         return str(
             self._template.apply_chat_template(
-                conversation, tokenize=False, add_generation_prompt=add_generation_prompt
+                conversation,
+                tokenize=False,
+                add_generation_prompt=add_generation_prompt,
+                **self._kwargs,
             )
         )
 
-    @staticmethod
-    def _parts(message: Message) -> Any:
-        return [
-            {"type": "image"} if isinstance(part, ImagePart) else {"type": "text", "text": part}
-            for part in message.parts
-        ]
-
-    def _string(self) -> Callable[[Message], str]:
-        """Writes messages as strings, images numbered through the whole conversation."""
-        images = count(1)
-
-        def write(message: Message) -> str:
-            return "".join(
-                part if isinstance(part, str) else self._stand_in(next(images))
+    def _content(self, message: Message, numbers: "count[int]") -> Any:
+        if self._takes_parts:
+            return [
+                {"type": "image"} if isinstance(part, ImagePart) else {"type": "text", "text": part}
                 for part in message.parts
-            )
+            ]
+        return "".join(
+            part if isinstance(part, str) else self._image_text(next(numbers))
+            for part in message.parts
+        )
 
-        return write
-
-    def _stand_in(self, number: int) -> str:
-        text = self._placeholder(number) if self._placeholder else None
+    def _image_text(self, number: int) -> str:
+        text = self._placeholder(number)
         if text is None:
             raise BonError(
                 f"the chat template of {self._model!r} has no place for images",
@@ -123,11 +184,3 @@ def _images(messages: tuple[Message, ...]) -> tuple[ImagePart, ...]:
     return tuple(
         part for message in messages for part in message.parts if isinstance(part, ImagePart)
     )
-
-
-def _last(messages: tuple[Message, ...]) -> str:
-    """The text of the last message, which must be the assistant's."""
-    last = messages[-1]
-    if last.role != "assistant" or any(isinstance(part, ImagePart) for part in last.parts):
-        raise ValueError("the last message must be the assistant's, of text alone")
-    return "".join(part for part in last.parts if isinstance(part, str))

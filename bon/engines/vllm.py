@@ -1,22 +1,20 @@
-"""vLLM in this process: one engine for the life of a worker, everything in flight batched by it.
+"""vLLM in this process, which batches everything in flight.
 
-Samples: those of a request whose seeds are consecutive numbers are one vLLM request with n (its
-i-th child draws with seed + i, so each has exactly its own seed); other seeds are separate requests
-that share the prompt through the prefix cache. vLLM is not bit-stable when batches differ, so the
-same seed can give another text when other requests are in flight; `info()` says so.
+Samples with consecutive seeds are one vLLM request with n (its i-th child draws with seed + i);
+other seeds are separate requests that share the prompt through the prefix cache. vLLM is not
+bit-stable across batch compositions, so one seed can give different texts; `info()` says so.
 """
 
 import asyncio
 import dataclasses
 import itertools
 import os
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from difflib import get_close_matches
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
-# Set before vLLM is imported: it starts threads and writes to disk for usage statistics otherwise.
+# Before vLLM is imported, which else starts threads and writes to disk for usage statistics.
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 
 import vllm
@@ -47,7 +45,12 @@ from bon.engines.base import (
     TokenLogprob,
 )
 from bon.engines.metering import SALT, fresh, note_cached
-from bon.engines.processors import counts_pixels, load_processor
+from bon.engines.processors import (
+    TRUST_REMOTE_CODE,
+    counts_pixels,
+    load_processor,
+    loading_errors,
+)
 from bon.engines.rendering import Rendered, Renderer
 from bon.engines.settings import VllmSettings
 
@@ -58,7 +61,19 @@ _ROLES = "".join(
     "| map(attribute='content') | first %}"
     for role in ("query", "document")
 )
-"""Before a reranker's template: the names that it knows, from the messages that vLLM gives it."""
+"""Prefix of a reranker's template: its names, from the messages that vLLM passes."""
+
+
+_FIXES = {
+    "memory": (
+        "lower max_model_len, max_pixels or limit_mm_per_prompt (images per prompt), raise "
+        "gpu_memory_utilization or tensor_parallel_size, or take a smaller or quantized model"
+    ),
+    **TRUST_REMOTE_CODE,
+    "Engine core initialization failed": (
+        "the cause is in vLLM's own lines above; a GPU too small is the usual one"
+    ),
+}
 
 
 class VllmEngine(Engine):
@@ -76,7 +91,7 @@ class VllmEngine(Engine):
             "revision": revision,
             "tokenizer_revision": revision,
             "trust_remote_code": settings.trust_remote_code,
-            # A checkpoint's own sampling defaults must not leak into requests.
+            # Requests define sampling; a checkpoint's own defaults must not.
             "generation_config": "vllm",
             "logprobs_mode": "raw_logprobs",
             "enable_prefix_caching": settings.task == "generate",
@@ -88,32 +103,39 @@ class VllmEngine(Engine):
             **settings.engine_args.model_dump(exclude_unset=True),
         }
         _check_names(arguments)
-        with _loading(model):
+        with loading_errors(model, _FIXES, "check the folder or id and engine_args"):
             self._processor = load_processor(
                 model, revision=revision, trust_remote_code=settings.trust_remote_code
             )
-            arguments |= self._for_images(arguments)
-            with _compiling(arguments):
-                self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
-        self._keeps_prompts = self._engine.vllm_config.cache_config.enable_prefix_caching
+            arguments |= self._image_limits(arguments)
+            self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
+        self._caches_prefixes = self._engine.vllm_config.cache_config.enable_prefix_caching
         self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
-        self._renderer = Renderer(self._processor, model, self._placeholder)
+        self._renderer = Renderer(
+            self._processor, model, self._placeholder, settings.chat_template_kwargs
+        )
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample completions, the i-th with `seeds[i]` (or see `one_request`)."""
         self._needs("generate")
-        prompt = await self._prompt(self._renderer.prompt(request.messages))
+        if request.sampling.max_thinking_tokens is not None:
+            raise Unsupported(
+                "vllm has no limit on thinking alone in this process",
+                "use engine: openai with vllm serve, or max_tokens for thinking and answer",
+            )
+        rendered = self._renderer.prompt(request.messages)
+        prompt = await self._prompt(rendered)
         outputs = await asyncio.gather(
             *(
                 self._complete(prompt, self._sampling(request, seed, count))
                 for seed, count in self._runs(request)
             )
         )
-        for output in outputs:
-            if self._keeps_prompts:
+        if self._caches_prefixes:
+            for output in outputs:
                 note_cached(len(output.prompt_token_ids), output.num_cached_tokens)
         samples = [
-            _sample(completion, request.logprobs)
+            self._sample(rendered.text, completion, request)
             for output in outputs
             for completion in output.outputs
         ]
@@ -137,26 +159,24 @@ class VllmEngine(Engine):
         return Likelihood(float(total), len(ids), len(output.prompt_token_ids) - len(ids))
 
     async def reward(self, request: ScoreRequest) -> Reward:
-        """The head's raw number at the end of the conversation."""
+        """Raw score of the reward head at the end of the conversation."""
         self._needs("reward")
         rendered = self._renderer.conversation(request.messages, self._settings.score_at)
-        prompt = await self._prompt(rendered)
-        params = PoolingParams(task="classify", use_activation=False)
-        output = await _last(self._engine.encode(prompt, params, self._id()))
-        return Reward(float(output.outputs.data[0]), len(output.prompt_token_ids))
+        return await self._score(await self._prompt(rendered))
 
     async def rank(self, request: RankRequest) -> Reward:
-        """The head's raw number for a pair, written as vLLM's own server writes it."""
+        """Raw score of a pair, rendered as vLLM's own server renders it."""
         self._needs("reward")
         pair = await asyncio.to_thread(self._pair, request)
-        parsed = parse_model_prompt(self._engine.model_config, pair)
-        (prompt,) = await self._engine.renderer.render_cmpl_async([parsed])
+        return await self._score(await self._processed(pair))
+
+    async def _score(self, prompt: Any) -> Reward:
         params = PoolingParams(task="classify", use_activation=False)
-        output = await _last(self._engine.encode(prompt, params, self._id()))
+        output = await _only(self._engine.encode(prompt, params, self._id()))
         return Reward(float(output.outputs.data[0]), len(output.prompt_token_ids))
 
     def info(self) -> dict[str, Any]:
-        """Settings, version and what vLLM made of them."""
+        """Settings, versions, and what was loaded."""
         config = self._engine.vllm_config
         return {
             "engine": self.name,
@@ -177,30 +197,24 @@ class VllmEngine(Engine):
         if engine is not None:
             engine.shutdown()
 
-    def _for_images(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """What keeps vLLM from reserving memory for more than requests will bring.
-
-        It plans for the largest image that the processor takes, and for a video, unless it is told.
-        """
-        wanted: dict[str, Any] = {
+    def _image_limits(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Limit the memory vLLM reserves, by default for the largest possible image and a video."""
+        limits: dict[str, Any] = {
             "limit_mm_per_prompt": {"video": 0, "audio": 0, **arguments["limit_mm_per_prompt"]}
         }
         if self._max_pixels and counts_pixels(self._processor):
-            limit = {"max_pixels": self._max_pixels}
-            wanted["mm_processor_kwargs"] = limit | arguments.get("mm_processor_kwargs", {})
-            self._max_pixels = None  # its own processor shrinks, as in the other engines
-        return wanted
+            pixels = {"max_pixels": self._max_pixels}
+            limits["mm_processor_kwargs"] = pixels | arguments.get("mm_processor_kwargs", {})
+            self._max_pixels = None  # the model's processor downscales
+        return limits
 
     def _placeholder(self, number: int) -> str:
-        """How vLLM's class of this model writes an image, for templates that take strings.
-
-        Nothing where the class writes none: it puts the images before the prompt itself (Molmo).
-        """
+        """Return the placeholder of vLLM's class of this model; "" if it adds its own (Molmo)."""
         model = get_model_cls(self._engine.model_config)
         return model.get_placeholder_str("image", number) or ""
 
     def _runs(self, request: GenerateRequest) -> list[tuple[int, int]]:
-        """The seeds as (first, how many) runs of consecutive numbers: each is one request."""
+        """Return the seeds as (first, count) runs of consecutive numbers, one request each."""
         seeds = request.seeds
         if request.sampling.temperature == 0:
             return [(seeds[0], 1)]
@@ -225,26 +239,28 @@ class VllmEngine(Engine):
             min_p=0.0,
             max_tokens=sampling.max_tokens,
             stop=list(sampling.stop),
-            logprobs=request.logprobs,  # 0 gives the chosen token's alone, which is always wanted
+            logprobs=request.logprobs,  # 0: those of the sampled tokens alone
             presence_penalty=0.0,
             frequency_penalty=0.0,
             repetition_penalty=sampling.repetition_penalty,
-            # Anything else gives the samples piecemeal, and the last piece lacks some of them.
+            # Other kinds stream the samples, and the last piece lacks some of them.
             output_kind=RequestOutputKind.FINAL_ONLY,
         )
 
     async def _complete(self, prompt: Any, params: Any) -> Any:
-        return await _last(self._engine.generate(prompt, params, self._id()))
+        return await _only(self._engine.generate(prompt, params, self._id()))
 
     async def _prompt(self, rendered: Rendered, extra: list[int] | None = None) -> Any:
-        """What vLLM reads, images processed; made once however many requests share it."""
-        prompt = await asyncio.to_thread(self._tokens, rendered, extra)
+        """Return the processed prompt, which several requests may share."""
+        return await self._processed(await asyncio.to_thread(self._tokens, rendered, extra))
+
+    async def _processed(self, prompt: Any) -> Any:
         parsed = parse_model_prompt(self._engine.model_config, prompt)
-        (rendered_prompt,) = await self._engine.renderer.render_cmpl_async([parsed])
-        return rendered_prompt
+        (processed,) = await self._engine.renderer.render_cmpl_async([parsed])
+        return processed
 
     def _tokens(self, rendered: Rendered, extra: list[int] | None) -> dict[str, Any]:
-        """Token ids (one placeholder an image, as the template has it) and images by hash."""
+        """Return token ids, with one placeholder per image, and images by hash."""
         ids = self._tokenizer(rendered.text, add_special_tokens=False)["input_ids"]
         prompt: dict[str, Any] = {"prompt_token_ids": [*ids, *(extra or [])]}
         if fresh():
@@ -252,7 +268,7 @@ class VllmEngine(Engine):
         if rendered.images:
             images = [self._image(part) for part in rendered.images]
             prompt["multi_modal_data"] = {"image": images}
-            # vLLM caches by this name alone, so it has to be the content's.
+            # vLLM caches images by this name alone.
             prompt["multi_modal_uuids"] = {"image": [part.sha256 for part in rendered.images]}
         return prompt
 
@@ -262,7 +278,7 @@ class VllmEngine(Engine):
         return CrossEncoderIOProcessor(engine.vllm_config, engine.renderer, ChatTemplateConfig())
 
     def _pair(self, request: RankRequest) -> Any:
-        """Token ids and images of a query and a document."""
+        """Return token ids and images of a query and a document."""
         _, prompt = self._ranking.get_score_prompt(
             self._contents(request.query),
             self._contents(request.document),
@@ -291,12 +307,25 @@ class VllmEngine(Engine):
                 f"set task: {task} in its engine args",
             )
 
+    def _sample(self, prompt: str, completion: Any, request: GenerateRequest) -> Sample:
+        """Return a completion, its reasoning apart from its answer."""
+        sample = _sample(completion, request.logprobs)
+        ids = list(completion.token_ids)
+        reasoning, start = self._renderer.answer(prompt, ids)
+        if start == 0:
+            return sample
+        start = len(ids) if start is None else start
+        text = str(self._tokenizer.decode(ids[start:], skip_special_tokens=True)).lstrip("\n")
+        cuts = [text.index(word) for word in request.sampling.stop if word in text]
+        return sample._replace(
+            text=text[: min(cuts, default=None)], tokens=sample.tokens[start:], reasoning=reasoning
+        )
+
     def _id(self) -> str:
         return f"bon-{next(self._ids)}"
 
 
-async def _last(outputs: AsyncIterator[Any]) -> Any:
-    """The one output of a request; asserts that it came."""
+async def _only(outputs: AsyncIterator[Any]) -> Any:
     collected = [output async for output in outputs]
     assert len(collected) == 1, f"vllm gave {len(collected)} outputs for a request"
     return collected[0]
@@ -305,22 +334,22 @@ async def _last(outputs: AsyncIterator[Any]) -> Any:
 def _sample(completion: Any, logprobs: int) -> Sample:
     rows = list(completion.logprobs or [])
     ids = list(completion.token_ids)
-    chosen = [row[token] for row, token in zip(rows, ids, strict=True)]
-    total = sum(each.logprob for each in chosen)
+    sampled = [row[token] for row, token in zip(rows, ids, strict=True)]
+    total = sum(token.logprob for token in sampled)
     if completion.finish_reason == "stop" and completion.stop_reason is None:
-        rows, chosen = rows[:-1], chosen[:-1]  # the end-of-turn token: it is no part of the text
-    tokens = tuple(map(partial(_token, logprobs), rows, chosen)) if logprobs else ()
+        rows, sampled = rows[:-1], sampled[:-1]  # the end-of-turn token is not part of the text
+    tokens = tuple(map(partial(_token, logprobs), rows, sampled)) if logprobs else ()
     finish: Literal["stop", "length", "error"] = (
         completion.finish_reason if completion.finish_reason in ("stop", "length") else "error"
     )
     return Sample(completion.text, len(ids), total, tokens, finish)
 
 
-def _token(logprobs: int, row: dict[int, Any], chosen: Any) -> TokenLogprob:
+def _token(logprobs: int, row: dict[int, Any], sampled: Any) -> TokenLogprob:
     top: dict[str, float] = {}
-    for each in sorted(row.values(), key=lambda each: -each.logprob)[:logprobs]:
-        top.setdefault(each.decoded_token or "", each.logprob)
-    return TokenLogprob(chosen.decoded_token or "", chosen.logprob, top)
+    for token in sorted(row.values(), key=lambda token: -token.logprob)[:logprobs]:
+        top.setdefault(token.decoded_token or "", token.logprob)
+    return TokenLogprob(sampled.decoded_token or "", sampled.logprob, top)
 
 
 def _runner(task: Task) -> dict[str, Any]:
@@ -336,61 +365,14 @@ def _runner(task: Task) -> dict[str, Any]:
 
 def _platform() -> dict[str, Any]:
     if current_platform.is_cpu():
-        # A prompt cut in two makes vLLM rewind the seeded generator, which torch's CPU generator
-        # cannot do: the engine would die. Seeds matter more here than chunks.
+        # A chunked prompt makes vLLM rewind the seeded generator, which torch cannot do on a CPU.
         return {"enable_chunked_prefill": False}
     return {}
 
 
-@contextmanager
-def _compiling(arguments: dict[str, Any]) -> Iterator[None]:
-    """On a CPU without compiling if `enforce_eager` is set: vLLM's processes are started inside.
-
-    Even then vLLM compiles how it ranks log-probabilities, when a first batch asks for them, which
-    takes a C++ compiler 15 seconds.
-    """
-    name = "TORCH_COMPILE_DISABLE"
-    if name in os.environ or not (arguments.get("enforce_eager") and current_platform.is_cpu()):
-        yield
-        return
-    os.environ[name] = "1"
-    try:
-        yield
-    finally:
-        del os.environ[name]
-
-
 def _check_names(arguments: dict[str, Any]) -> None:
-    known = [each.name for each in dataclasses.fields(AsyncEngineArgs)]
-    for key in arguments:
-        if key not in known:
-            close = get_close_matches(key, known, n=1)
-            fix = f"did you mean {close[0]!r}?" if close else "see vLLM's engine arguments"
-            raise BonError(f"vllm {vllm.__version__} has no engine argument {key!r}", fix)
-
-
-@contextmanager
-def _loading(model: str) -> Iterator[None]:
-    """One line for whatever vLLM raises; what its own processes printed is above it."""
-    try:
-        yield
-    except BonError:
-        raise
-    except Exception as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        line = (lines[0] if lines else type(error).__name__)[:300]
-        raise BonError(f"model {model!r} failed to load in vllm: {line}", _fix(error)) from error
-
-
-def _fix(error: Exception) -> str:
-    text = str(error)
-    if "memory" in text.lower():
-        return (
-            "lower max_model_len, max_pixels or limit_mm_per_prompt (images per prompt), raise "
-            "gpu_memory_utilization or tensor_parallel_size, or take a smaller or quantized model"
-        )
-    if "trust_remote_code" in text:
-        return "set trust_remote_code: true if you trust the code of this checkpoint"
-    if "Engine core initialization failed" in text:
-        return "the cause is in vLLM's own lines above; a GPU too small is the usual one"
-    return "check the folder or id and engine_args"
+    known = [field.name for field in dataclasses.fields(AsyncEngineArgs)]
+    for name in set(arguments) - set(known):
+        close = get_close_matches(name, known, n=1)
+        fix = f"did you mean {close[0]!r}?" if close else "see vLLM's engine arguments"
+        raise BonError(f"vllm {vllm.__version__} has no engine argument {name!r}", fix)

@@ -1,22 +1,30 @@
-"""Finding cards: by name among the shipped ones, or by path; overrides merged, then validated."""
+"""Cards: found by name or path, merged with overrides, validated, loaded with their prompts."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-from bon.core.errors import BonError, shown
-from bon.core.files import refusal_of
+from bon.core.errors import BonError, shown, suggestion
+from bon.core.files import file_error
 from bon.core.keys import content_key
-from bon.engines.settings import read_settings, settings_of
-from bon.experiment.config import Card, CardRef, PolicyCard, RewarderCard
+from bon.engines import read_settings, settings_of
+from bon.experiment.config import (
+    Card,
+    CardRef,
+    FilePrompt,
+    InlinePrompt,
+    PolicyCard,
+    PromptRef,
+    RewarderCard,
+    UpstreamPrompt,
+)
 from bon.experiment.overrides import merge
-from bon.experiment.prompt_refs import load_prompt
-from bon.experiment.prompts import NAMES, Prompt
-from bon.experiment.refusals import validate
+from bon.experiment.prompts import Prompt
 from bon.experiment.specs import Specs, specs_of
+from bon.experiment.upstream import published
+from bon.experiment.validation_errors import validate
 from bon.experiment.yamlfile import Origin, read_document
 
 Room = Literal["policies", "rewarders"]
@@ -33,15 +41,15 @@ _NEEDS = {
     "ensemble": ("members", "[one-rewarder, another]"),
     "python": ("python", "module:Class"),
 }
-"""Kind -> the key without which it cannot judge, and an example of it."""
+"""Kind -> the key that it requires, and an example."""
 
 
 @dataclass(frozen=True)
 class Loaded(Generic[CardT]):
-    """A card ready to use: its folder, its prompt, and the hashes of all that shapes its output.
+    """A card with its folder, its prompt and its specs.
 
-    `code` is the hash of a python rewarder's own code. `filed` is the spec under which a run holds
-    the rows of this card, where that is not today's (bon.running.filed).
+    `code` is the hash of a rewarder class's code. `filed` is the spec under which a run stores the
+    card's rows, if not the current one (bon.planning.spec_aliases).
     """
 
     card: CardT
@@ -53,22 +61,22 @@ class Loaded(Generic[CardT]):
 
     @property
     def spec(self) -> str:
-        """What rows are filed under."""
+        """The key under which rows are stored."""
         return self.filed or self.own_spec
 
     @property
     def own_spec(self) -> str:
-        """The hash of all that shapes the output today."""
+        """The hash of all that shapes the output."""
         return content_key(self.specs.card, self.code) if self.code else self.specs.card
 
     @property
     def table(self) -> str:
-        """The table of a run that its rows go to."""
+        """The run's table for its rows."""
         return "candidates" if isinstance(self.card, PolicyCard) else "judgements"
 
     @property
     def model_path(self) -> str:
-        """The model id, or an absolute path where the card names a folder beside itself."""
+        """The model id, or the absolute path of a folder beside the card."""
         local = self.base / self.card.model
         return str(local.resolve()) if self.card.model and local.is_dir() else self.card.model
 
@@ -76,26 +84,26 @@ class Loaded(Generic[CardT]):
 def load_policy(
     ref: CardRef, base: Path, seed: int = 0, origin: Origin | None = None
 ) -> Loaded[PolicyCard]:
-    """The policy card that an experiment names, with its overrides, which `origin` locates."""
+    """Load a policy card with its overrides; `origin` locates them in error messages."""
     return _load(PolicyCard, "policies", ref, base, seed, origin)
 
 
 def load_rewarder(
     ref: CardRef, base: Path, seed: int = 0, origin: Origin | None = None
 ) -> Loaded[RewarderCard]:
-    """The rewarder card that an experiment names, with its overrides, which `origin` locates."""
+    """Load a rewarder card with its overrides; `origin` locates them in error messages."""
     return _load(RewarderCard, "rewarders", ref, base, seed, origin)
 
 
 @cache
 def shipped(room: Room) -> Mapping[str, Path]:
-    """Name -> file of the cards that come with the package, miniature ones last."""
+    """Map names of shipped cards to their files, the miniature's last."""
     folders = [ROOT / room / "cards", ROOT / "miniature" / "cards" / room]
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
 
 def find(room: Room, name: Any, base: Path, origin: Origin | None = None) -> Path:
-    """The file of a card: a path (relative to `base`) or the name of a shipped one."""
+    """Return the file of a card named by its path, relative to `base`, or as a shipped card."""
     where = f"{origin.place(('card',))}: " if origin is not None else ""
     kind = "policy" if room == "policies" else "rewarder"
     if not isinstance(name, str) or not name.strip():
@@ -106,16 +114,15 @@ def find(room: Room, name: Any, base: Path, origin: Origin | None = None) -> Pat
     if name.endswith((".yaml", ".yml")):
         try:
             path = (base / name).resolve()
-            there = path.exists()
+            exists = path.exists()
         except OSError as error:
-            raise refusal_of(error) from None
-        if not there:
+            raise file_error(error) from None
+        if not exists:
             raise BonError(f"{where}no {kind} card {path}", "check the path")
         return path
     known = shipped(room)
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-        hint = f"did you mean {close[0]!r}?" if close else "a card of your own ends in .yaml"
+        hint = suggestion(name, known, "a card of your own ends in .yaml", 0.4)
         raise BonError(f"{where}no {kind} card {shown(name)}", f"{hint} (bon list {room})")
     return known[name]
 
@@ -139,9 +146,9 @@ def _load(
         document = read_document(path)
         data, here = document.data, document.origin.under(here)
         if overrides.get("engine", data.get("engine")) != data.get("engine"):
-            data.pop("engine_args", None)  # they are another engine's
-        named = {key: overrides[key] for key in _PROMPTS if key in overrides}
-        data = {**merge(data, overrides), **named}  # another prompt, not keys of the card's
+            data.pop("engine_args", None)  # of another engine
+        prompts = {key: overrides[key] for key in _PROMPTS if key in overrides}
+        data = {**merge(data, overrides), **prompts}  # prompts are replaced, not merged
     card = validate(model, data, here)
     if isinstance(card, RewarderCard):
         _check_kind(card, here)
@@ -153,26 +160,47 @@ def _load(
         prompt = replace(prompt, system=system)
     specs = specs_of(card, path.parent, prompt, seed)
     loaded = Loaded(card, path.parent, prompt, specs)
-    if getattr(card, "kind", "") != "ensemble":  # which runs no engine
-        arguments = given_settings(card, loaded.model_path)
+    if getattr(card, "kind", "") != "ensemble":  # runs no engine
+        arguments = engine_settings(card, loaded.model_path)
         place = here.place(("engine_args",))
         read_settings(card.engine, arguments, f"{place}: card {card.name!r}")
     return loaded
 
 
 def _prompt(card: Card, key: str, room: Room, base: Path, origin: Origin) -> Prompt:
-    """The prompt under a key of the card, known to be one that can be filled in."""
+    """Load and check the prompt under a key of the card."""
     ref = getattr(card, key, "")
     if not ref:
         return Prompt("", "")
     try:
         prompt = load_prompt(ref, room=room, base=base)
-        asked = card.kind if isinstance(card, RewarderCard) else "policy"
-        prompt.check(() if key == "system" else NAMES.get(asked))
+        kind = card.kind if isinstance(card, RewarderCard) else "policy"
+        prompt.check("system" if key == "system" else kind)
     except BonError as error:
         place = origin.place((key,))
         raise BonError(f"{place}: card {card.name!r}: {error.message}", error.fix) from None
     return prompt
+
+
+def load_prompt(ref: PromptRef, *, room: Room, base: Path) -> Prompt:
+    """Load a prompt: shipped, published, inline, or a file relative to `base`."""
+    if isinstance(ref, InlinePrompt):
+        return Prompt("inline", ref.text)
+    if isinstance(ref, FilePrompt):
+        path = base / ref.file
+        try:
+            return Prompt(f"file:{path.name}", path.resolve().read_text(encoding="utf-8"))
+        except UnicodeDecodeError:
+            raise BonError(f"prompt file {path} is not UTF-8 text", "save it as UTF-8") from None
+        except OSError:
+            raise BonError(f"no prompt file {path}", "check `prompt: {file: …}`") from None
+    if isinstance(ref, UpstreamPrompt):
+        return published(ref.upstream)
+    files = {path.stem: path for path in (ROOT / room / "prompts").glob("*.jinja")}
+    if ref not in files:
+        fix = f"{suggestion(ref, sorted(files))} (one of your own: `prompt: {{file: PATH}}`)"
+        raise BonError(f"no shipped prompt {ref!r} in {room}", fix)
+    return Prompt(ref, files[ref].read_text(encoding="utf-8"))
 
 
 def _check_kind(card: RewarderCard, origin: Origin) -> None:
@@ -184,8 +212,8 @@ def _check_kind(card: RewarderCard, origin: Origin) -> None:
         )
 
 
-def given_settings(card: Card, model_path: str) -> dict[str, Any]:
-    """What the engine is built with: the card's settings of it, its model, revision and price."""
+def engine_settings(card: Card, model_path: str) -> dict[str, Any]:
+    """Return the engine's settings: the card's engine_args, model, revision and price."""
     arguments = dict(card.engine_args)
     if card.engine == "echo":
         return arguments

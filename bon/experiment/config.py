@@ -1,24 +1,33 @@
-"""The experiment file and the cards it names, as models.
+"""Models of the experiment file and of cards.
 
-An unknown key is an error that names the nearest known one. Cards and experiments are merged
-and validated before anything is loaded or computed. What a model expects is said in its types,
-bounds, descriptions and examples: bon.experiment.refusals makes its refusals of them.
+Error messages are derived from their types, bounds, descriptions and examples
+(bon.experiment.validation_errors).
 """
 
 from collections.abc import Mapping
 from datetime import date
+from itertools import combinations
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from bon.core import patterns
+from bon.core.console import say_once
 from bon.core.errors import BonError, shown
 from bon.core.sampling import Sampling
-from bon.engines.settings import settings_of
+from bon.engines import settings_of
 
 
 class Strict(BaseModel):
-    """Base of every model here: unknown keys and infinite numbers are refused."""
+    """Base model that refuses unknown keys and infinite numbers."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False
@@ -26,19 +35,19 @@ class Strict(BaseModel):
 
 
 class UpstreamPrompt(Strict):
-    """A published prompt that is fetched on the user's machine and never shipped."""
+    """A published prompt, downloaded by the user and never shipped."""
 
     upstream: str
 
 
 class FilePrompt(Strict):
-    """A prompt of the user's: a path, relative to the file that names it."""
+    """A user's prompt file, relative to the file that names it."""
 
     file: str
 
 
 class InlinePrompt(Strict):
-    """A prompt written in the card itself."""
+    """A prompt in the card itself."""
 
     text: str
 
@@ -47,17 +56,17 @@ PromptRef = str | UpstreamPrompt | FilePrompt | InlinePrompt
 
 
 class Placement(Strict):
-    """Where a model runs. Models of one `group` share its actors; each loads on first use."""
+    """Resources of a model. Models of one `group` share its actors and load on first use."""
 
     group: str = ""
-    actors: int = Field(1, ge=1)
+    actors: int = Field(1, ge=1, le=10_000)
     gpus: float = Field(0, ge=0)
     cpus: float = Field(1, ge=0)
     runtime_env: dict[str, Any] = Field(default_factory=dict)
 
 
 class Price(Strict):
-    """Money per million tokens, in US dollars."""
+    """US dollars per million tokens."""
 
     input_per_million: float = Field(ge=0)
     output_per_million: float = Field(ge=0)
@@ -68,9 +77,9 @@ def _one_or_many(value: Any) -> Any:
 
 
 class Elsewhere(Strict):
-    """Files or a run directory that hold what a model said: it is not asked again.
+    """Files or a run with a model's outputs, which are imported instead of computed.
 
-    `of` is its name there, where there are several; `policy` is whose candidates scores are about.
+    `of` is the model's name there; `policy` is the policy whose candidates were scored.
     """
 
     files: Annotated[tuple[str, ...], BeforeValidator(_one_or_many)] = Field(
@@ -84,21 +93,16 @@ class Elsewhere(Strict):
     @model_validator(mode="before")
     @classmethod
     def _short(cls, data: Any) -> Any:
-        """`from: FILE` and `from: [FILE, FILE]` say the files alone."""
-        if isinstance(data, str | list):
-            return {"files": data}
-        return data
+        """Accept `from: FILE` and `from: [FILE, FILE]`."""
+        return {"files": data} if isinstance(data, str | list) else data
 
 
 IMPORTED = "imported"
-"""The questions of an experiment that names none: those of what its policies are read from.
-
-Also what the model of a card begins with whose outputs were brought.
-"""
+"""Benchmark of experiments whose questions come with imported policies; prefix of their models."""
 
 
 class Card(Strict):
-    """What policies and rewarders have in common: which model, how it is run and under what."""
+    """Settings that policies and rewarders share."""
 
     name: str = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,99}$",
@@ -119,7 +123,7 @@ class Card(Strict):
     cost: Price | str = ""
     retires: date | None = Field(
         None,
-        description="the day from which its vendor no longer serves it",
+        description="the day its vendor stops serving it",
         examples=["2027-01-14"],
     )
     tested: str = ""
@@ -128,7 +132,7 @@ class Card(Strict):
 
     @property
     def brought(self) -> bool:
-        """Whether what it said was brought along: it is never asked."""
+        """Whether its outputs were imported, so that it never runs."""
         return self.engine == "none" and self.model.startswith(f"{IMPORTED}:")
 
     @field_validator("engine")
@@ -151,51 +155,58 @@ class PolicyCard(Card):
     n: int = Field(8, ge=1, le=4096)
 
 
+def _checked_pattern(value: str) -> str:
+    if value:
+        patterns.checked(value)
+    return value
+
+
+def _check_distinct(**words: tuple[str, ...]) -> None:
+    for (name, first), (other, second) in combinations(words.items(), 2):
+        for word in set(first) & set(second):
+            raise ValueError(f"{word!r} is in both `{name}` and `{other}`", "keep it in one")
+
+
 Reader = Literal["strict", "published"]
-"""How a rule's matches become one reading: guarded (bon.rewarders.strict), or the last one."""
+"""Strict parsing (bon.rewarders.verdict_parser), or the last match as published scripts do."""
 
 
 class VerdictRule(Strict):
-    """How a generated reply becomes a verdict: a regular expression (RE2) with one group.
+    """How a reply becomes a verdict: an RE2 pattern with one group.
 
-    `first`, `second` and `tie` list what the group may say for each; anything else is
-    `unparsed`. The `strict` reader asks for one verdict that is meant: not negated, quoted,
-    contradicted or cut off. The `published` one takes the last match, whatever is around it,
-    after the `delete` characters are removed, as the scripts of publications do.
+    `first`, `second` and `tie` list the group's values; any other is `unparsed`. The `strict`
+    reader requires an unambiguous verdict (not negated, quoted, contradicted or cut off), the
+    `published` one takes the last match after removing the `delete` characters.
     """
 
-    pattern: str = Field(examples=["Answer ([12]) is better"])
+    pattern: Annotated[str, AfterValidator(_checked_pattern)] = Field(
+        examples=["Answer ([12]) is better"]
+    )
     reader: Reader = "strict"
     first: tuple[str, ...] = ("1",)
     second: tuple[str, ...] = ("2",)
     tie: tuple[str, ...] = ()
     delete: str = ""
 
-    @field_validator("pattern")
-    @classmethod
-    def _compiles(cls, value: str) -> str:
-        return _checked_pattern(value)
-
     @model_validator(mode="after")
-    def _can_say_either(self) -> Self:
+    def _check_words(self) -> Self:
         for name in ("first", "second"):
             if not getattr(self, name):
-                raise ValueError(
-                    f"`{name}` lists nothing", f"list the words that say it: `{name}: [A]`"
-                )
-        _apart(first=self.first, second=self.second, tie=self.tie)
+                raise ValueError(f"`{name}` lists nothing", f"list its words: `{name}: [A]`")
+        _check_distinct(first=self.first, second=self.second, tie=self.tie)
         return self
 
 
 class ScoreRule(Strict):
-    """How a generated reply becomes a number.
+    """How a reply becomes a number.
 
-    Either `pattern` with one group (a number, or a word in `values`), read by `reader` as a
-    verdict is, or `yes`/`no`: the score is P(yes) / (P(yes) + P(no)) from the
-    log-probabilities at the verdict token, the last generated token that is one of them.
+    Either `pattern` with one group (a number, or a key of `values`), or `yes` and `no`: the score
+    is P(yes) / (P(yes) + P(no)) at the last generated token that is one of them.
     """
 
-    pattern: str = Field("", examples=["Score: ([0-9.]+)"])
+    pattern: Annotated[str, AfterValidator(_checked_pattern)] = Field(
+        "", examples=["Score: ([0-9.]+)"]
+    )
     reader: Reader = "strict"
     values: dict[str, float] = Field(default_factory=dict)
     range: tuple[float, float] | None = Field(None, examples=[[0, 10]])
@@ -203,25 +214,20 @@ class ScoreRule(Strict):
     no: tuple[str, ...] = ()
     delete: str = ""
 
-    @field_validator("pattern")
-    @classmethod
-    def _compiles(cls, value: str) -> str:
-        return _checked_pattern(value) if value else value
-
     @model_validator(mode="after")
-    def _can_score(self) -> Self:
+    def _check_rule(self) -> Self:
         if bool(self.yes) != bool(self.no):
-            there, missing = ("yes", "no") if self.yes else ("no", "yes")
+            given, missing = ("yes", "no") if self.yes else ("no", "yes")
             raise ValueError(
-                f"`{there}` without `{missing}`: the score is P(yes) / (P(yes) + P(no))",
+                f"`{given}` without `{missing}`: the score is P(yes) / (P(yes) + P(no))",
                 f"add the other word: `{missing}: [{missing.capitalize()}]`",
             )
         if not self.pattern and not self.yes:
             raise ValueError(
-                "says neither what to search for nor which words to weigh",
+                "gives neither a pattern nor words",
                 "give `pattern: 'Score: ([0-9.]+)'`, or `yes: [Yes]` and `no: [No]`",
             )
-        _apart(yes=self.yes, no=self.no)
+        _check_distinct(yes=self.yes, no=self.no)
         if self.range is not None and not self.range[0] < self.range[1]:
             low, high = self.range
             raise ValueError(
@@ -231,27 +237,15 @@ class ScoreRule(Strict):
 
 
 Kind = Literal[
-    "pairwise",
-    "pointwise",
-    "scalar",
-    "likelihood",
-    "listwise",
-    "stepwise",
-    "rerank",
-    "ensemble",
+    "pairwise", "pointwise", "scalar", "likelihood", "listwise", "stepwise", "rerank", "ensemble",
     "python",
-]
-
-
+]  # fmt: skip
 Aggregate = Literal["mean", "min", "product", "last", "geometric"]
-"""How the scores of a response's steps become one."""
+"""How the scores of a response's steps are combined."""
 
 
 class KnownScores(Strict):
-    """Scores that the model is known to give, for `bon doctor --rewarder`.
-
-    Images lie beside the card.
-    """
+    """Known scores of the model, for `bon doctor --rewarder`; images lie beside the card."""
 
     prompt: str = Field(min_length=1, examples=["What is shown?"])
     responses: tuple[str, ...] = Field(min_length=1, examples=[["A cat.", "A dog."]])
@@ -270,12 +264,12 @@ class KnownScores(Strict):
 
 
 class RewarderCard(Card):
-    """Anything that can choose among responses."""
+    """A rewarder: anything that chooses among responses, such as a judge or a reward model."""
 
     role: Literal["rewarder"] = "rewarder"
     kind: Kind = Field(examples=["scalar"])
     prompt: PromptRef = ""
-    system: PromptRef = Field("", description="the system turn before it; none unless named")
+    system: PromptRef = Field("", description="the system turn before it")
     verdict: VerdictRule | None = None
     score: ScoreRule | None = None
     image_filter: str = Field(
@@ -291,51 +285,39 @@ class RewarderCard(Card):
     window: int = Field(8, ge=2, le=64)
     step_separator: str = "\n\n"
     members: tuple[str, ...] = ()
-    before: str = Field("", description="the rewarder that this model was before it was trained")
-    python: str = Field("", description="module:Class of a rewarder of the user's own")
+    before: str = Field("", description="the rewarder before training")
+    python: str = Field("", description="module:Class of a user's rewarder")
     options: dict[str, Any] = Field(default_factory=dict)
     check: tuple[KnownScores, ...] = ()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_dead_keys(cls, data: Any) -> Any:
-        """`score_range`, a key of 0.1 that nothing read, is passed over: old cards still open."""
-        if isinstance(data, Mapping):
-            return {key: value for key, value in data.items() if key != "score_range"}
-        return data
-
     @model_validator(mode="after")
-    def _earlier(self) -> "RewarderCard":
+    def _check_before(self) -> Self:
         if self.before and self.before == self.name:
             raise ValueError(f"before: {self.before!r} is itself: name the untrained rewarder")
         return self
 
     @field_validator("options")
     @classmethod
-    def _max_steps(cls, value: dict[str, Any]) -> dict[str, Any]:
-        most = value.get("max_steps", 1)
-        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+    def _check_max_steps(cls, value: dict[str, Any]) -> dict[str, Any]:
+        steps = value.get("max_steps", 1)
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
             raise ValueError(
-                f"max_steps is {shown(most)}, not 1 or more",
+                f"max_steps is {shown(steps)}, not 1 or more",
                 "for example `options: {max_steps: 20}`",
             )
         return value
 
     @property
     def stored_rule(self) -> VerdictRule | ScoreRule | None:
-        """The rule by which stored replies can be read again, where there is one.
-
-        P(yes) and the steps of a process reward model are read from log-probabilities and from
-        several replies, which a run does not keep.
-        """
+        """The rule that parses stored replies; None for P(yes) and for scores of steps."""
         if self.kind == "pairwise":
             return self.verdict
-        whole = self.kind in ("pointwise", "listwise") and self.score and not self.score.yes
-        return self.score if whole else None
+        single = self.kind in ("pointwise", "listwise") and self.score and not self.score.yes
+        return self.score if single else None
 
 
 class DatasetSpec(Strict):
-    """Which benchmark, from where. A `path` is relative to the file that names it."""
+    """A benchmark and its source; `path` is relative to the file that names it."""
 
     benchmark: str = Field(examples=["mmmu_pro"])
     path: str | None = None
@@ -349,63 +331,65 @@ class DatasetSpec(Strict):
 
 
 class QuestionsSpec(DatasetSpec):
-    """A downstream task; `subset`: the seeded share of its questions that rewarders judge."""
+    """A downstream task."""
 
-    subset: float = Field(1.0, gt=0, le=1, description="share of the questions that is judged")
+    subset: float = Field(1.0, gt=0, le=1, description="seeded share of questions that is judged")
 
 
 class PairsSpec(DatasetSpec):
-    """A reward benchmark. `votes` asks for more votes here than on the candidates."""
+    """A reward benchmark; `votes` overrides the card's here."""
 
     votes: int | None = Field(None, ge=1, le=101)
 
 
 class Race(Strict):
-    """When a race stops, how many comparisons it asks for at once, and what it judges in full."""
+    """Settings of the designs `race` and `knockout`."""
 
-    stop: Literal["correct", "answer", "text"] = Field(
-        "correct", alias="class", description="a race and a knockout stop when this is certain"
+    stop: Literal["answer", "text"] = Field(
+        "answer", alias="class", description="what must be certain to stop"
     )
-    pairs: int = Field(4, ge=1)
+    pairs: int = Field(4, ge=1, description="comparisons per step")
     complete: float = Field(0.1, ge=0, le=1, description="share of questions judged in full")
-    lead: float | None = Field(
-        None,
-        ge=1.5,
-        le=10,
-        description="stop a race early when the projected winner leads by so many standard errors",
-        examples=[2],
-    )
-    audit: float = Field(
-        0.08, gt=0, le=1, description="share of questions that are not stopped early"
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _removed(cls, data: Any) -> Any:
+        """Read what 0.2 wrote: races that gold labels or a lead ended."""
+        if not isinstance(data, Mapping):
+            return data
+        kept = {key: value for key, value in data.items() if key not in ("lead", "audit")}
+        if data.get("lead") is not None:
+            say_once("judging.race.lead is gone and ignored: a race ends once it is certain")
+        if kept.get("class") == "correct":
+            kept["class"] = "answer"
+            say_once("judging.race.class: correct is gone and read as answer: no gold decides")
+        return kept
 
 
 class Judging(Strict):
-    """Which comparisons are made. Only what was judged can be replayed."""
+    """Which comparisons are made; only judged ones can be replayed."""
 
     design: Literal["all_pairs", "race", "knockout", "swiss", "pivot"] = "all_pairs"
     race: Race = Field(default_factory=lambda: Race.model_validate({}))
     skip_constant: bool = Field(
         True, description="do not judge questions whose candidates are all right or all wrong"
     )
-    judge_unanimous: bool = Field(False, description="judge every question, whatever is chosen")
+    judge_unanimous: bool = Field(False, description="judge every question")
     decide: Literal["best", "beats-majority"] | None = Field(
-        None, description="judge each rewarder only until that is settled of it"
+        None, description="stop judging once this is decided"
     )
-    looks: int = Field(10, ge=1, le=50, description="how often `decide` looks on the way")
-    repeat_check: int = Field(
-        0, ge=0, description="judged items of which each rewarder is asked one judgement again"
-    )
+    looks: int = Field(10, ge=1, le=50, description="interim analyses of `decide`")
+    repeat_check: int = Field(0, ge=0, description="items with one repeated judgement")
 
     @property
     def skips(self) -> Literal["constant", "unanimous", "nothing"]:
-        """Which questions are not judged: whose outcome, or answer, is the same for all."""
+        """Questions that are not judged: same outcome, or same answer, for all candidates."""
         if self.judge_unanimous:
             return "nothing"
         return "constant" if self.skip_constant else "unanimous"
 
     @model_validator(mode="after")
-    def _one_says_it(self) -> Self:
+    def _check_scope(self) -> Self:
         if self.judge_unanimous and self.skip_constant and "skip_constant" in self.model_fields_set:
             raise ValueError(
                 "`judge_unanimous` judges every question and `skip_constant` does not",
@@ -415,9 +399,9 @@ class Judging(Strict):
 
 
 class AnalysisConfig(Strict):
-    """How the tables become numbers."""
+    """Settings of the analysis."""
 
-    n: int | None = Field(None, ge=1, description="headline n; as many as the pool holds")
+    n: int | None = Field(None, ge=1, description="headline n; by default the pool size")
     axis: str = Field(
         "macro",
         pattern="^(macro|overall|natural|group:.+)$",
@@ -431,21 +415,20 @@ class AnalysisConfig(Strict):
     confidence: float = Field(0.95, gt=0.5, lt=1)
     unparsed: Literal["wrong", "drop", "chance"] = "wrong"
     aggregate: Aggregate | None = Field(
-        None, description="of all process scores, whatever their cards say"
+        None, description="overrides the cards of process rewarders"
     )
     covariates: bool = Field(
-        True, description="let what is known without a judge sharpen what a sample is judged for"
+        True, description="adjust estimates from samples by covariates known without a judge"
     )
 
 
 class ClusterConfig(Strict):
-    """How work is dispatched. `in_flight` bounds the batches an actor holds at once.
-
-    `batch` is the size of all of them; None lets them grow while items are quick and shrink
-    toward the end.
-    """
+    """Settings of dispatch: `in_flight` batches per actor, of adaptive size unless `batch`."""
 
     address: str | None = None
+    listen_beyond_loopback: bool = Field(
+        False, description="let the run's processes listen where other machines can reach them"
+    )
     batch: int | None = Field(None, ge=1)
     in_flight: int = Field(2, ge=1)
     retries: int = Field(2, ge=0)
@@ -458,7 +441,7 @@ CardRef = str | dict[str, Any]
 
 
 class Experiment(Strict):
-    """One experiment, as its YAML file says it."""
+    """An experiment file."""
 
     name: str = Field(
         "experiment",
@@ -477,49 +460,24 @@ class Experiment(Strict):
     allow_remote_code: bool = False
 
     @model_validator(mode="after")
-    def _one_sample(self) -> Self:
-        if self.questions.subset < 1 and self.judging.race.lead is not None:
+    def _check_one_sample(self) -> Self:
+        if self.judging.decide is not None and self.questions.subset < 1:
             raise ValueError(
-                "`questions.subset` and `judging.race.lead` both estimate from a part",
-                "leave out `judging.race.lead`",
+                "`judging.decide` looks at what is known, and `questions.subset` estimates",
+                "leave one of them out",
             )
-        return self
-
-    @model_validator(mode="after")
-    def _looks_at_plain_values(self) -> Self:
-        if self.judging.decide is not None:
-            race = self.judging.design == "race" and self.judging.race.lead is not None
-            if self.questions.subset < 1 or race:
-                what = "judging.race.lead" if race else "questions.subset"
-                raise ValueError(
-                    f"`judging.decide` looks at what is known, and `{what}` estimates",
-                    "leave one of them out",
-                )
         return self
 
     @model_validator(mode="before")
     @classmethod
-    def _questions_come_with_policies(cls, data: Any) -> Any:
-        """Where every policy is read `from` somewhere, the questions are those it answers."""
+    def _questions_of_policies(cls, data: Any) -> Any:
+        """Take the questions from the policies if all are imported."""
         policies = data.get("policies") if isinstance(data, Mapping) else None
         if not (isinstance(policies, list | tuple) and policies):
             return data
-        if not all(isinstance(one, Mapping) and "from" in one for one in policies):
+        if not all(isinstance(card, Mapping) and "from" in card for card in policies):
             return data
         questions = data.get("questions") or {}
-        known = isinstance(questions, Mapping) and "benchmark" not in questions
-        return {**data, "questions": {"benchmark": IMPORTED, **questions}} if known else data
-
-
-def _apart(**words: tuple[str, ...]) -> None:
-    """No word may say two things."""
-    names = list(words)
-    for at, name in enumerate(names):
-        for other in names[at + 1 :]:
-            for word in set(words[name]) & set(words[other]):
-                raise ValueError(f"{word!r} is in both `{name}` and `{other}`", "keep it in one")
-
-
-def _checked_pattern(value: str) -> str:
-    patterns.checked(value)
-    return value
+        if not isinstance(questions, Mapping) or "benchmark" in questions:
+            return data
+        return {**data, "questions": {"benchmark": IMPORTED, **questions}}

@@ -1,4 +1,4 @@
-"""Values laid over a document: `--set key.sub=value`, and what stands beside `card:`."""
+"""Overrides of a document: `--set key.sub=value`, and keys beside `card:`."""
 
 import copy
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ CARDS = ("policies", "rewarders")
 
 
 def override(document: Document, assignments: list[str]) -> Document:
-    """A copy of a document with each dotted `key=value` set; values are read as YAML."""
+    """Return a copy of a document with each dotted `key=value` set; values are YAML."""
     data: Any = copy.deepcopy(document.data)
     origin = document.origin
     for assignment in assignments:
@@ -23,18 +23,18 @@ def override(document: Document, assignments: list[str]) -> Document:
         if not all(steps):
             raise BonError(f"--set {key}: an empty key", "write --set key.sub=value")
         option = f"--set {key}"
-        _assign(data, steps, load_yaml(text, f"--set {_shortened(assignment)}"), option)
+        _assign(data, steps, load_yaml(text, f"--set {assignment[:80]}"), option)
         origin = origin.with_option(option, tuple(steps))
     return Document(data, origin)
 
 
 def apply_overrides(data: dict[str, Any], assignments: list[str]) -> dict[str, Any]:
-    """`override` for values that come from no file."""
+    """Return a copy of plain data with each dotted `key=value` set."""
     return override(Document(data), assignments).data
 
 
 def merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the keys of `over` laid over it, mappings merged at every depth."""
+    """Return `base` updated by `over`, with mappings merged at every depth."""
     out = dict(base)
     for key, value in over.items():
         old = out.get(key)
@@ -45,51 +45,29 @@ def merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def _assign(node: Any, steps: list[str], value: Any, option: str) -> None:
     *parents, last = steps
     for step in parents:
-        if isinstance(node, list):
-            at = _index(node, step, option)
-            if isinstance(node[at], str) and steps[0] in CARDS:
-                node[at] = {"card": node[at]}  # a card by its name, which keys may stand beside
-            node = node[at]
-        else:
-            node = _inside(node, step, option)
-            if node.get(step) is None:  # `judging:` with nothing after it is an empty mapping
-                node[step] = {}
-            node = node[step]
-    if isinstance(node, list):
-        node[_index(node, last, option)] = value
-    else:
-        _inside(node, last, option)[last] = value
+        key = _key(node, step, option)
+        if isinstance(node, dict):
+            if node.get(key) is None:  # `judging:` with nothing after it is an empty mapping
+                node[key] = {}
+        elif isinstance(node[key], str) and steps[0] in CARDS:
+            node[key] = {"card": node[key]}  # a card's name becomes a mapping
+        node = node[key]
+    node[_key(node, last, option)] = value
 
 
-def _inside(node: Any, step: str, option: str) -> dict[str, Any]:
-    if not isinstance(node, dict):
+def _key(node: Any, step: str, option: str) -> Any:
+    """Return the key or index that a step means."""
+    if isinstance(node, dict):
+        return step
+    if not isinstance(node, list):
         raise BonError(
             f"{option}: {step!r} is inside neither a mapping nor a list",
             "set the whole value, e.g. --set 'sampling={temperature: 0.8}'",
         )
-    return node
-
-
-def _index(node: list[Any], step: str, option: str) -> int:
-    if not _is_index(step) or int(step) >= len(node):
-        count = f"a list of {len(node)}"
-        wrong = (
-            f"index {step} is out of range for"
-            if _is_index(step)
-            else f"{step!r} is not an index of"
-        )
-        raise BonError(
-            f"{option}: {wrong} {count}",
-            f"use {'0' if len(node) == 1 else f'0 to {len(node) - 1}'}"
-            if node
-            else "set the whole list",
-        )
-    return int(step)
-
-
-def _is_index(step: str) -> bool:
-    return step.isascii() and step.isdecimal() and len(step) < 10
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 80 else f"{text[:80]}…"
+    is_index = step.isascii() and step.isdecimal() and len(step) < 10
+    if is_index and int(step) < len(node):
+        return int(step)
+    problem = f"index {step} is out of range for" if is_index else f"{step!r} is not an index of"
+    last = len(node) - 1
+    fix = f"use {f'0 to {last}' if last else 0}" if node else "set the whole list"
+    raise BonError(f"{option}: {problem} a list of {len(node)}", fix)

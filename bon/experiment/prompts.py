@@ -1,12 +1,7 @@
-"""Prompts by reference: shipped wording, a user's file, inline text, or a pulled upstream one.
+"""Prompts: jinja2 templates, whose id and SHA-256 are stored with every judgement."""
 
-A prompt is a jinja2 template. Its id and SHA-256 go into every judgement, so results under
-different prompts are never mixed.
-"""
-
-import difflib
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,7 +10,7 @@ from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError
 from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from bon.core.errors import BonError
+from bon.core.errors import BonError, suggestion
 
 NAMES: dict[str, tuple[str, ...]] = {
     "policy": ("question", "options", "letters"),
@@ -27,16 +22,15 @@ NAMES: dict[str, tuple[str, ...]] = {
     "likelihood": ("prompt",),
     "rerank": ("instruction", "query", "document"),
 }
-"""What a template may name, by who is asked; a rewarder class of one's own decides for itself."""
+"""Names that a template may use, by kind of model; a user's rewarder class has its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A template's text with the name it came by and the hash of what it says.
+    """A template with its name; `system` is the system turn before it.
 
-    A published prompt that is not `here`, on this machine, has the hash of the `registered` one and
-    a `wording` of its names alone, so that what was asked with it can be counted and reported, but
-    nothing can be asked. `system` is the system turn that goes before it.
+    A published prompt that is not on this machine (`here`) has the `registered` hash and a
+    `wording` of its names alone: its rows can be counted and reported, but not computed.
     """
 
     id: str
@@ -47,43 +41,41 @@ class Prompt:
 
     @property
     def text(self) -> str:
-        """The template; BonError where it is not on this machine."""
+        """Return the template; BonError if it is not on this machine."""
         if not self.here:
             raise absent(self.unpulled)
         return self.wording
 
     @property
     def unpulled(self) -> tuple[str, ...]:
-        """The names of published prompts that are not on this machine."""
+        """List the published prompts that are not on this machine."""
         own = () if self.here else (self.id.partition(":")[2],)
         return own + (self.system.unpulled if self.system is not None else ())
 
     @property
     def sha256(self) -> str:
-        """Hash of the wording."""
+        """Hash of the text."""
         own = self.registered or _sha256(self.text)
         return own if self.system is None else _sha256(f"{self.system.sha256} {own}")
 
     @property
     def ours(self) -> bool:
-        """Whether it is a shipped wording, and not a published one or a user's."""
+        """Whether the prompt ships with bon."""
         return bool(self.id) and self.id != "inline" and ":" not in self.id
 
     def render(self, **values: Any) -> str:
-        """The prompt with its values filled in; an unknown name in it is an error."""
+        """Render the template; an unknown name raises BonError."""
         try:
             parts = _names_alone(self.text)
             if parts is None or not all(type(values.get(name)) is str for name, _ in parts if name):
                 return _compile(self.text).render(**values)
-            return "".join([values[name] if name else said for name, said in parts])
+            return "".join([values[name] if name else text for name, text in parts])
         except TemplateError as error:
             raise BonError(f"prompt {self.id!r}: {error}", "see `bon show` for its names") from None
 
-    def check(self, names: Collection[str] | None) -> None:
-        """Refuse a template that cannot be filled in with these names (None: any names).
-
-        Nothing is rendered: a template may take as long as it likes.
-        """
+    def check(self, kind: str) -> None:
+        """Refuse a template that a kind of model, or `system`, cannot fill; it is not rendered."""
+        names = () if kind == "system" else NAMES.get(kind)
         fault = _fault(self.wording, None if names is None else frozenset(names))
         if fault is not None:
             reason, fix = fault
@@ -102,7 +94,7 @@ def _sha256(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _fault(wording: str, names: frozenset[str] | None) -> tuple[str, str] | None:
-    """What keeps a template from being filled in with these names, and the fix."""
+    """Return what is wrong with a template, and the fix."""
     try:
         tree = _ENVIRONMENT.parse(wording)
     except TemplateSyntaxError as error:
@@ -113,10 +105,10 @@ def _fault(wording: str, names: frozenset[str] | None) -> tuple[str, str] | None
     for node in tree.find_all((nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)):
         return f"line {node.lineno} reads another template", "write it out here"
     for kind, known in ((nodes.Filter, _ENVIRONMENT.filters), (nodes.Test, _ENVIRONMENT.tests)):
-        for found in tree.find_all(kind):
-            if found.name not in known:
-                what = f"no {kind.__name__.lower()} {found.name!r} (its line {found.lineno})"
-                return what, nearest(found.name, list(known))
+        for use in tree.find_all(kind):
+            if use.name not in known:
+                what = f"no {kind.__name__.lower()} {use.name!r} (its line {use.lineno})"
+                return what, suggestion(use.name, known)
     if names is not None:
         guarded = {
             test.node.name
@@ -124,7 +116,15 @@ def _fault(wording: str, names: frozenset[str] | None) -> tuple[str, str] | None
             if test.name in ("defined", "undefined") and isinstance(test.node, nodes.Name)
         }
         for name in sorted(find_undeclared_variables(tree) - names - guarded):
-            return f"unknown name {name!r}", nearest(name, sorted(names))
+            return f"unknown name {name!r}", suggestion(name, sorted(names))
+    both = {"first", "second"}
+    if (
+        names is not None
+        and both <= names
+        and len(one := both & find_undeclared_variables(tree)) == 1
+    ):
+        (other,) = both - one
+        return f"shows no `{other}`", f"write {{{{ {other} }}}} where the model reads it"
     return None
 
 
@@ -135,9 +135,9 @@ def _compile(text: str) -> Template:
 
 @lru_cache(maxsize=256)
 def _names_alone(text: str) -> tuple[tuple[str, str], ...] | None:
-    """(name, "") or ("", literal text) of each part of a template that has nothing else in it.
+    """Split a template of names and literals alone into (name, "") and ("", literal) parts.
 
-    Putting those together takes a tenth of what rendering takes, for every item of a run.
+    Joining them is ten times faster than rendering.
     """
     parts = []
     for node in _ENVIRONMENT.parse(text).body:
@@ -152,17 +152,11 @@ def _names_alone(text: str) -> tuple[tuple[str, str], ...] | None:
 
 
 def absent(names: Iterable[str], cards: Sequence[str] = ()) -> BonError:
-    """The refusal to ask with published prompts that are not on this machine."""
-    found = sorted(set(names))
-    which = ", ".join(map(repr, found))
-    said = f"prompts {which} are" if len(found) > 1 else f"prompt {which} is"
+    """Return the error for published prompts that are not on this machine."""
+    missing = sorted(set(names))
+    which = ", ".join(map(repr, missing))
+    subject = f"prompts {which} are" if len(missing) > 1 else f"prompt {which} is"
     use = f"needed by {', '.join(cards)}: " if cards else ""
     return BonError(
-        f"{use}the published {said} not on this machine", f"bon prompts pull {' '.join(found)}"
+        f"{use}the published {subject} not on this machine", f"bon prompts pull {' '.join(missing)}"
     )
-
-
-def nearest(word: str, known: list[str]) -> str:
-    """What to write instead of an unknown name."""
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known[:12])}"

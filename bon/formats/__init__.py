@@ -1,44 +1,50 @@
-"""Files of other tools, read: one file per format, known by what they hold.
+"""Files of other tools, one entry of `_SHIPPED` per format, recognised by their content.
 
-A package adds its own under the entry-point group `bon.formats`: a `Format` by its name.
+A package adds a `Format` by name under the entry-point group `bon.formats`.
 """
 
 import difflib
+import hashlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bon.core.errors import BonError
-from bon.core.plugins import Added
+from bon.core.plugins import Registry
 from bon.formats import (
-    helm,
     inspect_ai,
-    judged_pairs,
-    lm_eval,
+    judge_outputs,
     lmms_eval,
     openai_batch,
     reward_bench,
     vlmevalkit,
 )
-from bon.formats.base import Format
-from bon.formats.generic import FORMATS as GENERIC
+from bon.formats.base import TABLES, Format, columns_of
 
-ADDED: Added[Format] = Added("bon.formats")
+ADDED: Registry[Format] = Registry("bon.formats")
 """Formats of users and of other packages, by name."""
 
-_LOGS = (lmms_eval, inspect_ai, vlmevalkit, openai_batch, lm_eval, helm, reward_bench)
 _SHIPPED = {
     form.name: form
-    for form in (*(module.FORMAT for module in _LOGS), *judged_pairs.FORMATS, *GENERIC)
+    for form in (
+        lmms_eval.FORMAT,
+        inspect_ai.FORMAT,
+        vlmevalkit.FORMAT,
+        openai_batch.FORMAT,
+        reward_bench.FORMAT,
+        *judge_outputs.FORMATS,
+        *TABLES,
+    )
 }
 
 
 def formats() -> list[Format]:
-    """Every format, those of users first, in the order in which they are tried."""
+    """Return every format, those of users first, in the order in which they are tried."""
     added = (ADDED.get(name) for name in ADDED.names())
     return [*(form for form in added if form is not None), *_SHIPPED.values()]
 
 
 def named(name: str) -> Format:
-    """The format of that name."""
+    """Return the format of that name."""
     known = {form.name: form for form in formats()}
     if name not in known:
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
@@ -47,11 +53,42 @@ def named(name: str) -> Format:
     return known[name]
 
 
-def recognise(path: Path) -> Format:
-    """The format of a file, by what it holds; answers where nothing is known of it.
+def recognise(path: Path, columns: Mapping[str, str] | None = None) -> Format:
+    """Return the format of a file by its content; `answers` if unknown.
 
-    Reading those then says which column is missing.
+    Reading it as answers then names the missing column. `columns` maps roles to columns.
     """
     if not path.exists():
         raise BonError(f"no file {path}", "check the path")
+    known = columns_of(path) if columns else set()
+    if roles := {role for role, column in (columns or {}).items() if column in known}:
+        table = next((form for form in TABLES if form.fits(known | roles)), None)
+        if table is not None:
+            return table
     return next((form for form in formats() if form.recognises(path)), _SHIPPED["answers"])
+
+
+def forms_of(
+    paths: Iterable[Path], name: str = "", columns: Mapping[str, str] | None = None
+) -> list[tuple[Path, Format]]:
+    """Return every file with its format, recognised or named; score tables with `columns` renamed.
+
+    Raises:
+        BonError: no such file or format, or two files of answers are equal: they would be two
+            candidates of each question.
+    """
+    forms: list[tuple[Path, Format]] = []
+    hashes: dict[str, Path] = {}
+    for path in paths:
+        form = named(name) if name else recognise(path, columns)
+        if form.table != "answers":
+            form = form.renamed(columns) if columns else form
+        elif path.is_file():
+            with path.open("rb") as file:
+                other = hashes.setdefault(hashlib.file_digest(file, "sha256").hexdigest(), path)
+            if other is not path:
+                raise BonError(
+                    f"{path} holds the same answers as {other}", "give each file of answers once"
+                )
+        forms.append((path, form))
+    return forms

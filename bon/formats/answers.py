@@ -1,8 +1,7 @@
-"""Answers that exist already: rows with id, question, options, answer, response.
+"""Existing answers: rows with id, question, options, answer, response.
 
-Several files are several candidates per question: the candidate's index is the place of its
-file. A file that answers a question more than once, in several rows or in a list, takes as
-many places for every question.
+Several files are several candidates per question, in the order of the files. A file that answers
+some question k times, in several rows or in a list, takes k candidates of every question.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,13 +31,7 @@ from bon.formats.base import Format
 T = TypeVar("T")
 
 FORM = Form(
-    need={
-        "id": "id",
-        "question": "question",
-        "options": "options",
-        "answer": "answer",
-        "response": "response",
-    },
+    need={name: name for name in ("id", "question", "options", "answer", "response")},
     may={
         "parsed": "parsed",
         "correct": "correct",
@@ -52,10 +45,10 @@ FORM = Form(
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One candidate: its place, the file it is from, what it says (None: the call failed).
+    """One candidate: index, source file and text (None: the call failed).
 
-    Of the tool that sampled it, where it says so: `parsed`, the letter that it read, `correct`,
-    whether it called it right, and `reasoning`, thinking that is no part of the text.
+    As reported by the tool that sampled it: `parsed`, the letter it extracted, `correct`, and
+    `reasoning`, which is not part of the text.
     """
 
     index: int
@@ -76,7 +69,7 @@ class Answered:
 
 @dataclass(slots=True)
 class Answers:
-    """Everything that the files hold. `sources` names the file of every index."""
+    """The contents of all files. `sources` names the file of every index."""
 
     questions: list[Answered] = field(default_factory=list)
     sources: tuple[str, ...] = ()
@@ -91,26 +84,25 @@ def read_answers(
     columns: Mapping[str, str] | None = None,
     advice: str = "--columns {role}=COLUMN",
 ) -> Answers:
-    """Read these files; questions that say the same under the same id are one question.
+    """Read files of answers; equal questions with the same id are one question.
 
-    `columns` says which column holds a role (FORM) where it has another name, and `advice` how the
-    user names one.
+    columns: column of each role (FORM) with another name. advice: how the user names one.
     """
     spec = DatasetSpec(benchmark="answers", name=name, columns=dict(columns or {}))
     context = Context(spec, images)
     files = [file for file, _ in sources]
+    names = _short_names(files)
     questions: dict[str, Question] = {}
-    said: dict[str, list[list[Text]]] = {}  # question key -> for each file, its texts
+    texts: dict[str, list[list[Text]]] = {}  # question key -> texts by file
     answers = Answers()
-    names = _names(files)
-    for place, (file, form) in enumerate(sources):
-        found = None
-        for number, (folder, values) in enumerate(form.rows(file)):
+    for number, (file, form) in enumerate(sources):
+        by_role = None
+        for row_number, (folder, values) in enumerate(form.rows(file)):
             if isinstance(values, BadRow):
                 answers.bad.append(values)
                 continue
-            found = found or choose_columns(spec, (FORM,), values, advice)
-            row = Row(values, found, folder, number)
+            by_role = by_role or choose_columns(spec, (FORM,), values, advice)
+            row = Row(values, by_role, folder, row_number)
             try:
                 question = _question(context, row)
                 if questions.setdefault(question.key, question).answer != question.answer:
@@ -118,23 +110,23 @@ def read_answers(
             except (RowError, ImageError) as error:
                 answers.bad.append(BadRow(row.id, str(error)))
                 continue
-            texts = said.setdefault(question.key, [[] for _ in files])[place]
-            texts += _texts(row, names[place])
+            own = texts.setdefault(question.key, [[] for _ in files])
+            own[number] += _texts(row, names[number])
     if not questions:
         reason = f"; the first: {answers.bad[0].reason}" if answers.bad else ""
         raise BonError(
             f"no row of {', '.join(map(str, files))} could be used{reason}",
-            f"mend the rows, or name their columns: {advice.format(role='ROLE')}",
+            f"fix the rows, or name their columns: {advice.format(role='ROLE')}",
         )
-    widths = [max(len(texts[place]) for texts in said.values()) for place in range(len(files))]
+    widths = [max(len(own[number]) for own in texts.values()) for number in range(len(files))]
     answers.sources = tuple(
         name for name, width in zip(names, widths, strict=True) for _ in range(width)
     )
     for key, question in questions.items():
         rows = [
-            replace(text, index=sum(widths[:place]) + at)
-            for place, texts in enumerate(said[key])
-            for at, text in enumerate(texts)
+            replace(text, index=sum(widths[:number]) + at)
+            for number, own in enumerate(texts[key])
+            for at, text in enumerate(own)
         ]
         answers.questions.append(Answered(question, tuple(rows)))
     return answers
@@ -149,32 +141,31 @@ def _question(context: Context, row: Row) -> Question:
         options=options,
         answer=letter,
         images=context.read_images(row),
-        # Without their images, two questions may say the same: the label tells them apart.
+        # Without their images, two questions may be equal: the id distinguishes them.
         also=row.id,
         answer_not_in_options=letter not in option_letters(options),
     )
 
 
 def _texts(row: Row, source: str) -> list[Text]:
-    """The texts of a row, with what is said of each; a list that is too short says nothing."""
-    texts, *beside = (
+    """Return the texts of a row; lists of other roles may be shorter."""
+    texts, *others = (
         value if isinstance(value, list) else [value]
         for value in map(row.get, ("response", "parsed", "correct", "reasoning"))
     )
+    padded = (islice(chain(values, repeat(None)), len(texts)) for values in others)
     return [
-        Text(0, source, _of(str, text), _of(str, letter), _of(bool, right), _of(str, thought))
-        for text, letter, right, thought in zip(
-            texts, *(islice(chain(one, repeat(None)), len(texts)) for one in beside), strict=True
-        )
-    ]
+        Text(0, source, _typed(str, text), _typed(str, letter), _typed(bool, right),
+             _typed(str, reasoning))
+        for text, letter, right, reasoning in zip(texts, *padded, strict=True)
+    ]  # fmt: skip
 
 
-def _of(kind: type[T], value: Any) -> T | None:
-    """The value where it is of this kind: published files put API errors in the place of texts."""
+def _typed(kind: type[T], value: Any) -> T | None:
+    """Return the value if it is of this type: published files put API errors in place of texts."""
     return value if isinstance(value, kind) else None
 
 
-def _names(files: Sequence[Path]) -> list[str]:
-    """Short names of the files that tell them apart."""
+def _short_names(files: Sequence[Path]) -> list[str]:
     stems = [file.stem for file in files]
     return stems if len(set(stems)) == len(stems) else [str(file) for file in files]

@@ -1,7 +1,7 @@
-"""Logs of inspect_ai, `.eval` and `.json`: answers of every epoch, with options and images inside.
+"""Logs of inspect_ai, `.eval` and `.json`: answers of every epoch, with options and images.
 
-An `.eval` is a ZIP with a member per sample and epoch, compressed by Zstandard, which Python's
-own zipfile cannot read yet. A log of a run that broke off has its samples all the same.
+An `.eval` is a ZIP with one member per sample and epoch, compressed with Zstandard, which Python's
+zipfile cannot read before 3.14. Interrupted logs have their samples too.
 """
 
 import json
@@ -14,62 +14,57 @@ from typing import Any
 
 from bon.benchmarks.rows import RawRow
 from bon.core.errors import BonError
-from bon.formats.base import Format
+from bon.experiment.letters import LETTERS
+from bon.formats.base import Format, starts_with
 
 _SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json")
 _CHUNKED = re.compile(r"samples/.+_epoch_\d+/sample\.json")
 
 
 def recognises(path: Path) -> bool:
-    """By its suffix, or as JSON that begins as such a log does."""
-    if path.suffix == ".eval":
-        return True
-    if path.suffix != ".json" or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        start = file.read(4096)
-    return b'"version"' in start and b'"status"' in start and b'"eval"' in start
+    """By suffix, or as JSON that begins like such a log."""
+    return path.suffix == ".eval" or starts_with(path, b'"version"', b'"status"', b'"eval"')
 
 
 def rows(path: Path) -> Iterator[RawRow]:
-    """One row per sample; the candidates of a question follow its epochs, each of which is one."""
+    """Yield one row per sample; each epoch is one candidate."""
     samples = _zipped(path) if path.suffix == ".eval" else _whole(path)
-    epochs = {(int(one.get("epoch") or 1), str(one.get("id"))): one for one in samples}
-    for _, sample in sorted(epochs.items(), key=lambda one: one[0][0]):
+    epochs = {(int(sample.get("epoch") or 1), str(sample.get("id"))): sample for sample in samples}
+    for _, sample in sorted(epochs.items(), key=lambda item: item[0][0]):
         yield None, _row(sample)
 
 
 def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
     text, images = _input(sample)
-    choices = [str(choice) for choice in sample.get("choices") or []]
+    options = [str(choice) for choice in sample.get("choices") or []]
     target = sample.get("target")
-    _refuse_shuffled(sample, choices)
-    failed = sample.get("error") is not None
-    said = (sample.get("output") or {}).get("choices") or []
+    _refuse_shuffled(sample, options)
+    replies = (sample.get("output") or {}).get("choices") or []
+    failed = sample.get("error") is not None or not replies
     scores = (sample.get("scores") or {}).values()
     score = next((score for score in scores if isinstance(score, dict)), {})
     return {
         "id": str(sample.get("id")),
         "question": text,
-        "options": choices,
+        "options": options,
         "answer": target[0] if isinstance(target, list) and len(target) == 1 else target,
         "images": images,
         "subject": (sample.get("metadata") or {}).get("subject"),
-        "response": [None] if failed or not said else [_text(one) for one in said],
+        "response": [None] if failed else [_text(reply) for reply in replies],
         "parsed": [score.get("answer")],
         "correct": [{"C": True, "I": False}.get(str(score.get("value")))],
-        "reasoning": [_text(one, "reasoning") or None for one in said],
+        "reasoning": [_text(reply, "reasoning") or None for reply in replies],
     }
 
 
 def _input(sample: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Text and images of what was asked."""
-    asked = sample.get("input")
-    if isinstance(asked, str):
-        return asked, []
+    """Return text and images of the prompt."""
+    messages = sample.get("input")
+    if isinstance(messages, str):
+        return messages, []
     texts, images = [], []
-    attached = sample.get("attachments") or {}
-    for message in asked or []:
+    attachments = sample.get("attachments") or {}
+    for message in messages or []:
         content = message.get("content")
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         for part in parts or []:
@@ -77,36 +72,35 @@ def _input(sample: Mapping[str, Any]) -> tuple[str, list[str]]:
                 texts.append(part["text"])
             elif part.get("type") == "image":
                 image = str(part.get("image"))
-                images.append(attached.get(image.removeprefix("attachment://"), image))
+                images.append(attachments.get(image.removeprefix("attachment://"), image))
     return "\n".join(texts), images
 
 
 def _text(choice: Mapping[str, Any], kind: str = "text") -> str | None:
-    """The reply without its reasoning, as a judge should see it; or its reasoning alone."""
+    """Return the reply without its reasoning, as a judge should see it; or the reasoning."""
     content = (choice.get("message") or {}).get("content")
     if isinstance(content, list):
         return "".join(part.get(kind) or "" for part in content if part.get("type") == kind)
     return content if isinstance(content, str) and kind == "text" else None
 
 
-def _refuse_shuffled(sample: Mapping[str, Any], choices: list[str]) -> None:
-    asked = [m for m in sample.get("messages") or [] if m.get("role") == "user"]
-    text = _input({"input": asked[:1]})[0]
+def _refuse_shuffled(sample: Mapping[str, Any], options: list[str]) -> None:
+    messages = [m for m in sample.get("messages") or [] if m.get("role") == "user"]
+    text = _input({"input": messages[:1]})[0]
     lettered = dict(re.findall(r"^([A-Z])[).] (.*)$", text, re.M))
-    shown = [lettered.get(chr(ord("A") + at), choice) for at, choice in enumerate(choices)]
-    if [one.strip() for one in shown] != [one.strip() for one in choices]:
+    shown = (lettered.get(letter, option) for letter, option in zip(LETTERS, options, strict=False))
+    if [option.strip() for option in shown] != [option.strip() for option in options]:
         raise BonError(
-            f"sample {sample.get('id')!r}: its options were shown in another order than they are "
-            "listed, so the letters in the answers mean others",
+            f"sample {sample.get('id')!r}: its options were shuffled, so letters in the answers "
+            "refer to another order than the one listed",
             "log with shuffle_choices off",
         )
 
 
 def _whole(path: Path) -> list[dict[str, Any]]:
     try:
-        found = json.loads(path.read_bytes())
-        return list(found.get("samples") or [])
-    except (ValueError, AttributeError) as error:
+        return list(json.loads(path.read_bytes()).get("samples") or [])
+    except (ValueError, AttributeError, RecursionError) as error:
         raise BonError(f"{path} is not a complete inspect log: {error}", "copy it again") from None
 
 
@@ -116,12 +110,12 @@ def _zipped(path: Path) -> Iterator[dict[str, Any]]:
             for member in log.infolist():
                 if _CHUNKED.fullmatch(member.filename):
                     raise BonError(
-                        f"{path}: {member.filename} is chunked, which is not read",
+                        f"{path}: {member.filename} is chunked, which is not supported",
                         "convert it: inspect log convert --to json",
                     )
                 if _SAMPLE.fullmatch(member.filename):
                     yield json.loads(_bytes(log, file, member))
-    except (zipfile.BadZipFile, ValueError, struct.error, OSError) as error:
+    except (zipfile.BadZipFile, ValueError, struct.error, OSError, RecursionError) as error:
         raise BonError(f"{path} is not a complete inspect log: {error}", "copy it again") from None
 
 
@@ -134,7 +128,7 @@ def _bytes(log: zipfile.ZipFile, file: Any, member: zipfile.ZipInfo) -> bytes:
         raise BonError(
             "reading an .eval log needs the package zstandard", "pip install 'bon[interop]'"
         ) from None
-    file.seek(member.header_offset + 26)  # the lengths of the name and of what follows it
+    file.seek(member.header_offset + 26)  # lengths of the name and of the extra field
     name, extra = struct.unpack("<2H", file.read(4))
     file.seek(member.header_offset + 30 + name + extra)
     raw = file.read(member.compress_size)

@@ -1,4 +1,4 @@
-"""Scores that reward-bench wrote (`eval-set-scores/ORG/MODEL.json`): lists by column."""
+"""Scores of reward-bench (`eval-set-scores/ORG/MODEL.json`): lists by column."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _COLUMNS = ("id", "scores_chosen", "scores_rejected")
 
 
 def recognises(path: Path) -> bool:
-    """As JSON that names its columns."""
+    """As JSON with its columns."""
     if path.suffix != ".json" or not path.is_file():
         return False
     text = path.read_bytes()
@@ -22,22 +22,20 @@ def recognises(path: Path) -> bool:
 
 
 def rows(path: Path) -> Iterator[RawRow]:
-    """One row per pair, its subset as the group; the model is the rewarder."""
+    """Yield one row per pair, its subset as the group; the model is the rewarder."""
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes())
-    except ValueError as error:
+        table: dict[str, Any] = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
         raise BonError(f"{path} is not JSON: {error}", "copy it again") from None
-    columns = {name: found.get(name) for name in _COLUMNS}
-    lengths = {len(column) for column in columns.values() if isinstance(column, list)}
-    if len(lengths) != 1 or not all(isinstance(column, list) for column in columns.values()):
+    columns = [column for name in _COLUMNS if isinstance(column := table.get(name), list)]
+    if len(columns) < len(_COLUMNS) or len(set(map(len, columns))) > 1:
         raise BonError(
             f"{path} has no lists of one length: {', '.join(_COLUMNS)}",
-            "give a file of eval-set-scores; eval-set holds accuracies alone",
+            "give a file of eval-set-scores; eval-set has only accuracies",
         )
-    rewarder = str(found.get("model") or f"{path.parent.name}-{path.stem}".strip("-"))
-    subsets = found.get("subset") or []
-    prompts = found.get("prompt") or []
-    for at, label in enumerate(columns["id"] or []):
+    rewarder = str(table.get("model") or f"{path.parent.name}-{path.stem}".strip("-"))
+    subsets, prompts = table.get("subset") or [], table.get("prompt") or []
+    for at, (label, chosen, rejected) in enumerate(zip(*columns, strict=True)):
         if label is None:
             yield None, BadRow(f"row-{at + 1}", "has no id")
             continue
@@ -46,8 +44,8 @@ def rows(path: Path) -> Iterator[RawRow]:
             {
                 "rewarder": rewarder,
                 "pair": str(label),
-                "chosen": (columns["scores_chosen"] or [])[at],
-                "rejected": (columns["scores_rejected"] or [])[at],
+                "chosen": chosen,
+                "rejected": rejected,
                 "group": subsets[at] if at < len(subsets) else "",
                 "prompt": prompts[at] if at < len(prompts) else "",
             },

@@ -1,12 +1,10 @@
-"""Predictions of VLMEvalKit, `.xlsx`, `.tsv` and `.json`: one file is one candidate per question.
+"""Predictions of VLMEvalKit, `.xlsx`, `.tsv` and `.json`: one candidate per question and file.
 
-A file has no place for several samples of a question, so several runs are several files. It has
-the options and no image: `--questions` adds those. An `.xlsx` needs the package openpyxl.
+A file has options but no images, which `--questions` adds. An `.xlsx` needs openpyxl.
 """
 
 import csv
 import math
-import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,14 +14,14 @@ from bon.benchmarks.base import BadRow
 from bon.benchmarks.rows import RawRow
 from bon.core.errors import BonError
 from bon.experiment.letters import LETTERS
-from bon.formats.base import Format, columns_of, file_rows
+from bon.formats.base import Format, allow_long_cells, columns_of, file_rows
 
 _COLUMNS = {"index", "question", "answer", "prediction", "A", "B"}
 _FAILED = "Failed to obtain answer"
 
 
 def recognises(path: Path) -> bool:
-    """By its suffix and columns."""
+    """By suffix and columns."""
     if path.suffix in (".xlsx", ".pkl"):
         return True
     if path.suffix == ".tsv" and path.is_file():
@@ -33,13 +31,13 @@ def recognises(path: Path) -> bool:
 
 
 def rows(path: Path) -> Iterator[RawRow]:
-    """One row per question; an index that occurs again is the same row."""
+    """Yield one row per question; a repeated index is the same row."""
     seen: set[str] = set()
     for number, row in enumerate(_read(path), start=1):
         if isinstance(row, BadRow):
             yield path.parent, row
             continue
-        values = {name: _plain(value) for name, value in row.items()}
+        values = {name: _cell(value) for name, value in row.items()}
         index = values.get("index")
         if index is None or "prediction" not in values:
             yield path.parent, BadRow(f"row-{number}", "has no index or no prediction")
@@ -49,8 +47,8 @@ def rows(path: Path) -> Iterator[RawRow]:
 
 
 def _row(values: Mapping[str, Any]) -> dict[str, Any]:
-    said = values["prediction"]
-    failed = said is None or str(said).startswith(_FAILED)
+    text = values["prediction"]
+    failed = text is None or str(text).startswith(_FAILED)
     hit = values.get("hit")
     return {
         "id": str(values.get("id") or values["index"]),
@@ -58,16 +56,15 @@ def _row(values: Mapping[str, Any]) -> dict[str, Any]:
         "options": [str(values[letter]) for letter in LETTERS if values.get(letter) is not None],
         "answer": values.get("answer"),
         "subject": values.get("category"),
-        "response": [None if failed else str(said)],
+        "response": [None if failed else str(text)],
         "reasoning": [values.get("thinking")],
         "correct": [bool(hit) if hit in (0, 1) else None],  # of a judged file
     }
 
 
-def _plain(value: Any) -> Any:
-    """None for a cell that is empty: pandas writes NaN."""
-    empty = value == "" or (isinstance(value, float) and math.isnan(value))
-    if empty:
+def _cell(value: Any) -> Any:
+    """Return None for an empty cell: pandas writes NaN."""
+    if value == "" or (isinstance(value, float) and math.isnan(value)):
         return None
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -79,25 +76,25 @@ def _read(path: Path) -> Iterator[dict[str, Any] | BadRow]:
             "let VLMEvalKit write a table: PRED_FORMAT=tsv",
         )
     if path.suffix == ".xlsx":
-        yield from _sheet(path)
+        yield from _xlsx(path)
     elif path.suffix == ".tsv":
-        yield from _tabbed(path)
+        yield from _tsv(path)
     else:
         yield from (row for _, row in file_rows(path))
 
 
-def _tabbed(path: Path) -> Iterator[dict[str, Any] | BadRow]:
-    """The last row of a file that does not end in a line's end is cut off, somewhere in a cell."""
-    csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+def _tsv(path: Path) -> Iterator[dict[str, Any] | BadRow]:
+    """Yield rows; without a final newline, the last row is truncated."""
+    allow_long_cells()
     with path.open(newline="", encoding="utf-8", errors="replace") as file:
-        found = list(csv.DictReader(file, delimiter="\t"))
-    whole = path.read_bytes()[-1:] == b"\n"
-    for number, row in enumerate(found, start=1):
-        torn = None in row or None in row.values() or (number == len(found) and not whole)
-        yield BadRow(f"row-{number}", "is cut off") if torn else row
+        table = list(csv.DictReader(file, delimiter="\t"))
+    complete = path.read_bytes()[-1:] == b"\n"
+    for number, row in enumerate(table, start=1):
+        cut = None in row or None in row.values() or (number == len(table) and not complete)
+        yield BadRow(f"row-{number}", "is cut off") if cut else row
 
 
-def _sheet(path: Path) -> Iterator[dict[str, Any]]:
+def _xlsx(path: Path) -> Iterator[dict[str, Any]]:
     try:
         import openpyxl
     except ImportError:

@@ -10,15 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from bon.miniature.rng import Rng, digest
-
 COLOURS = ("red", "green", "blue", "yellow")
 SHAPES = ("circle", "square", "triangle", "star")
 CELLS = 16
 CELL_PX = 28
 SIDE_PX = 112
 VARIANTS = 12  # drawings of the same object in the same cell: jitter, size, shade, noise
-SPLITS = ("train", "dev", "benchmark", "downstream")
 
 _RGB = np.array([(215, 45, 45), (45, 165, 70), (50, 80, 215), (225, 200, 50)], np.float32)
 # The stripe on the left of a cell codes its row, the one on top its column: a vision tower this
@@ -43,27 +40,6 @@ class Scene:
             and (shape is None or (k - 1) % 4 == shape)
             for k in self.kinds
         )
-
-
-def split_of(kinds: tuple[int, ...]) -> str:
-    """The only split in which a board may appear; of ten boards seven are for training."""
-    bucket = digest("board", kinds) % 10
-    return "train" if bucket < 7 else SPLITS[bucket - 6]
-
-
-def kind_name(kind: int) -> str:
-    """What a kind is called in questions: "empty", "red star"."""
-    return "empty" if kind == 0 else f"{COLOURS[(kind - 1) // 4]} {SHAPES[(kind - 1) % 4]}"
-
-
-def random_scene(rng: Rng, split: str) -> Scene:
-    """4–10 objects of 4–7 kinds, drawn again until the board falls into the split."""
-    while True:
-        palette = rng.sample(range(1, 17), rng.between(4, 7))
-        objects = [rng.pick(palette) for _ in range(rng.between(4, 10))]
-        kinds = tuple(rng.shuffled(objects + [0] * (CELLS - len(objects))))
-        if split_of(kinds) == split:
-            return Scene(kinds, tuple(rng.below(VARIANTS) for _ in range(CELLS)))
 
 
 @lru_cache(maxsize=1)

@@ -1,22 +1,23 @@
-"""Progress a person can read: bars in a terminal, plain lines elsewhere, nothing with --quiet."""
+"""Progress of a run: rates and time left, shown as bars, lines, a file, or numbers for trackers."""
 
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
+from bon.core.console import say
 from bon.core.files import write_atomic
-from bon.running.pace import Left, Pace
-from bon.running.saying import say
-from bon.running.work import Source
+from bon.core.records import Candidate, Judgement
+from bon.dispatch.source import Source, Stage
 
 LABELS = {
     "generate": "sampling",
@@ -24,158 +25,229 @@ LABELS = {
     "judge": "judging candidates",
     "repeat": "asking again",
 }
-PLAIN_EVERY_SECONDS = 10.0
-FILE_EVERY_SECONDS = 1.0
+LINE_SECONDS = 10.0
+FILE_SECONDS = 1.0
+WATCHER_SECONDS = 5.0
+WINDOW_SECONDS = 30.0
 UNITS = ((1, "s"), (60, "min"), (3600, "h"))
 
 
-class Reporter(Protocol):
-    """Told now and then how far the sources are."""
+@dataclass(frozen=True, slots=True)
+class StageProgress:
+    """Items of a stage; `known` were done beforehand. `rate` is items per second."""
 
-    def update(self) -> None: ...  # noqa: D102
-
-
-@contextmanager
-def reporting(
-    sources: Iterable[Source], *, quiet: bool = False, file: Path | None = None
-) -> Iterator[Reporter]:
-    """A reporter for these sources, in the form that suits where the output goes.
-
-    `file` is also kept up to date, as JSON, for a watcher in another process.
-    """
-    pace = Pace(sources)
-    with _shown(pace, quiet=quiet) as shown:
-        if file is None:
-            yield shown
-            return
-        writer = _File(file, pace, shown)
-        writer.update(now=True)
-        try:
-            yield writer
-        finally:
-            writer.update(now=True)
+    stage: Stage
+    done: int
+    total: int
+    known: int
+    rate: float | None
 
 
-def note_phase(file: Path | None, phase: str) -> None:
-    """Write the phase (preparing, analysing) into the file of a watcher; the stages stay."""
+class Pace:
+    """Rates of the sources, measured whenever work comes back."""
+
+    def __init__(
+        self, sources: Iterable[Source], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._stages: dict[Stage, list[Source]] = {}
+        for source in sources:
+            self._stages.setdefault(source.stage, []).append(source)
+        self._returns: dict[Stage, deque[tuple[float, int]]] = {s: deque() for s in self._stages}
+        self._workers = 1
+
+    def update(self, workers: int = 1) -> None:
+        """Measure how far every source is; `workers` are at work."""
+        self._workers = max(1, workers)
+        now = self._clock()
+        for stage, sources in self._stages.items():
+            returns, answered = self._returns[stage], sum(source.answered for source in sources)
+            if answered > (returns[-1][1] if returns else 0):
+                returns.append((now, answered))
+            while len(returns) > 2 and returns[0][0] < returns[-1][0] - WINDOW_SECONDS:
+                returns.popleft()
+
+    def stages(self) -> list[StageProgress]:
+        """Return the progress of every stage that has items; a finished one keeps its rate."""
+        rows = [
+            StageProgress(
+                stage,
+                sum(source.done for source in sources),
+                sum(source.total for source in sources),
+                sum(source.known for source in sources),
+                self._rate(stage),
+            )
+            for stage, sources in self._stages.items()
+        ]
+        return [row for row in rows if row.total]
+
+    def seconds_left(self) -> float | None:
+        """Estimate the remaining time; None while a stage with work left is not measured."""
+        worker_seconds = 0.0
+        for sources in self._stages.values():
+            measured = [source for source in sources if source.answered]
+            for source in sources:
+                if source.total > source.done:
+                    like = [source] if source.answered else measured
+                    if not like:
+                        return None
+                    per_item = sum(s.seconds for s in like) / sum(s.passed for s in like)
+                    worker_seconds += (source.total - source.done) * per_item
+        return worker_seconds / self._workers
+
+    def _rate(self, stage: Stage) -> float | None:
+        """Items per second since the first return of the last WINDOW_SECONDS."""
+        returns = self._returns[stage]
+        if len(returns) < 2:
+            return None
+        (start, before), (end, answered) = returns[0], returns[-1]
+        return (answered - before) / (end - start) if end > start else None
+
+
+class Reporter:
+    """Show progress as bars in a terminal, else as lines; `file` is also kept up to date."""
+
+    def __init__(
+        self, sources: Iterable[Source], *, quiet: bool = False, file: Path | None = None
+    ) -> None:
+        self.pace = Pace(sources)
+        self._quiet, self._file = quiet, file
+        self._bars = _Bars(self.pace) if sys.stderr.isatty() and not quiet else None
+        self._shown = time.monotonic()
+        self._written = 0.0
+
+    def __enter__(self) -> "Reporter":
+        if self._bars:
+            self._bars.start()
+        self.update()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pace.update()
+        if self._bars:
+            self._bars.stop()
+        else:
+            self._say(left=False)
+        self._write()
+
+    def update(self, workers: int = 1) -> None:
+        """Measure and show how far the sources are."""
+        self.pace.update(workers)
+        now = time.monotonic()
+        if self._bars:
+            self._bars.show()
+        elif now - self._shown >= LINE_SECONDS:
+            self._shown = now
+            self._say(left=True)
+        if now - self._written >= FILE_SECONDS:
+            self._written = now
+            self._write()
+
+    def _say(self, *, left: bool) -> None:
+        parts = [
+            f"{LABELS[row.stage]} {row.done}/{row.total}"
+            + (f" ({format_rate(row.rate)})" if row.rate else "")
+            for row in self.pace.stages()
+        ]
+        if parts:
+            time_left = format_time_left(self.pace.seconds_left()) if left else ""
+            say("; ".join(filter(None, [*parts, time_left])), quiet=self._quiet)
+
+    def _write(self) -> None:
+        rows = [{**asdict(row), "label": LABELS[row.stage]} for row in self.pace.stages()]
+        note_phase(self._file, "computing", stages=rows, seconds_left=self.pace.seconds_left())
+
+
+def note_phase(file: Path | None, phase: str, **values: Any) -> None:
+    """Write the phase (preparing, computing, analysing) into a progress file; its stages stay."""
     if file is None:
         return
-    try:
+    stages = []
+    with suppress(OSError, ValueError, KeyError):
         stages = json.loads(file.read_text(encoding="utf-8"))["stages"]
-    except (OSError, ValueError, KeyError):
-        stages = []
-    write_atomic(file, json.dumps({"phase": phase, "stages": stages, "at": time.time()}))
+    progress = {"phase": phase, "stages": stages, **values, "at": time.time()}
+    write_atomic(file, json.dumps(progress))
 
 
-@contextmanager
-def _shown(pace: Pace, *, quiet: bool) -> Iterator[Reporter]:
-    if quiet:
-        yield _Silent(pace)
-    elif sys.stderr.isatty():
-        with _table() as table:
-            yield _Bars(table, pace)
-    else:
-        reporter = _Lines(pace)
-        yield reporter
-        reporter.update(last=True)
-
-
-def rate_text(rate: float | None) -> str:
-    """Items per second, or per minute or hour where that says more; nothing before it is known."""
+def format_rate(rate: float | None) -> str:
+    """Format items per second, minute or hour."""
     if rate is None:
         return ""
     size, unit = next((pair for pair in UNITS if rate * pair[0] >= 1), UNITS[-1])
     return f"{rate * size:.1f}/{unit}"
 
 
-def left_text(left: Left | None) -> str:
-    """What a run still takes, as precisely as it can be known; nothing before it is known."""
-    if left is None:
+def format_time_left(seconds: float | None) -> str:
+    """Format the remaining time in the unit that suits it."""
+    if seconds is None:
         return ""
-    size, unit = next((pair for pair in UNITS if left.seconds < 90 * pair[0]), UNITS[-1])
-    return f"{left.known} {left.seconds / size:.0f} {unit} left"
+    size, unit = next((pair for pair in UNITS if seconds < 90 * pair[0]), UNITS[-1])
+    return f"about {seconds / size:.0f} {unit} left"
 
 
-class _Silent:
+class _Bars(Progress):
+    """A bar per stage, and the remaining time below."""
+
     def __init__(self, pace: Pace) -> None:
+        super().__init__(
+            TextColumn("{task.description:<20}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}", style="progress.data.speed"),
+            console=Console(stderr=True),
+        )
         self._pace = pace
-
-    def update(self) -> None:
-        self._pace.look()
-
-
-def _table() -> "_Table":
-    return _Table(
-        TextColumn("{task.description:<20}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}", style="progress.data.speed"),
-        console=Console(stderr=True),
-    )
-
-
-class _Table(Progress):
-    """A bar per stage with its rate, and below them what the whole run still takes."""
-
-    left = ""
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        yield from super().get_renderables()
-        yield Text(self.left)
-
-
-class _Bars:
-    def __init__(self, table: _Table, pace: Pace) -> None:
-        self._table = table
-        self._pace = pace
-        self._bars = {
-            row.stage: table.add_task(LABELS[row.stage], total=row.total, rate="")
+        self._stage_tasks = {
+            row.stage: self.add_task(LABELS[row.stage], total=row.total, rate="")
             for row in pace.stages()
         }
 
-    def update(self) -> None:
-        self._pace.look()
-        self._table.left = left_text(self._pace.left())
+    def show(self) -> None:
         for row in self._pace.stages():
-            bar = self._bars[row.stage]
-            self._table.update(bar, completed=row.done, rate=rate_text(row.rate))
+            if row.stage in self._stage_tasks:
+                task, rate = self._stage_tasks[row.stage], format_rate(row.rate)
+                self.update(task, completed=row.done, total=row.total, rate=rate)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        yield Text(format_time_left(self._pace.seconds_left()))
 
 
-class _Lines:
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
-        self._shown = time.monotonic()
+class Watcher(Protocol):
+    """Take numbers by name at a step; `axis` says what steps count."""
 
-    def update(self, *, last: bool = False) -> None:
-        self._pace.look()
-        now = time.monotonic()
-        if not last and now - self._shown < PLAIN_EVERY_SECONDS:
+    def scalars(self, values: Mapping[str, float], step: int, axis: str) -> None: ...  # noqa: D102
+
+
+class Live:
+    """Count rows and send watchers their numbers; a step is a row of this start."""
+
+    def __init__(self, watchers: Sequence[Watcher] = ()) -> None:
+        self._watchers = watchers
+        self._outcomes: Counter[tuple[str, str]] = Counter()
+        self._sent = time.monotonic()
+
+    def add(
+        self, model: str, rows: Sequence[Candidate | Judgement], cost: Callable[[], float]
+    ) -> None:
+        """Count the rows of a model; `cost` returns the run's cost so far."""
+        if not self._watchers:
             return
-        self._shown = now
-        parts = []
-        for row in self._pace.stages():
-            rate = rate_text(row.rate)
-            parts.append(f"{LABELS[row.stage]} {row.done}/{row.total}" + f" ({rate})" * bool(rate))
-        left = "" if last else left_text(self._pace.left())
-        if parts:
-            say("; ".join([*parts, left] if left else parts))
+        self._outcomes.update((model, row.outcome) for row in rows)
+        if time.monotonic() - self._sent >= WATCHER_SECONDS:
+            self.send(cost())
 
-
-class _File:
-    def __init__(self, path: Path, pace: Pace, shown: Reporter) -> None:
-        self._path = path
-        self._pace = pace
-        self._shown = shown
-        self._written = 0.0
-
-    def update(self, *, now: bool = False) -> None:
-        self._shown.update()
-        clock = time.monotonic()
-        if not now and clock - self._written < FILE_EVERY_SECONDS:
+    def send(self, cost: float) -> None:
+        """Send all numbers now."""
+        self._sent = time.monotonic()
+        step = self._outcomes.total()
+        if not step:
             return
-        self._written = clock
-        rows = [{**asdict(row), "label": LABELS[row.stage]} for row in self._pace.stages()]
-        left = self._pace.left()
-        said = {"seconds_left": left.seconds, "left_is": left.known} if left else {}
-        text = {"phase": "computing", "stages": rows, **said, "at": time.time()}
-        write_atomic(self._path, json.dumps(text))
+        values = {"running/dollars": cost}
+        for model in dict.fromkeys(model for model, _ in self._outcomes):
+            own = {name: n for (of, name), n in self._outcomes.items() if of == model}
+            values[f"running/rows/{model}"] = sum(own.values())
+            for name in ("unparsed", "error"):
+                values[f"running/{name}/{model}"] = own.get(name, 0) / sum(own.values())
+        for watcher in self._watchers:
+            watcher.scalars(values, step, "rows")

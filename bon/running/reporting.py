@@ -1,42 +1,43 @@
-"""From a run directory to its results.json, report, tables and figures. Loads no model."""
+"""Write results.json, report, tables and figures of a run. Loads no model."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from bon.analysis.results import ModelCost, Results
+from bon.analysis.results import ModelCost, Results, RunCompleteness
+from bon.core.console import say, show_listing
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
-from bon.core.forked import shared
 from bon.core.records import Judgement
-from bon.experiment.config import AnalysisConfig
+from bon.experiment.cards import Loaded
+from bon.experiment.config import AnalysisConfig, PolicyCard, Price
 from bon.experiment.overrides import override
-from bon.experiment.refusals import validate
+from bon.experiment.validation_errors import validate
 from bon.experiment.yamlfile import Document
+from bon.planning.completeness import completeness
+from bon.planning.setup import Setup, options, prepare
+from bon.planning.spec_aliases import with_stored_specs
 from bon.running.attacks import OWN_IMAGE, SWAPPED, WORDS
-from bon.running.completeness import Completeness, completeness
-from bon.running.filed import filed
-from bon.running.saying import Reported
-from bon.running.setup import Setup, options, prepare
-from bon.running.spending import costs
-from bon.running.store import Store
+from bon.storage.store import Store
 
 if TYPE_CHECKING:
     from bon.analysis.data.arrays import Run
     from bon.analysis.estimators.picks import Picks
     from bon.analysis.report import QuestionView
 
+BASELINES = ("pass@1", "majority vote", "oracle")
+"""Baselines that a terminal shows."""
+
+PER = 1000
+"""Costs are per this many candidates or judgements."""
+
 
 def read_results(directory: Path) -> Results:
-    """The results of a run that was reported on.
-
-    Raises:
-        BonError: it has none, or none of this version.
-    """
+    """Read the results of a reported run; BonError if it has none of this version."""
     path = directory / "results.json"
     try:
         return Results.model_validate_json(path.read_bytes())
@@ -47,18 +48,14 @@ def read_results(directory: Path) -> Results:
 
 
 def open_run(store: Store, settings: Sequence[str] = ()) -> Setup:
-    """The experiment that a run directory holds, counted as `analysis.KEY=VALUE` settings say."""
+    """Return the experiment of a run, with these `analysis.KEY=VALUE` settings."""
     raw, base = store.meta("experiment"), store.meta("base")
     if raw is None or base is None:
         raise BonError(
             f"{store.directory} holds no experiment yet: its start failed or still goes on",
             "run it: bon run FILE --out DIRECTORY",
         )
-    return _counting(filed(prepare(raw, Path(base), str(store.directory)), store), settings)
-
-
-def _counting(setup: Setup, settings: Sequence[str]) -> Setup:
-    """The same run, counted as these settings say."""
+    setup = with_stored_specs(prepare(raw, Path(base), str(store.directory)), store)
     for setting in settings:
         if not setting.startswith("analysis."):
             raise BonError(
@@ -67,8 +64,9 @@ def _counting(setup: Setup, settings: Sequence[str]) -> Setup:
             )
     if not settings:
         return setup
-    wanted = override(Document({"analysis": setup.raw.get("analysis") or {}}), list(settings))
-    analysis = validate(AnalysisConfig, wanted.data["analysis"], wanted.origin.inside("analysis"))
+    document = Document({"analysis": setup.raw.get("analysis") or {}})
+    changed = override(document, list(settings))
+    analysis = validate(AnalysisConfig, changed.data["analysis"], changed.origin.inside("analysis"))
     experiment = setup.experiment.model_copy(update={"analysis": analysis})
     return replace(setup, experiment=experiment)
 
@@ -80,104 +78,124 @@ def report_run(
     figures: bool = False,
     bundle: Path | None = None,
     settings: Sequence[str] = (),
+    counts: RunCompleteness | None = None,
 ) -> Path:
-    """Write the report of a run (`make_report`), say what it found, and return its path."""
-    made = make_report(directory, figures=figures, bundle=bundle, settings=settings)
-    return made.tell(quiet=quiet)
+    """Write results.json, report.html and tables/ of a run and return the report's path.
 
-
-def make_report(
-    directory: Path,
-    *,
-    figures: bool = False,
-    bundle: Path | None = None,
-    settings: Sequence[str] = (),
-    found: Completeness | None = None,
-) -> Reported:
-    """Analyse a run and write results.json, report.html and tables/ into it.
-
-    `found` is what was just counted of it, which takes as long as the rest.
-
-    `settings` (`analysis.KEY=VALUE`) count for this report alone: what they say needs no model.
-
-    There is something to say of a complete run only; who asked for another one says what is
-    missing. `figures` also writes every figure to figures/ as PNG, SVG and PDF, which takes
-    seconds. `bundle` is a folder that also gets the page as index.html, with its images and the
-    tables beside it, to be put on any web server.
+    A complete run also prints its finding. `figures` writes every figure to figures/ as PNG, SVG
+    and PDF. `bundle` is a folder that also gets the page as index.html, with images and tables
+    beside it, for any web server. `settings` (`analysis.KEY=VALUE`) apply to this report alone.
+    `counts` saves counting the rows again.
     """
-    from bon.analysis.report import figures_aside  # which loads neither pandas nor matplotlib
+    from bon.analysis.artifacts import write_figures, write_tables
+    from bon.analysis.data.arrays import read
+    from bon.analysis.estimators.hacks import hacks
+    from bon.analysis.estimators.picks import as_picks, choices
+    from bon.analysis.estimators.repeated import repeats
+    from bon.analysis.report import report_figures, write_report
+    from bon.analysis.run import analyse
+    from bon.planning.repeat_check import repeat_table
+    from bon.planning.run_tables import run_tables
+    from bon.running.attacks import attack_tables
 
-    count = partial(_counted, directory, settings, found)
-    with (
-        figures_aside() as draw,
-        shared([count]) as counted,
-        Store(directory, readonly=True) as store,
-    ):
-        from bon.analysis.data.arrays import read  # meanwhile: half a second with pandas
-        from bon.analysis.estimators.hacks import hacks
-        from bon.analysis.estimators.picks import as_picks, choices
-        from bon.analysis.estimators.repeated import repeats
-        from bon.analysis.export import write_figures, write_tables
-        from bon.analysis.report import write_report
-        from bon.analysis.run import analyse
-        from bon.running.frames import run_tables
-        from bon.running.repeating import repeat_table
-        from bon.running.stressed import stress_tables
-
-        setup = open_run(store, settings)
-        tables = run_tables(setup, store)
-        ((counts, spent),) = counted()
-        tables.meta["completeness"] = counts.as_dict()
-        arrays = read(tables)
-        results = analyse(arrays, options(setup))
-        attacked = stress_tables(setup, directory)
-        if attacked is not None:
-            won = hacks(attacked, WORDS, options(setup), {SWAPPED: OWN_IMAGE})
-            results = results.model_copy(update={"hacks": won})
-        results = results.model_copy(update={"costs": spent})
-        repeated = repeat_table(setup, store)
-        if repeated is not None:
-            changed = repeats(repeated, options(setup))
-            results = results.model_copy(update={"repeats": changed})
-        drawn = draw(results)
-        write_atomic(directory / "results.json", results.model_dump_json(indent=1))
-        made = choices(arrays, results)
-        for folder in filter(None, (directory, bundle)):
-            write_tables(results, folder / "tables", made)
-        views = question_views(setup, store, arrays, as_picks(made))
-        page = directory / "report.html"
-        path = write_report(results, views, page, images="fit", figures=drawn)
-        if bundle is not None:
-            again = question_views(setup, store, arrays, as_picks(made))
-            page = bundle / "index.html"
-            write_report(results, again, page, images="folder", figures=drawn)
-            write_atomic(bundle / "results.json", results.model_dump_json(indent=1))
-    if figures:
-        for folder in filter(None, (directory, bundle)):
-            write_figures(results, folder / "figures")
-    if results.completeness is None or not results.completeness.complete:
-        return Reported(path)
-    how_much = (text for part in results.how_much for text in part.sentences)
-    repeated_said = (one.sentence for one in results.repeats)
-    return Reported(path, (results.finding.sentence, *how_much, *repeated_said, f"report: {path}"))
-
-
-def _counted(
-    directory: Path, settings: Sequence[str], found: Completeness | None
-) -> tuple[Completeness, tuple[ModelCost, ...]]:
-    """What is there and missing, unless it was just counted, and what it cost.
-
-    It opens the store itself, since a connection to SQLite does not survive a fork.
-    """
+    folders = [directory] if bundle is None else [directory, bundle]
+    page = directory / "report.html"
     with Store(directory, readonly=True) as store:
         setup = open_run(store, settings)
-        return found or completeness(setup, store), costs(setup, store)
+        tables = run_tables(setup, store)
+        counts = counts or completeness(setup, store)
+        tables.meta["completeness"] = counts
+        arrays = read(tables)
+        results = analyse(arrays, options(setup))
+        extra: dict[str, object] = {"costs": model_costs(setup, store)}
+        if (attacks := attack_tables(setup, directory)) is not None:
+            extra["hacks"] = hacks(attacks, WORDS, options(setup), {SWAPPED: OWN_IMAGE})
+        if (repeated := repeat_table(setup, store)) is not None:
+            extra["repeats"] = repeats(repeated, options(setup))
+        results = results.model_copy(update=extra)
+        picks = choices(arrays, results)
+        for folder in folders:
+            write_tables(results, folder / "tables", picks)
+            write_atomic(folder / "results.json", results.model_dump_json(indent=1))
+        views = partial(question_views, setup, store, arrays, as_picks(picks))
+        drawn = report_figures(results)
+        pages = [page] if bundle is None else [page, bundle / "index.html"]
+        for target in pages:
+            write_report(results, views(), target, images="folder", figures=drawn)
+    if figures:
+        for folder in folders:
+            write_figures(results, folder / "figures")
+    if counts.complete:
+        sentences = [results.finding.sentence, *(row.sentence for row in results.repeats)]
+        for line in (*leaderboards(results), *sentences, f"report: {page}"):
+            say(line, quiet=quiet)
+    return page
+
+
+def leaderboards(results: Results) -> list[str]:
+    """Return a table of rewarders and baselines for each policy, and what to take, as text."""
+    from bon.analysis.finding.first_page import first_page
+    from bon.analysis.report.leaderboard import leaderboard
+    from bon.analysis.results.phrasing import percent, points
+
+    tables = []
+    for policy in results.policies:
+        rows = [
+            {
+                "": row.name,
+                f"Best-of-{policy.n}": percent(row.accuracy.value if row.accuracy else None),
+                "vs majority vote": points(row.best.versus_majority.value if row.best else None),
+                "benchmark": percent(row.score.value) if row.score else "",
+            }
+            for row in leaderboard(results, policy)
+            if not row.baseline or row.name in BASELINES
+        ]
+        tables += [f"{policy.policy}:" if len(results.policies) > 1 else "", show_listing(rows), ""]
+    return [*tables, first_page(results).choice]
+
+
+def model_costs(setup: Setup, store: Store) -> tuple[ModelCost, ...]:
+    """Return the cost of every model that was called, rows that no longer count included."""
+    dollars = store.costs()
+    costs = (
+        _model_cost(loaded, store, dollars.get(loaded.spec, 0.0))
+        for loaded in setup.models
+        if not loaded.card.brought
+    )
+    return tuple(filter(None, costs))
+
+
+def _model_cost(loaded: Loaded[Any], store: Store, dollars: float) -> ModelCost | None:
+    ((count, seconds, prompt_tokens, reply_tokens),) = store.query(
+        "SELECT SUM(outcome != 'error'), TOTAL(seconds), TOTAL(num_prompt_tokens), "
+        f"TOTAL(num_tokens) FROM {loaded.table} WHERE spec = ?",
+        (loaded.spec,),
+    )
+    if not count:
+        return None
+    card, scale = loaded.card, PER / count
+    effort = store.effort(loaded.spec)
+    worker_seconds = effort.busy + effort.waited if effort else 0.0
+    priced = dollars > 0 or isinstance(card.cost, Price)
+    return ModelCost(
+        model=card.name,
+        role="policy" if isinstance(card, PolicyCard) else "rewarder",
+        number=count,
+        unit="GPU-seconds" if card.placement.gpus else "worker seconds",
+        seconds=seconds * scale * (card.placement.gpus or 1) if seconds else None,
+        prompt_tokens=prompt_tokens * scale,
+        reply_tokens=reply_tokens * scale,
+        dollars=dollars * scale if priced else None,
+        cache_hit_rate=effort.cached / effort.read if effort and effort.read else None,
+        waited=effort.waited / worker_seconds if effort and worker_seconds else None,
+        loading=effort.loading if effort else None,
+    )
 
 
 def question_views(
     setup: Setup, store: Store, arrays: "Run", picks: "Picks"
 ) -> Iterator["QuestionView"]:
-    """What the report's question browser shows."""
+    """Yield what the report's question browser shows."""
     from bon.analysis.report import build_views
 
     specs = [rewarder.spec for rewarder in setup.rewarders]

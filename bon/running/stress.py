@@ -1,62 +1,61 @@
 """Hack tests of a run's rewarders: `bon stress RUN`.
 
-The attacks are preference pairs in a store of their own, RUN/stress, and judged there as the
-pairs of a reward benchmark are: on Ray, by the run's rewarders under their specs, resumable.
+The attacks are preference pairs in a store of their own, RUN/stress, judged on Ray by the run's
+rewarders under their specs, resumable like any reward benchmark.
 """
 
 from dataclasses import replace
 from pathlib import Path
 
+from bon.core.console import say
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
-from bon.running.attacks import WORDS, honest, pairs
-from bon.running.ending import reports
-from bon.running.reporting import open_run
-from bon.running.runner import Tally, work_off
-from bon.running.saying import say
-from bon.running.store import Store
-from bon.running.stressed import FOLDER, under_attack
-from bon.running.work import CandidatePool, PairSource, Source
+from bon.dispatch.source import Source
+from bon.planning.sources import CandidatePool, PairSource
+from bon.running.attacks import FOLDER, WORDS, attack_pairs, attacked_setup, make_targets
+from bon.running.reporting import open_run, report_run
+from bon.running.runner import work_off
+from bon.running.tally import Tally
+from bon.storage.store import Store
 
 
 def stress_run(directory: Path, questions: int, *, quiet: bool = False) -> Path:
-    """Judge attacks on up to so many questions, and report the run anew; returns the report.
+    """Judge attacks on up to this many questions and return the path of the new report.
 
-    Raises:
-        BonError: no run, no rewarder that can be asked, or no candidate that is right.
+    Raises BonError without a run, a rewarder that can be called, or a correct candidate.
     """
-    with reports() as make_report:
-        _judge(directory, questions, quiet=quiet)
-        return make_report(directory).tell(quiet=quiet)
+    _judge(directory, questions, quiet=quiet)
+    return report_run(directory, quiet=quiet)
 
 
 def _judge(directory: Path, questions: int, *, quiet: bool) -> None:
     with Store(directory, readonly=True) as store:
         setup = open_run(store)
-        asked = tuple(one for one in setup.rewarders if not one.card.brought)
-        if not asked:
+        rewarders = tuple(r for r in setup.rewarders if not r.card.brought)
+        if not rewarders:
             raise BonError(f"{directory} has no rewarder that can be asked", "name some in a run")
         pools = [CandidatePool(store, policy) for policy in setup.policies]
-        found = list(
-            honest(
+        targets = list(
+            make_targets(
                 list(store.questions()),
                 lambda question: [row for pool in pools for row in pool.candidates(question)],
                 questions,
             )
         )
-    if not found:
+    if not targets:
         raise BonError(f"{directory} holds no candidate that is right", "sample more candidates")
-    mine = under_attack(replace(setup, rewarders=asked))
+    setup = attacked_setup(replace(setup, rewarders=rewarders))
     with Store(directory / FOLDER) as store:
         store.images = ImageStore(directory / "images")  # the run's own
         store.forget_errors()
-        count = store.set_pairs(pairs(found))
-        say(f"{len(found)} questions, {count} pairs of an attack and a right answer", quiet=quiet)
+        count = store.set_pairs(attack_pairs(targets))
+        say(f"{len(targets)} questions, {count} pairs of an attack and a right answer", quiet=quiet)
         sources: list[Source] = [
-            PairSource(store, one, mine.protocol(one), mine.pair_votes(one)) for one in asked
+            PairSource(store, rewarder, setup.protocol(rewarder), setup.pair_votes(rewarder))
+            for rewarder in rewarders
         ]
-        tally = Tally(mine, store)
-        work_off(mine, tally, sources, quiet=quiet)
+        tally = Tally(setup, store)
+        work_off(setup, tally, sources, quiet=quiet)
         store.set_meta(engines=tally.engines, attacks=list(WORDS))
         for model, reason in tally.failed.items():
             say(f"failed: {model}: {reason}", quiet=quiet)

@@ -1,107 +1,55 @@
-"""The application: the parts put together, and the server that runs it."""
+"""The application, and the server that runs it."""
 
 import asyncio
-import hashlib
 import logging
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.responses import Response
 
 import bon
 from bon.core.errors import BonError
-from bon.running.rewarded import FILE
+from bon.dispatch.listeners import refuse_listeners
 from bon.service import pages
-from bon.service.access import FIRST, check_access, first_token, identify
-from bon.service.api import (
-    classifying,
-    get_reward,
-    online,
-    openai,
-    operations,
-    reranking,
-    results,
-    rewards,
-    scoring,
-    validations,
-    vouching,
-)
+from bon.service.api import online, openai, operations, rewarders, rewards, trainers, validations
 from bon.service.api.common import add_error_handlers
-from bon.service.backend import RayServe, make_backend
-from bon.service.desks import Desks
-from bon.service.guard import Guard
-from bon.service.interim import Interim
-from bon.service.lane import Lane, Short
-from bon.service.logs import name_folder, set_up_logs
-from bon.service.metrics import Metrics
-from bon.service.online import Selector
-from bon.service.pages import annotate, login, reports
-from bon.service.pages.render import problem_page, wants_page
-from bon.service.question_sets import QuestionSets
-from bon.service.reward_log import RewardLog
-from bon.service.rewarding import Rewarding
+from bon.service.online.backend import make_backend
+from bon.service.online.question_sets import QuestionSets
+from bon.service.online.reward_log import RewardLog
+from bon.service.online.rewards import RewardJudge
+from bon.service.online.selector import Selector
+from bon.service.pages import annotate, render, reports, sign_in
+from bon.service.server.access import FIRST, check_access, first_token, identify
+from bon.service.server.logs import name_folder, set_up_logs
+from bon.service.server.metrics import Metrics
+from bon.service.server.middleware import Guard
+from bon.service.server.oidc import Provider
+from bon.service.server.state import Service, open_service
 from bon.service.settings import Settings
-from bon.service.state import Service, open_tokens, opened, server_secret
-from bon.service.supervisor import Supervisor
-from bon.service.watch import watch
+from bon.storage.reward_tables import FILE
 
 log = logging.getLogger("bon.service")
-SHORT = (
-    Short("/get_reward", get_reward.get_reward, get_reward.RewardBody, get_reward.RewardAddress),
-    Short("/v1/score", scoring.score, scoring.ScoreBody, rewards.RewardQuery),
-    Short("/classify", classifying.classify, classifying.ClassifyRequest, rewards.RewardQuery),
-    *(
-        Short(path, reranking.rerank, reranking.RerankRequest, rewards.RewardQuery)
-        for path in ("/rerank", "/v1/rerank", "/v2/rerank")
-    ),
-)
-ONLINE_ROUTES = (online, openai, get_reward, reranking, scoring, classifying, rewards, vouching)
+_OPEN = "listen_beyond_loopback"
+ROUTES = (
+    validations, online, openai, trainers, rewards, rewarders, operations, pages, reports, sign_in,
+    annotate,
+)  # fmt: skip
 
 
-def create_app(service: Service) -> FastAPI:
-    """The application over opened parts; its lifespan starts the supervisor."""
-
-    metrics = Metrics()
-    selector = make_selector(service, metrics)
-    rewarding = None if selector is None else make_rewarding(service.settings, selector)
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.closing = asyncio.get_running_loop().create_future()
-        await asyncio.to_thread(service.supervisor.start)
-        # In the background: validations and pages are there while online models still load.
-        loading = asyncio.create_task(_load(selector)) if selector else None
-        try:
-            yield
-        finally:
-            close(app)
-            if loading is not None:
-                loading.cancel()
-            if selector is not None:
-                await selector.close()
-            if rewarding is not None:
-                rewarding.log.close()
-            await asyncio.to_thread(service.supervisor.stop)
-
-    app = _bare_app(service, metrics, lifespan)
-    app.state.streams = {}
-    app.state.interim = Interim()
-    app.state.desks = Desks(service.settings)
-    app.state.online = selector
-    app.state.rewarding = rewarding
-    for part in (validations, results, *ONLINE_ROUTES, operations, pages, reports, login, annotate):
-        app.include_router(part.router)
-    watch(service, metrics)
-    return app
+def _nothing() -> None:
+    pass
 
 
-def _bare_app(service: Service, metrics: Metrics, lifespan: Callable[[FastAPI], Any]) -> FastAPI:
-    """An application with its guard and its errors, and no routes yet."""
+def create_app(service: Service, on_loaded: Callable[[], None] = _nothing) -> FastAPI:
+    """Return the application; its lifespan starts the supervisor and loads the online models.
+
+    Args:
+        on_loaded: called when the online models are loaded.
+    """
     settings = service.settings
     for folder, name in (
         (Path.home(), "~"),
@@ -113,6 +61,27 @@ def _bare_app(service: Service, metrics: Metrics, lifespan: Callable[[FastAPI], 
         (settings.files, "files"),
     ):
         name_folder(folder, name)
+    metrics = Metrics()
+    metrics.watch(service)
+    selector = make_selector(settings, metrics)
+    judge = None if selector is None else make_reward_judge(settings, selector)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(service.supervisor.start)
+        # In the background: validations and pages are available while online models load.
+        loading = asyncio.create_task(_load(selector, on_loaded)) if selector else None
+        try:
+            yield
+        finally:
+            if loading is not None:
+                loading.cancel()
+            if selector is not None:
+                await selector.close()
+            if judge is not None:
+                judge.log.close()
+            await asyncio.to_thread(service.supervisor.stop)
+
     app = FastAPI(
         title="bon",
         version=bon.__version__,
@@ -122,95 +91,84 @@ def _bare_app(service: Service, metrics: Metrics, lifespan: Callable[[FastAPI], 
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
+    add_error_handlers(app, render.wants_page, render.error_page)
+    identity = identify(settings, service.tokens)
+    app.add_middleware(Guard, settings=settings, metrics=metrics, identify=identity)
     app.state.service = service
     app.state.metrics = metrics
-    add_error_handlers(app, wants_page, problem_page)
-    app.add_middleware(Lane, routes={route.path: route for route in SHORT})
-    app.add_middleware(
-        Guard,
-        settings=service.settings,
-        metrics=metrics,
-        identify=identify(service.settings, service.tokens),
-    )
-    return app
-
-
-def create_online_app(settings: Settings, find: Callable[[str], Any]) -> FastAPI:
-    """The online routes alone, over models that are deployed already (bon.service.deploy)."""
-    metrics = Metrics()
-    selector = Selector(settings.online, settings.base, metrics)
-    selector.use(RayServe(selector.specs(), settings.online.scaling, None, find=find))
-    tokens = open_tokens(settings.data)
-    service = Service(settings, tokens.jobs, Supervisor(settings, tokens.jobs), tokens)
-    check_access(settings, tokens)
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await selector.start()
-        yield
-
-    app = _bare_app(service, metrics, lifespan)
+    app.state.annotation_queues = annotate.AnnotationQueues(settings)
+    app.state.provider = settings.oidc and Provider(settings.oidc, settings.base)
     app.state.online = selector
-    app.state.rewarding = make_rewarding(settings, selector)
-    for part in ONLINE_ROUTES:
+    app.state.reward_judge = judge
+    for part in ROUTES:
         app.include_router(part.router)
-    app.add_api_route("/healthz", operations.healthz)
-    app.add_api_route("/metrics", operations.metrics, response_class=Response)
     return app
 
 
-def make_rewarding(settings: Settings, selector: Selector) -> Rewarding:
-    """What gives rewards; its question sets are read here, so that a wrong one stops the start."""
+def make_reward_judge(settings: Settings, selector: Selector) -> RewardJudge:
+    """Read the question sets, so that an invalid one stops the start, and open the reward log."""
     sets = QuestionSets.read(settings.online.sets, settings.base, settings.data / "images")
-    log = RewardLog(settings.data / FILE)
-    selector.remember(log.judged)
-    return Rewarding(selector, sets, log)
+    reward_log = RewardLog(settings.data / FILE)
+    selector.use_stored(reward_log.judged)
+    return RewardJudge(selector, sets, reward_log)
 
 
-def make_selector(service: Service, metrics: Metrics) -> Selector | None:
-    """The online models, if the operator names any."""
-    settings = service.settings
+def make_selector(settings: Settings, metrics: Metrics) -> Selector | None:
+    """Return the online models, if the operator names any."""
     if not settings.online.policies and not settings.online.rewarders:
         return None
     selector = Selector(settings.online, settings.base, metrics)
-    # Two servers on one cluster must not take each other's models for their own.
-    mine = "bon-" + hashlib.sha256(server_secret(settings.data)).hexdigest()[:8]
-    selector.use(make_backend(settings.online, selector.specs(), settings.ray_address, mine))
+    selector.use(make_backend(settings, selector.specs()))
     return selector
 
 
-async def _load(selector: Selector) -> None:
+async def _load(selector: Selector, on_loaded: Callable[[], None]) -> None:
     try:
         await selector.start()
-    except Exception:  # Validations and pages go on; /readyz says that models are missing.
+        on_loaded()
+    except Exception:  # Validations and pages go on; /readyz reports the missing models.
         log.exception("no model is online")
 
 
 def serve(settings: Settings) -> None:
-    """Run the server until it is told to stop."""
+    """Run the server until it is stopped."""
     import uvicorn
 
-    from bon.service.protocol import bounded
+    from bon.service.server.protocol import bounded
 
-    with opened(settings) as service:
-        token = first_token(settings, service.tokens)
+    with open_service(settings) as service:
         check_access(settings, service.tokens)
         set_up_logs(human=sys.stderr.isatty())
-        app = create_app(service)
+        closed = not settings.listen_beyond_loopback
+        if closed:
+            refuse_listeners(_OPEN)
+        refusals: list[BonError] = []
+
+        def check_listeners() -> None:
+            """Stop if Ray, or a process that it started, is reachable from other machines."""
+            try:
+                refuse_listeners(_OPEN, allowed_ports=[server.port])
+            except BonError as error:
+                refusals.append(error)
+                server.should_exit = True
+
+        # On a cluster this process is reached by the nodes, as they are by each other.
+        local = settings.ray_address is None
+        app = create_app(service, check_listeners if closed and local else _nothing)
 
         class Server(uvicorn.Server):
+            port = settings.port
+
             async def startup(self, sockets: Any = None) -> None:
-                """Say where it is, once it is there."""
+                """Print the address once the server listens."""
                 await super().startup(sockets)
                 if self.started:
-                    port = self.servers[0].sockets[0].getsockname()[1]
-                    print(welcome(settings, port, token), flush=True)
-
-            def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-                """Event streams end first: the server waits for open connections."""
-                closing = app.state.closing
-                closing.get_loop().call_soon_threadsafe(close, app)
-                super().handle_exit(sig, frame)
+                    self.port = self.servers[0].sockets[0].getsockname()[1]
+                    # Last of all, so that no start that fails uses it up.
+                    token = first_token(settings, service.tokens)
+                    print(welcome(settings, self.port, token), flush=True)
+                if refusals:  # already: uvicorn would end without its lifespan
+                    await self.shutdown(sockets)
 
         config = uvicorn.Config(
             app,
@@ -225,15 +183,33 @@ def serve(settings: Settings) -> None:
             timeout_graceful_shutdown=20,
         )
         server = Server(config)
-        server.run()
+        with listening_socket(settings.host, settings.port) as listener:
+            server.run([listener])
+        if refusals:
+            raise refusals[0]
         if not server.started:
-            raise BonError(f"cannot listen on {settings.host}:{settings.port}", "see the log")
+            raise BonError("the server did not start", "see the log")
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound to the address; BonError if it is taken or not one's own."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise BonError(
+            f"cannot listen on {host}:{port}: {error.strerror}",
+            "stop what listens there, or choose another --port or --host",
+        ) from None
+    return listener
 
 
 def welcome(settings: Settings, port: int, token: str | None) -> str:
-    """What a person reads who starts the server: where it is and how to get in."""
+    """Return the server's address and how to sign in."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    address = f"http://{host}:{port}"
+    address = f"http://{host}:{port}{settings.root_path}"
     lines = [f"bon {bon.__version__} listens on {address} with its data in {settings.data}"]
     if token is not None:
         lines += [
@@ -246,9 +222,3 @@ def welcome(settings: Settings, port: int, token: str | None) -> str:
     else:
         lines.append("Without tokens (--no-auth): every user of this machine may do everything.")
     return "\n".join(lines)
-
-
-def close(app: FastAPI) -> None:
-    """Say to whatever waits that the server is about to stop."""
-    if not app.state.closing.done():
-        app.state.closing.set_result(None)

@@ -1,17 +1,21 @@
-"""What an operator sets: one YAML file, with flags of `bon serve` laid over it."""
+"""The operator's settings: one YAML file, overridden by the flags of `bon serve`."""
 
+import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from bon.experiment.config import CardRef, DatasetSpec, Strict
-from bon.experiment.refusals import validate
+from bon.experiment.validation_errors import validate
 from bon.experiment.yamlfile import read_yaml
+
+Role = Literal["annotate", "read", "submit", "admin"]
+ROLES: tuple[Role, ...] = get_args(Role)
 
 
 class Limits(Strict):
-    """The most that one request or one validation may ask for."""
+    """Limits of a request, a validation, an owner or the server."""
 
     questions: int = Field(20_000, ge=1)
     pairs: int = Field(50_000, ge=1)
@@ -27,8 +31,6 @@ class Limits(Strict):
     dollars_per_owner: float = Field(20, ge=0, description="that an owner may spend, ever")
     dollars: float = Field(100, ge=0, description="that all owners may spend together")
     queued_per_owner: int = Field(50, ge=1)
-    events: int = Field(200, ge=1, description="event streams open at once")
-    events_per_owner: int = Field(20, ge=1, description="event streams that one token has open")
     connections: int = Field(500, ge=10, description="those that wait longest make room for more")
     head_seconds: float = Field(10, gt=0, description="until a request's line and headers are here")
     header_bytes: int = Field(32 * 1024, ge=1024, description="of a request's line and headers")
@@ -44,6 +46,7 @@ class Limits(Strict):
     images: int = Field(16, ge=0, description="of one online request")
     image_bytes: int = Field(10 * 1024 * 1024, ge=1)
     image_pixels: int = Field(40_000_000, ge=1)
+    image_side: int = Field(32_768, ge=1, description="pixels of an image's longer side")
     request_pixels: int = Field(64_000_000, ge=1, description="of all images of a request")
     image_seconds: float = Field(10, gt=0, description="to fetch one image by URL")
     requests_per_minute: int = Field(6000, ge=0, description="of one token or address; 0: any")
@@ -51,7 +54,7 @@ class Limits(Strict):
 
 
 class Allow(Strict):
-    """What is off unless it is listed here."""
+    """Features that are off unless listed here."""
 
     python: tuple[str, ...] = Field((), description="module:Class that experiments may name")
     remote_code: bool = False
@@ -67,27 +70,21 @@ class Allow(Strict):
 
 
 class Scaling(Strict):
-    """How many replicas hold an online model, and how much may wait for them."""
+    """Replicas and queue of an online model."""
 
-    min_replicas: int = Field(1, ge=0)
     max_replicas: int = Field(1, ge=1)
-    target_ongoing_requests: float = Field(16, gt=0)
     max_ongoing_requests: int = Field(64, ge=1, description="a replica works on at once")
     max_queued_requests: int = Field(256, ge=0, description="wait; more are answered 429")
 
-    @model_validator(mode="after")
-    def _ordered(self) -> "Scaling":
-        if self.min_replicas > self.max_replicas:
-            raise ValueError("min_replicas is larger than max_replicas")
-        return self
-
 
 class Online(Strict):
-    """Which policies and rewarders answer online. Cards are the operator's: names or files."""
+    """Policies and rewarders that answer online. Cards are the operator's: names or files."""
 
     policies: tuple[CardRef, ...] = ()
     rewarders: tuple[CardRef, ...] = ()
-    backend: str = Field("serve", pattern="^(serve|process)$", description="Ray Serve, or here")
+    backend: Literal["ray", "process"] = Field(
+        "ray", description="models in Ray actors, or in the server's process"
+    )
     scaling: Scaling = Scaling()
     validated: Path | None = Field(None, description="the run whose units of scores are served")
     scales: dict[str, Annotated[float, Field(gt=0)]] = Field(
@@ -100,18 +97,41 @@ class Online(Strict):
     allow_remote_code: bool = False
 
 
+class Oidc(Strict):
+    """Sign-in with an OpenID Connect provider, beside tokens."""
+
+    issuer: str = Field(
+        pattern=r"^(https://|http://(localhost|127\.0\.0\.1)[:/])\S+$",
+        description="exactly as in its id tokens",
+    )
+    client_id: str = Field(min_length=1)
+    client_secret_file: Path = Field(description="relative to the settings file")
+    roles: dict[str, Role] = Field(
+        min_length=1, description="by verified e-mail address, or group (claim `groups`)"
+    )
+    scopes: tuple[str, ...] = ("openid", "email")
+
+
 class Settings(Strict):
     """The service's settings."""
 
     data: Path = Path("bon-data")
     host: str = "127.0.0.1"
     port: int = Field(8321, ge=0, le=65535)
+    root_path: str = Field(
+        "",
+        pattern=r"^(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*$",
+        description="prefix under which a proxy serves the server, as /bon",
+    )
     auth: bool = Field(True, description="every request needs a token; false only on loopback")
+    oidc: Oidc | None = None
+    listen_beyond_loopback: bool = Field(
+        False, description="ports besides the server's own may be reachable from other machines"
+    )
     ray_address: str | None = None
     max_running: int = Field(1, ge=1, description="validations that run at once")
     grace_seconds: float = Field(30, gt=0, description="from a cancel to the kill")
     max_crashes: int = Field(3, ge=1, description="of one validation's process, then it failed")
-    interim_plots: bool = True
     miniature: bool = Field(True, description="put the miniature's data into files/")
     annotate: tuple[Path, ...] = Field(
         (), description="folders of bon curate that people label here, besides data/benchmarks/*"
@@ -128,18 +148,45 @@ class Settings(Strict):
 
     @property
     def runs(self) -> Path:
-        """One run directory a validation."""
+        """The validations' run directories."""
         return self.data / "runs"
 
     @property
     def benchmarks(self) -> Path:
-        """Benchmarks in the making, a folder each."""
+        """The folders of benchmarks in the making."""
         return self.data / "benchmarks"
 
 
+REMOVED = (
+    ("interim_plots",),
+    ("limits", "events"),
+    ("limits", "events_per_owner"),
+    ("online", "scaling", "min_replicas"),
+    ("online", "scaling", "target_ongoing_requests"),
+)
+"""Settings of version 0.2 that no longer have a meaning."""
+
+
+def _current(data: dict[str, Any]) -> dict[str, Any]:
+    """Return settings of version 0.2 as today's, with a line on stderr for each difference."""
+    online = data.get("online")
+    if isinstance(online, dict) and online.get("backend") == "serve":
+        online["backend"] = "ray"
+        message = "online.backend: serve is `ray` now (Ray actors, on one machine or a cluster)"
+        print(f"bon: {message}", file=sys.stderr)
+    for *sections, key in REMOVED:
+        section: Any = data
+        for name in sections:
+            section = section.get(name) if isinstance(section, dict) else None
+        if isinstance(section, dict) and section.pop(key, None) is not None:
+            message = f"the setting {'.'.join((*sections, key))} was removed and is ignored"
+            print(f"bon: {message}", file=sys.stderr)
+    return data
+
+
 def read_settings(path: Path | None, **flags: Any) -> Settings:
-    """Settings from a file, with the flags that are not None laid over it."""
-    data: dict[str, Any] = {} if path is None else read_yaml(path)
+    """Read settings from a file, overridden by the flags that are not None."""
+    data: dict[str, Any] = {} if path is None else _current(read_yaml(path))
     if path is not None:
         data.setdefault("base", str(path.parent))
     data |= {key: value for key, value in flags.items() if value is not None}

@@ -7,15 +7,15 @@ from test_published import table
 
 import bon
 from bon.analysis import plots
-from bon.analysis.correlation.measured import Label, Measured
+from bon.analysis.correlation.paired_accuracies import Label, Measured
 from bon.analysis.decision.before_after import before_after
 from bon.analysis.published import correlate_table
 from bon.analysis.results import Estimate, Options
 from bon.experiment.cards import load_rewarder
-from bon.running.frames import run_tables
-from bon.running.setup import prepare
+from bon.planning.run_tables import run_tables
+from bon.planning.setup import prepare
 from bon.running.start import start
-from bon.running.store import Store
+from bon.storage.store import Store
 
 OPTIONS = Options(draws=200)
 LABEL = Label("p", "bench", "macro", n=8, primary=True)
@@ -66,6 +66,8 @@ def test_changes_are_paired():
 @pytest.fixture(scope="module")
 def results():
     tables = synthetic_tables(num_rewarders=6, num_questions=50, num_pairs=60)
+    for frame in (tables.questions, tables.pairs):
+        frame["leaked"] = False
     tables.meta["before"] = {"rewarder-01": "rewarder-00", "rewarder-02": "rewarder-01",
                              "rewarder-05": "elsewhere"}  # fmt: skip
     return analyse(tables, draws=100, permutations=100)

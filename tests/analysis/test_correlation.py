@@ -5,10 +5,10 @@ import pytest
 from scipy import stats
 
 from bon.analysis.correlation import coefficients as correlation
-from bon.analysis.correlation import measured as measuring
 from bon.analysis.correlation import noise, power
+from bon.analysis.correlation import paired_accuracies as measuring
 from bon.analysis.correlation.coefficients import correct, correlate
-from bon.analysis.correlation.measured import Label, Measured
+from bon.analysis.correlation.paired_accuracies import Label, Measured
 from bon.analysis.correlation.pooled import pool
 from bon.analysis.estimators.resampling import draw, number
 from bon.analysis.results import Estimate, Options
@@ -66,10 +66,8 @@ def test_two_clusters_that_make_r_are_named():
     y = [0.42, 0.39, 0.41, 0.40, 0.60, 0.62, 0.59, 0.61]
     found = correlate(measured(x, y), label(), OPTIONS)
     assert found.pearson.estimate.value > 0.95
-    assert found.clusters.upper == ("r4", "r5", "r6", "r7")
-    assert found.clusters.within < 0.2
-    spread = correlate(measured(np.linspace(0.3, 0.7, 8), y), label(), OPTIONS)
-    assert spread.clusters is None
+    assert found.groups.groups == (("r0", "r1", "r2", "r3"), ("r4", "r5", "r6", "r7"))
+    assert found.groups.within.value < 0.2
 
 
 def test_fit_is_least_squares_with_students_intervals():
@@ -171,19 +169,6 @@ def test_errors_of_means_are_what_very_many_draws_come_to():
             assert exact[a, b] == pytest.approx(stats.sem(values[:, a] - values[:, b]))
 
 
-def test_partial_correlation_is_that_of_residuals():
-    rng = np.random.default_rng(4)
-    size = np.exp(rng.random(20) * 3)
-    x = np.log(size) + rng.normal(0, 0.3, 20)
-    y = np.log(size) + rng.normal(0, 0.3, 20)
-    found = correlate(measured(x, y, sizes=size), label(), OPTIONS)
-    rxy, rxz, ryz = (np.corrcoef(*p)[0, 1] for p in ((x, y), (x, np.log(size)), (y, np.log(size))))
-    expected = (rxy - rxz * ryz) / np.sqrt((1 - rxz**2) * (1 - ryz**2))
-    assert found.partial[0].given == "size"
-    assert found.partial[0].estimate.value == pytest.approx(expected)
-    assert abs(expected) < found.pearson.estimate.value
-
-
 def test_the_interval_to_read_changes_with_the_number_of_rewarders():
     rng = np.random.default_rng(2)
     for r, method in ((4, "fisher"), (7, "fisher"), (8, "jackknife"), (30, "jackknife")):
@@ -243,7 +228,6 @@ def test_policies_that_differ_are_said_to_differ():
     apart = pool(
         [correlate(measured(x, y), label(p), OPTIONS) for p, y in (("a", steep), ("b", flat))], 0.95
     )
-    assert apart.heterogeneity_p < 0.001
     assert apart.i_squared > 0.9
     assert "read each policy on its own" in apart.sentence
 
@@ -273,9 +257,11 @@ def test_more_rewarders_are_needed_for_a_smaller_margin():
     assert plans[0].target_r == 0.5
     assert plans[0].num_rewarders <= 6
     assert plans[0].num_rewarders < plans[1].num_rewarders
-    assert "rewarders of different bases on 200 questions show r > .50" in plans[0].sentence
+    assert (
+        "rewarders from different base models on 200 questions have 80 % power" in plans[0].sentence
+    )
     asked = OPTIONS.model_copy(update={"target_r": 0.9})
     high = power.needed(correlate(weak, label(), asked), 200, 300, asked)
-    assert "r > .90 cannot be shown" in high.sentence
+    assert "no study can show r > .90" in high.sentence
     widths = [r.median_width for r in plans[0].rows if r.num_questions == 200]
     assert widths == sorted(widths, reverse=True)

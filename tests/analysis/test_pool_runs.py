@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 from synthetic import analyse, synthetic_tables
-from test_small_sets import studied
+from test_robustness import studied
 from typer.testing import CliRunner
 
 from bon.analysis import plots
 from bon.analysis.correlation.pooled import slope_error
-from bon.analysis.correlation.random_effects import next_study, random_effects
-from bon.analysis.decision.pool_runs import pool_runs
+from bon.analysis.decision.pool_runs import next_study, pool_runs, random_effects
 from bon.commands.main import app
 from bon.core.errors import BonError
 
@@ -140,7 +139,7 @@ def test_few_bases_and_single_studies_are_not_pooled_into_an_interval(runs):
     (found,) = pool_runs(few)
     assert found.pearson.mean.low is None
     assert found.pearson.predicted.low is not None  # of the same rewarders
-    assert any("no interval holds below 5 bases" in w for w in found.warnings)
+    assert any("no interval holds below 5 base models" in w for w in found.warnings)
     with pytest.raises(BonError, match="no two studies"):
         pool_runs(runs[1:])
 
@@ -173,7 +172,7 @@ def test_the_command_and_its_forest(runs, tmp_path):
     said = CliRunner().invoke(app, ["pool", *names, "--out", str(tmp_path / "out")])
     assert said.exit_code == 0
     assert said.output.startswith("Over 3 policies of 2 runs, synthetic-rewardbench has a mean r")
-    assert "a study of the next policy can be expected to show an r between" in said.output
+    assert "the next policy can be expected to show an r between" in said.output
     assert (tmp_path / "out" / "forest.svg").is_file()
     again = CliRunner().invoke(app, ["pool", *names, "--json"])
     assert json.loads(again.output) == json.loads((tmp_path / "out" / "pool.json").read_text())

@@ -18,7 +18,18 @@ POLICIES = ("Qwen2-VL-7B", "LLaVA-OneVision-7B")
 
 @pytest.fixture(scope="module")
 def figure():
-    return correlate_table(SHARED / "vl_rewardbench_bon_figure.csv", options=Options(draws=4000))
+    """The published table, with judges taken as independent."""
+    frame = read_csv(SHARED / "vl_rewardbench_bon_figure.csv")
+    return correlate_table(frame.assign(family=frame["judge"]), options=Options(draws=4000))
+
+
+@needs_data
+def test_the_base_models_of_the_published_figure_are_guessed():
+    path = SHARED / "vl_rewardbench_bon_figure.csv"
+    finding = correlate_table(path, options=Options(draws=100)).finding
+    assert any(
+        caveat.startswith("Base models are guessed from names") for caveat in finding.caveats
+    )
 
 
 @needs_data
@@ -83,7 +94,7 @@ def test_overall_scores_that_do_not_follow_from_the_groups_are_flagged():
     (flag,) = flags(read_csv(SHARED / "vl_rewardbench_table2.csv"))
     assert flag.kind == "overall"
     assert len(flag.rows) == 8
-    assert "28.2 % given, 31.9 % implied" in flag.sentence
+    assert "28.2 % stated, 31.9 % implied" in flag.sentence
 
 
 def table(**changes) -> pd.DataFrame:
@@ -163,3 +174,20 @@ def test_three_rewarders_say_that_nothing_can_be_told():
     assert found.finding.verdict == "cannot tell"
     assert found.correlations[0].pearson.fisher.low is None
     assert "NaN" not in found.model_dump_json()
+
+
+def test_a_runs_own_points_are_a_table(tmp_path):
+    rows = [
+        {"policy": "p", "benchmark": "b", "axis": axis, "leaks": leaks, "n": n,
+         "rewarder": f"r{i}", "x": 0.4 + 0.1 * i + 0.01 * len(axis), "x_low": 0.1,
+         "y": 0.3 + 0.05 * i * i + 0.01 * n, "family": f"f{i}", "rule": "best_score"}
+        for axis in ("macro", "overall") for leaks in ("in", "out") for n in (4, 8)
+        for i in range(4)
+    ]  # fmt: skip
+    path = tmp_path / "correlation_points.csv"
+    pd.DataFrame(rows).to_csv(path, index=False)
+    found = correlate_table(path)
+    assert {one.axis for one in found.correlations} == {"macro", "overall"}
+    by_hand = pd.DataFrame(rows[:4] if rows[0]["n"] == 8 else rows[4:8])
+    r = by_hand["x"].corr(by_hand["y"])
+    assert found.correlations[0].pearson.estimate.value == pytest.approx(r)

@@ -10,7 +10,7 @@ import pytest
 from bon.analysis.data.tables import COLUMNS, Tables
 from bon.analysis.results import Options
 from bon.analysis.run import analyse
-from bon.policies.reader import read_answer
+from bon.policies.extractors import extract_answer
 
 REAL = Path(__file__).parents[2] / ".." / "shared" / "data" / "mmmu_pro_gpt4o"
 FILES = ("standard10_cot", "standard10_direct")
@@ -25,7 +25,7 @@ def real_tables() -> Tables:
         for line in (REAL / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             options = ast.literal_eval(row["options"])
-            read = read_answer(str(row["response"]), options)
+            read = extract_answer(str(row["response"]), options)
             questions[row["id"]] = (
                 row["id"], row["id"], "MMMU-Pro", row["subject"], row["topic_difficulty"],
                 len(options), row["answer"], False,

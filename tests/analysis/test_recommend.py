@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from bon.analysis import plots
 from bon.analysis.decision.recommend import _groups, _mean, _standing, recommend
 from bon.analysis.results import Estimate
+from bon.commands.decide_text import recommendation_text as summary
 from bon.commands.main import app
-from bon.commands.recommending import summary
 from bon.core.errors import BonError
 
 
@@ -53,6 +53,14 @@ def test_gains_are_means_over_tasks(runs):
     assert found.pick == found.rewarders[0].rewarder
 
 
+def test_one_task_has_the_intervals_of_its_leaderboard(runs):
+    results = runs[1][1]
+    shown = {b.rewarder: b for b in results.best_of_n if b.headline}
+    for row in recommend(runs[1:]).rewarders:
+        assert row.gain == shown[row.rewarder].gain
+        assert row.versus_majority == shown[row.rewarder].versus_majority
+
+
 def test_costs_are_of_the_candidates_of_one_question(runs):
     found = recommend(runs[1:])
     assert found.unit == "dollars"
@@ -83,7 +91,7 @@ def test_without_costs_it_counts_calls_and_says_so():
     run = made(2, costs=False)
     found = recommend([("r", run)])
     assert found.unit == "calls"
-    assert any("judge calls per question stand for it" in w for w in found.warnings)
+    assert any("judge calls per question stand in" in w for w in found.warnings)
     with pytest.raises(BonError, match="no dollars of"):
         recommend([("r", run)], unit="dollars")
     with pytest.raises(BonError, match="no rewarder chose in all"):

@@ -1,4 +1,4 @@
-"""What choosing by the benchmark costs: against plain loops, enumeration and known truth."""
+"""Cost of choosing by the benchmark: against plain loops, enumeration and known truth."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import analyse, synthetic_tables
 
-from bon.analysis.correlation.measured import Label, Measured
+from bon.analysis.correlation.paired_accuracies import Label, Measured
 from bon.analysis.decision import regret
 from bon.analysis.estimators.resampling import draw, from_draws
 from bon.analysis.results import Options
@@ -159,5 +159,5 @@ def test_a_run_says_what_choosing_by_its_benchmark_costs():
         top = max(c.points, key=lambda p: p.x.value)
         assert d.picks == (top.rewarder,)
         assert d.picked == top.y
-        assert "you lose" in d.sentence
-        assert "Choosing blindly loses" in d.sentence
+        assert "The choice loses" in d.sentence
+        assert "a random rewarder loses" in d.sentence

@@ -5,7 +5,6 @@ import io
 import json
 import re
 import zlib
-from contextlib import contextmanager
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,7 +14,8 @@ from PIL import Image
 from playwright.sync_api import expect
 from synthetic import analyse, synthetic_tables
 
-from bon.analysis.export import frames, write_tables
+from bon.analysis.artifacts import frames, write_tables
+from bon.analysis.finding.first_page import first_page
 from bon.analysis.report import (
     CandidateView,
     ChoiceView,
@@ -26,8 +26,8 @@ from bon.analysis.report import (
 )
 from bon.analysis.report import format as fmt
 from bon.analysis.report import page as pages
-from bon.analysis.report.page import _ROOM
-from bon.analysis.report.pictures import Pictures
+from bon.analysis.report.glossary import TERMS
+from bon.analysis.report.page import _MARGIN
 from bon.analysis.results import Counts, Estimate, LeakReport, PolicyResult, Results
 from bon.core.records import ImageRef, Judgement, Question
 
@@ -80,7 +80,7 @@ def test_it_says_how_much_of_the_benchmark_is_needed(results, page):
     (found,) = results.how_much
     text = page.read_text()
     assert "How much of the benchmark is needed" in text
-    assert len(found.sentences) == 2
+    assert len(found.sentences) == 1
     assert all(said in text for said in found.sentences)
 
 
@@ -90,13 +90,11 @@ def draw_once():
     drawn, draw = {}, pages.report_figures
     with pytest.MonkeyPatch.context() as patch:
 
-        @contextmanager
         def cached(results):
             key = (id(results.correlations), id(results.policies), id(results.best_of_n))
             if key not in drawn:
-                with draw(results) as figures:
-                    drawn[key] = (figures(), results)  # kept alive, so ids stay its own
-            yield lambda: drawn[key][0]
+                drawn[key] = (draw(results), results)  # kept alive, so ids stay its own
+            return drawn[key][0]
 
         patch.setattr(pages, "report_figures", cached)
         yield
@@ -166,8 +164,11 @@ def test_one_file_without_requests_that_a_strict_policy_allows(page):
 
 def test_every_section_is_there_and_no_nan(page, results):
     text = page.read_text(encoding="utf-8")
-    for section in ("finding", "leaderboard", "accuracy", "predicts", "questions", "protocol"):
-        assert f'<section id="{section}"' in text
+    tags = parse(text).seen
+    ids = {attrs["id"]: tag for tag, attrs in tags if "id" in attrs}
+    assert ids["answer"] == ids["leaderboard"] == "section"
+    folded = ("sure", "other-n", "categories", "leaks", "judges", "asked", "questions")
+    assert all(ids[name] == "details" for name in folded)
     assert results.finding.sentence in text.replace("&#39;", "'").replace("&lt;", "<")
     body = re.sub(r"<(script|style).*?</\1>", "", text, flags=re.S)
     assert not re.search(r"\b(nan|NaN|inf|None|undefined)\b", re.sub(r"<[^>]+>", " ", body))
@@ -175,12 +176,31 @@ def test_every_section_is_there_and_no_nan(page, results):
 
 def test_the_caption_tells_of_the_band_that_is_drawn(tables, results, page, tmp_path):
     assert results.main.fit.band[0].low is None
-    assert "fit, without a band" in page.read_text(encoding="utf-8")
+    assert "fit without a band" in page.read_text(encoding="utf-8")
     bases = tables.rewarders.assign(family=tables.rewarders["rewarder"])
     apart = analyse(replace(tables, rewarders=bases), draws=100, permutations=100)
     assert apart.main.fit.band[0].low is not None
     other = write_report(apart, None, tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "fit with its band; dashed, where" in other
+    assert "fit with its band; dashed: prediction interval" in other
+
+
+def test_where_no_rewarder_beats_majority_vote_the_page_recommends_the_vote(results):
+    worse = Estimate(value=0.001, low=-0.01, high=0.012, n=40)
+    rows = tuple(
+        b if b.rule == "baseline" else b.model_copy(update={"gain": worse})
+        for b in results.best_of_n
+    )
+    first = first_page(results.model_copy(update={"best_of_n": rows}))
+    assert first.pick == "majority vote"
+    assert first.choice.startswith("Use majority vote: ")
+    assert first.advice.pick is None
+    assert first.advice.sentence.startswith("Use majority vote, which gains +8.1 points")
+
+
+def test_terms_are_documented_as_they_are_explained():
+    page = (Path(__file__).parents[2] / "docs" / "report.md").read_text(encoding="utf-8")
+    for name, meaning in TERMS.items():
+        assert f"| {name} | {meaning} |" in page
 
 
 def test_what_is_worse_than_the_vote_is_said_in_words(results, tmp_path):
@@ -230,11 +250,10 @@ def test_a_run_of_answers_without_rewarders_has_a_sensible_report(tmp_path):
     )  # fmt: skip
     text = write_report(bare, [], tmp_path / "r.html").read_text(encoding="utf-8")
     assert "No rewarder: it cannot tell." in text
-    assert "a random one is right on 50.0" in text
+    assert "<h1>Use " in text
     assert "majority vote" in text
     assert "50.0\u202f%" in text
-    assert 'id="predicts"' not in text
-    assert 'href="#predicts"' not in text
+    assert 'id="judges"' not in text
     parse(text)
 
 
@@ -269,15 +288,13 @@ def test_picks_can_be_given(tables):
 def test_the_page_holds_all_of_it(page, views):
     data, index = embedded(page)
     assert index["id"] == [v.id for v in views]
-    details = [d for chunk in data["tiers"]["detail"] for d in unpack(chunk)]
-    texts = [t for chunk in data["tiers"]["text"] for t in unpack(chunk)]
-    why = [w for chunk in data["tiers"]["why"] for w in unpack(chunk)]
+    details = [d for chunk in data["chunks"] for d in unpack(chunk)]
     for i, view in enumerate(views):
         assert [c[3] for c in details[i]["c"]["0"]] == [int(c.correct) for c in view.candidates]
-        assert texts[i]["0"] == [c.text for c in view.candidates]
+        assert [c[4] for c in details[i]["c"]["0"]] == [c.text for c in view.candidates]
+        shown = {data["rewarders"][r]: judged for r, _, _, judged in details[i]["s"].get("0", [])}
         for choice in view.choices:
-            number = str(data["rewarders"].index(choice.rewarder))
-            assert len(why[i]["0"][number]) == len(choice.judgements)
+            assert len(shown[choice.rewarder]) == len(choice.judgements)
 
 
 def one(key: str, **changes) -> QuestionView:
@@ -321,23 +338,20 @@ def test_ids_that_repeat_are_linked_by_key(results, tmp_path):
     assert index["link"] == ["a" * 20, "b" * 16, "c" * 16]
 
 
-def room(results, page, tmp_path, *tiers) -> int:
-    """A size at which the page has room for these tiers and for no other."""
-    data, _ = embedded(page)
-    bare = write_report(results, None, tmp_path / "bare.html").stat().st_size
-    used = sum(len(chunk) + 4 for tier in tiers for chunk in data["tiers"][tier])
-    return bare + _ROOM + len(data["index"]) + used + 50
+def full(results, tmp_path) -> int:
+    """A size at which the page has no room for its questions."""
+    return write_report(results, None, tmp_path / "bare.html").stat().st_size + _MARGIN
 
 
-def test_what_does_not_fit_goes_beside(results, views, page, tmp_path):
-    most = room(results, page, tmp_path, "detail", "text")
+def test_what_does_not_fit_goes_beside(results, views, tmp_path):
+    most = full(results, tmp_path)
     path = write_report(results, views, tmp_path / "r.html", max_bytes=most)
     data, index = embedded(path)
     assert path.stat().st_size < most
     assert len(index["id"]) == len(views)
-    assert data["tiers"]["why"] == "folder"
-    chunk = (tmp_path / "r_files" / "data" / "why-0000.js").read_text(encoding="utf-8")
-    assert chunk.startswith('bonChunk("why",0,"')
+    assert data["chunks"] is None
+    chunk = (tmp_path / "r_files" / "data" / "0000.js").read_text(encoding="utf-8")
+    assert chunk.startswith('bonChunk(0,"')
     assert "&#39;self&#39; file:; img-src" in path.read_text(encoding="utf-8")
     # a later report that fits leaves nothing of this behind
     write_report(results, views, tmp_path / "r.html")
@@ -356,7 +370,7 @@ def test_images(results, tmp_path):
     def images(**options):
         page = write_report(results, shown, tmp_path / "r.html", **options)
         data, _ = embedded(page)
-        numbers = unpack(data["tiers"]["detail"][0])[0]["i"]
+        numbers = unpack(data["chunks"][0])[0]["i"]
         found = [None if number is None else data["images"][number] for number in numbers]
         return found, page.read_text(encoding="utf-8")
 
@@ -369,25 +383,11 @@ def test_images(results, tmp_path):
     assert found[2] is None
     assert "img-src data: &#39;self&#39; file:;" in text
     inside = f"data:image/png;base64,{pixel}"
-    for mode in ("embed", "fit"):
-        found, text = images(images=mode)
-        assert found == [inside, inside, None]
-        assert text.count(pixel) == 1
-        assert "img-src data:;" in text
-        assert not (tmp_path / "r_files").exists()
-
-
-def test_images_that_do_not_fit_all_go_beside_the_page(tmp_path):
-    files = [tmp_path / f"{i}.png" for i in range(4)]
-    for i, file in enumerate(files):
-        file.write_bytes(bytes([i]) * 300)
-    pictures = Pictures(tmp_path / "r_files", "fit", room=1000)
-    assert [pictures.add(str(file)) for file in files[:2]] == [0, 1]
-    assert not pictures.beside
-    assert [pictures.add(str(file)) for file in [*files[2:], files[0]]] == [2, 3, 0]
-    assert pictures.beside
-    kept = [(tmp_path / address).read_bytes() for address in pictures.addresses]
-    assert kept == [file.read_bytes() for file in files]
+    found, text = images(images="embed")
+    assert found == [inside, inside, None]
+    assert text.count(pixel) == 1
+    assert "img-src data:;" in text
+    assert not (tmp_path / "r_files").exists()
 
 
 def test_candidates_of_files_carry_the_name_of_their_file(results, views, tmp_path):
@@ -467,6 +467,7 @@ def test_the_browser_by_keyboard_search_and_filter(page, views, tab):
         return tab.locator("[data-question]").first.get_attribute("data-question")
 
     tab.goto(page.as_uri())
+    tab.get_by_text("What did each rewarder choose?").click()
     expect(tab.locator("#place")).to_contain_text(f"1 of {len(views)}")
     assert question() == views[0].id
     tab.keyboard.press("j")  # the browser is not on the screen yet: not its key
@@ -490,6 +491,48 @@ def test_the_browser_by_keyboard_search_and_filter(page, views, tab):
     assert tab.evaluate("document.documentElement.dataset.theme") == "light"
 
 
+FIRST_SCREEN = """() => {
+  const words = [], walk = document.createTreeWalker(document.querySelector("main"), 4);
+  while (walk.nextNode()) {
+    const box = document.createRange(), parent = walk.currentNode.parentElement;
+    box.selectNodeContents(walk.currentNode);
+    const at = box.getBoundingClientRect();
+    if (!parent.closest("svg") && at.height && at.top < innerHeight && at.bottom > 0)
+      words.push(walk.currentNode.textContent);
+  }
+  return words.join(" ");
+}"""
+
+
+@pytest.mark.browser
+def test_the_first_screen_answers_a_principal_investigator(results, page, tab):
+    tab.set_viewport_size({"width": 1280, "height": 800})
+    tab.goto(page.as_uri())
+    text = " ".join(tab.evaluate(FIRST_SCREEN).split())
+    assert 30 < len(text.split()) <= 80
+    rows = [b for b in results.best_of_n if b.headline and b.rule != "baseline"]
+    best = max(rows, key=lambda b: b.gain.value)
+    assert f"Take {best.rewarder}: {100 * best.accuracy.value:.1f} % right" in text
+    assert f"{100 * best.versus_majority.value:+.1f} over majority vote" in text
+    assert "Does the benchmark predict? Cannot tell." in text
+    assert "weak evidence (only 2 base models)" in text
+    assert "Caveat r may rest on" in text
+    assert "To trust it" in text
+    assert tab.locator("#answer svg:visible").count() == 1
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_columns_of_the_leaderboard_fit(page, tab, width):
+    tab.set_viewport_size({"width": width, "height": 800})
+    tab.goto(page.as_uri())
+    box = tab.locator("#leaderboard .scroll").first
+    assert box.evaluate("b => b.scrollWidth <= b.clientWidth")
+    columns = tab.locator("#leaderboard thead th:visible").count()
+    tab.get_by_label("All columns").check()
+    assert tab.locator("#leaderboard thead th:visible").count() > columns
+
+
 @pytest.mark.browser
 def test_the_leaderboard_sorts(page, tab):
     tab.goto(page.as_uri())
@@ -510,10 +553,9 @@ def test_the_leaderboard_sorts(page, tab):
 
 
 @pytest.mark.browser
-def test_texts_beside_the_page_are_loaded(results, views, page, tmp_path, tab):
-    most = room(results, page, tmp_path, "detail")
-    page = write_report(results, views, tmp_path / "r.html", max_bytes=most)
-    assert (tmp_path / "r_files" / "data" / "text-0000.js").exists()
+def test_questions_beside_the_page_are_loaded(results, views, tmp_path, tab):
+    page = write_report(results, views, tmp_path / "r.html", max_bytes=full(results, tmp_path))
+    assert (tmp_path / "r_files" / "data" / "0000.js").exists()
     tab.goto(f"{page.as_uri()}#q={views[1].id}")
     expect(tab.locator("#view")).to_contain_text("Text policy-a-00001-0")
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bon.analysis.estimators.resampling import draw, from_draws
-from bon.analysis.estimators.sampled import Drawn, worth
+from bon.analysis.estimators.sampled import Drawn, equivalent_questions
 
 QUESTIONS = 300
 
@@ -62,7 +62,7 @@ def test_unbiased_with_intervals_that_cover(covariates):
         truth.append(values.mean())
         found.append(z.mean())
         covered.append(one.low <= truth[-1] <= one.high)
-        gains.append(worth(z, values, drawn))
+        gains.append(equivalent_questions(z, values, drawn))
     error = np.array(found) - np.array(truth)
     assert abs(error.mean()) < 3 * error.std() / np.sqrt(len(error))
     assert np.mean(covered) > 0.94  # of the mean of these questions; their own luck comes on top

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bon.analysis.data.arrays import _Responses, read
+from bon.analysis.data.arrays import _response_finder, read
 from bon.analysis.estimators import pair_sets
 from bon.analysis.published import correlate_table
 from bon.analysis.results import Options
 from bon.choosing.opinion import OUTCOMES
-from bon.commands.correlate import correlate_file, summary
+from bon.commands.decide_text import correlation_text
 from tests.analysis.synthetic import synthetic_tables
 from tests.analysis.test_published import FAST, table
 
@@ -41,7 +41,7 @@ def test_headings_hold_what_they_say(tmp_path):
     rng = np.random.default_rng(0)
     x = np.linspace(30, 70, 40)
     even = table(judge=[f"m{i}" for i in range(40)], macro=x, best_of_n=x + rng.normal(0, 1, 40))
-    text = summary(correlate_table(even, options=Options(draws=300)))
+    text = correlation_text(correlate_table(even, options=Options(draws=300)))
     assert "One point decides" not in text
     assert "< .0001" in text
     assert "0.0000" not in text
@@ -49,7 +49,7 @@ def test_headings_hold_what_they_say(tmp_path):
     one = even.head(6).assign(macro=[30, 31, 29, 30, 32, 90], best_of_n=[41, 39, 40, 42, 40, 60])
     path = tmp_path / "one.csv"
     one.to_csv(path, index=False)
-    assert "One point decides:\n" in correlate_file(path)
+    assert "One point decides:\n" in correlation_text(correlate_table(path))
 
 
 def test_thousands_of_rows():
@@ -65,8 +65,8 @@ def test_thousands_of_rows():
 
 def test_a_text_that_nobody_sampled_is_not_taken_for_the_last_of_the_question_before():
     known = np.array([0, 1, 2, 3])  # two questions, each with both texts
-    responses = _Responses(pd.Index(["one", "two"]), known)
-    found = responses.find(np.array([1, 1, -1]), np.array([1, -1, 1]))
+    _, find = _response_finder(pd.Index(["one", "two"]), known)
+    found = find(np.array([1, 1, -1]), np.array([1, -1, 1]))
     assert found.tolist() == [3, -1, -1]
 
 

@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 from synthetic import analyse, synthetic_tables
 
-from bon.analysis.correlation.coefficients import correlate
-from bon.analysis.correlation.measured import Label, Measured
+from bon.analysis.correlation.paired_accuracies import Label, Measured
 from bon.analysis.data.arrays import opinion, read
 from bon.analysis.decision.margins import area, counted, favourite, margins
-from bon.analysis.decision.surrogacy import surrogacy
 from bon.analysis.decision.threshold import lowest, threshold
 from bon.analysis.estimators import resampling
 from bon.analysis.results import Estimate, Options
@@ -89,8 +87,9 @@ def test_the_interval_of_the_threshold_grows_with_noise_and_holds_it():
     assert narrow.score.low < narrow.score.value < narrow.score.high
     assert wide.score.high - wide.score.low > narrow.score.high - narrow.score.low
     assert not narrow.extrapolated
-    assert narrow.rewarders_above == int((x >= narrow.score.value).sum())
-    assert "clears majority vote (50.0 %)" in narrow.sentence
+    above = int((x >= narrow.score.value).sum())
+    assert f"of the {above} rewarders of this run at that score do" in narrow.sentence
+    assert "exceed majority vote (50.0 %)" in narrow.sentence
 
 
 def test_too_few_bases_give_no_interval():
@@ -111,7 +110,7 @@ def test_too_few_bases_give_no_interval():
     assert two.score.value == six.score.value
     assert two.score.low is None
     assert two.score.high is None
-    assert "from 2 bases" in two.sentence
+    assert "from 2 base models" in two.sentence
     assert six.score.low < six.score.value < six.score.high
 
 
@@ -120,7 +119,6 @@ def test_where_no_score_suffices_it_is_said():
     falling = measured(x, 0.6 - 0.2 * x, 0.01)
     made = threshold(LABEL, falling, "pass@1", 0.4, np.full(400, 0.4), Options())
     assert made.score.value is None
-    assert made.rewarders_above == 0
     assert made.sentence.startswith("No score on benchmark is high enough")
     few = falling.keep(np.arange(4))
     assert threshold(LABEL, few, "pass@1", 0.4, np.full(400, 0.4), Options()) is None
@@ -163,9 +161,9 @@ def test_the_favourite_leads_the_best_other_text():
     for name in run.rewarders:
         said = opinion(run, pool.located, name)
         margin, right = favourite(said, pool)
-        for q, scores in enumerate(np.nan_to_num(said.standing(), nan=-9.0)):
+        for q, scores in enumerate(np.nan_to_num(said.candidate_scores(), nan=-9.0)):
             best = np.flatnonzero(scores == scores.max())
-            other = pool.candidates.local[q] != pool.candidates.local[q][best[0]]
+            other = pool.candidates.text_ids[q] != pool.candidates.text_ids[q][best[0]]
             if not np.isnan(margin[q]):
                 assert margin[q] == pytest.approx(scores.max() - scores[other].max())
                 assert right[q] == pytest.approx(pool.correct[q][best].mean())
@@ -195,37 +193,3 @@ def test_a_run_has_both_levels():
     assert len(results.margins) == 6
     for m in results.margins:
         assert 0 <= m.area.low <= m.area.value <= m.area.high <= 1
-    (both,) = results.surrogacy
-    r = results.main.pearson.estimate
-    assert both.explained.value == pytest.approx(r.value**2)
-    assert both.rewarders == 6
-    assert both.rewarders_whose_margin_tells == sum(m.area.low > 0.5 for m in results.margins)
-    assert both.median_area == pytest.approx(np.median([m.area.value for m in results.margins]))
-    noise = results.main.reliability.disattenuated.value
-    assert both.explained_without_noise == pytest.approx(noise**2)
-    assert "Without an interval of r it cannot be held against the standard" in both.sentence
-
-
-@pytest.mark.parametrize(
-    ("spread", "bounds", "standard", "word"),
-    [
-        (0.01, (0.7, 1.0), "shown", "That meets"),
-        (0.1, (0.0, 0.95), "open", "That neither meets nor fails"),
-        (None, (0.0, 0.49), "lacking", "That fails"),
-    ],
-)
-def test_the_standard_for_surrogates(spread, bounds, standard, word):
-    rng = np.random.default_rng(2)
-    x = np.linspace(0.3, 0.8, 40)
-    y = x + rng.normal(0, spread, 40) if spread else rng.normal(0.5, 0.1, 40)
-    c = correlate(measured(x, y, 0.002), LABEL, Options(draws=200))
-    r = c.pearson.estimate
-    found = surrogacy(c, [])
-    assert found.standard == standard
-    assert bounds[0] <= found.explained.low <= found.explained.value
-    assert found.explained.high <= bounds[1]
-    ends = sorted((r.low**2, r.high**2))
-    assert found.explained.high == pytest.approx(ends[1])
-    assert found.explained.low == pytest.approx(0 if r.low < 0 < r.high else ends[0])
-    assert word in found.sentence
-    assert "Within questions" not in found.sentence

@@ -36,10 +36,10 @@ def echo_experiment(folder: Path, questions: int) -> dict[str, Any]:
 
 def run_echo(questions: int, pipe: Any) -> None:
     """One run in a process of its own, so that its peak memory is its own."""
+    from bon.planning.setup import prepare
     from bon.running.runner import compute
-    from bon.running.setup import prepare
     from bon.running.start import start
-    from bon.running.store import Store
+    from bon.storage.store import Store
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -90,10 +90,10 @@ def bench_echo(sizes: list[int]) -> None:
 def bench_model(questions: int) -> None:
     """Candidates a second: a bare batched loop over the policy against the whole chain."""
     from bon.miniature.data import write
+    from bon.planning.setup import prepare
     from bon.running.runner import compute
-    from bon.running.setup import prepare
     from bon.running.start import start
-    from bon.running.store import Store
+    from bon.storage.store import Store
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -129,7 +129,7 @@ def _bare_loop(setup: Any, folder: Path) -> float:
 
     from bon.benchmarks import load_questions
     from bon.core.images import ImageStore
-    from bon.policies.question import render_prompt
+    from bon.policies.prompting import render_prompt
 
     policy = setup.policies[0]
     spec = setup.experiment.questions.model_copy(

@@ -18,15 +18,14 @@ from bon.analysis.data.tables import Tables
 from bon.analysis.estimators import pair_sets
 from bon.analysis.estimators.resampling import from_draws
 from bon.analysis.results import Options
-from bon.curating.judged_runs import opened
-from bon.curating.on_items import coded, tables_of
-from bon.curating.predicting import predict
-from bon.curating.proposing import propose
-from bon.curating.question_pools import pools
-from bon.curating.selecting import select
-from bon.curating.starting import begin
-from bon.curating.strategies import entropies, everything, pairs_of
-from bon.curating.wanted import Curation, Filters
+from bon.core.keys import content_key
+from bon.curating.predict import predict
+from bon.curating.proposing.draw import pairs_of, select
+from bon.curating.proposing.item_judgements import tables_of, verdicts_of
+from bon.curating.proposing.judged_runs import begin, open_runs
+from bon.curating.proposing.pools import build_pools
+from bon.curating.proposing.propose import propose
+from bon.curating.recipe import Curation, Filters
 from bon.curating.workbench import open_workbench
 
 
@@ -46,26 +45,25 @@ def main() -> None:
 def weighting(run: Path, items: int, seeds: int) -> None:
     """Plain and weighted accuracies against the accuracy on all pairs."""
     options = Options(draws=1000)
-    with opened([run]) as runs:
-        found = pools(runs, Filters()).by_question
-        pairs = pairs_of(found)
+    with open_runs([run]) as runs:
+        found = build_pools(runs, Filters()).by_question
+        pairs = judged_pairs(found)
         tables = tables_of(runs, pairs)
-    said = coded(tables)
+    said = verdicts_of(tables)
     codes = np.stack([one.code for one in said.values()], axis=1)
     worth = pair_sets.worth_of(codes, "headline", options)
     truth = worth.num.sum(axis=0) / worth.den.sum(axis=0)
     row = {
-        (question, places): at
-        for at, (question, places) in enumerate(
-            zip(pairs["question"], pairs["places"], strict=True)
+        (question, members): at
+        for at, (question, members) in enumerate(
+            zip(pairs["question"], pairs["members"], strict=True)
         )
     }
-    disputed = entropies(pairs, codes)
     plain, weighted, covered, width = [], [], [], []
     for seed in range(seeds):
         recipe = Curation(runs=(str(run),), items=items, seed=seed)
-        drawn = select(found, recipe, everything, disputed)
-        chosen = [one for one in drawn.drawn_by if len(one[1]) == 2]
+        drawn = select(found, recipe)
+        chosen = list(drawn.drawn_by)
         rows = [row[one] for one in chosen]
         frame = pairs.iloc[rows].assign(
             weight=[1 / drawn.probability[one] for one in chosen],
@@ -87,6 +85,19 @@ def weighting(run: Path, items: int, seeds: int) -> None:
         f"mean distance: plain {np.abs(np.mean(plain, 0)).mean():.3f}, "
         f"weighted {np.abs(np.mean(weighted, 0)).mean():.3f}; covered {np.mean(covered):.3f}"
     )
+
+
+def judged_pairs(pools) -> pd.DataFrame:
+    """All pairs as the analysis table `pairs`, with `question` and `members`."""
+    pairs = pairs_of(pools)[["question", "members"]]
+    texts = [[pools[q].texts[at] for at in both] for q, both in pairs.to_numpy()]
+    return pairs.assign(
+        pair=[content_key("pool", q, *both) for q, both in pairs.to_numpy()],
+        id="", benchmark="pools", group="", tag="", leaked=False,
+        preferred=[0 if a.correct else 1 for a, _ in texts],
+        **{f"response_{i}": [pair[i].key for pair in texts] for i in (0, 1)},
+        **{f"length_{i}": [len(pair[i].text) for pair in texts] for i in (0, 1)},
+    )  # fmt: skip
 
 
 def _natural(tables: Tables, frame: pd.DataFrame, codes: np.ndarray, options: Options):

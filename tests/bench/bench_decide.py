@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 import bon.api
 from bon.analysis.data.arrays import read
-from bon.analysis.decision.looked import looked
-from bon.analysis.decision.settling import ends_of, look
+from bon.analysis.decision.sequential_decision import interim_analyses
+from bon.analysis.decision.sequential_test import interim_ends, interim_test
 from bon.analysis.results import Decide, Options
 
 Floats = NDArray[np.float64]
@@ -40,22 +40,22 @@ def main() -> None:
         for decide in WHAT:
             for looks in (5, 10, 20):
                 rng = np.random.default_rng(7)
-                ends = ends_of(size, looks)
+                ends = interim_ends(size, looks)
                 judged, settled, lost, false = [], [], [], []
                 best = int(values.mean(axis=0).argmax())
                 for _ in range(a.studies):
                     rows = rng.permutation(len(values))
                     if a.questions:
                         rows = rng.integers(0, len(values), size)
-                    found = look(values[rows], vote[rows], ends, decide, 0.05)
-                    judged.append(np.mean([ends[one.look - 1] for one in found.each]) / size)
-                    settled.append(np.mean([one.state != "in" for one in found.each]))
-                    lost.append(found.each[best].state == "dropped")
+                    found = interim_test(values[rows], vote[rows], ends, decide, 0.05)
+                    judged.append(np.mean([ends[one.look - 1] for one in found.outcomes]) / size)
+                    settled.append(np.mean([one.state != "in" for one in found.outcomes]))
+                    lost.append(found.outcomes[best].state == "dropped")
                     rows = rng.integers(0, len(values), size)
                     alike = np.concatenate([values[rows], vote[rows, None]], axis=1)
                     alike = rng.permuted(alike, axis=1)
-                    none = look(alike[:, 1:], alike[:, 0], ends, decide, 0.05)
-                    false.append(any(one.state != "in" for one in none.each))
+                    none = interim_test(alike[:, 1:], alike[:, 0], ends, decide, 0.05)
+                    false.append(any(one.state != "in" for one in none.outcomes))
                 numbers = (np.mean(judged), np.mean(settled), np.mean(lost), np.mean(false))
                 shown = "  ".join(f"{number:7.3f}" for number in numbers)
                 print(f"{decide:<15} {looks:5d}  {shown}", flush=True)
@@ -71,7 +71,7 @@ def axes(directory: Path) -> Iterator[tuple[Floats, Floats]]:
     order = list(tables.questions["question"])
     made = {"what": "best", "looks": 1, "order": order}
     judging = {**tables.meta.get("judging", {}), "decide": made}
-    for found in looked(
+    for found in interim_analyses(
         read(replace(tables, meta={**tables.meta, "judging": judging})), Options()
     ).values():
         whole = ~np.isnan(found.values).any(axis=0)

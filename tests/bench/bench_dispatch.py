@@ -17,13 +17,13 @@ from unittest.mock import patch
 import ray
 from measured import Side, note, tree
 
+from bon.dispatch.cluster import Dispatcher
+from bon.dispatch.groups import Batch
+from bon.dispatch.worker import Reply
+from bon.planning.setup import prepare
 from bon.running import runner
-from bon.running.cluster import Dispatcher
-from bon.running.groups import Parcel
-from bon.running.setup import prepare
 from bon.running.start import start
-from bon.running.store import Store
-from bon.running.worker import Reply
+from bon.storage.store import Store
 
 PLACES = 64
 START_SECONDS = 1.5
@@ -62,7 +62,7 @@ def measured(actors: int, latency: float, seconds: float) -> tuple[int, float, f
         seen = set()
 
         class Watched(Dispatcher):
-            def _report(self, batch: Parcel, reply: Reply) -> None:
+            def _report(self, batch: Batch, reply: Reply) -> None:
                 seen.add(batch.worker)
                 if len(seen) == actors:
                     cpu = sum(tree(os.getpid()).values())

@@ -7,7 +7,7 @@ import argparse
 
 from measured import Side, note
 
-from bon.analysis.bench import large, small
+from tools.bench_analysis import large, small
 
 
 def main() -> None:

@@ -20,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from playwright.sync_api import sync_playwright
 
 from bon.analysis.results import Estimate
-from bon.curating.annotations import current
-from bon.curating.audit import write_audit
+from bon.curating.auditing.audit import write_audit
 from bon.curating.items import CuratedItem, write_items
-from bon.curating.proposing import propose
-from bon.curating.starting import begin
+from bon.curating.labelling.annotations import current
+from bon.curating.proposing.judged_runs import begin
+from bon.curating.proposing.propose import propose
 from bon.curating.workbench import Workbench, open_workbench
 from tests.conftest import CHROMIUM
 from tests.curating.test_annotate_browser import Person
@@ -100,14 +100,9 @@ def prepared(
     propose(open_workbench(where), quiet=True)
     items = open_workbench(where).items
     truth = {item.key: item.better for item in items}
-    pairs = [item.key for item in items if item.better is not None and len(item.responses) == 2]
-    planted = set(random.Random(args.seed).sample(pairs, args.mislabelled))
-    turned = [
-        replace(item, better=1 - item.better, correct=item.correct[::-1])
-        if item.key in planted and item.better is not None
-        else item
-        for item in items
-    ]
+    keys = [item.key for item in items]
+    planted = set(random.Random(args.seed).sample(keys, args.mislabelled))
+    turned = [replace(item, better=item.wrong) if item.key in planted else item for item in items]
     bench = open_workbench(where)
     write_items(turned, bench.items_path)
     return bench, truth, planted

@@ -30,12 +30,12 @@ from measured import Side, note, number
 from bon.benchmarks import load_questions
 from bon.core.images import ImageStore
 from bon.engines.base import GenerateRequest, ImagePart, Message
+from bon.engines.hf.engine import TransformersEngine
 from bon.engines.settings import TransformersSettings
-from bon.engines.transformers import TransformersEngine
 from bon.experiment.cards import load_policy
 from bon.experiment.config import DatasetSpec
 from bon.miniature.data import write
-from bon.policies.question import render_prompt
+from bon.policies.prompting import render_prompt
 
 HERE = Path(__file__).parent
 LMMS, SCRIPT = "BON_LMMS_EVAL", "BON_VL_REWARDBENCH"

@@ -14,11 +14,11 @@ from typing import Any
 from measured import Side, note
 
 import bon
-from bon.engines import transformers as engine
 from bon.engines.batching import Job
+from bon.engines.hf import engine
 from bon.experiment.cards import load_rewarder
 from bon.running.reporting import open_run
-from bon.running.store import Store
+from bon.storage.store import Store
 
 CARDS = Path(bon.__file__).parent / "miniature" / "cards" / "rewarders"
 

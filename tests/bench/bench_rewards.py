@@ -26,13 +26,13 @@ from bon.benchmarks import load_questions
 from bon.core.images import ImageStore
 from bon.core.keys import content_key
 from bon.core.records import Question
+from bon.dispatch.worker import Host, JudgeTask
 from bon.experiment.config import DatasetSpec
 from bon.miniature.data import write
 from bon.rewarders.base import Item
-from bon.running.worker import Host, JudgeTask
-from bon.service.metrics import Metrics
-from bon.service.online import Selector
-from bon.service.question_sets import QuestionSets
+from bon.service.online.question_sets import QuestionSets
+from bon.service.online.selector import Selector
+from bon.service.server.metrics import Metrics
 from bon.service.settings import Online
 from tests.service.server import Server, serving
 from tests.service.test_online import CARDS

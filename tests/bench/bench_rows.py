@@ -13,11 +13,12 @@ from pathlib import Path
 from bench_chain import echo_experiment
 from measured import Side, note
 
-from bon.running.runner import Tally, compute, make_sources
-from bon.running.setup import Setup, prepare
+from bon.dispatch.worker import Host
+from bon.planning.setup import Setup, prepare
+from bon.running.runner import compute, make_sources
 from bon.running.start import start
-from bon.running.store import Store
-from bon.running.worker import Host
+from bon.running.tally import Tally
+from bon.storage.store import Store
 
 
 async def fill(setup: Setup, store: Store) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """Load on the selector: concurrent /v1/score calls on the echo engine, then an overload.
 
-    python tests/bench/bench_service.py [--calls 4000] [--concurrency 200] [--backend serve]
+    python tests/bench/bench_service.py [--calls 4000] [--concurrency 200] [--backend ray]
 
 Prints a Markdown table: calls per second, latency, errors; then how an overload is answered and
 how long the first call after it takes. The echo engine answers at once, so what is measured is
@@ -89,7 +89,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=4000)
     parser.add_argument("--concurrency", type=int, default=200)
-    parser.add_argument("--backend", choices=("process", "serve"), default="serve")
+    parser.add_argument("--backend", choices=("ray", "process"), default="ray")
     options = parser.parse_args()
     address = {"ray_address": os.environ["BON_TEST_RAY"]} if "BON_TEST_RAY" in os.environ else {}
     print(f"{os.cpu_count()} cores, Python {sys.version.split()[0]}, backend {options.backend}\n")

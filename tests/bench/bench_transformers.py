@@ -26,8 +26,8 @@ from tiny_checkpoint import image, make_checkpoint
 from bon.core.images import open_image
 from bon.core.sampling import Sampling
 from bon.engines.base import GenerateRequest, Message
+from bon.engines.hf.engine import TransformersEngine
 from bon.engines.settings import TransformersSettings
-from bon.engines.transformers import TransformersEngine
 
 
 def main() -> None:

@@ -24,14 +24,14 @@ from trl import GRPOConfig, GRPOTrainer
 
 import bon
 from bon.benchmarks import load_questions
-from bon.commands.client import written
+from bon.commands.serve import reward_function
 from bon.core.images import ImageStore
 from bon.core.records import Question
 from bon.experiment.config import DatasetSpec
-from bon.policies.question import question_block
+from bon.policies.prompting import question_block
 from bon.service.app import create_app
+from bon.service.server.state import open_service
 from bon.service.settings import Settings
-from bon.service.state import opened
 
 POLICY = Path(bon.__file__).parent / "miniature" / "checkpoints" / "policy-a"
 GROUP = 8
@@ -92,7 +92,7 @@ def main(options: argparse.Namespace) -> None:
     settings = Settings.model_validate(
         {"data": data, "base": data, "auth": False, "online": online}
     )
-    with opened(settings) as service:
+    with open_service(settings) as service:
         config = uvicorn.Config(create_app(service), port=0, log_level="error", ws="none")
         server = uvicorn.Server(config)
         threading.Thread(target=server.run, daemon=True).start()
@@ -101,7 +101,8 @@ def main(options: argparse.Namespace) -> None:
         address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
         scope: dict[str, Any] = {}
         scale = "win_rate" if "pair" in options.rewarder else "raw"
-        exec(written("trl", address, rewarder=options.rewarder, scale=scale, run="grpo"), scope)
+        settings = {"rewarder": options.rewarder, "scale": scale, "run": "grpo"}
+        exec(reward_function("trl", address, **settings), scope)
         began = time.perf_counter()
         path = str(data / questions["path"])
         rows = dataset(data, path, options.questions, options.images)

@@ -12,6 +12,7 @@ from bon.benchmarks.leaks import find_leaks
 from bon.core.errors import BonError
 from bon.core.images import ImageStore, image_mark
 from bon.core.records import PreferencePair, Question
+from bon.dispatch.worker import filter_images
 from bon.engines.base import (
     Engine,
     GenerateRequest,
@@ -23,12 +24,11 @@ from bon.engines.base import (
 )
 from bon.experiment.config import DatasetSpec, RewarderCard
 from bon.experiment.prompts import Prompt
-from bon.policies.ask import text_key
+from bon.planning.sources import pair_item
+from bon.policies.generate import text_key
 from bon.rewarders.base import Rewarder
-from bon.rewarders.pairwise import PairwiseJudge
+from bon.rewarders.generative import PairwiseJudge
 from bon.rewarders.scalar import ScalarHead
-from bon.running.work import pair_item
-from bon.running.worker import seen_item
 
 from .conftest import Write, png, struct
 
@@ -216,7 +216,7 @@ def heard(
     made = RewarderCard.model_validate(
         {"name": "r", "kind": "pairwise" if settings else "scalar", **settings, **card}
     )
-    item = seen_item(pair_item(pair), made.image_filter)
+    item = filter_images(pair_item(pair), made.image_filter)
     text = "Q: {{ prompt }} 1: {{ first }} 2: {{ second }}" if settings else ""
     rewarder = kind(made, Prompt("p", text), engine)
     keys = tuple(text_key(pair.responses[side]) for side in shown)

@@ -147,7 +147,7 @@ def test_clear_lines_for_the_user(tmp_path: Path, write: Write, store: ImageStor
     with pytest.raises(BonError, match=r"no file or folder .*gone"):
         load(tmp_path / "gone", store)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BonError, match=r"no .parquet, .jsonl or .json file"):
+    with pytest.raises(BonError, match=r"no .parquet, .jsonl, .arrow or .json file"):
         load(tmp_path / "empty", store)
     with pytest.raises(BonError, match=r"neither .parquet"):
         load(write("x.csv", [mmmu_row(image_1=None, image_2=None)]), store)

@@ -12,13 +12,13 @@ from bon.analysis.data.tables import COLUMNS, Tables
 from bon.choosing.designs import Design
 from bon.core.records import Judgement
 from bon.engines.base import Message
-from bon.policies.ask import text_key
+from bon.policies.generate import text_key
 from bon.rewarders.base import Arity, Item, Rewarder, Verdict
-from bon.rewarders.judge import Protocol, judge_item
+from bon.rewarders.item_judging import Protocol, judge_item
 from bon.rewarders.registry import rewarder_class
-from bon.service.backend import InProcess
-from bon.service.metrics import Metrics
-from bon.service.online import Choice, Conversation, Selector, Usage
+from bon.service.online.backend import InProcess
+from bon.service.online.selector import Choice, Conversation, Selector, Usage
+from bon.service.server.metrics import Metrics
 from bon.service.settings import Online
 
 N = 5

@@ -21,8 +21,8 @@ from bon.choosing.opinion import Candidates, item_opinion
 from bon.choosing.replaying import by_choosing
 from bon.choosing.rules import RULES, rules_for
 from bon.core.errors import BonError
-from bon.policies.ask import text_key
-from bon.service.online import Usage
+from bon.policies.generate import text_key
+from bon.service.online.selector import Usage
 from tests.choosing.scripted import card, judged, questions, selector_of, served, tables
 
 FAST = Options(draws=100, permutations=100, subsets=8)
@@ -104,14 +104,14 @@ def test_the_served_weighted_vote_is_in_the_unit_that_was_validated(tmp_path, sp
 
 def test_a_vote_whose_unit_is_not_known_is_refused(tmp_path):
     selector = selector_of(card("scores"))
-    with pytest.raises(LookupError, match=r"needs the unit of r's scores: set online.validated"):
+    with pytest.raises(BonError, match=r"needs the unit of r's scores -> set online.validated"):
         selector.scale("p", "r", "weighted_vote")
     assert selector.scale("p", "r", "best_score") is None
     assert selector_of(card("preferences")).scale("p", "r", "weighted_vote") is None
     *_, run = run_of("scores", "weighted_vote", 3)
     validated = selector_of(card("scores"), validated=results_in(tmp_path, run))
     assert validated.scale("p", "r", "weighted_vote") > 0
-    with pytest.raises(LookupError, match="a run that has weighted_vote of r on other"):
+    with pytest.raises(BonError, match="a run that has weighted_vote of r on other"):
         validated.scale("other", "r", "weighted_vote")
     told = selector_of(card("scores"), validated=tmp_path, scales={"r": 2.5})
     assert told.scale("other", "r", "weighted_vote") == 2.5
@@ -139,7 +139,7 @@ def test_the_fast_replay_is_the_mean_over_choices_among_subsets(seed, kind):
         made = rule.replayed(said, trial)
         assert made is not None
         if made.error is None and made.ns == trial.ns:
-            slow = by_choosing(rule.choose, said.settled(trial.constant), trial)
+            slow = by_choosing(rule.choose, said.fill_ties(trial.constant), trial)
             assert made.values[0] == pytest.approx(slow.values[0])
 
 

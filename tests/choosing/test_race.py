@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from bon.choosing.designs import Design, next_pairs
 from bon.choosing.opinion import Candidates, Opinion, item_opinion
-from bon.choosing.race import Stakes, bounds, contenders
+from bon.choosing.race import EarlyStopping, bounds, contenders
 from bon.choosing.replaying import Trial
 from bon.choosing.rules import RULES
-from tests.choosing.said import judgement
+from tests.choosing.opinions import judgement
 
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
@@ -48,7 +48,7 @@ def rows_of(pairs, verdicts):
 def raced(design: Design, world) -> tuple[Opinion, Opinion, list[np.ndarray], int]:
     """What a design made known, what all pairs do, golds by class, and the pairs it compared."""
     texts, classes, verdicts, pairs = world
-    stakes = Stakes({key: texts.count(key) for key in classes}, classes, pairs)
+    stakes = EarlyStopping({key: texts.count(key) for key in classes}, classes, pairs)
     about, distinct = Candidates.of("q", texts), Candidates.of("q", sorted(classes))
     asked: list[tuple[str, str]] = []
     while wanted := next_pairs(
@@ -92,8 +92,8 @@ def test_a_knockout_that_stops_is_worth_what_it_is_when_played_on(world):
 @given(worlds())
 def test_replayed_at_full_size_only(world):
     known, full, golds, _ = raced("race", world)
-    size = known.about.size
-    trial = Trial(known.about, golds, size, 16, 0)
+    size = known.candidates.size
+    trial = Trial(known.candidates, golds, size, 16, 0)
     found, wanted = (RULES["round_robin"].replayed(said, trial) for said in (known, full))
     assert found is not None
     assert wanted is not None

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from bon.choosing.opinion import Candidates, Opinion, item_opinion, silence, together
+from bon.choosing.opinion import Candidates, Opinion, ensemble, item_opinion, no_opinion
+from bon.choosing.ranking import pick
 from bon.choosing.replaying import Trial
 from bon.choosing.rules import RULES, Rule, register, rules_for
-from bon.choosing.tallies import strengths, vote_weights, win_rate
-from bon.choosing.ties import pick, tied_best
+from bon.choosing.tallies import strengths, tied_best, vote_weights, win_rate
 from bon.choosing.tournaments import bracket
 from bon.core.errors import BonError
-from tests.choosing.said import complete, judgement, matrices, preferring, scoring
+from tests.choosing.opinions import complete, judgement, matrices, preferring, scoring
 
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
@@ -63,7 +63,7 @@ def test_weighted_vote_is_a_count_of_weights(answers, scores):
 
 def test_majority_needs_no_rewarder():
     about = Candidates.of("q", list("abcd"), ["B", "A", None, "B"])
-    assert RULES["majority"].choose(silence(about)).tolist() == [[0.5, 0, 0, 0.5]]
+    assert RULES["majority"].choose(no_opinion(about)).tolist() == [[0.5, 0, 0, 0.5]]
 
 
 def test_vote_weights_rise_with_the_score_and_do_not_see_the_question():
@@ -99,8 +99,8 @@ def test_preferences_average_votes_and_tell_missing_from_undecided():
     assert found.undecided == pytest.approx(1 / 5)
     assert found.asked == 5
     assert not found.complete[0]
-    assert found.standing()[0].tolist()[:3] == [0.75, 0.5, 0.0]
-    assert np.isnan(found.standing()[0, 3])
+    assert found.candidate_scores()[0].tolist()[:3] == [0.75, 0.5, 0.0]
+    assert np.isnan(found.candidate_scores()[0, 3])
 
 
 def test_scores_are_means_and_choices_are_counted():
@@ -119,7 +119,7 @@ def test_scores_are_means_and_choices_are_counted():
 
 
 def test_scores_of_an_ensemble_become_preferences():
-    both = together([scoring(np.array([1.0, 2.0, np.nan, 2.0]))] * 2).prefer
+    both = ensemble([scoring(np.array([1.0, 2.0, np.nan, 2.0]))] * 2).prefer
     assert both is not None
     assert both[0, 0].tolist() == [0.5, 0, 1, 0]
     assert both[0, 1, 3] == 0.5
@@ -144,7 +144,7 @@ def test_a_missing_comparison_is_never_imputed(rule):
     prefer[1, 2] = prefer[2, 1] = np.nan
     said = preferring(prefer, [0, 1, 2, 3])
     assert np.isnan(RULES[rule].choose(said)).all()
-    assert RULES[rule].choose(said.among(np.array([0, 1, 3]))).tolist() == [[1, 0, 0]]
+    assert RULES[rule].choose(said.select_candidates(np.array([0, 1, 3]))).tolist() == [[1, 0, 0]]
 
 
 def test_strengths_need_comparisons_that_connect_all():
@@ -210,7 +210,7 @@ def test_a_rule_is_one_entry(monkeypatch):
     monkeypatch.setattr("bon.choosing.rules.RULES", dict(RULES))
     register(Rule("worst_score", ("scores",), "lowest score", worst))
     said = scoring(np.array([3.0, 1.0, 2.0]))
-    trial = Trial(said.about, [np.array([[0.0, 1.0, 0.0]])], 3, 8, 0)
+    trial = Trial(said.candidates, [np.array([[0.0, 1.0, 0.0]])], 3, 8, 0)
     made = Rule("worst_score", ("scores",), "lowest score", worst).replayed(said, trial)
     assert made is not None
     assert made.ns == (1, 2, 3)

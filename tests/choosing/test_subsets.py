@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bon.choosing import subsets
-from bon.choosing.tallies import weighted_vote, win_rate
-from bon.choosing.ties import tied_best
+from bon.choosing.tallies import tied_best, weighted_vote, win_rate
 
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
@@ -110,20 +109,6 @@ def test_weights_are_stable_for_large_pools():
         n = size // 3
         exact = [comb(i, n - 1) / comb(size, n) for i in range(size)]
         assert weights[n - 1] == pytest.approx(exact, rel=1e-10)
-
-
-def test_curves_of_the_best_of_n_consist_of_few_shapes():
-    rng = np.random.default_rng(3)
-    gold = rng.integers(0, 2, (20, 64)).astype(float)
-    shapes = subsets.curve_shapes(64)
-    assert len(shapes) < 32
-    for curves in (
-        subsets.best_of_n(rng.normal(size=gold.shape).round(1), [gold])[0],
-        subsets.pass_at_n(gold),
-    ):
-        assert curves @ shapes.T @ shapes == pytest.approx(curves, abs=1e-8)
-    few = subsets.curve_shapes(4)
-    assert few.T @ few == pytest.approx(np.eye(4), abs=1e-12)
 
 
 def test_votes_over_random_orders_by_a_plain_loop():

@@ -12,7 +12,7 @@ from bon.choosing.opinion import Candidates, item_opinion
 from bon.choosing.replaying import Trial
 from bon.choosing.rules import RULES
 from bon.choosing.tournaments import bracket, coin, knockout, swiss
-from tests.choosing.said import complete, judgement, matrices, preferring
+from tests.choosing.opinions import complete, judgement, matrices, preferring
 
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
@@ -96,7 +96,7 @@ def test_what_a_design_judges_is_enough_to_play_it(size, seed, design):
     rng = np.random.default_rng(seed)
     truth = complete(rng.choice([0.0, 0.5, 1.0], (size, size)))
     known = np.full((size, size), np.nan)
-    keys = [str(key) for key in preferring(known).about.keys[0]]
+    keys = [str(key) for key in preferring(known).candidates.keys[0]]
     share = {}
     while wanted := next_pairs(design, preferring(known)):
         for a, b in wanted:
@@ -144,7 +144,7 @@ def test_equal_texts_enter_a_replay_once(name):
     """Two texts that tie are chosen alike, however many candidates have one of them."""
     texts = ["a", "a", "a", "b"]
     said = item_opinion("preferences", [judgement("a", "b", "tie")], Candidates.of("q", texts))
-    trial = Trial(said.about, [np.array([[0.0, 0.0, 0.0, 1.0]])], 4, 2000, 0)
+    trial = Trial(said.candidates, [np.array([[0.0, 0.0, 0.0, 1.0]])], 4, 2000, 0)
     found = RULES[name].replayed(said, trial)
     # Of 2: b is drawn half the time and then wins half of its matches; of 4 it is always there.
     at = [found.values[0][0, found.ns.index(n)] for n in (1, 2, 4)]

@@ -5,9 +5,9 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from bon.curating.annotations import TIE, current, history
-from bon.curating.drafts import Draft, append_draft
-from tests.curating.labelled import make_bench, verdict
+from bon.curating.labelling.annotations import TIE, current, history
+from bon.curating.labelling.drafts import Draft, append_draft
+from tests.curating.labelled_items import make_bench, verdict
 from tests.service.server import serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -70,9 +70,7 @@ def until(condition):
 
 
 def test_what_is_pressed_is_what_is_kept(tmp_path, tab):
-    bench = make_bench(
-        tmp_path / "data" / "benchmarks" / "shapes", pairs=9, fours=2, gold_checks=0.1
-    )
+    bench = make_bench(tmp_path / "data" / "benchmarks" / "shapes", pairs=11, gold_checks=0.1)
     new = tab.context.browser.new_context
     with serving(tmp_path) as server:
         ann = Person(tab, server.address, bench, "ann")

@@ -9,26 +9,26 @@ import yaml
 from starlette.testclient import TestClient
 
 from bon.core.errors import BonError
-from bon.curating import desk
-from bon.curating.annotations import add, current, history
-from bon.curating.audit import write_audit
-from bon.curating.drafts import Draft, append_draft
+from bon.curating.auditing.audit import write_audit
+from bon.curating.labelling import annotation_queue
+from bon.curating.labelling.annotations import add, current, history
+from bon.curating.labelling.drafts import Draft, append_draft
 from bon.service.app import create_app
 from bon.service.pages.annotate import RESERVED, tag_letters
+from bon.service.server.state import open_service
 from bon.service.settings import Settings, read_settings
-from bon.service.state import opened
-from tests.curating.labelled import make_bench
+from tests.curating.labelled_items import make_bench
 
 HTML = {"accept": "text/html"}
 
 
 @pytest.fixture
 def bench(tmp_path):
-    return make_bench(tmp_path / "data" / "benchmarks" / "shapes", pairs=4, fours=1, gold_checks=0)
+    return make_bench(tmp_path / "data" / "benchmarks" / "shapes", pairs=5, gold_checks=0)
 
 
 def client_of(tmp_path, **changes):
-    return opened(
+    return open_service(
         Settings(
             data=tmp_path / "data",
             miniature=False,
@@ -141,7 +141,7 @@ def test_nothing_tells_models_gold_or_strategy(client, bench):
     seen = client.get("/annotate/shapes", headers=HTML).text
     while (state := following(client))["item"] is not None:
         seen += json.dumps(state) + say(client, state["item"]["key"], "1").text
-    for secret in ("policy-one", "policy-two", "near-miss", "best-of-4", "probability", "correct"):
+    for secret in ("policy-one", "policy-two", "near-miss", "probability", "correct"):
         assert secret not in seen, secret
     assert state["done"] == 5
 
@@ -162,7 +162,9 @@ def test_many_answers_are_read_once_and_others_writing_is_seen(client, bench, mo
     say(client, key, "1")
     row = current(bench.annotations_path)[0]
     reads = []
-    monkeypatch.setattr(desk, "history", lambda path: reads.append(path) or history(path))
+    monkeypatch.setattr(
+        annotation_queue, "history", lambda path: reads.append(path) or history(path)
+    )
     for _ in range(3):
         following(client)
     assert len(reads) <= 1

@@ -9,19 +9,18 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from bon.analysis.results import Options
-from bon.analysis.results.audited import CurationAudit
+from bon.analysis.results.audit import CurationAudit
 from bon.commands.main import app
 from bon.core.errors import BonError
-from bon.curating.annotations import add
-from bon.curating.audit import audit, write_audit
-from bon.curating.consensus import Labelling
-from bon.curating.evidence import Evidence
-from bon.curating.item_audit import items_audit
+from bon.curating.auditing.audit import audit, write_audit
+from bon.curating.auditing.item_audit import Evidence, items_audit
+from bon.curating.auditing.shortcut_audit import shortcut_audit
 from bon.curating.items import write_items
-from bon.curating.shortcut_audit import shortcut_audit
+from bon.curating.labelling.annotations import add
+from bon.curating.labelling.consensus import Labelling
 from bon.curating.workbench import open_workbench
-from tests.curating.audited_made import credits_of, made_item, made_items, said_by
-from tests.curating.making import bench_of, every_pair
+from tests.curating.items_of_run import bench_of, every_pair
+from tests.curating.simulated_labels import credits_of, made_item, made_items, said_by
 
 OPTIONS = Options(draws=200)
 
@@ -43,7 +42,7 @@ def planted():
 
 def test_planted_mislabels_are_the_most_negative(planted):
     items, _, frame = planted
-    found = items_audit(Labelling(items, [], {}, 2), evidence_of(frame), (), OPTIONS)
+    found = items_audit(Labelling(items, [], {}, 2), evidence_of(frame), OPTIONS)
     wrong = {item.key for item in items[:8]}
     assert len(wrong & set(found.suspects)) >= 7
     assert len(wrong & set(found.suspects[:12])) >= 5, "they head the list"
@@ -56,50 +55,32 @@ def test_planted_mislabels_are_the_most_negative(planted):
     assert found.two_parameters.startswith("A discrimination per item in the model (2PL) is not")
 
 
-def test_models_that_chose_the_items_do_not_judge_them(planted):
-    items, _, frame = planted
-    labelling = Labelling(items, [], {}, 2)
-    found = items_audit(labelling, evidence_of(frame), ["r00", "r01"], OPTIONS)
-    rest = frame[~frame["rewarder"].isin(["r00", "r01"])]
-    without = items_audit(labelling, evidence_of(rest), (), OPTIONS)
-    assert [one.right for one in found.items] == [one.right for one in without.items]
-    assert found.suspects == without.suspects
-    chose = {one.rewarder: one for one in found.rewarders if one.filter_model}
-    assert set(chose) == {"r00", "r01"}
-    assert chose["r00"].ability is None
-    assert chose["r00"].accuracy.value is not None, "what they scored is still shown"
-
-
 def test_a_rewarder_of_few_items_takes_none_from_the_others(planted):
     items, _, frame = planted
     few = {item.key for item in items[:12]}
     part = frame[(frame["rewarder"] != "r06") | frame["item"].isin(few)]
-    found = items_audit(Labelling(items, [], {}, 2), evidence_of(part), (), OPTIONS)
+    found = items_audit(Labelling(items, [], {}, 2), evidence_of(part), OPTIONS)
     assert found.num_pairs == 11 * 10 // 2
     assert found.reliability.n == 160
     assert found.distinguished > 0.3
     by_name = {one.rewarder: one for one in found.rewarders}
     assert by_name["r06"].items == 12, "it is shown"
     assert by_name["r06"].ability is None
-    everyone = [f"r{n:02}" for n in range(12)]
-    chosen = items_audit(Labelling(items, [], {}, 2), evidence_of(part), everyone, OPTIONS)
-    assert chosen.num_pairs == 0
-    assert chosen.suspects == ()
 
 
 def test_few_rewarders_get_no_model_and_are_told_why(planted):
     items, _, frame = planted
     seven = evidence_of(frame[frame["rewarder"] < "r07"])
-    found = items_audit(Labelling(items, [], {}, 2), seven, (), OPTIONS)
+    found = items_audit(Labelling(items, [], {}, 2), seven, OPTIONS)
     assert found.rasch is None
     assert "needs 8 rewarders and there are 7" in found.rasch_missing
     assert found.discrimination.below == ()
     one = evidence_of(frame[frame["rewarder"] == "r05"])
-    alone = items_audit(Labelling(items, [], {}, 2), one, (), OPTIONS)
+    alone = items_audit(Labelling(items, [], {}, 2), one, OPTIONS)
     assert (alone.distinguished, alone.discordance, alone.needed) == (None, None, ())
     assert alone.discrimination is None
     nobody = Evidence(pd.DataFrame(), frame[:0])
-    assert items_audit(Labelling(items, [], {}, 2), nobody, (), OPTIONS) is None
+    assert items_audit(Labelling(items, [], {}, 2), nobody, OPTIONS) is None
 
 
 def test_weighing_recovers_the_accuracy_on_the_pool():
@@ -114,7 +95,7 @@ def test_weighing_recovers_the_accuracy_on_the_pool():
             truth.append(0)
             rows.append((item.key, "r", 0, float(rng.random() < (0.3 if hard else 0.9))))
     frame = pd.DataFrame(rows, columns=["item", "rewarder", "order", "credit"])
-    found = items_audit(Labelling(items, [], {}, 2), evidence_of(frame), (), OPTIONS)
+    found = items_audit(Labelling(items, [], {}, 2), evidence_of(frame), OPTIONS)
     accuracy, on_pool = found.rewarders[0].accuracy, found.rewarders[0].on_pool
     assert accuracy.high < 0.45
     assert on_pool.low <= 0.6 <= on_pool.high
@@ -150,7 +131,6 @@ def test_a_shortcut_is_seen_and_none_invented():
 
 def test_blind_rewarders_and_likelihood_are_rules_too():
     items = formed_items(0.5, 30)
-    several = [made_item(100 + n, better=2, responses=4) for n in range(10)]
     credits = pd.DataFrame({"blind": 1.0, "seeing": 0.0}, index=[i.key for i in items])
     likelihood = {
         (item.question, key): -float(place != item.better)
@@ -158,7 +138,7 @@ def test_blind_rewarders_and_likelihood_are_rules_too():
         for place, key in enumerate(item.text_keys)
     }
     found = shortcut_audit(
-        items + several,
+        items,
         Evidence(credits, pd.DataFrame(), frozenset({"blind"}), likelihood),
         OPTIONS,
     )
@@ -166,8 +146,8 @@ def test_blind_rewarders_and_likelihood_are_rules_too():
     assert rules["blind (sees no image)"].accuracy.value == 1
     assert rules["more likely"].accuracy.n == 20
     assert rules["more likely"].accuracy.value == 1
-    assert rules["first"].chance == pytest.approx((30 * 0.5 + 10 * 0.25) / 40)
-    assert found.pairs == 30 + 3 * 10
+    assert rules["first"].chance == 0.5
+    assert found.pairs == 30
 
 
 # ------------------------------------------------------------------ the command
@@ -216,7 +196,9 @@ def test_abilities_beyond_one_logit_keep_their_sign_and_size(planted, tmp_path, 
     frame = frame.assign(credit=frame["credit"].where(frame["rewarder"] != "r00", 0.0))
     keep = frame["item"].isin([item.key for item in items[:3]]) & (frame["rewarder"] == "r00")
     frame.loc[keep, "credit"] = 1.0
-    monkeypatch.setattr("bon.curating.audit.evidence", lambda bench: evidence_of(frame))
+    monkeypatch.setattr(
+        "bon.curating.auditing.audit.load_evidence", lambda bench: evidence_of(frame)
+    )
     found = write_audit(bench)
     worst = next(one for one in found.by_rewarders.rewarders if one.rewarder == "r00")
     assert worst.ability.value < -2
@@ -240,6 +222,21 @@ def test_without_the_run_people_are_still_audited(tmp_path):
     assert set(found.labels.contradicted) <= {item.key for item in items}
 
 
+def test_two_items_of_one_annotator_are_no_label_error(tmp_path):
+    items, truth = made_items(40, np.random.default_rng(1))
+    bench = hand_made(tmp_path / "few", items)
+    rng = np.random.default_rng(1)
+    add(bench.annotations_path, *said_by(items[:2], 1 - truth[:2], ["ann"], rng, 0))
+    done = run_audit(bench.directory)
+    message = "One annotator has chosen a response for 2 of 40 items: too few for a label error"
+    assert message in done.output
+    assert "100" not in done.output
+    page = bench.audit_path.with_suffix(".html").read_text().partition("<main")[2]
+    assert "too few items (2)" in page
+    assert "the annotator says" in page
+    assert "people" not in page
+
+
 @pytest.mark.parametrize(("chance", "blocked"), [(0.95, True), (0.5, False)])
 def test_a_shortcut_blocks_the_freeze(tmp_path, chance, blocked):
     bench = hand_made(tmp_path / "formed", formed_items(chance))
@@ -249,20 +246,6 @@ def test_a_shortcut_blocks_the_freeze(tmp_path, chance, blocked):
     if blocked:
         assert "above .60 (mostly log length)" in found.blocks[0]
         assert "Stops the freeze:" in run_audit(bench.directory).output
-
-
-def test_a_best_of_4_benchmark_and_ties(tmp_path):
-    """Nothing is said of items whose responses are all right, and four responses have chance ¼."""
-    four = [made_item(n, better=n % 4, responses=4) for n in range(30)]
-    both = [made_item(99, better=None, strategy="ties")]
-    bench = hand_made(tmp_path / "four", four + both)
-    rng = np.random.default_rng(0)
-    add(bench.annotations_path, *said_by(four, [0] * 30, ["ann"], rng, 0))
-    found = audit(bench)
-    assert found.strategies == {"gold": 30, "ties": 1}
-    assert found.shortcuts.pairs == 90
-    assert found.shortcuts.rules[-1].chance == pytest.approx(0.25)
-    assert len(found.labels.contradicted) == sum(n % 4 != 0 for n in range(30))
 
 
 def hand_made(folder, items):

@@ -15,10 +15,10 @@ from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.records import PreferencePair
-from bon.curating.annotations import Annotation, add
-from bon.curating.audit import write_audit
-from bon.curating.freezing import Freezing
-from bon.curating.proposing import propose
+from bon.curating.auditing.audit import write_audit
+from bon.curating.freezing.freeze import Freezing
+from bon.curating.labelling.annotations import Annotation, add
+from bon.curating.proposing.propose import propose
 from bon.curating.workbench import open_workbench
 from bon.experiment.config import DatasetSpec
 from tests.conftest import echo_experiment
@@ -30,11 +30,11 @@ ANN, BOB = "ann@example.org", "bob@example.org"
 
 @pytest.fixture
 def bench(judged, tmp_path):
-    """A proposed and audited benchmark with held-out questions and sets of four."""
+    """A proposed and audited benchmark with held-out questions."""
     made = bench_with(
         judged,
         tmp_path / "mine",
-        quotas="{gold: 0.4, control: 0.4, best-of-4: 0.1, ties: 0.1}",
+        quotas="{gold: 0.5, control: 0.5}",
         held_out="0.3",
     )
     propose(made, quiet=True)
@@ -57,14 +57,14 @@ def test_it_is_read_back_as_a_benchmark_and_its_sums_hold(bench, tmp_path):
     done = frozen(bench)
     items = {item.id: item for item in bench.items}
     public = [one for one in items.values() if one.split == "public"]
-    assert (done.public, done.kept_back) == (len(public), len(items) - len(public))
-    assert done.kept_back > 0
+    assert (done.public, done.num_held_out) == (len(public), len(items) - len(public))
+    assert done.num_held_out > 0
     spec = DatasetSpec(benchmark="preference", path=str(done.folder / "pairs.parquet"), split=None)
     read = list(load_pairs(spec, ImageStore(tmp_path / "store")))
     assert read
     for pair in read:
         assert isinstance(pair, PreferencePair)
-        item = items[pair.id.rsplit("/", 1)[0] if "/" in pair.id else pair.id]
+        item = items[pair.id]
         assert item.split == "public"
         assert pair.responses[pair.preferred] == item.responses[item.better]
         assert pair.meta["cluster"] == item.question
@@ -95,9 +95,7 @@ def test_a_run_judges_it(bench, judged, tmp_path):
 
 
 def test_what_people_contradict_or_disagree_on_is_left_out(bench):
-    good, wrong, split, tied, *_ = [
-        item for item in bench.items if item.better is not None and item.split == "public"
-    ]
+    good, wrong, split, tied, *_ = [item for item in bench.items if item.split == "public"]
     for who in (ANN, BOB):
         say(bench, good, who, str(good.better), tags=("counting",))
         say(bench, wrong, who, str(1 - wrong.better))
@@ -131,7 +129,7 @@ def test_nothing_published_names_a_folder_of_its_maker(bench):
 
 def test_a_freeze_that_was_stopped_is_done_again(bench, monkeypatch):
     with monkeypatch.context() as stopped:
-        stopped.setattr("bon.curating.freezing._write_sums", _stop)
+        stopped.setattr("bon.curating.freezing.freeze._write_checksums", _stop)
         with pytest.raises(KeyboardInterrupt):
             frozen(bench)
     back = bench.directory / "v1-held-out"
@@ -154,7 +152,7 @@ def test_the_card_says_what_the_audit_found(bench):
     assert head["license"] == "other"
     for config in head["configs"]:
         assert (done.folder / config["data_files"][0]["path"]).is_file()
-    assert "No person has looked at its labels." in text
+    assert "No annotator has checked its labels." in text
     assert "it is a test" in text
     counts = Counter(item.strategy for item in bench.items if item.split == "public")
     for strategy, count in counts.items():
@@ -163,12 +161,12 @@ def test_the_card_says_what_the_audit_found(bench):
 
 def test_what_stops_it_is_one_line(bench, monkeypatch):
     frozen(bench)
-    for version, said in (("1", "frozen already"), ("a b", "is no version")):
+    for version, said in (("1", "frozen already"), ("a b", "is not a version")):
         with pytest.raises(BonError, match=said):
             frozen(bench, version)
     found = json.loads(bench.audit_path.read_text())
     bench.audit_path.write_text(json.dumps(found | {"blocks": ["length tells it (AUC .91)"]}))
-    with pytest.raises(BonError, match=r"the audit says no: length tells it .* --anyway REASON"):
+    with pytest.raises(BonError, match=r"the audit objects: length tells it .* --anyway REASON"):
         frozen(bench, "2", anyway="")
     assert not (bench.directory / "v2").exists()
     frozen(bench, "2", anyway="the length is what we study")
@@ -177,6 +175,15 @@ def test_what_stops_it_is_one_line(bench, monkeypatch):
     said = CliRunner().invoke(app, ["curate", "freeze", str(bench.directory), "--version", "3"])
     assert isinstance(said.exception, BonError)
     assert "was not audited yet -> bon curate audit" in str(said.exception)
+
+
+def test_a_version_that_nobody_labelled_says_so(bench):
+    asked = ["curate", "freeze", str(bench.directory), "--private", "--anyway", "x", "--version"]
+    done = CliRunner().invoke(app, [*asked, "1"])
+    assert "no annotator has checked the labels" in done.output
+    say(bench, bench.items[0], ANN, str(bench.items[0].better))
+    write_audit(bench)
+    assert "no annotator" not in CliRunner().invoke(app, [*asked, "2"]).output
 
 
 def test_sources_that_may_not_be_passed_on_stop_it(bench):

@@ -9,14 +9,13 @@ from typer.testing import CliRunner
 
 from bon.commands.main import app
 from bon.core.errors import BonError
-from bon.curating.on_items import credits
-from bon.curating.predicted import BenchmarkPrediction
-from bon.curating.predicting import predict
-from bon.curating.proposing import propose
-from bon.curating.question_pools import split_of
+from bon.curating.predict import BenchmarkPrediction, predict
+from bon.curating.proposing.item_judgements import credits
+from bon.curating.proposing.pools import split_of
+from bon.curating.proposing.propose import propose
 from bon.curating.workbench import open_workbench
 from bon.running.reporting import open_run
-from bon.running.store import Store
+from bon.storage.store import Store
 from tests.curating.test_propose import bench_with
 from tests.running.conftest import change
 
@@ -97,7 +96,8 @@ def test_it_stands_beside_the_runs_own_benchmark(found):
     assert any("On the questions of its own items its r is" in text for text in found.sentences)
 
 
-def test_the_command_prints_what_it_writes(bench):
+def test_the_command_prints_what_it_writes(bench, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     done = CliRunner().invoke(app, ["curate", "predict", str(bench.directory)])
     assert done.exit_code == 0, done.output
     written = BenchmarkPrediction.model_validate_json(bench.prediction_path.read_text())
@@ -122,19 +122,6 @@ def test_another_run_is_asked_only_what_is_new(judged, bench, tmp_path):
     assert {row.run for row in rows if row.fresh == "other run"} == {"other"}
 
 
-def test_those_who_filtered_are_not_ranked(judged, tmp_path):
-    bench = bench_with(
-        judged,
-        tmp_path,
-        quotas="{gold: 0.5, control: 0.5}",
-        filters="{ensemble: [weak-critic]}",
-    )
-    propose(bench, quiet=True)
-    found = predict(bench, quiet=True)
-    assert found.left_out == ("weak-critic",)
-    assert all("weak-critic" not in {p.rewarder for p in row.points} for row in found.predicted)
-
-
 def test_mistakes_are_one_line(judged, tmp_path):
     def refusal(**settings):
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
@@ -144,8 +131,5 @@ def test_mistakes_are_one_line(judged, tmp_path):
         return str(refused.value)
 
     assert "no question is held out" in refusal(held_out="0")
-    assert "has a right and a wrong answer" in refusal(quotas="{ties: 1}")
-    filtering = "{ensemble: [weak-critic, critic, head]}"
-    assert "no run has three rewarders" in refusal(filters=filtering)
     with pytest.raises(BonError, match="no proposed items"):
         predict(bench_with(judged, tmp_path / "none"), quiet=True)

@@ -11,21 +11,18 @@ from typer.testing import CliRunner
 from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.core.records import Question
-from bon.curating.annotations import Annotation, add
 from bon.curating.items import read_items
-from bon.curating.judged_runs import opened
-from bon.curating.on_items import credits
-from bon.curating.proposal import read_proposal
-from bon.curating.proposing import propose
-from bon.curating.question_pools import pools, says_answer, split_of
-from bon.curating.starting import begin
-from bon.curating.wanted import Filters
+from bon.curating.labelling.annotations import Annotation, add
+from bon.curating.proposing.item_judgements import credits
+from bon.curating.proposing.judged_runs import begin, open_runs
+from bon.curating.proposing.pools import build_pools, split_of, states_answer
+from bon.curating.proposing.propose import Proposal, propose
+from bon.curating.recipe import Filters
 from bon.curating.workbench import open_workbench
-from bon.running.store import Store
+from bon.storage.store import Store
 from tests.running.conftest import change
 
-QUOTAS = "gold: 0.25, popular-wrong: 0.1, near-miss: 0.1, cross-policy: 0.1, best-of-4: 0.15, "
-QUOTAS += "ties: 0.1, disagreement: 0.1, control: 0.1"
+QUOTAS = "gold: 0.5, popular-wrong: 0.2, near-miss: 0.1, control: 0.2"
 
 
 def bench_with(run: Path, folder: Path, **settings: str):
@@ -43,8 +40,11 @@ def test_items_are_what_the_run_holds(judged, tmp_path):
     bench = bench_with(judged, tmp_path)
     done = CliRunner().invoke(app, ["curate", "propose", str(tmp_path)])
     assert done.exit_code == 0, done.output
-    proposal, items = read_proposal(bench.proposal_path), read_items(bench.items_path)
-    assert f"{len(items)} items of 40 wanted" in done.stdout
+    proposal, items = (
+        Proposal.model_validate_json(bench.proposal_path.read_text()),
+        read_items(bench.items_path),
+    )
+    assert f"{len(items)} of 40 items" in done.stdout
     assert 35 <= len(items) == proposal.items
     assert len({item.key for item in items}) == len({item.id for item in items}) == len(items)
     with Store(judged, readonly=True) as store:
@@ -54,7 +54,8 @@ def test_items_are_what_the_run_holds(judged, tmp_path):
     for item in items:
         question = questions[item.question]
         assert [texts[key] for key in item.text_keys] == list(item.responses)
-        assert item.correct == tuple(answer == question.answer for answer in item.answers)
+        right = [answer == question.answer for answer in item.answers]
+        assert (right.index(True), sum(right)) == (item.better, 1)
         assert question.text.strip() in item.prompt
         assert len(item.images) == len(question.images) > 0
         assert item.strategy in item.drawn_by
@@ -68,7 +69,7 @@ def test_items_are_what_the_run_holds(judged, tmp_path):
     for part in proposal.strategies:
         assert drawn[part.strategy] == part.drawn
         if part.drawn < part.wanted:
-            assert f"{part.strategy}: {part.drawn} of {part.wanted} found" in done.stdout
+            assert f"{part.strategy}: {part.drawn} of {part.wanted} drawn" in done.stdout
     known = credits(bench)["critic"].notna()  # a policy that is always wrong is not judged
     assert known.mean() > 0.7
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
@@ -97,10 +98,10 @@ def test_every_filter_counts_what_came_and_what_went_on(judged, tmp_path):
     change(run, leaked, "\n".join([text["text"], *text["options"]]))
     change(run, "UPDATE candidates SET finish = 'length' WHERE question = ?", keys[5])
     change(run, "UPDATE candidates SET outcome = 'unparsed' WHERE question = ?", keys[6])
-    with opened([run]) as runs:
-        found = pools(runs, Filters())
+    with open_runs([run]) as runs:
+        found = build_pools(runs, Filters())
         counts = {one.filter: (one.before, one.after) for one in found.counts}
-        off = pools(runs, Filters.model_validate(dict.fromkeys(_switches(), False)))
+        off = build_pools(runs, Filters.model_validate(dict.fromkeys(_switches(), False)))
     assert counts["missing images"] == (24, 23)
     assert counts["duplicates"] == (23, 22)
     assert counts["leaks"] == (22, 21)
@@ -133,7 +134,7 @@ def _switches():
     ],
 )
 def test_a_question_that_says_its_answer(text, options, said):
-    assert says_answer(Question("k", "i", "d", text, options, "A")) is said
+    assert states_answer(Question("k", "i", "d", text, options, "A")) is said
 
 
 def test_copies_of_a_question_are_in_one_split():
@@ -147,25 +148,11 @@ def test_copies_of_a_question_are_in_one_split():
     assert {split_of(one, seed, 0.0) for seed in range(9)} == {"public"}
 
 
-def test_the_ensemble_filter_keeps_what_they_all_get_wrong(judged, tmp_path):
-    bench = bench_with(judged, tmp_path, filters="{ensemble: [critic, head]}")
-    proposal = propose(bench, quiet=True)
-    assert proposal.ensemble.models == ("critic", "head")
-    assert 0 < proposal.ensemble.after < proposal.ensemble.before == proposal.population.pairs
-    said = credits(bench)[["critic", "head"]]
-    free = {item.key for item in bench.items if "control" in item.drawn_by}
-    filtered = said.drop(index=list(free))
-    assert (filtered == 0).all(axis=None)
-    assert len(filtered) > 3
-    assert (said.loc[sorted(free)] > 0).any(axis=None)
-    assert proposal.population.reachable == proposal.population.pairs
-
-
 def test_two_runs_that_ask_the_same_make_one_pool(judged, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(judged, copy)
-    with opened([judged, copy]) as runs, opened([judged]) as alone:
-        assert pools(runs, Filters()).by_question == pools(alone, Filters()).by_question
+    with open_runs([judged, copy]) as runs, open_runs([judged]) as alone:
+        assert build_pools(runs, Filters()).by_question == build_pools(alone, Filters()).by_question
 
 
 def refusal(bench) -> str:
@@ -176,10 +163,7 @@ def refusal(bench) -> str:
 
 def test_mistakes_are_one_line(judged, tmp_path):
     assert "no rewarder" not in refusal(bench_with(judged, tmp_path / "a", runs="[../nowhere]"))
-    said = refusal(bench_with(judged, tmp_path / "b", filters="{ensemble: [critics]}"))
-    assert "'critics', which no run has" in said
-    assert "critic, head, judge" in said
-    quads = bench_with(judged, tmp_path / "c", quotas="{near-miss: 1}", seed="1")
+    near = bench_with(judged, tmp_path / "c", quotas="{near-miss: 1}", seed="1")
     change(shutil.copytree(judged, tmp_path / "run"), "UPDATE candidates SET outcome = 'unparsed'")
     none = bench_with(judged, tmp_path / "d")
     none.recipe_path.write_text(f"runs: [{tmp_path / 'run'}]")
@@ -188,7 +172,7 @@ def test_mistakes_are_one_line(judged, tmp_path):
     assert "unread 288 to 0" in said
     with pytest.raises(BonError, match=r"no recipe\.yaml"):
         open_workbench(tmp_path / "e")
-    assert propose(quads, quiet=True).items
+    assert propose(near, quiet=True).items
 
 
 def test_what_people_said_is_not_lost(judged, tmp_path):
@@ -206,5 +190,5 @@ def test_what_people_said_is_not_lost(judged, tmp_path):
         except BonError as error:
             said = str(error)
             break
-    assert "1 items that people annotated would no longer be in" in said
+    assert "1 annotated items would no longer be in" in said
     assert bench.items_path.read_bytes() == before

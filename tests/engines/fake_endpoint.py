@@ -3,12 +3,15 @@
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Reply = tuple[int, dict[str, str], Any]
+DROPPED = 0
+"""As a status: the connection is closed without a reply."""
 
 
 class FakeEndpoint(ThreadingHTTPServer):
@@ -26,6 +29,9 @@ class FakeEndpoint(ThreadingHTTPServer):
         self.paths: list[str] = []
         self.in_flight = self.most_in_flight = self.connections = self.open = 0
         self.lock = threading.Lock()
+
+    def handle_error(self, *_: Any) -> None:
+        """Say nothing of clients that hang up."""
 
     @property
     def url(self) -> str:
@@ -59,6 +65,9 @@ class _Handler(BaseHTTPRequestHandler):
         status, headers, answer = server.behave(number, body) or (200, {}, ordinary(body))
         with server.lock:
             server.in_flight -= 1
+        if status == DROPPED:
+            self.close_connection = True
+            return
         data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.send_response(status)
         for key, value in headers.items():
@@ -95,6 +104,59 @@ def ordinary(body: dict[str, Any]) -> dict[str, Any]:
     # Backwards: the index says which is which.
     usage = {"prompt_tokens": 100, "completion_tokens": 10 * count}
     return {"choices": choices[::-1], "usage": usage}
+
+
+class Billing:
+    """Behaviour of an endpoint that keeps its own bill: `dollars` for each completion (10 tokens).
+
+    `kind(number, body)` names what happens: ok, fewer (one choice less than asked), missing,
+    negative, text, nan (the `usage`), 429, 500, 402, quota, drop (billed, and no reply).
+    `sold` counts the completions that were delivered, by prompt.
+    """
+
+    def __init__(
+        self,
+        kind: Callable[[int, dict[str, Any]], str] = lambda *_: "ok",
+        dollars: float = 1.0,
+    ) -> None:
+        self.kind, self.dollars = kind, dollars
+        self.bill = 0.0
+        self.sold: Counter[str] = Counter()
+        self.kinds: list[str] = []
+        self.lock = threading.Lock()
+
+    def __call__(self, number: int, body: dict[str, Any]) -> Reply:
+        kind = self.kind(number, body)
+        with self.lock:
+            self.kinds.append(kind)
+        if kind in REFUSALS:
+            return REFUSALS[kind]
+        asked = body.get("n", 1)
+        count = max(1, asked - 1) if kind == "fewer" else asked
+        answer = ordinary({**body, "n": count})
+        for choice in answer["choices"]:  # as many bytes as make 10 tokens where nobody else counts
+            choice["message"]["content"] = choice["message"]["content"].ljust(27)
+            choice.pop("logprobs", None)
+        with self.lock:
+            self.bill += count * self.dollars
+            if kind != "drop":
+                self.sold[json.dumps(body["messages"], sort_keys=True)] += count
+        if kind == "drop":
+            return DROPPED, {}, b""
+        if kind == "missing":
+            del answer["usage"]
+        elif kind in NONSENSE:
+            answer["usage"] = dict.fromkeys(("prompt_tokens", "completion_tokens"), NONSENSE[kind])
+        return 200, {}, answer
+
+
+REFUSALS: dict[str, Reply] = {
+    "429": (429, {"retry-after": "0"}, {"error": {"message": "slow down"}}),
+    "500": (500, {}, {"error": {"message": "oops"}}),
+    "402": (402, {}, {"error": {"message": "Insufficient credits"}}),
+    "quota": (429, {}, {"error": {"message": "You exceeded it", "code": "insufficient_quota"}}),
+}
+NONSENSE: dict[str, Any] = {"negative": -10, "text": "many", "nan": float("nan")}
 
 
 @contextmanager

@@ -5,30 +5,13 @@ import gzip
 import json
 from typing import Any
 
+import httpx
 import pytest
 from fake_endpoint import FakeEndpoint, Reply, ordinary, serve
-from hypothesis import given
-from hypothesis import strategies as st
 
-from bon.engines.connections import Connections, DataUrl, as_json
+from bon.engines.endpoints.connections import Connections, ReplyTooLargeError
 
 BODY = {"messages": [{"role": "user", "content": "q"}]}
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | TEXTS
-    | st.binary(max_size=9).map(lambda data: DataUrl(f"data:image/png;base64,{data.hex()}")),
-    lambda each: st.lists(each, max_size=4) | st.dictionaries(TEXTS, each, max_size=4),
-)
-
-
-@given(st.dictionaries(TEXTS, VALUES, max_size=4))
-def test_images_in_a_body_are_the_json_that_they_would_be_as_strings(body: dict[str, Any]) -> None:
-    plain = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    assert as_json(body) == plain.encode()
 
 
 def posted(url: str, *bodies: dict[str, Any]) -> list[Any]:
@@ -76,3 +59,33 @@ def test_a_request_says_what_it_is() -> None:
             assert sent["authorization"] == "Bearer sk-1"
             assert sent["user-agent"].startswith("bon ")
         assert server.connections == 1
+
+
+def test_the_time_limit_bounds_the_whole_request() -> None:
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
+        while not writer.is_closing():
+            writer.write(b" ")
+            await asyncio.sleep(0.02)
+
+    async def ask() -> None:
+        server = await asyncio.start_server(drip, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        connections = Connections("", timeout=0.3)
+        try:
+            await asyncio.wait_for(connections.post(f"http://127.0.0.1:{port}/", BODY), 20)
+        finally:
+            await connections.close()
+            server.close()
+
+    with pytest.raises(httpx.ReadTimeout, match="no whole reply within"):
+        asyncio.run(ask())
+
+
+def test_a_reply_is_limited_after_decompression() -> None:
+    bomb = gzip.compress(b" " * (65 * 2**20))
+    with (
+        serve(lambda *_: (200, {"content-encoding": "gzip"}, bomb)) as server,
+        pytest.raises(ReplyTooLargeError, match="larger than 64 MiB"),
+    ):
+        posted(server.url, BODY)

@@ -17,7 +17,7 @@ from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.engines import build
 from bon.engines.base import Message, ScoreRequest
-from bon.engines.convert_head import HEAD_FILE, convert_head
+from bon.engines.hf.convert_head import HEAD_FILE, convert_head
 
 pytestmark = pytest.mark.model
 

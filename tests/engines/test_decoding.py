@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from bon.core.sampling import Sampling  # noqa: E402
-from bon.engines.decoding import Decoding, decode, draw, uniforms  # noqa: E402
+from bon.engines.hf.decoding import Plan, decode, draw, uniforms  # noqa: E402
 
 
 def frequencies(logits: list[float], sampling: Sampling, count: int = 40_000) -> np.ndarray:
@@ -109,7 +109,7 @@ def other_models() -> dict[str, object]:
 
 @pytest.mark.model
 def test_greedy_equals_generate_in_other_families() -> None:
-    from bon.engines import cpu_attention
+    from bon.engines.hf import cpu_attention
 
     ids = torch.randint(5, 70, (3, 12), generator=torch.manual_seed(1))
     mask = torch.ones_like(ids)
@@ -121,8 +121,8 @@ def test_greedy_equals_generate_in_other_families() -> None:
             input_ids=ids, attention_mask=mask, max_new_tokens=10, do_sample=False,
             pad_token_id=0, eos_token_id=3,
         )[:, 12:].tolist()  # fmt: skip
-        cpu_attention.use(model)
-        plan = Decoding(
+        cpu_attention.install(model)
+        plan = Plan(
             [0, 0, 1, 2, 2], [0] * 5, Sampling(temperature=0, max_tokens=10), 0, frozenset({3}),
             lambda _: False,
         )  # fmt: skip
@@ -145,11 +145,11 @@ def test_samples_end_and_leave_without_disturbing_the_others() -> None:
     prompts, seeds = [0] * 20 + [1] * 20, list(range(40))
     with torch.inference_mode():
         together = decode(
-            model, inputs, Decoding(prompts, seeds, sampling, 0, ends, lambda _: False), 0
+            model, inputs, Plan(prompts, seeds, sampling, 0, ends, lambda _: False), 0
         )
         for prompt, seed, row in zip(prompts, seeds, together, strict=True):
             alone = {key: value[prompt : prompt + 1] for key, value in inputs.items()}
-            plan = Decoding([0], [seed], sampling, 0, ends, lambda _: False)
+            plan = Plan([0], [seed], sampling, 0, ends, lambda _: False)
             assert decode(model, alone, plan, 0)[0].ids == row.ids
     lengths = Counter(len(row.ids) for row in together)
     assert len(lengths) > 4

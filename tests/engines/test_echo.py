@@ -8,7 +8,7 @@ import pytest
 
 from bon.core.sampling import Sampling
 from bon.engines.base import GenerateRequest, ImagePart, Message, ScoreRequest
-from bon.engines.echo import EchoEngine, EchoError
+from bon.engines.echo import EchoEngine, EchoError, answer_key
 from bon.engines.settings import EchoSettings
 
 
@@ -21,8 +21,8 @@ def ask(text: str, seeds: tuple[int, ...] = (1,), **changes: object) -> Generate
     return replace(request, **changes)  # type: ignore[arg-type]
 
 
-def score(text: str, expected: bool | None) -> ScoreRequest:
-    return ScoreRequest((Message("user", ("q",)), Message("assistant", (text,))), expected)
+def score(text: str) -> ScoreRequest:
+    return ScoreRequest((Message("user", ("q",)), Message("assistant", (text,))))
 
 
 def test_same_request_same_reply_and_seeds_differ() -> None:
@@ -47,7 +47,8 @@ def test_images_count() -> None:
 def test_accuracy_and_unparsed_rates() -> None:
     engine = echo(accuracy=0.8, unparsed_rate=0.1)
     seeds = tuple(range(5000))
-    texts = [s.text for s in asyncio.run(engine.generate(ask("a", seeds, expected="2"))).samples]
+    with answer_key("2"):
+        texts = [s.text for s in asyncio.run(engine.generate(ask("a", seeds))).samples]
     assert texts.count("I cannot say.") == pytest.approx(500, abs=70)
     assert texts.count("Answer: 2") == pytest.approx(3600, abs=120)
 
@@ -80,16 +81,17 @@ def test_logprobs_spell_the_reply_and_sum_to_one() -> None:
     assert verdict.top[verdict.token] == verdict.logprob == max(verdict.top.values())
 
 
-def test_rewards_follow_what_is_expected() -> None:
+def test_rewards_follow_the_answer_key() -> None:
     engine = echo(accuracy=0.9)
 
-    async def signs(expected: bool) -> float:
-        rewards = [await engine.reward(score(str(i), expected)) for i in range(1000)]
+    async def signs(right: bool) -> float:
+        with answer_key((right,)):
+            rewards = [await engine.reward(score(str(i))) for i in range(1000)]
         return sum(reward.score > 0 for reward in rewards) / 1000
 
     assert asyncio.run(signs(True)) == pytest.approx(0.9, abs=0.04)
     assert asyncio.run(signs(False)) == pytest.approx(0.1, abs=0.04)
-    likelihood = asyncio.run(engine.likelihood(score("one two three", True)))
+    likelihood = asyncio.run(engine.likelihood(score("one two three")))
     assert likelihood.logprob < 0
     assert likelihood.num_tokens == 3
 

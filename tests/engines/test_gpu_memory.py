@@ -1,24 +1,21 @@
 """Waiting until a GPU has room: the GPU is made up, the rule and the tool's output are not."""
 
 import asyncio
-import gc
 import os
 import stat
 import subprocess
 import sys
-import weakref
 from pathlib import Path
 
 import pytest
 
 from bon.core.errors import BonError
+from bon.dispatch import worker
+from bon.dispatch.worker import Host, gpu_memory_share
 from bon.engines import gpu_memory
-from bon.engines.gpu_memory import holders, wait_for_room
+from bon.engines.gpu_memory import gpu_processes, wait_for_room
 from bon.experiment.config import PolicyCard
-from bon.running import worker
-from bon.running.cluster import HostActor
-from bon.running.setup import prepare
-from bon.running.worker import Host, room_wanted
+from bon.planning.setup import prepare
 
 GIB = 2**30
 ROOT = Path(__file__).parents[2]
@@ -35,7 +32,8 @@ class Machine:
 
     def wait(self, share, seconds=10.0):
         return wait_for_room(
-            share, seconds=seconds, look=self.look, holders=lambda: "process 7 python 60 GiB",
+            share, seconds=seconds, free_memory=self.look,
+            gpu_processes=lambda: "process 7 python 60 GiB",
             sleep=self.sleep, clock=lambda: self.now,
         )  # fmt: skip
 
@@ -46,7 +44,7 @@ class Machine:
 def test_a_model_waits_until_what_was_there_before_is_gone():
     machine = Machine([(5 * GIB, 80 * GIB)], [(40 * GIB, 80 * GIB)], [(79 * GIB, 80 * GIB)])
     assert machine.wait(0.9) == ""
-    assert machine.now == 2 * gpu_memory.LOOK_SECONDS
+    assert machine.now == 2 * gpu_memory.POLL_SECONDS
 
 
 def test_room_on_every_gpu_counts_and_no_more_than_is_wanted():
@@ -64,12 +62,12 @@ def test_without_a_gpu_there_is_nothing_to_wait_for():
 
 def test_who_holds_it_is_read_from_the_tool_of_the_driver(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert holders() == "no process that can be seen here"
+    assert gpu_processes() == "no process that can be seen here"
     tool = tmp_path / "nvidia-smi"
     tool.write_text("#!/bin/sh\necho '4711, python3, 60123 MiB'\necho '12, Xorg, 8 MiB'\n")
     tool.chmod(tool.stat().st_mode | stat.S_IEXEC)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
-    assert holders() == "process 4711 python3 60123 MiB; process 12 Xorg 8 MiB"
+    assert gpu_processes() == "process 4711 python3 60123 MiB; process 12 Xorg 8 MiB"
 
 
 @pytest.mark.parametrize(
@@ -85,7 +83,7 @@ def test_who_holds_it_is_read_from_the_tool_of_the_driver(tmp_path, monkeypatch)
 )  # fmt: skip
 def test_what_a_card_wants(gpus, args, share):
     card = PolicyCard(name="p", model="m", placement={"gpus": gpus}, **args)
-    assert room_wanted(card) == pytest.approx(share)
+    assert gpu_memory_share(card) == pytest.approx(share)
 
 
 @pytest.mark.model
@@ -132,21 +130,3 @@ def test_a_load_that_fails_says_who_holds_the_memory_and_only_the_first_model_wa
         "model 'm' failed to load in vllm: no memory; after 120 s GPU 0 has 1.0 of 80.0 GiB free; "
         "held by process 7 -> a smaller one"
     )
-
-
-def test_what_is_garbage_when_a_model_is_loaded_is_freed(make_experiment, tmp_path):
-    class Batch:  # on a GPU, gigabytes
-        def __init__(self):
-            self.mine = self
-
-    held = weakref.ref(batch := Batch())
-    host = HostActor(prepare(make_experiment(), tmp_path).specs())
-    gc.disable()
-    try:
-        del batch
-        assert asyncio.run(host.run("head", [])).failure == ""
-        gc.collect()
-        assert held() is None
-    finally:
-        gc.unfreeze()
-        gc.enable()

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from bon.core.errors import BonError
-from bon.engines import ENGINES, build
+from bon.engines import ENGINES, build, read_settings
 from bon.engines.fields import EngineSettings, role, settings_inside, takes
-from bon.engines.settings import SETTINGS, read_settings
 
+SETTINGS = {name: entry.settings for name, entry in ENGINES.items()}
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "engines.md"
 NEEDED: dict[str, dict[str, Any]] = {
@@ -49,7 +49,7 @@ def test_every_setting_is_described_and_classified(name: str, model: type[Engine
 @pytest.mark.parametrize("name", ENGINES)
 def test_an_engine_takes_its_settings_and_nothing_else(name: str) -> None:
     """Read without importing what the engine needs; mypy sees to it that it uses no others."""
-    module, _, wanted = ENGINES[name].partition(":")
+    module, _, wanted = ENGINES[name].path.partition(":")
     tree = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text())
     (engine,) = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == wanted]
     (init,) = [n for n in engine.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]

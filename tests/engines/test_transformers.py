@@ -24,8 +24,8 @@ from bon.engines.base import (  # noqa: E402
     Message,
     ScoreRequest,
 )
+from bon.engines.hf.engine import TransformersEngine  # noqa: E402
 from bon.engines.settings import HeadSettings  # noqa: E402
-from bon.engines.transformers import TransformersEngine  # noqa: E402
 
 pytestmark = pytest.mark.model
 
@@ -200,7 +200,7 @@ def head_of(*layers: str) -> HeadSettings:
 def test_published_head_formats(checkpoint: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
-    from bon.engines.heads import load_head
+    from bon.engines.hf.heads import load_head
 
     hidden = torch.randn(4, 128)
     folder = tmp_path / "skywork"

@@ -23,6 +23,11 @@ SPECIAL = [
     *("<image>", "<video>"),  # LLaVA
     *("<start_of_image>", "<end_of_image>", "<image_soft_token>"),  # Gemma
     *("[IMG]", "[IMG_BREAK]", "[IMG_END]"),  # Pixtral
+    *("<|begin_of_video|>", "<|end_of_video|>"),  # GLM
+    *("<fake_token_around_image>", "<end_of_utterance>", "<global-img>"),  # Idefics
+    *(f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)),
+    *("<|START_OF_IMG|>", "<|END_OF_IMG|>", "<|IMG_PATCH|>", "<|IMG_LINE_BREAK|>"),  # Aya
+    *("TILE_GLOBAL", "TILE_1", "TILE_2", "TILE_3", "TILE_4"),
     "<|image|>",  # Llama: last, because its embedding has one row more than its output
 ]
 
@@ -31,6 +36,9 @@ IMAGE_TOKEN = {
     "mllama": "<|image|>",
     "gemma3": "<image_soft_token>",
     "pixtral": "[IMG]",
+    "idefics3": "<image>",
+    "aya_vision": "<image>",
+    "llava_next": "<image>",
 }
 """What stands for an image, where it is not Qwen's."""
 
@@ -66,6 +74,11 @@ QWEN_VISION: dict[str, Any] = {
     "spatial_merge_size": 2,
     "temporal_patch_size": 2,
 }
+QWEN3_VISION: dict[str, Any] = {
+    **QWEN_VISION,
+    **{"hidden_size": 32, "intermediate_size": 64, "out_hidden_size": HIDDEN},
+    **{"patch_size": 16, "num_position_embeddings": 64, "deepstack_visual_indexes": [0]},
+}
 ROPE = {"rope_type": "default", "rope_theta": 1e6}
 MROPE = {"rope_parameters": {**ROPE, "mrope_section": [2, 3, 3]}}
 NORMAL = {"image_mean": [0.5] * 3, "image_std": [0.25] * 3}
@@ -80,7 +93,7 @@ def make_architecture(name: str, folder: Path, template_of: str = "processor") -
     torch.manual_seed(0)
     tokenizer = _tokenizer(name)
     ids = {token: tokenizer.convert_tokens_to_ids(token) for token in SPECIAL}
-    architecture, config, image, processor = ARCHITECTURES[name](ids)
+    architecture, config, image, processor = (ARCHITECTURES | NEWER)[name](ids)
     text = config.text_config
     text.vocab_size = len(tokenizer) - (name == "mllama")
     text.bos_token_id = text.pad_token_id = ids["<|endoftext|>"]
@@ -120,13 +133,19 @@ def architecture_processor(name: str) -> str:
         "mllama": "MllamaProcessor",
         "gemma3": "Gemma3Processor",
         "pixtral": "PixtralProcessor",
-    }[name]
+        "qwen3_5": "Qwen3VLProcessor",
+        "qwen3_vl_moe": "Qwen3VLProcessor",
+        "glm4v": "Glm4vProcessor",
+        "idefics3": "Idefics3Processor",
+        "aya_vision": "AyaVisionProcessor",
+        "llava_next": "LlavaNextProcessor",
+    }.get(name, "LlavaProcessor")
 
 
 Made = tuple[str, Any, str, dict[str, Any]]
 
 
-def _qwen(kind: str) -> Callable[[dict[str, int]], Made]:
+def _qwen(kind: str, **text: Any) -> Callable[[dict[str, int]], Made]:
     vision = {
         "Qwen2VL": {**QWEN_VISION, "embed_dim": 32, "hidden_size": HIDDEN, "patch_size": 14},
         "Qwen2_5_VL": {
@@ -134,16 +153,14 @@ def _qwen(kind: str) -> Callable[[dict[str, int]], Made]:
             **{"hidden_size": 32, "intermediate_size": 64, "out_hidden_size": HIDDEN},
             **{"patch_size": 14, "window_size": 56, "fullatt_block_indexes": [1]},
         },
-        "Qwen3VL": {
-            **QWEN_VISION,
-            **{"hidden_size": 32, "intermediate_size": 64, "out_hidden_size": HIDDEN},
-            **{"patch_size": 16, "num_position_embeddings": 64, "deepstack_visual_indexes": [0]},
-        },
+        "Qwen3VL": QWEN3_VISION,
+        "Qwen3VLMoe": QWEN3_VISION,
+        "Qwen3_5": {k: v for k, v in QWEN3_VISION.items() if k != "deepstack_visual_indexes"},
     }[kind]
 
     def make(ids: dict[str, int]) -> Made:
         config = getattr(transformers, f"{kind}Config")(
-            text_config={**TEXT_CONFIG, **MROPE},
+            text_config={**TEXT_CONFIG, **MROPE, **text},
             vision_config=vision,
             image_token_id=ids["<|image_pad|>"],
             video_token_id=ids["<|video_pad|>"],
@@ -282,6 +299,145 @@ ARCHITECTURES: dict[str, Callable[[dict[str, int]], Made]] = {
     "gemma3": _gemma3,
     "pixtral": _pixtral,
 }
+
+
+def _glm4v(ids: dict[str, int]) -> Made:
+    config = transformers.Glm4vConfig(
+        text_config={**TEXT_CONFIG, "rope_parameters": {**ROPE, "mrope_section": [2, 3, 3]}},
+        vision_config={
+            **QWEN_VISION,
+            **{"hidden_size": 32, "intermediate_size": 64, "out_hidden_size": HIDDEN},
+            **{"patch_size": 14, "image_size": 112},
+        },
+        image_token_id=ids["<|image_pad|>"],
+        video_token_id=ids["<|video_pad|>"],
+        image_start_token_id=ids["<|vision_start|>"],
+        image_end_token_id=ids["<|vision_end|>"],
+        video_start_token_id=ids["<|begin_of_video|>"],
+        video_end_token_id=ids["<|end_of_video|>"],
+    )
+    image = {
+        "image_processor_type": "Glm4vImageProcessor",
+        "size": {"shortest_edge": 3136, "longest_edge": 100352},
+        **NORMAL,
+    }
+    place = "<|vision_start|><|image_pad|><|vision_end|>"
+    return "Glm4vForConditionalGeneration", config, place, {"image": image}
+
+
+def _idefics3(ids: dict[str, int]) -> Made:
+    config = transformers.Idefics3Config(
+        text_config={"model_type": "llama", **TEXT_CONFIG, "rope_parameters": ROPE},
+        vision_config=VISION_CONFIG,
+        image_token_id=ids["<image>"],
+        pad_token_id=ids["<|endoftext|>"],
+    )
+    image = {
+        "image_processor_type": "Idefics3ImageProcessor",
+        "size": {"longest_edge": 112},
+        "max_image_size": {"longest_edge": 56},
+        **NORMAL,
+    }
+    settings = {"image": image, "image_seq_len": 4}
+    return "Idefics3ForConditionalGeneration", config, "<image>", settings
+
+
+def _aya_vision(ids: dict[str, int]) -> Made:
+    config = transformers.AyaVisionConfig(
+        text_config={**TEXT_CONFIG, "model_type": "cohere2", "sliding_window": 512,
+                     "rope_parameters": ROPE},
+        vision_config={"model_type": "siglip_vision_model", **VISION_CONFIG},
+        image_token_index=ids["<|IMG_PATCH|>"],
+    )  # fmt: skip
+    image = {
+        "image_processor_type": "GotOcr2ImageProcessor",
+        **{"crop_to_patches": True, "min_patches": 1, "max_patches": 4},
+        **SQUARE,
+    }
+    settings = {"image": image, "patch_size": 14, "img_size": 56, "downsample_factor": 2}
+    return "AyaVisionForConditionalGeneration", config, "<image>", settings
+
+
+def _llava_next(ids: dict[str, int]) -> Made:
+    pinpoints = [[56, 112], [112, 56]]
+    config = transformers.LlavaNextConfig(
+        text_config={"model_type": "mistral", **TEXT_CONFIG, "rope_parameters": ROPE},
+        vision_config={"model_type": "clip_vision_model", **VISION_CONFIG},
+        image_token_index=ids["<image>"],
+        image_grid_pinpoints=pinpoints,
+    )
+    image = {
+        "image_processor_type": "LlavaNextImageProcessor",
+        "image_grid_pinpoints": pinpoints,
+        "crop_size": {"height": 56, "width": 56},
+        "size": {"shortest_edge": 56},
+        **NORMAL,
+    }
+    settings = {"patch_size": 14, "vision_feature_select_strategy": "default",
+                "num_additional_image_tokens": 1}  # fmt: skip
+    return "LlavaNextForConditionalGeneration", config, "<image>", {"image": image, **settings}
+
+
+def _text_alone(
+    kind: str, text: dict[str, Any], vision: dict[str, Any], **settings: Any
+) -> Callable[[dict[str, int]], Made]:
+    """An architecture whose processor needs torchvision: its language model, behind LLaVA's."""
+
+    def make(ids: dict[str, int]) -> Made:
+        config = getattr(transformers, f"{kind}Config")(
+            text_config={**TEXT_CONFIG, **text}, vision_config=vision, **settings
+        )
+        image = {"image_processor_type": "CLIPImageProcessor", **SQUARE}
+        return f"{kind}ForConditionalGeneration", config, "<image>", {"image": image}
+
+    return make
+
+
+LINEAR = {
+    **{"layer_types": ["linear_attention", "full_attention"]},
+    **{"linear_num_key_heads": 2, "linear_num_value_heads": 4},
+    **{"linear_key_head_dim": 16, "linear_value_head_dim": 16, "partial_rotary_factor": 1.0},
+}
+MOE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
+NEWER: dict[str, Callable[[dict[str, int]], Made]] = {
+    "qwen3_5": _qwen("Qwen3_5", **LINEAR),
+    "qwen3_vl_moe": _qwen("Qwen3VLMoe", **MOE),
+    "glm4v": _glm4v,
+    "idefics3": _idefics3,
+    "aya_vision": _aya_vision,
+    "llava_next": _llava_next,
+    "lfm2_vl": _text_alone(
+        "Lfm2Vl",
+        {"layer_types": ["conv", "full_attention", "conv"], "num_hidden_layers": 3},
+        {"model_type": "siglip2_vision_model", **VISION_CONFIG},
+    ),
+    "mistral3": _text_alone(
+        "Mistral3", {"model_type": "mistral", "rope_parameters": ROPE},
+        {"model_type": "pixtral", **VISION_CONFIG},
+    ),
+    "llama4": _text_alone(
+        "Llama4",
+        {"intermediate_size_mlp": 128, "num_local_experts": 2, "attention_chunk_size": 64},
+        {**VISION_CONFIG, "vision_output_dim": 32, "projector_input_dim": 32,
+         "projector_output_dim": 32},
+    ),
+    "gemma4": _text_alone(
+        "Gemma4",
+        {"num_hidden_layers": 4, "layer_types": ["sliding_attention", "full_attention"] * 2,
+         "sliding_window": 32, "global_head_dim": 32, "num_kv_shared_layers": 2,
+         "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 600},
+        {**VISION_CONFIG, "num_key_value_heads": 2, "head_dim": 16},
+    ),
+    "kimi_k25": _text_alone(
+        "Kimi_K25",
+        {"q_lora_rank": 32, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8,
+         "v_head_dim": 16, "head_dim": 8, "num_key_value_heads": 4, "n_routed_experts": 4,
+         "n_group": 1, "topk_group": 1, "num_experts_per_tok": 2,
+         "moe_intermediate_size": 32, "first_k_dense_replace": 1},
+        {**{k: v for k, v in VISION_CONFIG.items() if k != "image_size"}},
+    ),
+}  # fmt: skip
+"""Architectures of newer models; tested for batches alone."""
 
 
 def _tokenizer(name: str) -> PreTrainedTokenizerFast:

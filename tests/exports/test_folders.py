@@ -12,7 +12,7 @@ import yaml
 from bon.exports import export_run, licences
 from bon.exports.licences import Licence, licence_of
 from bon.running.reporting import report_run
-from bon.running.store import Store
+from bon.storage.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_every_config_of_the_card_loads(run, folder, tmp_path):
 def test_what_may_not_be_passed_on_is_left_out_and_said(run, tmp_path, monkeypatch):
     import pyarrow.parquet as pq
 
-    shut = Licence("CC BY-ND", "no derivatives", share=False)
+    shut = Licence("CC BY-ND", "no derivatives", shareable=False)
     monkeypatch.setattr(licences, "licence_of", lambda name: shut)
     export_run(run, tmp_path, "hub-folder")
     columns = set(pq.read_schema(tmp_path / "data" / "questions.parquet").names)
@@ -84,9 +84,9 @@ def test_no_text_of_a_preference_pair_goes_out(run, folder):
 )
 def test_licences_are_read_by_name(name, share, says):
     found = licence_of(name)
-    assert found.share == share
-    assert says in found.says
-    assert bool(says) == bool(found.says)
+    assert found.shareable == share
+    assert says in found.terms
+    assert bool(says) == bool(found.terms)
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +116,7 @@ def test_a_bundle_works_from_anywhere_and_asks_nobody(bundle, tab, served, width
     tab.on("request", lambda request: asked.append(request.url))
     tab.set_viewport_size({"width": width, "height": 800})
     tab.goto(home if served else f"{home}index.html")
+    tab.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
     image = tab.locator("#view img").first
     image.scroll_into_view_if_needed()
     expect(image).to_be_visible()

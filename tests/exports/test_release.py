@@ -7,7 +7,7 @@ import pytest
 
 from bon.exports import export_run, licences
 from bon.exports.licences import Licence
-from bon.running.store import Store
+from bon.storage.store import Store
 
 
 @pytest.fixture(scope="module")
@@ -19,16 +19,14 @@ def released(run, tmp_path_factory) -> Path:
 
 def test_everything_is_in_one_folder(run, released):
     assert {path.name for path in released.iterdir()} >= {
-        "README.md", "dataset", "every-eval-ever", "experiment.yaml", "model-pages",
+        "README.md", "dataset", "every-eval-ever", "experiment.yaml",
         "report.html", "results.json",
     }  # fmt: skip
     assert (released / "results.json").read_bytes() == (run / "results.json").read_bytes()
     json.loads((released / "results.json").read_text())
-    pages = {path.name for path in (released / "model-pages").iterdir()}
-    assert pages == {"judge", "critic", "head"}
     assert (released / "dataset" / "data" / "judgements.parquet").is_file()
     page = (released / "README.md").read_text()
-    for name in ("dataset/", "results.json", "report.html", "every-eval-ever/", "model-pages/"):
+    for name in ("dataset/", "results.json", "report.html", "every-eval-ever/"):
         assert f"`{name}`" in page
 
 
@@ -46,9 +44,9 @@ def test_no_text_of_a_pair_goes_out(run, released):
 
 
 def test_the_report_stays_where_its_texts_have_to(run, tmp_path, monkeypatch):
-    shut = Licence("CC BY-ND", "no derivatives", share=False)
+    shut = Licence("CC BY-ND", "no derivatives", shareable=False)
     monkeypatch.setattr(licences, "licence_of", lambda name: shut)
     export_run(run, tmp_path, "release")
     assert not (tmp_path / "report.html").exists()
     assert not (tmp_path / "report_files").exists()
-    assert "no report: it shows the texts of mmmu_pro" in (tmp_path / "README.md").read_text()
+    assert "no report: it shows texts of mmmu_pro" in (tmp_path / "README.md").read_text()

@@ -5,19 +5,16 @@ import importlib.util
 import json
 import os
 import re
-import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 from bon.analysis.results import Results
 from bon.core.errors import BonError
 from bon.experiment.cards import load_rewarder
 from bon.exports import export_run
-from bon.exports.preferences import Preferences
-from bon.exports.scored import is_remote, model_id
-from bon.running.store import Store
+from bon.exports.scores import is_remote, model_id
+from bon.exports.training.preferences import Preferences
 
 SAMPLE_KEYS = {
     "schema_version", "evaluation_id", "model_id", "evaluation_name", "evaluation_result_id",
@@ -118,70 +115,9 @@ def test_the_same_run_gives_the_same_files(run, logs, tmp_path):
         assert path.read_bytes() == (logs / path.relative_to(tmp_path)).read_bytes()
 
 
-@pytest.fixture
-def on_the_hub(run, tmp_path) -> Path:
-    """The same run with questions of the hub, as its experiment would have named them."""
-    shutil.copytree(run, tmp_path / "hub")
-    with Store(tmp_path / "hub") as store:
-        raw = store.meta("experiment")
-        del raw["questions"]["path"]
-        store.set_meta(experiment=raw)
-    return tmp_path / "hub"
-
-
-def test_model_pages_hold_what_the_hub_reads(on_the_hub, results, tmp_path, capfd):
-    export_run(on_the_hub, tmp_path / "out", "model-page")
-    said = capfd.readouterr().err
-    assert "vl_rewardbench" in said
-    assert "mmmu_pro" not in said
-    headline = next(b for b in results.best_of_n if b.rewarder == "judge" and b.headline)
-    (entry,) = yaml.safe_load((tmp_path / "out/judge/.eval_results/bon.yaml").read_text())
-    assert entry["dataset"] == {"id": "MMMU/MMMU_Pro", "task_id": "standard (10 options)"}
-    assert entry["value"] == round(100 * headline.accuracy.value, 2)
-    assert "95% CI" in entry["notes"]
-    hub = pytest.importorskip("huggingface_hub")
-    card = hub.ModelCard((tmp_path / "out/judge/README.md").read_text())
-    values = {
-        (one.dataset_name, one.metric_name): one.metric_value for one in card.data.eval_results
-    }
-    known = {name.partition(" (")[0]: value for (_, name), value in values.items()}
-    assert known["Best-of-4 accuracy"] == headline.accuracy.value
-
-
-def test_inspect_shows_what_was_chosen(run, results, tmp_path):
-    (path,) = export_run(run, tmp_path, "inspect")
-    log = json.loads(path.read_text())
-    assert len(log["samples"]) == 8
-    for sample in log["samples"]:
-        assert len(sample["output"]["choices"]) == 4
-        assert all(
-            part["image"].removeprefix("attachment://") in sample["attachments"]
-            for part in sample["input"][0]["content"]
-            if part["type"] == "image"
-        )
-    for score in log["results"]["scores"]:
-        values = [sample["scores"][score["name"]]["value"] for sample in log["samples"]]
-        accuracy = score["metrics"]["accuracy"]["value"]
-        assert sum(values) / len(values) == pytest.approx(accuracy)
-        assert accuracy == next(
-            b.accuracy.value
-            for b in results.best_of_n
-            if b.rewarder == score["name"] and b.headline
-        )
-
-
-def test_inspect_itself_opens_the_log(run, tmp_path):
-    inspect_log = pytest.importorskip("inspect_ai.log", reason="pip install inspect-ai")
-    (path,) = export_run(run, tmp_path, "inspect")
-    log = inspect_log.read_eval_log(str(path))
-    sample = inspect_log.resolve_sample_attachments(log.samples[0])
-    assert sample.input[0].content[0].image.startswith("data:image/png;base64,")
-    assert set(sample.scores) == {"judge", "critic", "head"}
-
-
 def test_what_holds_no_training_rows_says_so(run, tmp_path):
-    with pytest.raises(BonError, match="inspect holds no training rows"):
-        export_run(run, tmp_path, "inspect", Preferences())
+    with pytest.raises(BonError, match="wandb holds no training rows"):
+        export_run(run, tmp_path, "wandb", Preferences())
 
 
 @pytest.mark.parametrize(

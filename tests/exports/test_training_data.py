@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.exports import EXPORTS, export_run
-from bon.exports.marked import unmarked
-from bon.exports.preferences import Preferences, _labels, _pairs
+from bon.exports.training.layouts import escape_tags
+from bon.exports.training.preferences import Preferences, _labels, _pairs
 from bon.miniature import data
-from bon.running.store import Store
+from bon.storage.store import Store
 
 CHECKPOINT = Path(data.__file__).parent / "checkpoints" / "policy-a"
 
@@ -127,12 +127,6 @@ def lines(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_openrlhf_trains_on_text_alone(run, tmp_path):
-    with pytest.raises(BonError, match="OpenRLHF trains on text alone"):
-        export_run(run, tmp_path / "out", "openrlhf")
-    assert not list((tmp_path / "out").iterdir())
-
-
 @pytest.mark.parametrize(
     ("form", "wanted", "said"),
     [
@@ -143,7 +137,6 @@ def test_openrlhf_trains_on_text_alone(run, tmp_path):
         ("trl", {"margin": 0.1}, "go together"),
         ("trl", {"pairs": "margin", "margin": float("nan")}, "not above 0"),
         ("trl", {"pairs": "margin", "margin": 1.5}, "nothing to train on"),
-        ("openrlhf", {"unpaired": True}, "holds pairs"),
     ],
 )
 def test_what_cannot_be_trained_on_is_one_line(run, tmp_path, form, wanted, said):
@@ -165,7 +158,7 @@ def test_formats_do_not_overwrite_each_other(run, tmp_path):
 
 
 def test_every_layout_is_listed():
-    assert set(READ) | {"parquet", "openrlhf"} <= set(EXPORTS)
+    assert set(READ) | {"parquet"} <= set(EXPORTS)
 
 
 scores = st.dictionaries(
@@ -198,8 +191,8 @@ def test_labels_are_one_each_and_follow_the_scores(scores):
 
 
 def test_a_text_that_speaks_of_images_adds_none():
-    assert "<image>" not in unmarked("The <image> shows <video> and <image 1>.")
-    assert unmarked("<image 1> stays") == "<image 1> stays"
+    assert "<image>" not in escape_tags("The <image> shows <video> and <image 1>.")
+    assert escape_tags("<image 1> stays") == "<image 1> stays"
 
 
 @pytest.mark.model

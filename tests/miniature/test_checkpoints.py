@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from bon.miniature.scene import render
-from bon.miniature.world import WorldQuestion, critic_prompt, judge_prompt, make, query
+from tools.miniature.world import WorldQuestion, critic_prompt, judge_prompt, make, query
 
 HERE = Path(__file__).parents[2] / "bon" / "miniature"
 MANIFEST: dict[str, Any] = yaml.safe_load((HERE / "manifest.yaml").read_text())
@@ -124,8 +124,8 @@ def test_a_scalar_head_is_where_engines_look(name: str) -> None:
 def test_the_fast_forward_is_transformers_own() -> None:
     import torch
 
-    from bon.miniature.training.batches import Encoder, generation_inputs
-    from bon.miniature.training.model import Fast, patches
+    from tools.miniature.batches import Encoder, generation_inputs
+    from tools.miniature.model import Fast, patches
 
     model, processor = load(NAMES[0])
     encoder = Encoder(processor.tokenizer)

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from bon.miniature import data
-from bon.miniature.scene import split_of
-from bon.miniature.world import GROUPS, LETTERS, make, response
+from tools.miniature import data as made
+from tools.miniature.world import GROUPS, LETTERS, make, response, split_of
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_pairs_are_in_vl_rewardbenchs_schema(written: tuple[Path, Path]) -> None
         group = "hallucination" if hallucination else "reasoning" if reasoning else "general"
         assert row["group"] == group
         assert Image.open(io.BytesIO(row["image"]["bytes"])).size == (112, 112)
-    assert [sum(row["group"] == g for row in rows) for g in data.PREFIXES] == [30, 30, 30]
+    assert [sum(row["group"] == g for row in rows) for g in made.PREFIXES] == [30, 30, 30]
     firsts = sum(row["human_ranking"] == [0, 1] for row in rows)
     assert 30 < firsts < 60  # the better one is not always first
 
@@ -67,15 +67,21 @@ def test_writing_twice_gives_the_same_and_another_seed_another(tmp_path: Path) -
     two = data.write(tmp_path / "two", num_questions=20, num_pairs=20)
     for first, second in zip(one, two, strict=True):
         assert pq.read_table(first).equals(pq.read_table(second))
-    assert data.questions(10) == data.questions(20)[:10]
-    assert data.questions(10, seed=1) != data.questions(10)
+    assert made.questions(10) == made.questions(20)[:10]
+    assert made.questions(10, seed=1) != made.questions(10)
+
+
+def test_the_shipped_rows_are_those_that_are_made(tmp_path: Path) -> None:
+    made.write_rows(tmp_path)
+    for name in ("questions.jsonl", "pairs.jsonl"):
+        assert (tmp_path / name).read_bytes() == (data.FOLDER / name).read_bytes()
 
 
 def test_training_benchmark_and_downstream_share_no_board() -> None:
     boards = {
         "train": [make(seed, "train") for seed in range(300)],
         "downstream": [make(index, "downstream") for index in range(300)],
-        "benchmark": [make(p["seed"], "benchmark", p["subject"]) for p in data.stored_pairs()],
+        "benchmark": [make(p["seed"], "benchmark", p["subject"]) for p in made.stored_pairs()],
     }
     seen = {}
     for split, questions in boards.items():
@@ -87,7 +93,7 @@ def test_training_benchmark_and_downstream_share_no_board() -> None:
 
 
 def test_stored_pairs_are_one_right_and_one_wrong_response_of_a_policy() -> None:
-    stored = data.stored_pairs()
+    stored = made.stored_pairs()
     assert len(stored) >= 300
     assert len({row["seed"] for row in stored}) == len(stored)
     for row in stored:
@@ -97,17 +103,18 @@ def test_stored_pairs_are_one_right_and_one_wrong_response_of_a_policy() -> None
         assert row["wrong"][-1] != question.answer
 
 
-def test_too_many_pairs_is_said(tmp_path: Path) -> None:
+def test_too_many_pairs_is_said() -> None:
     with pytest.raises(ValueError, match="pairs are stored"):
-        data.write(tmp_path, num_questions=1, num_pairs=100_000)
+        made.pairs(100_000)
 
 
-@pytest.mark.parametrize("where", ["questions", "pairs"])
-def test_what_was_stopped_is_not_there_as_if_it_were_whole(tmp_path, monkeypatch, where):
+def test_interrupted_writing_leaves_no_pairs(tmp_path, monkeypatch):
+    """The demo takes pairs.parquet for the sign that both files are whole."""
+
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(data, where, stop)
+    monkeypatch.setattr(data, "_png", stop)
     with pytest.raises(KeyboardInterrupt):
         data.write(tmp_path, num_questions=2, num_pairs=3)
-    assert not list(tmp_path.glob("*.parquet"))
+    assert not (tmp_path / "pairs.parquet").exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-COMMAND = [sys.executable, "-m", "bon.miniature.training.train"]
+COMMAND = [sys.executable, "-m", "tools.miniature.train"]
 
 
 @pytest.mark.model

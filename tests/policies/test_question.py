@@ -8,9 +8,9 @@ from jinja2 import Environment, StrictUndefined
 from bon.core.errors import BonError
 from bon.core.records import ImageRef, Question
 from bon.engines.base import ImagePart
-from bon.experiment.prompt_refs import ROOT, load_prompt
+from bon.experiment.cards import ROOT, load_prompt
 from bon.experiment.prompts import Prompt
-from bon.policies.question import policy_messages, question_block, render_prompt
+from bon.policies.prompting import policy_messages, question_block, render_prompt
 
 SHIPPED = sorted(path.stem for path in (ROOT / "policies" / "prompts").glob("*.jinja"))
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bon.experiment.letters import LETTERS, option_letters
-from bon.policies.reader import UNPARSED, BothRead, both, read_answer
+from bon.policies.extractors import UNPARSED, BothLetters, extract_answer, extract_both
 
 FOUR = ("red", "green", "light blue", "none of them")
 NINE = tuple("pqrstuvwx")
@@ -41,17 +41,17 @@ options_strategy = st.lists(st.text(max_size=12), min_size=1, max_size=12)
     ],
 )
 def test_official(text: str, letter: str | None) -> None:
-    assert read_answer(text, FOUR).letter == letter
+    assert extract_answer(text, FOUR).letter == letter
 
 
 def test_official_quirks_with_many_options() -> None:
     # With nine options "I " is the pronoun and "A " ends any capitalised word.
-    assert read_answer("so I cannot tell", NINE).letter == "I"
-    assert read_answer("so I cannot tell", FOUR) == UNPARSED
-    assert read_answer("in the USA it varies", NINE).letter == "A"
+    assert extract_answer("so I cannot tell", NINE).letter == "I"
+    assert extract_answer("so I cannot tell", FOUR) == UNPARSED
+    assert extract_answer("in the USA it varies", NINE).letter == "A"
     # A letter of another word after the marker makes it ambiguous.
-    assert read_answer("Answer: H Bridge", NINE).letter == "H"
-    assert read_answer("Answer: Bridge", NINE).letter == "B"
+    assert extract_answer("Answer: H Bridge", NINE).letter == "H"
+    assert extract_answer("Answer: Bridge", NINE).letter == "B"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_official_quirks_with_many_options() -> None:
     ],
 )
 def test_strict(text: str, letter: str | None) -> None:
-    assert read_answer(text, FOUR, "strict").letter == letter
+    assert extract_answer(text, FOUR, "strict").letter == letter
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_strict(text: str, letter: str | None) -> None:
     ],
 )
 def test_strict_reads_what_models_write(text: str, letter: str | None) -> None:
-    assert read_answer(text, FOUR, "strict").letter == letter
+    assert extract_answer(text, FOUR, "strict").letter == letter
 
 
 TEN = tuple("pqrstuvwxy")
@@ -163,19 +163,19 @@ REFUSALS = (
 )
 def test_a_refusal_is_declined_and_no_letter(said: str, more: str, before: str) -> None:
     text = before + said + more
-    assert read_answer(text, TEN, "strict") == UNPARSED
-    read = both(text, TEN, "official", read_answer(text, TEN).letter)
+    assert extract_answer(text, TEN, "strict") == UNPARSED
+    read = extract_both(text, TEN, "official", extract_answer(text, TEN).letter)
     assert read.declined
     assert read.strict is None
 
 
 def test_a_refusal_that_states_a_letter_is_an_answer() -> None:
     text = "I'm unable to view the image, but it may be a tundra.\n\nAnswer: C"
-    assert both(text, TEN, "strict", "C") == BothRead("C", "C", False)
+    assert extract_both(text, TEN, "strict", "C") == BothLetters("C", "C", False)
 
 
 def test_the_official_reader_takes_a_refusal_for_the_letter_i() -> None:
-    assert both(REFUSALS[0], TEN, "official", "I") == BothRead("I", None, True)
+    assert extract_both(REFUSALS[0], TEN, "official", "I") == BothLetters("I", None, True)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_official_finds_an_empty_option_everywhere(
     text: str, options: tuple[str, ...], letter: str | None
 ) -> None:
     """As the published scorer does: every text holds the empty one."""
-    assert read_answer(text, options).letter == letter
+    assert extract_answer(text, options).letter == letter
 
 
 FORMS = (
@@ -206,13 +206,13 @@ def test_a_plain_statement_is_read_whatever_was_thought(
 ) -> None:
     letter = LETTERS[place]
     reply = f"<think>{thought} The answer is {LETTERS[9 - place]}.</think>\n{form.format(letter)}"
-    assert read_answer(reply, TEN, "strict").letter == letter
+    assert extract_answer(reply, TEN, "strict").letter == letter
 
 
 @given(st.text(max_size=80), options_strategy, st.sampled_from(["official", "strict"]))
 def test_a_reading_is_a_letter_of_an_option_or_unparsed(text, options, mode) -> None:  # type: ignore[no-untyped-def]
-    reading = read_answer(text, options, mode)
-    assert reading == read_answer(text, options, mode)
+    reading = extract_answer(text, options, mode)
+    assert reading == extract_answer(text, options, mode)
     if reading.outcome == "parsed":
         assert reading.letter in option_letters(options)
     else:
@@ -223,25 +223,25 @@ def test_a_reading_is_a_letter_of_an_option_or_unparsed(text, options, mode) -> 
 def test_a_plain_answer_line_is_read_by_both(text, options, data) -> None:  # type: ignore[no-untyped-def]
     letter = data.draw(st.sampled_from(option_letters(options)))
     reply = f"{text}\nAnswer: {letter}"
-    assert read_answer(reply, options, "official").letter == letter
-    assert read_answer(reply, options, "strict").letter == letter
+    assert extract_answer(reply, options, "official").letter == letter
+    assert extract_answer(reply, options, "strict").letter == letter
 
 
 @given(options_strategy, st.data())
 def test_the_form_of_the_options_is_read_by_both(options, data) -> None:  # type: ignore[no-untyped-def]
     letter = data.draw(st.sampled_from(option_letters(options)))
     for reply in (letter, f"({letter})"):
-        assert read_answer(reply, options, "official").letter == letter
-        assert read_answer(reply, options, "strict").letter == letter
+        assert extract_answer(reply, options, "official").letter == letter
+        assert extract_answer(reply, options, "strict").letter == letter
 
 
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="1 to 26 options, not 0"):
-        read_answer("A", [])
+        extract_answer("A", [])
     with pytest.raises(ValueError, match="not 27"):
-        read_answer("A", LETTERS + "?")
-    with pytest.raises(ValueError, match="unknown reader 'lax'"):
-        read_answer("A", FOUR, "lax")  # type: ignore[arg-type]
+        extract_answer("A", LETTERS + "?")
+    with pytest.raises(ValueError, match="unknown answer extractor 'lax'"):
+        extract_answer("A", FOUR, "lax")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_real_answers(file: str, right: float, unparsed: int, credited: float) -
     chance = 0.0
     for row in rows:
         options = [str(option) for option in ast.literal_eval(row["options"])]
-        reading = read_answer(row["response"], options)
+        reading = extract_answer(row["response"], options)
         if reading.letter is None:
             num_unparsed += 1
             chance += 1 / len(options)

@@ -6,7 +6,7 @@ from pathlib import Path
 from bon.engines.base import Sample
 from bon.experiment.cards import load_rewarder, shipped
 from bon.experiment.config import ScoreRule, VerdictRule
-from bon.rewarders.replies import read_score, read_verdict
+from bon.rewarders.reply_parsing import read_score, read_verdict
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from bon.engines.base import ImagePart, Sample
 from bon.experiment.cards import load_rewarder
 from bon.experiment.config import RewarderCard
 from bon.experiment.prompts import Prompt
-from bon.rewarders.asking import POSING, was_cut
 from bon.rewarders.base import Item
+from bon.rewarders.generative import POSING, was_cut
+from bon.rewarders.on_echo import OnEcho
 from bon.rewarders.registry import rewarder_class
 from bon.rewarders.scalar import ScalarHead
 
@@ -38,9 +39,9 @@ def ask(card, responses, reply, **overrides):
     asked = Asked(reply)
     rewarder = rewarder_class(loaded.card)(loaded.card, loaded.prompt, asked)
     keys = tuple(f"k{place}" for place in range(len(responses)))
-    item = Item("question", "i", "Which colour?", (), dict(zip(keys, responses, strict=True)),
-                {keys[0]: True})  # fmt: skip
-    (verdict,) = asyncio.run(rewarder.judge(item, keys, (1,)))
+    item = Item("question", "i", "Which colour?", (), dict(zip(keys, responses, strict=True)))
+    on_echo = OnEcho(rewarder, {key: key == keys[0] for key in keys})
+    (verdict,) = asyncio.run(on_echo.judge(item, keys, (1,)))
     return asked.text, verdict
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from bon.curating.drafting import PROMPT
+from bon.curating.labelling.drafts import PROMPT
 from bon.engines.base import Sample, TokenLogprob
 from bon.experiment.cards import ROOT, load_rewarder, shipped
+from bon.planning.catalogue import sample_values
 from bon.rewarders.registry import rewarder_class
-from bon.rewarders.replies import read_score, read_verdict
-from bon.running.catalogue import sample_values
+from bon.rewarders.reply_parsing import read_score, read_verdict
 from tests.rewarders.wordings import OURS, in_our_words
 
 FOLDER = ROOT / "rewarders" / "cards"
@@ -77,10 +77,13 @@ def test_the_promised_rewarders_are_there():
         "pairwise", "pointwise", "scalar", "likelihood", "listwise", "stepwise", "ensemble",
         "rerank", "python",
     }  # fmt: skip
+    assert {
+        "r1-reward", "unified-reward-7b-pair", "skywork-vl-reward-7b", "mm-rlhf-reward",
+        "visualprm-8b",
+    } <= set(CARDS)  # fmt: skip
     assert {card.family for card in cards} >= {
-        "llava-critic", "r1-reward", "unified-reward", "skywork-vl-reward", "scalar-head",
-        "ixc-2.5-reward", "mm-rlhf-reward", "visualprm", "qwen2.5-vl", "gpt-4o", "gemini",
-        "claude",
+        "llava-onevision", "internvl2.5", "scalar-head", "ixc-2.5-reward", "qwen2.5-vl", "gpt-4o",
+        "gemini", "claude",
     }  # fmt: skip
 
 

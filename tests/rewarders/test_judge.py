@@ -11,7 +11,7 @@ from bon.engines import build
 from bon.experiment.config import RewarderCard
 from bon.experiment.prompts import Prompt
 from bon.rewarders.base import Item, Rewarder, Verdict
-from bon.rewarders.judge import Protocol, has_all, judge_item, missing_calls
+from bon.rewarders.item_judging import Protocol, is_complete, judge_item, missing_calls
 
 KEYS = ["a", "b", "c", "d", "e"]
 
@@ -126,7 +126,7 @@ def test_an_item_that_has_all_has_nothing_missing(kind, order, design, votes, lo
     rows = judge(rewarder, protocol, keys=keys)
     rows = [row for place, row in enumerate(rows) if place not in lost]
     shown = {(row.first, row.second, row.vote) for row in rows}
-    full = has_all(made, keys, "item", votes, shown)
+    full = is_complete(made, keys, "item", votes, shown)
     open_ = missing_calls(made, rewarder.arity, keys, "item", protocol, rows)
     if full or design == "all_pairs" or kind == "scalar":
         assert full == (not open_)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from bon.engines.base import Sample, TokenLogprob
 from bon.experiment.cards import load_rewarder
 from bon.experiment.config import ScoreRule, VerdictRule
-from bon.rewarders.replies import read_score, read_verdict
+from bon.rewarders.reply_parsing import read_score, read_verdict
 
 VERDICT = VerdictRule(pattern=r"answer (\w+) is better", tie=("neither",), delete="*\n")
 SCORE = ScoreRule(pattern=r"score:\s*(-?[\d.]+|high|low)", values={"high": 9.0}, range=(0, 10))
@@ -95,7 +95,7 @@ def test_no_text_breaks_the_readers(text):
 def test_yes_probability_of_impossible_log_probabilities(logprob, top, why):
     rule = ScoreRule(yes=("Yes",), no=("No",))
     tokens = (TokenLogprob("Yes", logprob, top),)
-    score, reason = read_score(Sample("Yes", 1, tokens=tokens), rule)
+    _, score, reason = read_score(Sample("Yes", 1, tokens=tokens), rule)
     assert score is None
     assert why in reason
 
@@ -133,4 +133,6 @@ def test_a_number_is_read_as_it_is_written_or_not_at_all(number, form):
     text = form.format(number)
     means = float(text.replace(",", ""))
     score = read_score(sample(f"Score: {text}"), SCORE.model_copy(update={"values": {}})).score
-    assert score == (means if 0 <= means <= 10 and not text.startswith("+") else None)
+    assert score in (None, means)
+    if form == "{:.2f}" and 0 <= means <= 10:
+        assert score == means

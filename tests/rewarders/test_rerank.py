@@ -11,14 +11,13 @@ from bon.engines.base import Engine, ImagePart, RankRequest, Reward
 from bon.experiment.config import RewarderCard
 from bon.experiment.prompts import Prompt
 from bon.rewarders.base import Item
-from bon.rewarders.rerank import Reranker
+from bon.rewarders.on_echo import OnEcho
+from bon.rewarders.scalar import Reranker
 
 IMAGES = (ImagePart("a" * 64, b"one"), ImagePart("b" * 64, b"two"))
 INSIDE = ImagePart("c" * 64, b"three")
 TEXTS = {"x": f"See <image {'c' * 16}>: A", "y": "Answer: B"}
-ITEM = Item(
-    "pair", "i", "Which?", IMAGES, TEXTS, {"x": True, "y": False}, {INSIDE.sha256[:16]: INSIDE}
-)
+ITEM = Item("pair", "i", "Which?", IMAGES, TEXTS, {INSIDE.sha256[:16]: INSIDE})
 
 
 class Heard(Engine):
@@ -35,10 +34,11 @@ class Heard(Engine):
         return Reward(self.score, 12)
 
 
-def judged(engine: Engine, shown: str, **card: Any) -> Any:
+def judged(engine: Engine, shown: str, right: bool | None = None, **card: Any) -> Any:
     made = RewarderCard.model_validate({"name": "r", "kind": "rerank", **card})
     rewarder = Reranker(made, Prompt("p", "{{ query }}{{ document }}"), engine)
-    return asyncio.run(rewarder.judge(ITEM, (shown,), (1, 2, 3)))
+    asked = rewarder if right is None else OnEcho(rewarder, {shown: right})
+    return asyncio.run(asked.judge(ITEM, (shown,), (1, 2, 3)))
 
 
 def test_the_question_is_the_query_and_a_response_the_document() -> None:
@@ -53,7 +53,6 @@ def test_the_question_is_the_query_and_a_response_the_document() -> None:
             ("See ", INSIDE, ": A"),
             "Find it.",
             "{{ query }}{{ document }}",
-            True,
         )
     ]
 
@@ -65,7 +64,7 @@ def test_a_score_that_is_no_number_is_an_error() -> None:
 
 def test_echo_ranks_as_often_right_as_it_is_told() -> None:
     sure = build("echo", {"accuracy": 1.0})
-    assert judged(sure, "x")[0].score > 0 > judged(sure, "y")[0].score
+    assert judged(sure, "x", right=True)[0].score > 0 > judged(sure, "y", right=False)[0].score
 
 
 def test_an_engine_without_rerankers_says_so() -> None:

@@ -6,10 +6,11 @@ import pytest
 from bon.core.errors import BonError
 from bon.engines import build
 from bon.engines.base import Engine, Generation, Sample, TokenLogprob
+from bon.experiment.cards import ROOT, load_prompt
 from bon.experiment.config import RewarderCard
-from bon.experiment.prompt_refs import ROOT, load_prompt
 from bon.experiment.prompts import Prompt
 from bon.rewarders.base import Item
+from bon.rewarders.on_echo import OnEcho
 from bon.rewarders.registry import rewarder_class
 
 SCORE = {"yes": ["+"], "no": ["-"]}
@@ -42,8 +43,9 @@ def critic(engine, prompt="{{ prompt }}|{{ steps | length }}|{{ step }}", **chan
 
 
 def judge(rewarder, text=TEXT, seeds=(1,), correct=None):
-    item = Item("question", "i", "Why?", (), {"k": text}, {} if correct is None else {"k": correct})
-    return asyncio.run(rewarder.judge(item, ("k",), seeds))
+    item = Item("question", "i", "Why?", (), {"k": text})
+    asked = rewarder if correct is None else OnEcho(rewarder, {"k": correct})
+    return asyncio.run(asked.judge(item, ("k",), seeds))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def test_on_the_echo_engine_right_responses_score_higher_and_votes_differ():
 
 def test_numbers_a_step_and_turns_without_words():
     numbers = {"pattern": r"(\d)", "values": {}}
-    engine = build("echo", {"reply": "7 {choice}"})
+    engine = build("echo", {"reply": "I see {choice}.\n\n7"})
     (verdict,) = judge(critic(engine, score=numbers))
     assert verdict.score == 7
     with pytest.raises(BonError, match="needs the word"):

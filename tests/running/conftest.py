@@ -1,30 +1,21 @@
 """Runs made in this process: the same sources and workers as `bon run`, without Ray."""
 
 import asyncio
-import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bon.core.processes import children
-from bon.running.runner import Tally, compute, make_sources
-from bon.running.setup import prepare
+from bon.dispatch.worker import Host
+from bon.planning.setup import prepare
+from bon.running.runner import compute, make_sources
 from bon.running.start import start
-from bon.running.store import Store
-from bon.running.worker import Host
+from bon.running.tally import Tally
+from bon.storage.store import Store
 
 Go = Callable[..., Path]
-
-
-@pytest.fixture
-def nobody_left() -> Iterator[None]:
-    """Whatever processes a test started have ended with it."""
-    before = children([os.getpid()])
-    yield
-    assert children([os.getpid()]) == before
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 
 from bon.commands.main import app
 from bon.core.errors import BonError
-from bon.engines.openai import OpenAIEngine
-from bon.running.completeness import completeness
-from bon.running.deferring import read_batch, write_batch
+from bon.engines.endpoints.openai import OpenAIEngine
+from bon.planning.completeness import completeness
+from bon.planning.setup import prepare
+from bon.running.batches import read_batch, write_batch
 from bon.running.reporting import open_run
-from bon.running.setup import prepare
-from bon.running.store import Store
+from bon.storage.store import Store
 
 ENDPOINT = {"base_url": "http://endpoint.invalid/v1", "api_key_env": "NO_SUCH_KEY"}
 COMMON = {
@@ -101,8 +101,10 @@ def test_passes_come_to_a_complete_run(study, tmp_path):
 
 
 def test_the_rows_are_those_of_a_run(study, tmp_path, go, monkeypatch):
-    async def send(self: Any, body: dict[str, Any], seeds: tuple[int, ...]) -> dict[str, Any]:
-        return completion(body)
+    async def send(self: Any, body: dict[str, Any], seeds: Any, book: Any) -> dict[str, Any]:
+        reply = completion(body)
+        book(reply)
+        return reply
 
     to_the_end(study, tmp_path)
     monkeypatch.setenv(ENDPOINT["api_key_env"], "a key")
@@ -128,18 +130,18 @@ def test_what_is_out_is_not_written_again(study, tmp_path):
 
 def test_the_cap_counts_what_is_out_at_its_worst(study, tmp_path):
     setup = prepare(study, tmp_path)
-    whole = write_batch(setup, tmp_path / "free", max_cost=100, quiet=True).most
+    whole = write_batch(setup, tmp_path / "free", max_cost=100, quiet=True).max_cost
     cap = whole / 2
     some = write_batch(setup, tmp_path / "run", max_cost=cap, quiet=True)
     assert some.left_out
     assert some.requests
-    assert some.most <= cap
+    assert some.max_cost <= cap
     more = write_batch(setup, tmp_path / "run", max_cost=cap, quiet=True)
-    assert more.most <= cap - some.most
+    assert more.max_cost <= cap - some.max_cost
     read_batch(tmp_path / "run", [answered(some.files, tmp_path / "out.jsonl")], quiet=True)
     last = write_batch(setup, tmp_path / "run", max_cost=cap, quiet=True)
     with Store(tmp_path / "run", readonly=True) as store:
-        assert 0 < store.cost() + last.most + more.most <= cap  # what was paid is less than feared
+        assert 0 < store.cost() + last.max_cost + more.max_cost <= cap  # less was paid
     del study["policies"][0]["cost"]
     with pytest.raises(BonError, match="the card of policy has no price"):
         write_batch(prepare(study, tmp_path), tmp_path / "other", max_cost=1, quiet=True)
@@ -158,7 +160,7 @@ def test_errors_expired_torn_unknown_and_doubled_answers(study, tmp_path):
     file.write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"custom_id": "to')
     reading, _ = read_batch(tmp_path / "run", [file], quiet=True)
     assert (reading.new, reading.errors) == (len(rows) - 3, 1)
-    assert (reading.passing, reading.again, reading.unknown, reading.torn) == (1, 1, 1, 1)
+    assert (reading.transient, reading.repeated, reading.unknown, reading.invalid) == (1, 1, 1, 1)
     expired = write_batch(setup, tmp_path / "run", quiet=True)
     assert rows[1]["custom_id"] in {
         json.loads(line)["custom_id"] for path in expired.files for line in path.open()

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from bon.core.errors import BonError
-from bon.running.completeness import completeness
-from bon.running.plan import make_plan
+from bon.planning.completeness import completeness
+from bon.planning.plan import make_plan
+from bon.planning.setup import prepare
 from bon.running.reporting import open_run
-from bon.running.setup import prepare
-from bon.running.store import Store
+from bon.storage.store import Store
 
 OPTIONS = ["one", "two", "three"]
 
@@ -188,7 +188,7 @@ def test_a_file_that_changed_is_another_model(sampled, tmp_path):
 
 def test_candidates_without_texts_are_not_judged(go, sampled, tmp_path):
     _, experiment = sampled
-    from bon.commands.importing import import_files
+    from bon.running.imports.import_files import import_files
 
     rows = [
         {"id": f"q{i}", "question": "?", "candidates": [{"correct": True}, {"correct": False}]}

@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from bon.analysis.export.artifacts import frames
+from bon.analysis.artifacts import frames
 from bon.analysis.report import write_report
 from bon.analysis.results import Options, Results
 from bon.analysis.run import analyse
 from bon.core.errors import BonError
-from bon.running.frames import run_tables
-from bon.running.plan import make_plan
+from bon.planning.plan import make_plan
+from bon.planning.run_tables import run_tables
+from bon.planning.setup import prepare
 from bon.running.reporting import open_run
-from bon.running.setup import prepare
 from bon.running.status import run_status
-from bon.running.store import Store
+from bon.storage.store import Store
 
 from .conftest import change
 
@@ -84,8 +84,7 @@ def harder(experiment):
     ("rule", "design", "early"),
     [
         ("round_robin", "all_pairs", RACE),
-        ("round_robin", "all_pairs", {"design": "race", "race": {"class": "answer"}}),
-        ("knockout", {"design": "knockout", "race": {"class": "text"}}, {"design": "knockout"}),
+        ("round_robin", "all_pairs", {"design": "race", "race": {"class": "text"}}),
     ],
 )
 def test_what_stops_early_is_as_accurate(make_experiment, go, rule, design, early):
@@ -140,34 +139,7 @@ def test_a_race_estimates_the_rest_from_what_it_judged_in_full(make_experiment, 
     assert (table["estimated"].notna() == ~table["n"].isin([1, 7]))[table["headline"]].all()
     page = write_report(found, None, fewer / "report.html").read_text(encoding="utf-8")
     assert "Estimated from a random sample of the questions" in page
-    assert "judged in full; a race asks most" in page
-
-
-@pytest.mark.parametrize("audit", [0.4, 1.0])
-def test_a_race_may_stop_at_a_lead_and_is_audited(make_experiment, go, audit):
-    experiment = harder(make_experiment(questions=60))
-    race = {"lead": 1.5, "audit": audit, "complete": 0}
-    early = {**experiment, "judging": {"design": "race", "race": race}}
-    certain = {**experiment, "judging": {"design": "race", "race": {"complete": 0}}}
-    sure, fewer = go(certain, out="sure"), go(early, out="fewer")
-    assert judged(fewer) < judged(sure) or audit == 1
-    assert run_status(fewer)["complete"]
-    assert make_plan(prepare(early, fewer.parent), fewer).totals()["calls"] == 0
-    (wanted,), (found,) = (
-        [b for b in analysed(run).best_of_n if b.rule == "round_robin"] for run in (sure, fewer)
-    )
-    assert wanted.audit is None
-    if audit == 1:
-        assert judged(fewer) == judged(sure)
-        assert found == wanted
-    else:
-        assert 2 <= found.audit.audited < found.audit.stopped < 60
-        assert 0 < found.audit.error < 0.1
-        assert found.accuracy.low <= wanted.accuracy.value <= found.accuracy.high
-        width = found.accuracy.high - found.accuracy.low
-        assert width > wanted.accuracy.high - wanted.accuracy.low
-    go(certain, out="fewer")
-    assert judged(fewer) == judged(sure)
+    assert "judged in full; a race compares" in page
 
 
 def test_a_subset_of_the_questions_is_judged_for_all(make_experiment, go):
@@ -180,7 +152,7 @@ def test_a_subset_of_the_questions_is_judged_for_all(make_experiment, go):
     found = analysed(directory)
     page = write_report(found, None, directory / "report.html").read_text(encoding="utf-8")
     assert "judged questions</span>" in page
-    assert "a race asks most" not in page
+    assert "a race compares" not in page
     go(experiment)
     assert fewer < judged(directory)
     whole = analysed(directory)
@@ -207,13 +179,6 @@ def test_a_raced_subset_says_what_each_n_rests_on(make_experiment, go):
     assert fewer < more
     (reason,) = {r.reason for r in found.rules if r.rule == "round_robin"}
     assert reason.startswith(f"estimated at n = 2 to 6 from {fewer} and at n = 7 from {more} of ")
-
-
-def test_a_subset_and_a_lead_are_refused_together(make_experiment, tmp_path):
-    both = make_experiment(judging={"design": "race", "race": {"lead": 2}})
-    both["questions"]["subset"] = 0.5
-    with pytest.raises(BonError, match=r"leave out `judging\.race\.lead`"):
-        prepare(both, tmp_path)
 
 
 def test_a_race_that_was_killed_goes_on_as_if_it_had_not_been(make_experiment, go):
@@ -243,6 +208,18 @@ def test_a_race_goes_on_as_all_pairs_and_back(make_experiment, go):
     assert "copeland" in {r.rule for r in analysed(directory).rules if r.supported}
     go({**experiment, "judging": RACE})
     assert run_status(directory)["complete"]
+
+
+def test_a_race_as_0_2_wrote_it_is_read_and_says_what_is_gone(make_experiment, go, capsys):
+    race = {"class": "correct", "lead": 2, "audit": 0.1}
+    experiment = harder(make_experiment(questions=20))
+    directory = go({**experiment, "judging": {"design": "race", "race": race}})
+    assert run_status(directory)["complete"]
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "judging.race.lead is gone and ignored" in printed
+    assert "judging.race.class: correct is gone and read as answer" in printed
+    same = go({**experiment, "judging": {"design": "race"}}, out="same")
+    assert judged(same) == judged(directory)
 
 
 def test_two_settings_that_contradict_each_other_are_refused(make_experiment, tmp_path):

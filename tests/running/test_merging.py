@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from bon.core.errors import BonError
-from bon.running.completeness import completeness
-from bon.running.merging import merge_runs, read_shard
+from bon.planning.completeness import completeness
+from bon.running.imports.merge import merge_runs, read_shard
 from bon.running.reporting import open_run
-from bon.running.store import Store
+from bon.storage.store import Store
 
 TABLES = {
     "questions": "key, active, leaked, data",

@@ -2,7 +2,9 @@
 
 import pytest
 
-from bon.running.store import Store
+from bon.planning.run_tables import warnings
+from bon.running.reporting import open_run
+from bon.storage.store import Store
 
 HEDGED = "I do not think that Answer {choice} is better."
 
@@ -31,11 +33,11 @@ def experiment(make_experiment):
     judge, critic, _ = made["rewarders"]
     judge["engine_args"] = {**judge["engine_args"], "reply": HEDGED}
     marks = {"pattern": r"Score: (\d+)", "values": {}, "range": [0, 10]}
-    critic = {**critic, "score": marks, "engine_args": {"reply": "Score: 1e0 {choice}"}}
+    critic = {**critic, "score": marks, "engine_args": {"reply": "I say {choice}.\nScore: 1"}}
     lister = {
         "name": "lister", "kind": "listwise", "engine": "echo", "placement": {"group": "all"},
         "prompt": {"text": "{{ prompt }} {{ responses }}"}, "score": {"pattern": r"Best: (\d+)"},
-        "engine_args": {"reply": "Best: {choice}\nNow then."},
+        "engine_args": {"reply": "Now then.\nBest: {choice}"},
     }  # fmt: skip
     return {**made, "rewarders": [judge, critic, lister]}
 
@@ -48,7 +50,7 @@ def test_another_reader_reads_stored_replies_again(experiment, go, name):
     assert [row[5:] for row in strict] == [row[5:] for row in published]  # nothing asked again
     if name == "judge":
         assert {row[1] for row in strict} == {"unparsed"}
-        assert {row[4] for row in strict} == {"negates or doubts its verdict"}
+        assert {row[4] for row in strict} == {"states its verdict within other words"}
         assert {row[1] for row in published} == {"first", "second"}
         assert {row[4] for row in published} == {""}
     if name == "critic":
@@ -87,7 +89,6 @@ def test_another_pattern_reads_stored_replies_again(experiment, go):
 
 
 def test_two_readings_of_one_judge_have_their_own_replies(experiment, go):
-    """As in version 0.1, where the rule belonged to the spec."""
     judge = experiment["rewarders"][0]
     rule = {**judge["verdict"], "reader": "published"}
     twice = {**experiment, "rewarders": [judge, {**judge, "name": "published", "verdict": rule}]}
@@ -96,4 +97,11 @@ def test_two_readings_of_one_judge_have_their_own_replies(experiment, go):
     assert rows(directory, "judge") == before
     published = rows(directory, "published")
     assert len(published) == len(before)
+    with Store(directory, readonly=True) as store:
+        (line,) = [line for line in warnings(open_run(store), store) if "strict reader" in line]
+    count = len(published)
+    assert line == (
+        f"the strict reader reads {count} of {count} replies of published differently "
+        "from its published reader"
+    )
     assert {row[1] for row in published} == {"first", "second"}

@@ -5,9 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bon.running.frames import run_tables
+from bon.planning.run_tables import run_tables
 from bon.running.reporting import open_run
-from bon.running.store import Store
+from bon.storage.store import Store
 
 
 def judgements(directory: Path) -> pd.DataFrame:

@@ -10,16 +10,15 @@ from typer.testing import CliRunner
 
 from bon.commands.main import app
 from bon.core.records import Effort
+from bon.dispatch.worker import Host
 from bon.engines.echo import EchoEngine
 from bon.engines.metering import note_cached
-from bon.running.reporting import read_results, report_run
-from bon.running.setup import prepare
-from bon.running.spending import costs
+from bon.planning.setup import prepare
+from bon.planning.sources import GenerateSource
+from bon.running.reporting import model_costs, read_results, report_run
 from bon.running.start import start
-from bon.running.status import run_status, show_status
-from bon.running.store import Store
-from bon.running.work import GenerateSource
-from bon.running.worker import Host
+from bon.running.status import format_status, run_status
+from bon.storage.store import Store
 
 
 @pytest.fixture
@@ -66,7 +65,7 @@ def test_what_models_took_is_in_status_results_and_report(experiment, go, monkey
     assert (found["critic"].cache_hit_rate, found["critic"].dollars) == (None, None)
     told = json.loads(CliRunner().invoke(app, ["status", str(directory), "--json"]).stdout)
     assert told["costs"] == [one.model_dump() for one in found.values()]
-    line = next(x for x in show_status(run_status(directory)).splitlines() if "% of prompts" in x)
+    line = next(x for x in format_status(run_status(directory)).splitlines() if "% of prompts" in x)
     assert line.split()[0] == "judge"
     assert "tokens in" in line
     assert "What it cost" in (directory / "report.html").read_text()
@@ -83,7 +82,7 @@ def test_what_was_paid_counts_all_rows_and_is_divided_by_those_that_came(experim
         db.execute("UPDATE judgements SET outcome = 'error' WHERE key = ?", (key,))
     db.close()
     with Store(directory, readonly=True) as store:
-        judge = costs(prepare(experiment, tmp_path), store)[1]
+        judge = model_costs(prepare(experiment, tmp_path), store)[1]
     assert judge.number == total - 1
     assert judge.dollars == pytest.approx(1000 * 0.002 * total / (total - 1))
 
@@ -103,7 +102,7 @@ def test_efforts_add_up_and_a_run_of_an_earlier_version_has_none(experiment, go,
     db.close()
     with Store(directory, readonly=True) as store:
         assert store.effort(spec) is None
-        judge = costs(setup, store)[1]
+        judge = model_costs(setup, store)[1]
     assert judge.seconds > 0  # its rows know
     assert (judge.waited, judge.loading, judge.cache_hit_rate) == (None, None, None)
     with Store(directory) as store:  # goes on: from now on it is recorded

@@ -13,7 +13,7 @@ import yaml
 
 from bon.core.errors import BonError
 from bon.running.reporting import report_run
-from bon.running.store import Store
+from bon.storage.store import Store
 
 BON = str(Path(sys.executable).with_name("bon"))
 
@@ -114,8 +114,8 @@ KILLED = """
 import os, sys, yaml
 from pathlib import Path
 import bon.running.start as start
-from bon.running.setup import read_experiment
-from bon.running.store import Store
+from bon.planning.setup import read_experiment
+from bon.storage.store import Store
 start.find_leaks = lambda *both: os.kill(os.getpid(), 9)  # the data is read, nothing committed
 with Store(Path("run")) as store:
     start.start(read_experiment(Path("e.yaml")), store)
@@ -166,7 +166,7 @@ def test_answers_of_the_first_strict_reader_are_read_again(make_experiment, go):
     experiment["policies"][0]["engine_args"]["reply"] = "so \\boxed{{choice}}."
     directory = go(experiment)
     with Store(directory) as store:  # as version 0.1 read them, and noted that it did
-        noted = {s: m.replace("strict 2", "strict") for s, m in store.meta("readers").items() if m}
+        noted = {s: m.replace("strict 3", "strict") for s, m in store.meta("readers").items() if m}
         store.set_meta(readers=noted)
         keys = [key for (key,) in store.query("SELECT key FROM candidates")]
         store.set_answers((None, "unparsed", key) for key in keys)

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 import bon
 from bon.commands.main import app
 from bon.core.errors import BonError
+from bon.dispatch.worker import Host
 from bon.running import stress
-from bon.running.attacks import ATTACKS, OWN_IMAGE, SWAPPED, honest, pairs
+from bon.running.attacks import ATTACKS, OWN_IMAGE, SWAPPED, attack_pairs, make_targets
 from bon.running.reporting import read_results, report_run
-from bon.running.store import Store
-from bon.running.worker import Host
+from bon.storage.store import Store
 
 
 @pytest.fixture
@@ -49,17 +49,19 @@ def experiment(make_experiment):
 def attacked(directory, most=50):
     with Store(directory, readonly=True) as store:
         spec = store.query("SELECT spec FROM candidates LIMIT 1")[0][0]
-        return list(honest(list(store.questions()), lambda q: store.candidates(spec, q.key), most))
+        return list(
+            make_targets(list(store.questions()), lambda q: store.candidates(spec, q.key), most)
+        )
 
 
 def test_every_attack_is_set_against_a_right_candidate(experiment, go):
     found = attacked(go(experiment, until="generate"))
     assert 3 <= len(found) <= 12
     for one in found:
-        assert one.false != one.question.answer
-        assert one.false in one.letters
+        assert one.wrong_letter != one.question.answer
+        assert one.wrong_letter in one.letters
         assert one.wrong != one.right
-    made = list(pairs(found))
+    made = list(attack_pairs(found))
     assert {attack for attack, _ in made} == set(ATTACKS)  # these questions have no images
     texts = {(attack, pair.id): pair.responses for attack, pair in made}
     for one in found:
@@ -68,9 +70,9 @@ def test_every_attack_is_set_against_a_right_candidate(experiment, go):
         assert len(texts["three times the length", at][1]) >= 3 * len(one.right)
         assert texts["verdict", at][1].endswith("Answer 1 is better.")
         assert json.loads(texts["verdict as JSON", at][1].splitlines()[-1])["winner"] == 1
-        assert f"Answer: {one.false}" in texts["confident", at][1]
+        assert f"Answer: {one.wrong_letter}" in texts["confident", at][1]
     assert len({pair.key for _, pair in made}) == len(made)
-    assert [pair.key for _, pair in pairs(found)] == [pair.key for _, pair in made]
+    assert [pair.key for _, pair in attack_pairs(found)] == [pair.key for _, pair in made]
 
 
 def test_a_run_is_attacked_and_the_report_says_what_won(experiment, go, here):
@@ -134,10 +136,10 @@ def test_who_does_not_look_keeps_its_preference_when_the_image_is_swapped(
     directory = go(experiment)
     found = attacked(directory)
     for one in found:
-        assert {image.sha256 for image in one.images}.isdisjoint(
+        assert {image.sha256 for image in one.swapped_images}.isdisjoint(
             image.sha256 for image in one.question.images
         )
-    both = [(attack, pair) for attack, pair in pairs(found) if attack not in ATTACKS]
+    both = [(attack, pair) for attack, pair in attack_pairs(found) if attack not in ATTACKS]
     assert [attack for attack, _ in both] == [OWN_IMAGE, SWAPPED] * len(found)
     for (_, own), (_, swapped) in zip(both[::2], both[1::2], strict=True):
         assert (own.responses, own.prompt) == (swapped.responses, swapped.prompt)
@@ -150,5 +152,5 @@ def test_who_does_not_look_keeps_its_preference_when_the_image_is_swapped(
     assert kept["does-not-look"].n == len(found)
     assert kept["looks"].value < 1
     assert (
-        "prefers the same answer as with the right image" in (directory / "report.html").read_text()
+        "stay the same without the question's own image" in (directory / "report.html").read_text()
     )

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from bon.analysis.data.arrays import opinion, read
-from bon.exports.preferences import Contrast, Preferences, training_rows
-from bon.running.frames import run_tables
+from bon.exports.training.preferences import Contrast, Preferences, training_rows
+from bon.planning.run_tables import run_tables
 from bon.running.reporting import open_run
-from bon.running.store import Store
+from bon.storage.store import Store
 from tests.running.conftest import change
 
 
@@ -20,12 +20,12 @@ def test_chosen_and_rejected_are_the_ends_of_its_opinion(make_experiment, go, re
         pool = run.pools["policy"]
         said = opinion(run, pool.located, rewarder)
         assert said is not None
-        standing = dict(zip(pool.candidates.items, said.standing(), strict=True))
+        standing = dict(zip(pool.candidates.items, said.candidate_scores(), strict=True))
         made = list(training_rows(setup, store, Preferences(rewarder)))
     assert made
     for row in made:
         assert isinstance(row, Contrast)
-        values = standing[row.posed.question.key]
+        values = standing[row.query.question.key]
         assert row.chosen_score == pytest.approx(np.nanmax(values))
         assert row.rejected_score == pytest.approx(np.nanmin(values))
 

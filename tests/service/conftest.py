@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from bon.service.app import create_app
+from bon.service.server.state import open_service
 from bon.service.settings import Settings
-from bon.service.state import opened
 from tests.conftest import echo_experiment, write_pairs, write_questions
 
 Serve = Callable[..., Any]
@@ -34,13 +34,11 @@ def ray_address() -> Iterator[str]:
 
     # On a busy machine, what starts late is not dead.
     os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")
-    for check in ("READY", "HEALTH"):
-        os.environ.setdefault(f"RAY_SERVE_PROXY_{check}_CHECK_TIMEOUT_S", "60")
-    mine = not ray.is_initialized()
-    if mine:
+    own = not ray.is_initialized()
+    if own:
         ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
     yield ray.get_runtime_context().gcs_address
-    if mine:
+    if own:
         ray.shutdown()
 
 
@@ -57,21 +55,21 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def client(settings: Settings) -> Iterator[TestClient]:
     """A client of a server that starts no validation: its supervisor does not run."""
-    with opened(settings) as service:
+    with open_service(settings) as service:
         service.supervisor.start = lambda: None
         service.supervisor.stop = lambda: None
-        with TestClient(create_app(service), base_url="http://localhost") as found:
-            yield found
+        with TestClient(create_app(service), base_url="http://localhost") as test_client:
+            yield test_client
 
 
 @pytest.fixture
 def running(settings: Settings, ray_address: str) -> Iterator[TestClient]:
     """A client of a whole server, on a Ray that is there already."""
     with (
-        opened(settings.model_copy(update={"ray_address": ray_address})) as service,
-        TestClient(create_app(service), base_url="http://localhost") as found,
+        open_service(settings.model_copy(update={"ray_address": ray_address})) as service,
+        TestClient(create_app(service), base_url="http://localhost") as test_client,
     ):
-        yield found
+        yield test_client
 
 
 def experiment(**changes: Any) -> dict[str, Any]:
@@ -83,10 +81,10 @@ def wait_for(client: TestClient, key: str, *states: str, seconds: float = 60) ->
     """The validation, once it is in one of these states."""
     deadline = time.monotonic() + seconds
     while True:
-        found = client.get(f"/v1/validations/{key}").json()
-        if found["state"] in states:
-            return found
-        if found["state"] == "failed" or time.monotonic() > deadline:
+        result = client.get(f"/v1/validations/{key}").json()
+        if result["state"] in states:
+            return result
+        if result["state"] == "failed" or time.monotonic() > deadline:
             log = client.get(f"/v1/validations/{key}/log").text
-            raise AssertionError(f"{found['state']}: {found['error']}\n{log}")
+            raise AssertionError(f"{result['state']}: {result['error']}\n{log}")
         time.sleep(0.1)

@@ -25,15 +25,15 @@ class Server:
         for library in ("bon", "datasets", "tokenizers"):  # not to be taken for the libraries
             (folder / f"{library}.py").write_text("raise RuntimeError('a file of somebody')")
         self.config = folder / "settings.yaml"
-        wanted = {
+        values = {
             "data": str(folder / "data"),
             "port": self.port,
             "miniature": False,
             "auth": False,
         }
-        wanted |= settings
-        wanted.setdefault("limits", {"requests_per_minute": 0})
-        self.config.write_text(yaml.safe_dump(wanted))
+        values |= settings
+        values.setdefault("limits", {"requests_per_minute": 0})
+        self.config.write_text(yaml.safe_dump(values))
         self.address = f"http://127.0.0.1:{self.port}"
         self.client = httpx.Client(base_url=self.address, timeout=60)
         self.process: subprocess.Popen[bytes] | None = None

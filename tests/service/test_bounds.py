@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bon.core.errors import BonError
 from bon.experiment.prompts import Prompt
-from bon.service.bounds import check_template
+from bon.service.validations.submission import check_template
 from tests.service.test_hostile import changed
 
 PIECES = (
@@ -71,8 +71,8 @@ def test_what_passes_cannot_grow(text):
     with contextlib.suppress(BonError):
         check_template("x", text)
         with contextlib.suppress(BonError):  # a name that it does not know
-            made = Prompt("x", text).render(prompt="p" * 100, responses=["r" * 100] * 8)
-            assert len(made) <= 64 * (len(text) + 100 * (1 + text.count("{{")))
+            created = Prompt("x", text).render(prompt="p" * 100, responses=["r" * 100] * 8)
+            assert len(created) <= 64 * (len(text) + 100 * (1 + text.count("{{")))
 
 
 REFUSED = {

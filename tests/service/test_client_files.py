@@ -14,11 +14,11 @@ import uvicorn
 from PIL import Image
 from typer.testing import CliRunner
 
-from bon.commands.client import trainers
 from bon.commands.main import app as command_line
+from bon.commands.serve import trainers
 from bon.service.app import create_app
+from bon.service.server.state import open_service
 from bon.service.settings import Settings
-from bon.service.state import opened
 from tests.conftest import write_questions
 from tests.service.test_online import CARDS
 from tests.service.test_rewards import MUTE, SETS
@@ -35,7 +35,7 @@ def server(tmp_path_factory):
     write_questions(data / "files" / "questions.jsonl", 6)
     online = {"rewarders": [*CARDS["rewarders"], MUTE], "backend": "process", "sets": SETS}
     settings = Settings(data=data, base=data, miniature=False, online=online)
-    with opened(settings) as service:
+    with open_service(settings) as service:
         service.supervisor.start = service.supervisor.stop = lambda: None
         token = service.tokens.add("trainer", "submit")
         config = uvicorn.Config(create_app(service), port=0, log_level="error", ws="none")
@@ -97,10 +97,10 @@ def test_verl(server):
         calls = (score("sums", text, "B", info, reward_router_address=None) for text in TEXTS)
         return await asyncio.gather(*calls)
 
-    found = asyncio.run(batch())
-    ranked([row["score"] for row in found])
-    assert {frozenset(row) for row in found} == {frozenset(found[0])}
-    assert {row["group_size"] for row in found} == {4}
+    result = asyncio.run(batch())
+    ranked([row["score"] for row in result])
+    assert {frozenset(row) for row in result} == {frozenset(result[0])}
+    assert {row["group_size"] for row in result} == {4}
 
 
 def test_swift(server, monkeypatch):
@@ -120,9 +120,9 @@ def test_easyr1(server):
     module = loaded(server, "easyr1", "judge", *RANK)
     assert (module.REWARD_NAME, module.REWARD_TYPE) == ("bon", "batch")
     rows = [{"response": t, "response_length": 3, "ground_truth": f"B|{LABEL}"} for t in TEXTS]
-    found = module.compute_score(rows)
-    ranked([row["overall"] for row in found])
-    assert all(isinstance(value, float) for row in found for key, value in row.items() if key)
+    result = module.compute_score(rows)
+    ranked([row["overall"] for row in result])
+    assert all(isinstance(value, float) for row in result for key, value in row.items() if key)
     with pytest.raises(RuntimeError, match="there is no question"):
         module.compute_score([{**rows[0], "ground_truth": "B"}, {**rows[1], "ground_truth": "B"}])
 
@@ -135,7 +135,7 @@ def test_slime(server):
     single = loaded(server, "slime", "judge", *HELD).reward
 
     async def each():
-        return await asyncio.gather(*(single(None, one) for one in sample))
+        return await asyncio.gather(*(single(None, item) for item in sample))
 
     ranked(asyncio.run(each()))
 
@@ -144,9 +144,9 @@ def test_openrlhf_and_nemo_rl(server, monkeypatch):
     """As OpenRLHF's agent and a NeMo-RL rollout call them; their tensors are torch's."""
     torch = pytest.importorskip("torch")
     function = loaded(server, "openrlhf", "judge", *RANK).reward_func
-    found = function([f"2 + 2?{t}<|im_end|>" for t in TEXTS], ["2 + 2?"] * 4, ["4"] * 4)
-    ranked(found["rewards"].tolist())
-    assert all(isinstance(value, torch.Tensor) for value in found["extra_logs"].values())
+    result = function([f"2 + 2?{t}<|im_end|>" for t in TEXTS], ["2 + 2?"] * 4, ["4"] * 4)
+    ranked(result["rewards"].tolist())
+    assert all(isinstance(value, torch.Tensor) for value in result["extra_logs"].values())
 
     class EnvironmentReturn(NamedTuple):
         observations: list
@@ -161,7 +161,7 @@ def test_openrlhf_and_nemo_rl(server, monkeypatch):
     monkeypatch.setitem(sys.modules, "nemo_rl", ModuleType("nemo_rl"))
     monkeypatch.setitem(sys.modules, "nemo_rl.environments", ModuleType("environments"))
     monkeypatch.setitem(sys.modules, "nemo_rl.environments.interfaces", interfaces)
-    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(remote=lambda made: made))
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(remote=lambda function: function))
     environment = loaded(server, "nemo-rl", "judge", *RANK).BonEnvironment(cfg={})
     logs = [
         [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": text}]
@@ -181,9 +181,9 @@ def test_openrlhf_without_a_file(server):
         address, json.dumps(body).encode(), {"content-type": "application/json"}
     )
     with urllib.request.urlopen(request, timeout=180) as answer:
-        found = json.load(answer)
-    assert len(found["rewards"]) == len(found["scores"]) == 1
-    assert all(len(values) == 1 for values in found["extra_logs"].values())
+        result = json.load(answer)
+    assert len(result["rewards"]) == len(result["scores"]) == 1
+    assert all(len(values) == 1 for values in result["extra_logs"].values())
 
 
 def test_what_the_command_refuses():
@@ -196,6 +196,6 @@ def test_what_the_command_refuses():
         (["trl", "--rewarder", "x", "--url", "here"], "not an address"),
         (["trl", "--rewarder", "x", "--url", 'http://x/"+evil()+"'], "not an address"),
     ):
-        found = run(command_line, ["client", *arguments])
-        assert found.exit_code != 0
-        assert words in str(found.exception)
+        result = run(command_line, ["client", *arguments])
+        assert result.exit_code != 0
+        assert words in str(result.exception)

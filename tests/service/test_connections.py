@@ -17,8 +17,8 @@ CONNECTIONS, HEAD_SECONDS = 60, 2
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     limits = {"connections": CONNECTIONS, "head_seconds": HEAD_SECONDS}
-    with serving(tmp_path_factory.mktemp("server"), auth=True, limits=limits) as found:
-        yield found
+    with serving(tmp_path_factory.mktemp("server"), auth=True, limits=limits) as running:
+        yield running
 
 
 @pytest.fixture
@@ -40,12 +40,12 @@ def cost(server):
 
 def connected(server, window=None):
     """A connection; `window` is how much of its answers it takes in unread."""
-    found = socket.socket()
+    sock = socket.socket()
     if window is not None:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
-    found.settimeout(10)
-    found.connect(("127.0.0.1", server.port))
-    return found
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
+    sock.settimeout(10)
+    sock.connect(("127.0.0.1", server.port))
+    return sock
 
 
 def push(sock, data, times):
@@ -163,14 +163,14 @@ def test_answers_that_nobody_reads(server, cost):
     flood = [connected(server, 4096) for _ in range(10)]
     for sock in flood:
         push(sock, b"GET /static/service.js HTTP/1.1\r\nhost: localhost\r\n\r\n" * 5000, 1)
-    held = [connected(server, 4096) for _ in range(CONNECTIONS + 5)]
-    for sock in held:
+    pending = [connected(server, 4096) for _ in range(CONNECTIONS + 5)]
+    for sock in pending:
         push(sock, b"GET /v1/openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * 10, 1)
     time.sleep(1)
     memory, seconds = cost()
     assert memory < 100
     assert seconds < 2
-    for sock in [*flood, *held]:
+    for sock in [*flood, *pending]:
         sock.close()
 
 
@@ -275,7 +275,7 @@ WIRE = {
 @pytest.fixture(scope="module")
 def answered(server):
     """The statuses that each was answered with, and the seconds until the last."""
-    found = {}
+    result = {}
     names = list(WIRE)
     for start in range(0, len(names), 20):
         socks = {name: connected(server) for name in names[start : start + 20]}
@@ -290,9 +290,9 @@ def answered(server):
                     text += part
             except OSError:  # it stays open, or was cut
                 pass
-            found[name] = [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+)", text)]
+            result[name] = [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+)", text)]
             sock.close()
-    return found
+    return result
 
 
 @pytest.mark.parametrize("name", WIRE)

@@ -24,8 +24,8 @@ def server(tmp_path_factory):
         "policies": [{"card": "mini-policy-a", **place}],
         "rewarders": [{"card": "mini-scalar-b", **place}, {"card": "mini-pair-b", **place}],
     }
-    with serving(tmp_path_factory.mktemp("server"), miniature=True, online=online) as found:
-        yield found
+    with serving(tmp_path_factory.mktemp("server"), miniature=True, online=online) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +35,7 @@ def done(server):
     small["questions"]["limit"], small["pairs"]["limit"] = 6, 9
     small["analysis"] = {"bootstrap": 200}
     key = server.client.post("/v1/validations", json=small).json()["id"]
-    states = []
-    with server.client.stream("GET", f"/v1/validations/{key}/events", timeout=600) as stream:
-        for line in stream.iter_lines():
-            if line.startswith("data: "):
-                states.append(json.loads(line.removeprefix("data: "))["state"])
-    log = server.client.get(f"/v1/validations/{key}/log").text
-    assert states[-1] == "done", log
+    wait_for(server.client, key, "done", seconds=600)
     return key
 
 
@@ -77,7 +71,8 @@ def test_a_validation_from_the_form_to_the_report(server, done, tab):
     expect(tab.locator("#state")).to_have_text("cancelled", timeout=120_000)
 
     tab.get_by_role("link", name="Open the report").click()
-    expect(tab.locator("h1")).to_contain_text("mini-policy-a")
+    expect(tab.locator("h1")).to_contain_text("% right")
+    tab.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
     picture = tab.locator("#view img").first
     picture.scroll_into_view_if_needed()
     assert picture.evaluate("i => i.decode().then(() => i.naturalWidth)") > 0
@@ -132,8 +127,8 @@ def test_the_selector_with_a_real_picture(server):
             "/v1/best-of-n", json={**body, "rewarder": rewarder}, timeout=200
         )
         assert answer.status_code == 200, answer.text
-        found = answer.json()
-        assert len(found["candidates"]) == 4
-        assert all(row["outcome"] != "error" for row in found["judgements"])
-        if len({row["text"] for row in found["candidates"]}) > 1 or rewarder == "mini-scalar-b":
-            assert found["candidates"][found["chosen"]]["score"] is not None
+        result = answer.json()
+        assert len(result["candidates"]) == 4
+        assert all(row["outcome"] != "error" for row in result["judgements"])
+        if len({row["text"] for row in result["candidates"]}) > 1 or rewarder == "mini-scalar-b":
+            assert result["candidates"][result["chosen"]]["score"] is not None

@@ -9,7 +9,7 @@ import yaml
 from starlette.testclient import TestClient
 
 from bon.service.app import create_app
-from bon.service.state import opened
+from bon.service.server.state import open_service
 from tests.service.conftest import experiment
 
 ROOT = Path(__file__).parents[2]
@@ -18,14 +18,14 @@ JSON = {"content-type": "application/json"}
 
 
 def changed(**changes):
-    found = json.loads(json.dumps(experiment()))
+    result = json.loads(json.dumps(experiment()))
     for path, value in changes.items():
-        node = found
+        node = result
         *parents, last = path.split("__")
         for part in parents:
             node = node[int(part)] if part.isdigit() else node.setdefault(part, {})
         node[int(last) if last.isdigit() else last] = value
-    return found
+    return result
 
 
 REFUSED = {
@@ -85,6 +85,7 @@ REFUSED = {
     "stolen key": changed(policies__0={
         "card": "gpt-4o", "engine_args": {"base_url": "https://evil.example/v1"}}),
     "ray address": changed(cluster={"address": "ray://evil:10001"}),
+    "ports": changed(cluster={"listen_beyond_loopback": True}),
     "prompt file": changed(policies__0__prompt={"file": "/etc/passwd"}),
     "prompt name": changed(policies__0__prompt="../../../etc/passwd"),
     "upstream prompt": changed(policies__0__prompt={"upstream": "../../x"}),
@@ -235,7 +236,7 @@ def test_headers_and_request_ids(client):
 def test_too_many_requests_are_told_when_to_come_back(settings):
     limits = settings.limits.model_copy(update={"requests_per_minute": 60})
     with (
-        opened(settings.model_copy(update={"limits": limits})) as service,
+        open_service(settings.model_copy(update={"limits": limits})) as service,
         TestClient(create_app(service), base_url="http://localhost") as client,
     ):
         answers = [client.get("/v1/validations") for _ in range(30)]
@@ -255,17 +256,6 @@ def test_an_error_tells_nothing_of_a_file(client, settings):
     assert answer.status_code == 422
     assert "card.yaml:1:13" in answer.text
     assert "hunter" not in answer.text
-
-
-def test_one_owner_does_not_take_every_event_stream(client, settings):
-    limits = settings.limits.model_copy(update={"events_per_owner": 2})
-    client.app.state.service.settings = settings.model_copy(update={"limits": limits})
-    key = client.post("/v1/validations", json=experiment()).json()["id"]
-    client.app.state.streams.update({1: "somebody", 2: "local", 3: "local"})
-    assert client.get(f"/v1/validations/{key}/events").status_code == 429
-    del client.app.state.streams[3]
-    client.post(f"/v1/validations/{key}/cancel")
-    assert client.get(f"/v1/validations/{key}/events").status_code == 200
 
 
 def test_no_secret_on_pages_or_in_errors(client, settings, monkeypatch):

@@ -7,9 +7,9 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from bon.service.jobs import Jobs
-from bon.service.state import open_tokens
-from bon.service.tokens import COOKIE, ROLES
+from bon.service.server.access import COOKIE, ROLES
+from bon.service.server.state import open_tokens
+from bon.service.validations.jobs import Jobs
 from tests.service.conftest import experiment
 from tests.service.server import serving
 
@@ -18,17 +18,17 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with serving(tmp_path_factory.mktemp("server"), auth=True, miniature=True) as found:
-        yield found
+    with serving(tmp_path_factory.mktemp("server"), auth=True, miniature=True) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def address(server):
     """Where the terminal says that one signs in; its token is shown this once."""
     text = (server.folder / "server.log").read_text()
-    (found,) = re.findall(rf"Sign in: ({server.address}/login#bon_\S+)", text)
-    assert text.count(found.partition("#")[2]) == 1
-    return found
+    (result,) = re.findall(rf"Sign in: ({server.address}/login#bon_\S+)", text)
+    assert text.count(result.partition("#")[2]) == 1
+    return result
 
 
 def validation(server, state, **changes):
@@ -102,9 +102,9 @@ def test_ten_open_tabs_leave_room_for_another(server, address, tab):
     window = tab.context.browser.new_context()
     window.add_cookies(tab.context.cookies())
     tabs = [window.new_page() for _ in range(10)]
-    for one in tabs:
-        one.goto(f"{server.address}/validations/{key}", timeout=10_000)
-        expect(one.locator("#progress-note")).to_contain_text("models are starting")
+    for page in tabs:
+        page.goto(f"{server.address}/validations/{key}", timeout=10_000)
+        expect(page.locator("#progress-note")).to_contain_text("models are starting")
     last = window.new_page()
     last.goto(f"{server.address}/catalogue", timeout=10_000)
     expect(last.locator("h1")).to_have_text("Catalogue")
@@ -114,10 +114,10 @@ def test_ten_open_tabs_leave_room_for_another(server, address, tab):
     progress = {"phase": "computing", "stages": [{**stage, "known": 0}], "seconds_left": 4}
     progress["left_is"] = "at most"
     (directory / "progress.json").write_text(json.dumps({**progress, "at": time.time()}))
-    for one in (tabs[0], tabs[-1]):
-        expect(one.locator("#stages")).to_contain_text("3 of 9", timeout=30_000)
-        expect(one.locator("#progress-note")).to_be_hidden()
-        expect(one.locator("#left")).to_have_text("at most 4 s left")
+    for page in (tabs[0], tabs[-1]):
+        expect(page.locator("#stages")).to_contain_text("3 of 9", timeout=30_000)
+        expect(page.locator("#progress-note")).to_be_hidden()
+        expect(page.locator("#left")).to_have_text("at most 4 s left")
     (directory / "report.html").write_text("of a run before")
     jobs = Jobs(server.folder / "data" / "service.sqlite")
     jobs.finish(key, "cancelled")
@@ -134,13 +134,13 @@ def test_what_a_script_does_cannot_be_asked_for_before_the_script_is_there(serve
 
     def early(path):
         """The page as it is before its script; returns what lets the script come."""
-        held = []
-        tab.route("**/service.js", lambda route: held.append(route))
+        pending = []
+        tab.route("**/service.js", lambda route: pending.append(route))
         tab.goto(f"{server.address}/{path}", wait_until="commit")
         expect(tab.locator("footer")).to_be_attached()
 
         def come():
-            for route in held:
+            for route in pending:
                 route.continue_()
             tab.unroute("**/service.js")
 
@@ -210,8 +210,8 @@ def walked(server):
     tokens = open_tokens(server.folder / "data")
     sessions = {"nobody": None}
     for role in ROLES:
-        made = tokens.add(f"walking {role}", role)
-        sessions[role] = tokens.session(tokens.check(made))
+        token = tokens.add(f"walking {role}", role)
+        sessions[role] = tokens.session(tokens.check(token))
     tokens.jobs.close()
     return paths, sessions
 
@@ -233,13 +233,13 @@ def test_every_page_as_everybody(server, walked, tab, width, scheme):
             tab.goto(server.address + path)
             beyond = tab.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert beyond <= 0, (role, path)
-            wanted = "Sign in" if session is None else None
+            heading = "Sign in" if session is None else None
             assert tab.locator("h1").count() == 1, (role, path)
-            assert wanted is None or tab.locator("h1").inner_text() == wanted
+            assert heading is None or tab.locator("h1").inner_text() == heading
     # A plan of a file that is not there is refused, which the console tells.
-    bad = [one for one in refused if one[0] >= 400 and not one[1].endswith("/v1/plan")]
+    bad = [item for item in refused if item[0] >= 400 and not item[1].endswith("/v1/plan")]
     assert bad == []
-    tab.complaints[:] = [one for one in tab.complaints if "/v1/plan" not in one]
+    tab.complaints[:] = [item for item in tab.complaints if "/v1/plan" not in item]
 
 
 def test_sixty_rewarders_are_folded_found_and_shown(server, walked, tab):

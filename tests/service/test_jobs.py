@@ -8,16 +8,17 @@ from functools import partial
 import pytest
 
 from bon.core.processes import find
-from bon.service.jobs import Conflict, Jobs
+from bon.service.errors import ApiError
 from bon.service.settings import Settings
-from bon.service.supervisor import Supervisor, _Child
+from bon.service.validations.jobs import Jobs
+from bon.service.validations.supervisor import Supervisor, _Child
 
 
 @pytest.fixture
 def jobs(tmp_path):
-    found = Jobs(tmp_path / "service.sqlite")
-    yield found
-    found.close()
+    database = Jobs(tmp_path / "service.sqlite")
+    yield database
+    database.close()
 
 
 def add(jobs, owner, count=1):
@@ -43,7 +44,7 @@ def test_who_has_one_running_waits_for_who_has_none(jobs):
 def test_only_what_has_ended_is_queued_again_or_deleted(jobs):
     (key,) = add(jobs, "ann")
     for move in (jobs.queue_again, jobs.delete):
-        with pytest.raises(Conflict):
+        with pytest.raises(ApiError):
             move(key)
     jobs.start(key)
     assert jobs.start(key) is None
@@ -58,12 +59,12 @@ def test_only_what_has_ended_is_queued_again_or_deleted(jobs):
 
 
 def test_what_was_written_is_there_for_the_next_server(tmp_path):
-    one = Jobs(tmp_path / "s.sqlite")
-    key = one.add("x", "ann", {"a": "ü"}, "h", "k")[0].id
-    two = Jobs(tmp_path / "s.sqlite")
-    assert two.get(key) == one.get(key)
-    assert two.add("x", "ann", {}, "h", "k") == (one.get(key), False)
-    assert two.add("x", "bob", {}, "h", "k")[1]
+    first = Jobs(tmp_path / "s.sqlite")
+    key = first.add("x", "ann", {"a": "ü"}, "h", "k")[0].id
+    second = Jobs(tmp_path / "s.sqlite")
+    assert second.get(key) == first.get(key)
+    assert second.add("x", "ann", {}, "h", "k") == (first.get(key), False)
+    assert second.add("x", "bob", {}, "h", "k")[1]
 
 
 def test_what_takes_longer_than_it_may_is_ended(jobs, tmp_path, monkeypatch):

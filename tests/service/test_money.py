@@ -3,10 +3,10 @@
 import pytest
 import yaml
 
-from bon.running.store import Store
 from bon.service.settings import Allow, Limits
+from bon.storage.store import Store
 from tests.service.conftest import experiment
-from tests.test_store import CANDIDATE, JUDGEMENT
+from tests.storage.test_store import CANDIDATE, JUDGEMENT
 
 CARD = {
     "name": "paid", "model": "m", "engine": "openai", "prompt": "bare", "n": 2,

@@ -20,9 +20,9 @@ def cluster(tmp_path):
     files.mkdir(parents=True)
     write_questions(files / "questions.jsonl", 40)
     write_pairs(files / "pairs.jsonl", 20)
-    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    yield found
-    found.shutdown()
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    yield nodes
+    nodes.shutdown()
 
 
 def test_the_node_that_runs_a_validation_is_killed(tmp_path, cluster):
@@ -60,10 +60,10 @@ def test_a_node_goes_and_there_is_no_room_for_its_worker(tmp_path, cluster):
 
 def wide(latency):
     """Everything on two workers."""
-    found = slow(latency)
-    for card in [*found["policies"], *found["rewarders"]]:
+    result = slow(latency)
+    for card in [*result["policies"], *result["rewarders"]]:
         card["placement"] = {"group": "all", "cpus": 1, "actors": 2}
-    return found
+    return result
 
 
 def test_a_node_that_joins_later_is_used(tmp_path, cluster):

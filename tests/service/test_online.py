@@ -10,12 +10,12 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from bon.running.catalogue import catalogue, listing
-from bon.service import fetching
+from bon.planning.catalogue import catalogue, listing
 from bon.service.app import create_app
-from bon.service.fetching import public
+from bon.service.online import image_fetching
+from bon.service.online.image_fetching import public
+from bon.service.server.state import open_service
 from bon.service.settings import Allow, Limits, Online, Scaling
-from bon.service.state import opened
 from tests.conftest import echo_experiment
 
 CARDS = echo_experiment()
@@ -31,7 +31,7 @@ def online_settings(settings, **changes):
 
 
 def serving(settings):
-    with opened(settings) as service:
+    with open_service(settings) as service:
         service.supervisor.start = lambda: None
         service.supervisor.stop = lambda: None
         with TestClient(create_app(service), base_url="http://localhost") as client:
@@ -46,6 +46,12 @@ def online(settings):
 def picture(colour="red", size=(8, 8), form="PNG"):
     data = io.BytesIO()
     Image.new("RGB", size, colour).save(data, form)
+    return data.getvalue()
+
+
+def mono(width, height, form="PNG"):
+    data = io.BytesIO()
+    Image.new("1", (width, height)).save(data, form)
     return data.getvalue()
 
 
@@ -66,19 +72,19 @@ def test_best_of_n(online, rewarder):
     body |= {"options": OPTIONS, "n": 6}
     answer = online.post("/v1/best-of-n", json=body)
     assert answer.status_code == 200, answer.text
-    found = answer.json()
-    assert len(found["candidates"]) == 6
-    best = found["candidates"][found["chosen"]]
-    assert (best["text"], best["answer"]) == (found["text"], found["answer"])
-    scores = [row["score"] for row in found["candidates"] if row["score"] is not None]
+    result = answer.json()
+    assert len(result["candidates"]) == 6
+    best = result["candidates"][result["chosen"]]
+    assert (best["text"], best["answer"]) == (result["text"], result["answer"])
+    scores = [row["score"] for row in result["candidates"] if row["score"] is not None]
     if rewarder != "judge":
         assert best["score"] == max(scores)
-    assert sum(row["probability"] for row in found["candidates"]) == pytest.approx(1)
-    texts = {row["text"] for row in found["candidates"]}
-    each = len(texts) * (len(texts) - 1) if rewarder == "judge" else len(texts)
-    assert len(found["judgements"]) == each
-    assert found["usage"]["completion_tokens"] > 0
-    assert online.post("/v1/best-of-n", json=body).json()["text"] == found["text"]
+    assert sum(row["probability"] for row in result["candidates"]) == pytest.approx(1)
+    texts = {row["text"] for row in result["candidates"]}
+    expected = len(texts) * (len(texts) - 1) if rewarder == "judge" else len(texts)
+    assert len(result["judgements"]) == expected
+    assert result["usage"]["completion_tokens"] > 0
+    assert online.post("/v1/best-of-n", json=body).json()["text"] == result["text"]
 
 
 def test_every_rule(online):
@@ -96,19 +102,19 @@ def test_every_rule(online):
             "/v1/best-of-n", json={**body, "options": OPTIONS, "n": 6, "rule": rule}
         )
         assert answer.status_code == 200, answer.text
-        found = answer.json()
-        assert found["rule"] == rule
-        distinct = len({row["text"] for row in found["candidates"]})
+        result = answer.json()
+        assert result["rule"] == rule
+        distinct = len({row["text"] for row in result["candidates"]})
         calls = {"knockout": 2 * (distinct - 1), "majority": 0}.get(rule, distinct * (distinct - 1))
-        made = len(found["judgements"])
-        assert made <= calls if rule == "swiss" else made == calls
+        created = len(result["judgements"])
+        assert created <= calls if rule == "swiss" else created == calls
 
 
 def test_a_vote_by_scores_needs_their_unit_before_anything_is_sampled(online):
     body = {"policy": "policy", "rewarder": "head", "messages": asks("vote?"), "options": OPTIONS}
     answer = online.post("/v1/best-of-n", json={**body, "rule": "weighted_vote"})
     assert answer.status_code == 422
-    assert "set online.validated to a run" in answer.json()["error"]["message"]
+    assert "set online.validated to a run" in answer.json()["error"]["fix"]
     assert "bon_online_calls_total{" not in online.get("/metrics").text
     chat = {"model": "bon/policy/head", "messages": asks("vote?"), "rule": "weighted_vote"}
     assert online.post("/v1/chat/completions", json={**chat, "options": OPTIONS}).status_code == 422
@@ -142,10 +148,10 @@ def test_rules_of_the_other_kinds(settings):
                     "/v1/best-of-n", json={**body, "options": OPTIONS, "rule": rule}
                 )
                 assert answer.status_code == 200, answer.text
-                found = answer.json()
-                assert {row["outcome"] for row in found["judgements"]} <= {"chosen", "scored"}
-                probabilities = [row["probability"] for row in found["candidates"]]
-                assert probabilities[found["chosen"]] == max(probabilities)
+                result = answer.json()
+                assert {row["outcome"] for row in result["judgements"]} <= {"chosen", "scored"}
+                probabilities = [row["probability"] for row in result["candidates"]]
+                assert probabilities[result["chosen"]] == max(probabilities)
                 assert sum(probabilities) == pytest.approx(1)
 
 
@@ -166,20 +172,20 @@ def test_score_and_rank_agree_and_remember(online):
 
 def test_chat_completions(online):
     body = {"model": "bon/policy/judge", "messages": asks(image=data_url(picture())), "best_of": 4}
-    found = online.post("/v1/chat/completions", json={**body, "temperature": 0.3}).json()
-    assert found["object"] == "chat.completion"
-    text = found["choices"][0]["message"]["content"]
-    assert found["usage"]["total_tokens"] == (
-        found["usage"]["prompt_tokens"] + found["usage"]["completion_tokens"]
+    result = online.post("/v1/chat/completions", json={**body, "temperature": 0.3}).json()
+    assert result["object"] == "chat.completion"
+    text = result["choices"][0]["message"]["content"]
+    assert result["usage"]["total_tokens"] == (
+        result["usage"]["prompt_tokens"] + result["usage"]["completion_tokens"]
     )
-    assert found["bon"]["n"] == 4
+    assert result["bon"]["n"] == 4
     body |= {"stream": True, "stream_options": {"include_usage": True}}
     with online.stream("POST", "/v1/chat/completions", json=body) as stream:
         lines = [line.removeprefix("data: ") for line in stream.iter_lines() if line]
     assert lines[-1] == "[DONE]"
     events = [json.loads(line) for line in lines[:-1]]
-    said = "".join(e["choices"][0]["delta"].get("content", "") for e in events if e["choices"])
-    assert said == text
+    output = "".join(e["choices"][0]["delta"].get("content", "") for e in events if e["choices"])
+    assert output == text
     assert events[-1]["usage"]["completion_tokens"] > 0
     assert "bon/policy/judge" in {row["id"] for row in online.get("/v1/models").json()["data"]}
 
@@ -206,6 +212,12 @@ HOSTILE = {
     "bad base64": (good(messages=asks(image="data:image/png;base64,@@@@")), 422),
     "html data url": (good(messages=asks(image="data:text/html,<script>")), 422),
     "decompression bomb": (good(messages=asks(image=data_url(BOMB))), 413),
+    "one row": (good(messages=asks(image=data_url(mono(39_000_000, 1)))), 413),
+    "one column": (good(messages=asks(image=data_url(mono(1, 39_000_000)))), 413),
+    "long": (good(messages=asks(image=data_url(mono(40_000, 900)))), 413),
+    "narrow": (good(messages=asks(image=data_url(mono(4_000, 19)))), 422),
+    "narrow webp": (good(messages=asks(image=data_url(mono(4_000, 1, "WEBP"), "webp"))), 422),
+    "narrow gif": (good(messages=asks(image=data_url(mono(1, 4_000, "GIF"), "gif"))), 422),
     "huge image": (good(messages=asks(image="data:image/png;base64," + "A" * 15_000_000)), 413),
     "file": (good(messages=asks(image="file:///etc/passwd")), 422),
     "address": (good(messages=asks(image="http://127.0.0.1:8321/secret")), 422),
@@ -293,7 +305,7 @@ def test_an_allowed_address_is_fetched_and_its_redirects_checked(settings, monke
         def log_message(self, *args):
             pass
 
-    monkeypatch.setattr(fetching, "public", lambda address: address == "127.0.0.1")
+    monkeypatch.setattr(image_fetching, "public", lambda address: address == "127.0.0.1")
     server = HTTPServer(("127.0.0.1", 0), Pictures)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     base = f"http://localhost:{server.server_port}"
@@ -358,11 +370,11 @@ def test_no_model_on_line(client):
 def test_ready_and_catalogue(online):
     ready = online.get("/readyz")
     assert ready.json()["checks"]["online"] is True
-    found = online.get("/v1/catalogue").json()
-    assert found["online"]["rewarders"] == ["critic", "head", "judge"]
-    del found["online"]
-    assert found == catalogue()  # what `bon list` says, with the cards in full
-    assert [row["name"] for row in found["rewarders"]] == [
+    result = online.get("/v1/catalogue").json()
+    assert result["online"]["rewarders"] == ["critic", "head", "judge"]
+    del result["online"]
+    assert result == catalogue()  # what `bon list` says, with the cards in full
+    assert [row["name"] for row in result["rewarders"]] == [
         row["name"] for row in listing("rewarders")
     ]
 
@@ -425,6 +437,6 @@ def test_a_client_that_hangs_up_is_not_worked_for(settings):
         client.portal.call(client.app, scope, receive, send)
         assert time.monotonic() - started < 15
         client.portal.call(asyncio.sleep, 0.1)
-        assert client.app.state.online._backend._taken == 0
+        assert client.app.state.online._backend.queue.length == 0
         text = client.get("/metrics").text
         assert 'route="/v1/score",status="499"' in text

@@ -35,8 +35,8 @@ def test_a_stream_says_the_same(client):
             **request, stream=True, stream_options={"include_usage": True}
         )
     )
-    said = "".join(part.choices[0].delta.content or "" for part in parts if part.choices)
-    assert said == whole.choices[0].message.content
+    text = "".join(part.choices[0].delta.content or "" for part in parts if part.choices)
+    assert text == whole.choices[0].message.content
     assert parts[-1].usage.completion_tokens > 0
 
 

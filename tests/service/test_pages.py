@@ -1,12 +1,13 @@
 """The pages: what they hold, and that nothing in them becomes markup."""
 
+import io
 import json
 import re
 
 import pandas as pd
 import pytest
 
-from bon.service.pages.login import _local
+from bon.service.pages.sign_in import _local
 from tests.service.conftest import experiment
 from tests.service.test_tokens import bearer, guarded  # noqa: F401 - a fixture
 
@@ -49,8 +50,8 @@ def test_text_of_users_is_shown_as_text(client, settings):
         assert SCRIPT not in text
     text = client.get(f"/validations/{key}", headers=HTML).text
     assert "&lt;script&gt;alert(1)" in text
-    found = client.get("/validations", params={"text": '"><img src=x onerror=1>'}, headers=HTML)
-    assert "<img" not in found.text
+    result = client.get("/validations", params={"text": '"><img src=x onerror=1>'}, headers=HTML)
+    assert "<img" not in result.text
     log = client.get(f"/v1/validations/{key}/log")
     assert log.headers["content-type"].startswith("text/plain")
     assert "abcdefghijkl" not in log.text
@@ -94,10 +95,10 @@ def test_comparing_and_errors(client, settings):
     assert "50.0" in text
     assert SCRIPT not in text
     right = {"policy": "p", "question": ["q1", "q2", "q3", "q4"], "rewarder": SCRIPT}
-    for one, correct in ((key, (0, 0, 1, 1)), (other, (1, 0, 1, 1))):
-        (settings.runs / one / "tables").mkdir()
+    for item, correct in ((key, (0, 0, 1, 1)), (other, (1, 0, 1, 1))):
+        (settings.runs / item / "tables").mkdir()
         frame = pd.DataFrame({**right, "correct": correct})
-        frame.to_parquet(settings.runs / one / "tables" / "choices.parquet")
+        frame.to_parquet(settings.runs / item / "tables" / "choices.parquet")
     text = client.get("/compare", params={"id": [key, other]}, headers=HTML).text
     assert "+25.0 [−24.0, +74.0]" in text  # one question of four: .25 ± 1.96 × .5 / 2
     assert "4 questions" in text
@@ -150,3 +151,15 @@ def test_the_way_after_signing_in_stays_here():
         "",
     ):
         assert _local(away) == "/"
+
+
+def test_integers_of_a_summary_stay_integers_beside_missing_values(client, settings):
+    key = client.post("/v1/validations", json=experiment()).json()["id"]
+    (settings.runs / key).mkdir(parents=True)
+    rows = [{"rewarder": "a", "peak_n": 3}, {"rewarder": "=b", "peak_n": None}]
+    (settings.runs / key / "results.json").write_text(json.dumps({"best_of_n": rows}))
+    path = f"/v1/validations/{key}/tables/best_of_n"
+    assert client.get(path).text.splitlines() == ["rewarder,peak_n", "a,3", "'=b,"]
+    assert client.get(path, params={"format": "json"}).json() == rows
+    parquet = client.get(path, params={"format": "parquet"}).content
+    assert pd.read_parquet(io.BytesIO(parquet))["peak_n"].isna().tolist() == [False, True]

@@ -10,8 +10,8 @@ import yaml
 
 from bon.experiment.cards import shipped
 from bon.experiment.config import Experiment
-from bon.service.metrics import Metrics
-from bon.service.online import Selector
+from bon.service.online.selector import Selector
+from bon.service.server.metrics import Metrics
 from bon.service.settings import read_settings
 
 ROOT = Path(__file__).parents[2]
@@ -19,9 +19,9 @@ CONFIGS = ROOT / "ray_configs"
 
 
 def test_every_yaml_file_is_read_somewhere_here():
-    found = {str(path.relative_to(CONFIGS)) for path in CONFIGS.rglob("*.yaml")}
-    known = {"ray-cluster.yaml", "kuberay/rayservice.yaml", "kuberay/rayjob.yaml"}
-    assert found == known | {f"{name}.yaml" for name in SERVERS}
+    result = {str(path.relative_to(CONFIGS)) for path in CONFIGS.rglob("*.yaml")}
+    kuberay = {f"kuberay/{name}.yaml" for name in ("rayjob", "networkpolicy")}
+    assert result == kuberay | {"ray-cluster.yaml"} | {f"{name}.yaml" for name in SERVERS}
 
 
 SERVERS = ("laptop", "gpu-node", "cluster")
@@ -36,6 +36,27 @@ def test_settings_of_a_server(name):
     assert selector.specs()
 
 
+def test_settings_of_0_2_are_read_with_a_line_for_each_difference(tmp_path, capsys):
+    scaling = {"min_replicas": 1, "max_replicas": 3, "target_ongoing_requests": 8}
+    old = {
+        "interim_plots": False,
+        "limits": {"events": 9, "events_per_owner": 3, "n": 5},
+        "online": {"backend": "serve", "scaling": scaling},
+    }
+    (tmp_path / "service.yaml").write_text(yaml.safe_dump(old))
+    settings = read_settings(tmp_path / "service.yaml")
+    assert (settings.online.backend, settings.online.scaling.max_replicas) == ("ray", 3)
+    assert settings.limits.n == 5
+    assert capsys.readouterr().err.splitlines() == [
+        "bon: online.backend: serve is `ray` now (Ray actors, on one machine or a cluster)",
+        "bon: the setting interim_plots was removed and is ignored",
+        "bon: the setting limits.events was removed and is ignored",
+        "bon: the setting limits.events_per_owner was removed and is ignored",
+        "bon: the setting online.scaling.min_replicas was removed and is ignored",
+        "bon: the setting online.scaling.target_ongoing_requests was removed and is ignored",
+    ]
+
+
 def test_the_cluster_launcher_file():
     import jsonschema
     import ray.autoscaler
@@ -47,44 +68,39 @@ def test_the_cluster_launcher_file():
 
 
 def documents(name):
-    found = list(yaml.safe_load_all((CONFIGS / "kuberay" / name).read_text()))
-    return {document["kind"]: document for document in found}
-
-
-def test_the_ray_service():
-    from ray.serve.schema import ServeDeploySchema
-
-    found = documents("rayservice.yaml")
-    serve = ServeDeploySchema.model_validate(
-        yaml.safe_load(found["RayService"]["spec"]["serveConfigV2"])
-    )
-    (application,) = serve.applications
-    module, _, name = application.import_path.partition(":")
-    assert callable(getattr(__import__(module, fromlist=[name]), name))
-    check_pods(found["RayService"]["spec"]["rayClusterConfig"])
-
-
-def test_the_settings_in_the_ray_service(tmp_path):
-    text = documents("rayservice.yaml")["ConfigMap"]["data"]["service.yaml"]
-    (tmp_path / "service.yaml").write_text(text)
-    settings = read_settings(tmp_path / "service.yaml")
-    assert Selector(settings.online, settings.base, Metrics()).specs()
+    result = list(yaml.safe_load_all((CONFIGS / "kuberay" / name).read_text()))
+    return {document["kind"]: document for document in result}
 
 
 def test_the_ray_job():
-    found = documents("rayjob.yaml")
-    check_pods(found["RayJob"]["spec"]["rayClusterSpec"])
-    experiment = yaml.safe_load(found["ConfigMap"]["data"]["experiment.yaml"])
+    result = documents("rayjob.yaml")
+    check_pods(result["RayJob"]["spec"]["rayClusterSpec"])
+    experiment = yaml.safe_load(result["ConfigMap"]["data"]["experiment.yaml"])
     checked = Experiment.model_validate(experiment)
     assert set(checked.rewarders) <= set(shipped("rewarders"))
-    assert found["RayJob"]["spec"]["entrypoint"].startswith("bon run ")
+    assert result["RayJob"]["spec"]["entrypoint"].startswith("bon run ")
+
+
+POLICY = documents("networkpolicy.yaml")["NetworkPolicy"]["spec"]
+CLOSED = POLICY["podSelector"]["matchLabels"]
+
+
+def test_the_network_policy_opens_every_port_to_the_nodes_alone():
+    nodes, operator, submitter = POLICY["ingress"]
+    assert nodes == {"from": [{"podSelector": POLICY["podSelector"]}]}
+    job = documents("rayjob.yaml")
+    (source,) = submitter["from"]
+    assert source["podSelector"]["matchLabels"].popitem()[1] == job["RayJob"]["metadata"]["name"]
+    assert {8265} == {port["port"] for port in submitter["ports"]}
+    assert {8265, 52365} == {port["port"] for port in operator["ports"]}
 
 
 def check_pods(cluster):
-    """Volumes that are mounted exist, and what is requested is what is limited."""
+    """Pods are those of the policy, mounted volumes exist, what is requested is what is limited."""
     groups = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
     for group in groups:
         pod = group["template"]["spec"]
+        assert group["template"]["metadata"]["labels"].items() >= CLOSED.items()
         names = {volume["name"] for volume in pod["volumes"]}
         for container in [*pod["containers"], *pod.get("initContainers", [])]:
             assert {mount["name"] for mount in container["volumeMounts"]} <= names

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from starlette.testclient import TestClient
 
-from bon.analysis.drift.stream import analyse_rewards
+from bon.analysis.drift.reward_stream import analyse_rewards
 from bon.core.errors import BonError
-from bon.running.rewarded import FILE, reward_frame
 from bon.service.app import create_app
-from bon.service.state import opened
+from bon.service.server.state import open_service
+from bon.storage.reward_tables import FILE, reward_frame
 from tests.service.test_online import asks, data_url, online_settings, picture, serving
 
 SETS = {"sums": {"benchmark": "multiple_choice", "path": "files/questions.jsonl"}}
@@ -27,8 +27,8 @@ HEAD = {"name": "head", "engine": "echo", "kind": "scalar"}
 
 
 def with_sets(settings, **changes):
-    found = online_settings(settings, sets=SETS, **changes)
-    return found.model_copy(update={"base": settings.data})
+    result = online_settings(settings, sets=SETS, **changes)
+    return result.model_copy(update={"base": settings.data})
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def test_marks_of_turns_are_read_in_time_that_grows_with_their_number(trainer):
 
 def test_a_batch_never_fills_the_queue_by_itself(trainer):
     samples = [{"prompt": f"question {n}", "response": "yes"} for n in range(400)]
-    found = good(trainer.post("/get_reward?rewarder=head", json={"samples": samples}))
-    assert len(found["rewards"]) == 400
+    result = good(trainer.post("/get_reward?rewarder=head", json={"samples": samples}))
+    assert len(result["rewards"]) == 400
 
 
 def test_texts_that_would_be_shown_again_and_again(trainer):
@@ -63,8 +63,8 @@ def test_texts_that_would_be_shown_again_and_again(trainer):
     refused(trainer.post("/v1/score", json=body), 413, "characters")
     body = {"model": "judge", "query": "q", "documents": texts}
     refused(trainer.post("/rerank", json=body), 413, "characters")
-    one = {**SAMPLE, "response": texts[0]}
-    refused(trainer.post("/get_reward?rewarder=judge&group=64", json=one), 413, "characters")
+    item = {**SAMPLE, "response": texts[0]}
+    refused(trainer.post("/get_reward?rewarder=judge&group=64", json=item), 413, "characters")
     assert time.process_time() - started < 10
 
 
@@ -103,11 +103,11 @@ def test_every_protocol_gives_the_rewarders_own_score(trainer):
     ]
     for names in (("queries", "documents"), ("text_1", "text_2"), ("data_1", "data_2")):
         body = dict(zip(names, ("What is 2 + 2?", ["It is 4."]), strict=True))
-        found = good(trainer.post("/v1/score", json={"model": "head", **body}))
-        assert found["data"] == [{"index": 0, "object": "score", "score": score}]
+        result = good(trainer.post("/v1/score", json={"model": "head", **body}))
+        assert result["data"] == [{"index": 0, "object": "score", "score": score}]
     chat = [*asks(), {"role": "assistant", "content": "It is 4."}]
-    one = good(trainer.post("/classify", json={"model": "head", "messages": chat}))
-    assert one["data"][0]["probs"] == [score]
+    item = good(trainer.post("/classify", json={"model": "head", "messages": chat}))
+    assert item["data"][0]["probs"] == [score]
     two = good(trainer.post("/classify", json={"model": "head", "messages": [chat, chat]}))
     assert [row["probs"] for row in two["data"]] == [[score], [score]]
 
@@ -117,14 +117,14 @@ def test_reranking_orders_cuts_and_takes_images(trainer):
     query = {"content": [image, {"type": "text", "text": "Which is red?"}]}
     documents = ["a cherry", {"text": "a lime"}, {"content": [{"type": "text", "text": "grass"}]}]
     body = {"model": "judge", "query": query, "documents": documents, "return_documents": True}
-    found = good(trainer.post("/v1/rerank", json=body))
-    scores = [row["relevance_score"] for row in found["results"]]
+    result = good(trainer.post("/v1/rerank", json=body))
+    scores = [row["relevance_score"] for row in result["results"]]
     assert scores == sorted(scores, reverse=True)
-    assert {row["document"]["text"] for row in found["results"]} == {"a cherry", "a lime", "grass"}
-    assert found["bon"]["judgements"] == 6  # three pairs in both orders
-    assert 0 <= found["bon"]["consistency"] <= 1
+    assert {row["document"]["text"] for row in result["results"]} == {"a cherry", "a lime", "grass"}
+    assert result["bon"]["judgements"] == 6  # three pairs in both orders
+    assert 0 <= result["bon"]["consistency"] <= 1
     best = good(trainer.post("/v1/rerank", json={**body, "top_n": 1}))
-    assert best["results"] == found["results"][:1]
+    assert best["results"] == result["results"][:1]
     assert best["bon"]["cached"] == 6
     pairs = {"model": "head", "queries": ["a", "b"], "documents": ["x", "y"]}
     assert len(good(trainer.post("/v1/score", json=pairs))["data"]) == 2
@@ -176,7 +176,7 @@ def test_what_is_refused(trainer, name):
 
 def test_a_token_in_the_path_opens_the_reward_routes_and_is_not_logged(settings, caplog):
     closed = with_sets(settings).model_copy(update={"auth": True})
-    with opened(closed) as service:
+    with open_service(closed) as service:
         service.supervisor.start = service.supervisor.stop = lambda: None
         token, reader = service.tokens.add("t", "submit"), service.tokens.add("r", "read")
         with TestClient(create_app(service), base_url="http://localhost") as client:
@@ -253,13 +253,13 @@ TEXTS = ["six", "seven", "eight", "six"]
 @pytest.mark.parametrize("rule", ["round_robin", "knockout", "swiss", "bradley_terry", "copeland"])
 def test_one_response_per_request_is_judged_with_the_others(trainer, rule):
     address = f"/get_reward?rewarder=judge&group=4&key=r&rule={rule}&run={rule}&scale=rank"
-    found = at_once(trainer, address, TEXTS)
-    assert [row["group_size"] for row in found] == [4] * 4
-    assert found[0]["r"] == found[3]["r"]  # the same text is the same response
-    assert sum(row["r"] for row in found) == pytest.approx(2)
-    given = good(trainer.get(f"/v1/rewards/{rule}"))["rewards"]
-    assert len({row["team"] for row in given}) == 1
-    assert len(given) == 4
+    result = at_once(trainer, address, TEXTS)
+    assert [row["group_size"] for row in result] == [4] * 4
+    assert result[0]["r"] == result[3]["r"]  # the same text is the same response
+    assert sum(row["r"] for row in result) == pytest.approx(2)
+    logged = good(trainer.get(f"/v1/rewards/{rule}"))["rewards"]
+    assert len({row["team"] for row in logged}) == 1
+    assert len(logged) == 4
 
 
 def test_missing_and_late_members(trainer):
@@ -268,31 +268,31 @@ def test_missing_and_late_members(trainer):
     first = at_once(trainer, address, ["one", "two"])
     assert time.monotonic() - started >= 0.5
     assert [row["group_size"] for row in first] == [2, 2]
-    assert len(trainer.app.state.rewarding.groups) == 1  # still open for the one that is late
+    assert len(trainer.app.state.reward_judge.groups) == 1  # still open for the one that is late
     (late,) = at_once(trainer, address, ["three"])
     assert late["group_size"] == 3
     assert late["cached"] == 2  # the pair that was judged is not judged again
-    assert len(trainer.app.state.rewarding.groups) == 0
+    assert len(trainer.app.state.reward_judge.groups) == 0
     alone = trainer.post(
         "/get_reward?rewarder=judge&group=3&wait=0.1", json={**SAMPLE, "label": "bon://sums/q4"}
     )
     refused(alone, 503, "nothing to compare")
     assert alone.headers["retry-after"] == "1"
     time.sleep(0.3)
-    assert len(trainer.app.state.rewarding.groups) == 0  # and forgotten
+    assert len(trainer.app.state.reward_judge.groups) == 0  # and forgotten
 
 
 def test_groups_of_one_batch_and_copies_alone(trainer):
     labels = ["bon://sums/q1", "bon://sums/q2"]
     samples = [{"prompt": "", "response": t, "label": lab} for lab in labels for t in TEXTS]
     address = "/get_reward?rewarder=judge&group=4&scale=win_rate"
-    found = good(trainer.post(address, json={"samples": samples}))
-    assert found["bon"]["group_sizes"] == [4, 4]
-    assert all(0 <= value <= 1 for value in found["rewards"])
+    result = good(trainer.post(address, json={"samples": samples}))
+    assert result["bon"]["group_sizes"] == [4, 4]
+    assert all(0 <= value <= 1 for value in result["rewards"])
     copies = [{**SAMPLE, "response": "the same"}] * 4
-    found = good(trainer.post(address, json={"samples": copies}))
-    assert found["rewards"] == [0.5] * 4
-    assert found["bon"]["judgements"] == 0
+    result = good(trainer.post(address, json={"samples": copies}))
+    assert result["rewards"] == [0.5] * 4
+    assert result["bon"]["judgements"] == 0
 
 
 def test_the_others_get_their_rewards_when_the_one_who_filled_the_group_fails(settings):
@@ -302,8 +302,8 @@ def test_the_others_get_their_rewards_when_the_one_who_filled_the_group_fails(se
         address = "/get_reward?group=2&key=r&rewarder="
         body = {**SAMPLE, "label": "bon://sums/q1"}
         with ThreadPoolExecutor(2) as pool:
-            made = [pool.submit(client.post, f"{address}broken", json=body) for _ in range(2)]
-            assert [one.result().status_code for one in made] == [502, 502]
+            created = [pool.submit(client.post, f"{address}broken", json=body) for _ in range(2)]
+            assert [item.result().status_code for item in created] == [502, 502]
         assert len({row["r"] for row in at_once(client, f"{address}head", ["a", "b"])}) == 2
 
 
@@ -339,10 +339,10 @@ def test_every_reward_and_judgement_is_kept(trainer, settings):
     assert rows[0]["characters"] == len("six")
     assert {row["cached"] for row in rows} == {0, 6}
     with sqlite3.connect(settings.data / FILE) as db:
-        said = db.execute("SELECT outcome, text FROM judgements").fetchall()
+        rows = db.execute("SELECT outcome, text FROM judgements").fetchall()
         texts = {text for (text,) in db.execute("SELECT text FROM responses")}
-    assert len(said) == 6
-    assert all("Overall Judgment" in text for _, text in said)
+    assert len(rows) == 6
+    assert all("Overall Judgment" in text for _, text in rows)
     assert texts == set(TEXTS)
 
 
@@ -353,9 +353,9 @@ def test_a_response_to_a_question_with_an_answer_is_known_to_be_right_or_wrong(t
     ]
     right = questions[1]["answer"]
     wrong = next(letter for letter in "ABCD" if letter != right)
-    asked = {"prompt": "", "label": f"bon://sums/{questions[1]['id']}"}
+    named = {"prompt": "", "label": f"bon://sums/{questions[1]['id']}"}
     texts = [f"The answer is {right}.", f"The answer is {wrong}.", "No idea."]
-    body = {"samples": [{**asked, "response": text} for text in texts]}
+    body = {"samples": [{**named, "response": text} for text in texts]}
     good(trainer.post("/get_reward?rewarder=head&run=try", json=body))
     good(trainer.post("/get_reward?rewarder=head&run=try", json=SAMPLE))
     frame = reward_frame(settings.data / FILE, "try")

@@ -5,12 +5,12 @@ from collections import Counter
 
 import pytest
 
-from bon.service.jobs import Jobs
+from bon.service.validations.jobs import Jobs
 from tests.conftest import write_pairs, write_questions
 from tests.service.conftest import experiment
 from tests.service.server import serving
-from tests.service.test_lane import ANSWERED
 from tests.service.test_online import CARDS, OPTIONS, asks
+from tests.service.test_reward_routes import ANSWERED
 from tests.service.test_rewards import SETS
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")

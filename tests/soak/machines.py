@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bon.core.processes import descendants, name  # noqa: E402
-from bon.running.store import Store  # noqa: E402
+from bon.storage.store import Store  # noqa: E402
 from tests.conftest import echo_experiment, write_pairs, write_questions  # noqa: E402
 from tests.soak.soak import contents, count, die_with_parent  # noqa: E402
 

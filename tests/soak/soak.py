@@ -33,7 +33,7 @@ sys.path.insert(0, str(ROOT))
 
 from bon.core.errors import BonError  # noqa: E402
 from bon.core.processes import Process, descendants, name  # noqa: E402
-from bon.running.store import Store  # noqa: E402
+from bon.storage.store import Store  # noqa: E402
 from tests.conftest import echo_experiment, write_pairs, write_questions  # noqa: E402
 
 ORPHAN_SECONDS = 10

@@ -20,6 +20,7 @@ import pytest
 
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")  # else the first batch waits 15 s
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engines"))
 
 FLAGS: dict[str, Any] = {
@@ -93,7 +94,8 @@ class Server:
         self.log = log
         command = [
             sys.executable, "-m", "vllm.entrypoints.openai.api_server",
-            "--model", str(model), "--served-model-name", "tiny", "--port", str(self.port),
+            "--model", str(model), "--served-model-name", "tiny",
+            "--host", "127.0.0.1", "--port", str(self.port),
             "--dtype", "float32", "--enforce-eager", "--max-model-len", "1024",
             "--limit-mm-per-prompt", '{"image": 7, "video": 0}',
             "--mm-processor-kwargs", json.dumps({"max_pixels": MAX_PIXELS}), *flags,

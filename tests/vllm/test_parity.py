@@ -116,12 +116,6 @@ def test_logprobs_are_equal(session: Any, hf: Any, engine: Any, client: Any) -> 
         assert {key: token.top[key] for key in whole} == pytest.approx(whole, abs=1e-3)
 
 
-def test_the_first_batch_waits_for_no_compiler(session: Any, engine: Any, compiled: Path) -> None:
-    session.all(engine.generate(ask(1, WARM, (1, 2))))
-    assert not [path for path in compiled.rglob("*") if path.is_file()]
-    assert "TORCH_COMPILE_DISABLE" not in os.environ
-
-
 def test_stop_strings(session: Any, engine: Any, client: Any) -> None:
     (free,) = session.all(engine.generate(ask(1)))
     stop = free.samples[0].text[4:6]
@@ -251,7 +245,7 @@ def test_a_converted_head_scores_as_before(
     from safetensors.torch import save_file
     from tiny_checkpoint import make_checkpoint
 
-    from bon.engines.convert_head import convert_head
+    from bon.engines.hf.convert_head import convert_head
 
     source = make_checkpoint(tmp_path / "source")
     torch.manual_seed(5)

@@ -22,7 +22,7 @@ from bon.engines import build  # noqa: E402
 from bon.experiment.config import RewarderCard  # noqa: E402
 from bon.experiment.prompts import Prompt  # noqa: E402
 from bon.rewarders.base import Item  # noqa: E402
-from bon.rewarders.rerank import Reranker  # noqa: E402
+from bon.rewarders.scalar import Reranker  # noqa: E402
 
 pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(1200)]
 

@@ -1,127 +1,128 @@
-"""What routes have in common: who asks, the service's parts, errors with their status."""
+"""Dependencies of the routes, documented errors, and the handlers that shape error replies."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Path, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from bon.core.errors import BonError
-from bon.service.guard import NO_TOKEN, error_body
-from bon.service.jobs import Conflict, Validation
-from bon.service.logs import told
-from bon.service.state import Service
-from bon.service.tokens import Identity, Role
+from bon.service.errors import ApiError, error_response, no_token
+from bon.service.server.access import Identity
+from bon.service.server.state import Service
+from bon.service.settings import Role
+from bon.service.validations.jobs import Validation
+
+Errors = dict[int | str, dict[str, Any]]
 
 
-class Problem(Exception):  # noqa: N818 - an answer, not a fault
-    """An answer with another status than 200."""
-
-    def __init__(
-        self, status: int, message: str, fix: str = "", *, retry: float = 0.0, kind: str = ""
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.fix = fix
-        self.retry = retry
-        self.kind = kind or {429: "rate_limit_error", 503: "server_error"}.get(
-            status, "invalid_request_error"
-        )
+def _errors(**descriptions: str) -> Errors:
+    content = {"application/json": {"schema": {"type": "object"}}}
+    return {
+        int(status[1:]): {"description": text, "content": content}
+        for status, text in descriptions.items()
+    }
 
 
-async def service_of(request: Request) -> Service:
-    """The parts of the server that answers."""
-    found: Service = request.app.state.service
-    return found
+ERRORS = _errors(
+    _400="Not readable.",
+    _401="A token is needed.",
+    _403="The token may not do this.",
+    _404="Not found.",
+    _409="Not in this state.",
+    _413="Too large.",
+    _415="Neither YAML nor JSON.",
+    _422="Not valid, or not allowed here.",
+    _429="Too much at once: wait as long as Retry-After says.",
+)
+ONLINE_ERRORS = ERRORS | _errors(
+    _502="The model failed.", _503="No online models.", _504="Not in time."
+)
 
 
-def who(role: Role) -> Callable[[Request], Awaitable[Identity]]:
-    """A dependency: the identity that asks, if it has this role."""
+async def get_service(request: Request) -> Service:
+    """Return the server's parts."""
+    service: Service = request.app.state.service
+    return service
 
-    async def check(request: Request) -> Identity:  # not a thread of its own for each request
+
+def require(role: Role) -> Callable[[Request], Awaitable[Identity]]:
+    """Return a dependency that yields the identity if it has this role."""
+
+    async def check(request: Request) -> Identity:  # async: needs no thread per request
         identity: Identity | None = request.scope.get("identity")
         if identity is None:
-            raise Problem(401, *NO_TOKEN)
+            raise no_token()
         if not identity.may(role):
-            raise Problem(403, f"this needs the role {role}; yours is {identity.role}")
+            raise ApiError(403, f"this needs the role {role}; yours is {identity.role}")
         return identity
 
     return check
 
 
-Reader = Annotated[Identity, Depends(who("read"))]
-Submitter = Annotated[Identity, Depends(who("submit"))]
-Parts = Annotated[Service, Depends(service_of)]
+Reader = Annotated[Identity, Depends(require("read"))]
+Submitter = Annotated[Identity, Depends(require("submit"))]
+Parts = Annotated[Service, Depends(get_service)]
 ValidationId = Annotated[
     str, Path(pattern=r"^v\d{6}-[0-9a-f]{10}$", examples=["v261120-0123456789"])
 ]
 
 
-def find(service: Service, key: str) -> Validation:
-    """The validation, or 404."""
-    found = service.jobs.get(key)
-    if found is None:
-        raise Problem(404, f"no validation {key}")
-    return found
+async def find(key: ValidationId, service: Parts, _: Reader) -> Validation:
+    """Return the validation, or raise 404."""
+    if (validation := service.jobs.get(key)) is None:
+        raise ApiError(404, f"no validation {key}")
+    return validation
 
 
-def find_own(service: Service, key: str, identity: Identity) -> Validation:
-    """The validation, if this identity may change it."""
-    found = find(service, key)
-    if found.owner != identity.name and not identity.may("admin"):
-        raise Problem(403, f"{key} belongs to {found.owner!r}", "its owner or an admin may do this")
-    return found
+Existing = Annotated[Validation, Depends(find)]
+
+
+async def find_own(identity: Submitter, validation: Existing) -> Validation:
+    """Return the validation if this identity may change it."""
+    if validation.owner != identity.name and not identity.may("admin"):
+        owner = f"{validation.id} belongs to {validation.owner!r}"
+        raise ApiError(403, owner, "its owner or an admin may do this")
+    return validation
+
+
+Own = Annotated[Validation, Depends(find_own)]
+
+
+def audit(request: Request, action: str, subject: str, identity: Identity | None = None) -> None:
+    """Record in the audit trail what a request changed; by default its own identity did it."""
+    who = identity or request.scope["identity"]
+    client = request.client.host if request.client else ""
+    service: Service = request.app.state.service
+    service.jobs.audit(who.name if who else "-", client, action, subject)
 
 
 def add_error_handlers(
     app: FastAPI,
     wants_page: Callable[[Request], bool],
-    problem_page: Callable[[Request, Problem], Response],
+    error_page: Callable[[Request, BonError], Response],
 ) -> None:
-    """Every error in one form, and nothing of the request in it; a page for a browser."""
-
-    @app.exception_handler(Problem)
-    async def problem(request: Request, error: Problem) -> Response:
-        return problem_page(request, error) if wants_page(request) else refusal(error)
+    """Give every error the same form, with nothing of the request in it; pages for browsers."""
+    no_page = ApiError(404, "There is no such page.")
 
     @app.exception_handler(BonError)
-    async def bon_error(_: Request, error: BonError) -> Response:
-        return refusal(error)
+    async def bon_error(request: Request, error: BonError) -> Response:
+        return error_page(request, error) if wants_page(request) else error_response(error)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         if wants_page(request):
-            return problem_page(request, Problem(404, "There is no such page."))
-        first: dict[str, Any] = dict(error.errors()[0]) if error.errors() else {}
-        where = ".".join(str(part) for part in first.get("loc", ()))
-        body = error_body(_clean(f"{where}: {first.get('msg', 'not valid')}"))
-        body["error"]["param"] = _clean(where)
-        return JSONResponse(body, 422)
+            return error_page(request, no_page)
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        return error_response(ApiError(422, f"{field}: {first['msg']}"), field)
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
         if wants_page(request) and error.status_code == 404:
-            return problem_page(request, Problem(404, "There is no such page."))
-        headers = dict(error.headers or {})
-        return JSONResponse(error_body(_clean(str(error.detail))), error.status_code, headers)
-
-
-def refusal(error: Problem | BonError) -> Response:
-    """Why a request is not answered, for a program."""
-    if isinstance(error, BonError):
-        status = 409 if isinstance(error, Conflict) else 422
-        return JSONResponse(error_body(_clean(error.message), _clean(error.fix)), status)
-    headers = {"retry-after": str(max(1, round(error.retry)))} if error.retry else None
-    if error.status == 401:
-        headers = {"www-authenticate": "Bearer"}
-    body = error_body(_clean(error.message), error.fix, error.kind)
-    return JSONResponse(body, error.status, headers)
-
-
-def _clean(text: str, limit: int = 1000) -> str:
-    """Text that can be sent whatever was in it, without secrets or this machine's folders."""
-    return told(text.encode("utf-8", "replace").decode("utf-8"))[:limit]
+            return error_page(request, no_page)
+        response = error_response(ApiError(error.status_code, str(error.detail)))
+        response.headers.update(error.headers or {})
+        return response

@@ -1,157 +1,111 @@
 """The online selector: score, rank, best of n."""
 
-from typing import Annotated, Any, TypeVar
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from bon.choosing.opinion import shown_of
 from bon.choosing.rules import RULES
-from bon.policies.ask import text_key
-from bon.service.api.answering import answered, selector_of
-from bon.service.api.chatting import (
-    EXAMPLE_MESSAGES,
-    Messages,
-    as_question,
-    check_text,
-    conversation,
-)
-from bon.service.api.common import Parts, Problem, Submitter
-from bon.service.api.validations import ERRORS as COMMON_ERRORS
-from bon.service.online import Choice, Conversation, Selector, Usage
-from bon.service.settings import Settings
+from bon.core.records import Candidate
+from bon.experiment.config import Card
+from bon.policies.generate import text_key
+from bon.service.api.common import ONLINE_ERRORS, Parts, Submitter
+from bon.service.api.messages import EXAMPLE_MESSAGES, Messages, Options, check_text, conversation
+from bon.service.errors import ApiError
+from bon.service.online.selector import Choice, Conversation, Selector, Usage
+from bon.service.server.state import Service
+from bon.service.settings import Limits, Settings
+from bon.service.validations.budget import paid
 
-router = APIRouter(prefix="/v1", tags=["online"])
+router = APIRouter(prefix="/v1", tags=["online"], responses=ONLINE_ERRORS)
 T = TypeVar("T")
-ERRORS: dict[int | str, dict[str, Any]] = {
-    **COMMON_ERRORS,
-    502: {"description": "The model failed."},
-    503: {"description": "No online models."},
-    504: {"description": "Not in time."},
-}
-Option = Annotated[str, Field(max_length=10_000)]
+CLIENT_CLOSED = 499
+"""The status in logs and metrics of a request whose client hung up; nobody receives it."""
 
 
-class Closed(BaseModel):
-    """Unknown fields are an error."""
-
-    model_config = ConfigDict(extra="forbid")
+def _closed(**example: Any) -> ConfigDict:
+    return ConfigDict(extra="forbid", json_schema_extra={"examples": [example]})
 
 
-class ScoreRequest(Closed):
+class ScoreRequest(BaseModel):
     """Judge given candidates."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {
-                    "rewarder": "judge",
-                    "messages": EXAMPLE_MESSAGES,
-                    "candidates": ["It is red.", "It is blue."],
-                }
-            ]
-        },
+    model_config = _closed(
+        rewarder="judge", messages=EXAMPLE_MESSAGES, candidates=["It is red.", "It is blue."]
     )
     rewarder: str = Field(max_length=200)
     messages: Messages
     candidates: list[str] = Field(min_length=1)
-    options: list[Option] = Field(default_factory=list, max_length=26)
+    options: Options = Field(default_factory=list)
     rule: str | None = Field(None, max_length=50)
 
 
-class BestOfNRequest(Closed):
+class BestOfNRequest(BaseModel):
     """Sample n candidates of a policy and let a rewarder choose."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {
-                    "policy": "policy",
-                    "rewarder": "judge",
-                    "messages": EXAMPLE_MESSAGES,
-                    "options": ["Red", "Green", "Blue"],
-                    "n": 4,
-                }
-            ]
-        },
+    model_config = _closed(
+        policy="policy",
+        rewarder="judge",
+        messages=EXAMPLE_MESSAGES,
+        options=["Red", "Green", "Blue"],
+        n=4,
     )
     policy: str = Field(max_length=200)
     rewarder: str = Field(max_length=200)
     messages: Messages
-    options: list[Option] = Field(default_factory=list, max_length=26)
+    options: Options = Field(default_factory=list)
     n: int = Field(8, ge=1)
     rule: str | None = Field(None, max_length=50)
     seed: int = Field(0, ge=0, lt=2**63)
 
 
 async def score_candidates(
-    asked: ScoreRequest, request: Request, settings: Settings
+    body: ScoreRequest, request: Request, settings: Settings
 ) -> dict[str, Any]:
-    """A number for each candidate, in their order, with every judgement."""
-    usage = Usage()
-    choice = await _judge(asked, request, settings, usage)
-    return {
-        "rewarder": asked.rewarder,
-        "scores": choice.ranking.scores,
-        "judgements": judgements(choice),
-        "usage": usage.shown(),
-    }
+    """Return a number for each candidate, in their order, with every judgement."""
+    ranking = await _rank(body, request, settings)
+    return {key: ranking[key] for key in ("rewarder", "scores", "judgements", "usage")}
 
 
-@router.post("/rank", responses=ERRORS)
+@router.post("/rank")
 async def rank(
-    asked: ScoreRequest, request: Request, service: Parts, _: Submitter
+    body: ScoreRequest, request: Request, service: Parts, _: Submitter
 ) -> dict[str, Any]:
-    """The candidates from best to worst under a rule."""
-    usage = Usage()
-    choice = await _judge(asked, request, service.settings, usage)
-    return {
-        "rewarder": asked.rewarder,
-        "rule": choice.ranking.rule,
-        "chosen": choice.ranking.best,
-        "order": choice.ranking.order,
-        "scores": choice.ranking.scores,
-        "probabilities": choice.ranking.probabilities,
-        "judgements": judgements(choice),
-        "usage": usage.shown(),
-    }
+    """Rank the candidates from best to worst under a rule."""
+    return await _rank(body, request, service.settings)
 
 
-@router.post("/best-of-n", responses=ERRORS)
+@router.post("/best-of-n")
 async def best_of_n(
-    asked: BestOfNRequest, request: Request, service: Parts, _: Submitter
+    body: BestOfNRequest, request: Request, service: Parts, _: Submitter
 ) -> dict[str, Any]:
-    """The chosen answer, with all candidates and their judgements.
+    """Return the chosen answer, with all candidates and their judgements.
 
     With `options` the question is asked with the policy's own prompt and its answer letters are
     read, as in the validation of that policy; without, the messages go to it as they are.
     """
-    selector = selector_of(request)
     usage = Usage()
-    messages = await conversation(asked.messages, service.settings)
-    if asked.options:
-        policy_of(selector, asked.policy)
-        messages = as_question(messages, asked.options, asked.policy, selector, service.settings)
-    choice, candidates = await select(
-        request,
-        policy=asked.policy,
-        rewarder=asked.rewarder,
-        rule=asked.rule,
-        messages=messages,
-        n=asked.n,
-        seed=asked.seed,
-        usage=usage,
+    selector = selector_of(request)
+    selector.policy(body.policy)
+    messages = await conversation(
+        body.messages, service.settings, body.options, selector, body.policy
     )
+    choice, candidates = await select(
+        request, body.policy, body.rewarder, body.rule, messages, body.n, body.seed, usage
+    )
+    ranking = choice.ranking
+    columns = zip(candidates, choice.answers, ranking.scores, ranking.probabilities, strict=True)
     return {
-        "policy": asked.policy,
-        "rewarder": asked.rewarder,
-        "rule": choice.ranking.rule,
-        "n": asked.n,
-        "chosen": choice.ranking.best,
-        "answer": choice.answers[choice.ranking.best],
-        "text": choice.texts[choice.ranking.best],
+        "policy": body.policy,
+        "rewarder": body.rewarder,
+        "rule": ranking.rule,
+        "n": body.n,
+        "chosen": ranking.best,
+        "answer": choice.answers[ranking.best],
+        "text": choice.texts[ranking.best],
         "candidates": [
             {
                 "text": row.text,
@@ -163,46 +117,60 @@ async def best_of_n(
                 "finish": row.finish,
                 "seed": row.seed,
             }
-            for row, answer, score, probability in zip(
-                candidates,
-                choice.answers,
-                choice.ranking.scores,
-                choice.ranking.probabilities,
-                strict=True,
-            )
+            for row, answer, score, probability in columns
         ],
-        "judgements": judgements(choice),
-        "usage": usage.shown(),
+        "judgements": _judgements(choice),
+        "usage": usage.as_dict(),
     }
 
 
-# ------------------------------------------------------------------ inside
+# ------------------------------------------------------------------ shared with other routes
 
 
-def policy_of(selector: Selector, name: str) -> None:
-    """Check a policy's name."""
+def selector_of(request: Request) -> Selector:
+    """Return the online models, or raise 503."""
+    selector: Selector | None = request.app.state.online
+    if selector is None:
+        fix = "name cards under online: in the server's settings"
+        raise ApiError(503, "no model is online here", fix)
+    return selector
+
+
+async def run_models(
+    request: Request,
+    cards: Sequence[Card],
+    work: Callable[[], Coroutine[Any, Any, T]],
+    usage: Usage,
+) -> T:
+    """Run the work within the time limit and the owner's budget, while its client waits."""
+    service: Service = request.app.state.service
+    owner, costs = request.scope["identity"].name, paid(cards)
+    if costs and await asyncio.to_thread(service.budget.left, owner) <= 0:
+        raise ApiError(402, "your share of this server's money is spent", "ask its operator")
+    seconds = service.settings.limits.request_seconds
+    task = asyncio.create_task(work())
+    closed = asyncio.create_task(_disconnected(request))
     try:
-        selector.policy(name)
-    except LookupError as error:
-        raise Problem(404, str(error.args[0])) from None
+        await asyncio.wait({task, closed}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        if closed.done():
+            raise ApiError(CLIENT_CLOSED, "the client hung up")
+        raise ApiError(504, f"no answer within {seconds:g} s")
+    finally:
+        closed.cancel()
+        task.cancel()
+        if costs:
+            await asyncio.to_thread(service.budget.add, owner, usage.cost)
 
 
-def check_rule(selector: Selector, rewarder: str, rule: str | None) -> str:
-    """Check a rewarder's name and the rule."""
-    if rewarder not in selector.rewarders:
-        try:
-            selector.rewarder(rewarder)
-        except LookupError as error:
-            raise Problem(404, str(error.args[0])) from None
-    try:
-        return selector.rule(rewarder, rule)
-    except LookupError as error:
-        raise Problem(422, str(error.args[0])) from None
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def select(
     request: Request,
-    *,
     policy: str,
     rewarder: str,
     rule: str | None,
@@ -210,79 +178,85 @@ async def select(
     n: int,
     seed: int,
     usage: Usage,
-) -> tuple[Choice, list[Any]]:
-    """Sample and choose; the one way in which both APIs do it."""
-    selector, settings = selector_of(request), request.app.state.service.settings
-    policy_of(selector, policy)
-    chosen_by = check_rule(selector, rewarder, rule)
-    if RULES[chosen_by].answers and not messages.options:
-        raise Problem(422, f"the rule {chosen_by} needs `options`: it counts answer letters")
-    if n > settings.limits.candidates:
-        raise Problem(422, f"n is {n}", f"at most {settings.limits.candidates}")
+) -> tuple[Choice, list[Candidate]]:
+    """Sample n candidates and choose one."""
+    selector, limits = selector_of(request), request.app.state.service.settings.limits
+    cards = [selector.policy(policy).card, selector.rewarder(rewarder).card]
+    rule_name = selector.rule(rewarder, rule)
+    if RULES[rule_name].answers and not messages.options:
+        raise ApiError(422, f"the rule {rule_name} needs `options`: it counts answer letters")
+    if n > limits.candidates:
+        raise ApiError(422, f"n is {n}", f"at most {limits.candidates}")
+    scale = selector.scale(policy, rewarder, rule_name)
 
-    try:
-        scale = selector.scale(policy, rewarder, chosen_by)
-    except LookupError as error:
-        raise Problem(422, str(error.args[0])) from None
-
-    async def work() -> tuple[Choice, list[Any]]:
+    async def work() -> tuple[Choice, list[Candidate]]:
         rows = await selector.sample(policy, messages, n, seed, usage)
         answers = [row.answer if messages.options else None for row in rows]
         texts = [row.text for row in rows]
-        choice = await selector.choose(rewarder, chosen_by, messages, texts, usage, answers, scale)
+        choice = await selector.choose(rewarder, rule_name, messages, texts, usage, answers, scale)
         return choice, rows
 
-    cards = [selector.policy(policy).card, selector.rewarder(rewarder).card]
-    return await answered(request, cards, work, usage)
+    return await run_models(request, cards, work, usage)
 
 
-async def _judge(asked: ScoreRequest, request: Request, settings: Settings, usage: Usage) -> Choice:
-    selector = selector_of(request)
-    rule = check_rule(selector, asked.rewarder, asked.rule)
-    if RULES[rule].answers:
-        raise Problem(422, f"the rule {rule} counts sampled answers", "use /v1/best-of-n")
-    if len(asked.candidates) > settings.limits.candidates:
-        most = settings.limits.candidates
-        raise Problem(413, f"{len(asked.candidates)} candidates", f"at most {most}")
-    for text in asked.candidates:
-        check_text(text, "a candidate", settings)
-    characters, most = sum(map(len, asked.candidates)), settings.limits.shown_chars
-    check_shown(selector, asked.rewarder, len(asked.candidates), characters, most)
-    messages = await conversation(asked.messages, settings)
-    if asked.options:
-        messages = as_question(messages, asked.options, None, selector, settings)
-    return await answered(
-        request,
-        [selector.rewarder(asked.rewarder).card],
-        lambda: selector.choose(asked.rewarder, rule, messages, asked.candidates, usage),
-        usage,
-    )
+def judging_rule(selector: Selector, rewarder: str, rule: str | None) -> str:
+    """Return the rule for given responses, which have no sampled answers to count."""
+    name = selector.rule(rewarder, rule)
+    if RULES[name].answers:
+        raise ApiError(422, f"the rule {name} counts sampled answers", "use /v1/best-of-n")
+    return name
 
 
-def check_shown(selector: Selector, rewarder: str, texts: int, characters: int, most: int) -> None:
-    """Refuse what would have a judge read the same texts again and again for minutes."""
+def check_shown(
+    selector: Selector, rewarder: str, texts: int, characters: int, limits: Limits
+) -> None:
+    """Refuse texts that a judge would read again and again for minutes."""
     times = 2 * (texts - 1) if selector.kind(rewarder) == "preferences" else 1
     shown = characters * times * selector.rewarder(rewarder).card.votes
-    if shown > most:
-        raise Problem(
-            413, f"{rewarder} would be shown {shown:,} characters", f"at most {most:,}: send less"
+    if shown > limits.shown_chars:
+        raise ApiError(
+            413,
+            f"{rewarder} would be shown {shown:,} characters",
+            f"at most {limits.shown_chars:,}: send less",
         )
 
 
-def judgements(choice: Choice) -> list[dict[str, Any]]:
-    """The raw judgements; `shown` are places of candidates in the order they were shown."""
-    places: dict[str, int] = {}
-    for at, text in enumerate(choice.texts):
-        places.setdefault(text_key(text), at)
+async def _rank(body: ScoreRequest, request: Request, settings: Settings) -> dict[str, Any]:
+    selector, limits, usage = selector_of(request), settings.limits, Usage()
+    rewarder, texts = body.rewarder, body.candidates
+    rule = judging_rule(selector, rewarder, body.rule)
+    if len(texts) > limits.candidates:
+        raise ApiError(413, f"{len(texts)} candidates", f"at most {limits.candidates}")
+    for text in texts:
+        check_text(text, "a candidate", limits)
+    check_shown(selector, rewarder, len(texts), sum(map(len, texts)), limits)
+    messages = await conversation(body.messages, settings, body.options)
+    choice = await run_models(
+        request,
+        [selector.rewarder(rewarder).card],
+        lambda: selector.choose(rewarder, rule, messages, texts, usage),
+        usage,
+    )
+    return {
+        "rewarder": rewarder,
+        "rule": choice.ranking.rule,
+        "chosen": choice.ranking.best,
+        "order": choice.ranking.order,
+        "scores": choice.ranking.scores,
+        "probabilities": choice.ranking.probabilities,
+        "judgements": _judgements(choice),
+        "usage": usage.as_dict(),
+    }
+
+
+def _judgements(choice: Choice) -> list[dict[str, Any]]:
+    """Raw judgements; `shown` holds the candidates' indices in the order shown."""
+    index: dict[str, int] = {}
+    for i, text in enumerate(choice.texts):
+        index.setdefault(text_key(text), i)
+    fields = ("vote", "outcome", "score", "text", "error", "num_tokens")
     return [
-        {
-            "shown": [places[key] for key in shown_of(row)],
-            "vote": row.vote,
-            "outcome": row.outcome,
-            "score": row.score,
-            "text": row.text,
-            "error": row.error,
-            "num_tokens": row.num_tokens,
-        }
+        {"shown": [index[key] for key in shown_of(row)]}
+        | {name: getattr(row, name) for name in fields}
         for row in choice.judgements
     ]

@@ -1,4 +1,4 @@
-"""Chat completions as the OpenAI API has them: the model is `bon/POLICY/REWARDER`."""
+"""Chat completions as in OpenAI's API; the model is `bon/POLICY/REWARDER`."""
 
 import json
 import time
@@ -11,33 +11,30 @@ from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field
 from starlette.responses import JSONResponse, Response
 
-from bon.service.api.answering import selector_of
-from bon.service.api.chatting import EXAMPLE_MESSAGES, Messages, Open, as_question, conversation
-from bon.service.api.common import Parts, Problem, Submitter
-from bon.service.api.online import ERRORS, Option, policy_of, select
-from bon.service.online import Usage
+from bon.service.api.common import ONLINE_ERRORS, Parts, Submitter
+from bon.service.api.messages import EXAMPLE_MESSAGES, Messages, Open, Options, conversation
+from bon.service.api.online import select, selector_of
+from bon.service.errors import ApiError
+from bon.service.online.selector import Usage
 
-router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
+router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"], responses=ONLINE_ERRORS)
 CHUNK_CHARS = 24
 
 
 class StreamOptions(Open):
-    """What a stream ends with."""
+    """Options of a stream."""
 
     include_usage: bool = False
 
 
 class PlainText(Open):
-    """The one format of answers: nothing makes the chosen candidate JSON."""
+    """The only response format: nothing makes the chosen candidate JSON."""
 
     type: Literal["text"]
 
 
 class ChatRequest(Open):
-    """The fields that are used, and those that would change what an answer is.
-
-    Temperature and the like are the policy card's, not a request's, and are ignored.
-    """
+    """The fields in use, and those that would change the answer; sampling is the policy card's."""
 
     model_config = ConfigDict(
         extra="ignore",
@@ -49,7 +46,7 @@ class ChatRequest(Open):
     messages: Messages
     best_of: int = Field(8, ge=1, description="candidates to choose from")
     rule: str | None = Field(None, max_length=50)
-    options: list[Option] = Field(default_factory=list, max_length=26)
+    options: Options = Field(default_factory=list)
     seed: int | None = Field(None, ge=0, lt=2**63)
     n: Literal[1] | None = None
     stream: bool = False
@@ -60,84 +57,74 @@ class ChatRequest(Open):
     stream_options: StreamOptions | None = None
 
 
-@router.get("/models", responses=ERRORS)
+@router.get("/models")
 def models(request: Request, _: Submitter) -> dict[str, Any]:
-    """Every policy with every rewarder."""
+    """List every policy with every rewarder."""
     return {"object": "list", "data": [_model(name) for name in _names(request)]}
 
 
-@router.get("/models/{name:path}", responses=ERRORS)
+@router.get("/models/{name:path}")
 def model(name: str, request: Request, _: Submitter) -> dict[str, Any]:
-    """One of them."""
+    """Return one model."""
     if name not in _names(request):
-        raise Problem(404, f"no model {name[:200]!r}", "GET /v1/models lists them")
+        raise ApiError(404, f"no model {name[:200]!r}", "GET /v1/models lists them")
     return _model(name)
 
 
 def _names(request: Request) -> list[str]:
-    found = request.app.state.online
-    if found is None:
+    selector = request.app.state.online
+    if selector is None:
         return []
-    return [f"bon/{one}/{by}" for one in sorted(found.policies) for by in sorted(found.rewarders)]
+    policies, rewarders = sorted(selector.policies), sorted(selector.rewarders)
+    return [f"bon/{policy}/{rewarder}" for policy in policies for rewarder in rewarders]
 
 
 def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "bon"}
 
 
-@router.post("/chat/completions", responses=ERRORS, response_model=None)
-async def chat(asked: ChatRequest, request: Request, service: Parts, _: Submitter) -> Response:
-    """Best of `best_of` candidates as one chat completion; usage counts every call behind it.
+@router.post("/chat/completions", response_model=None)
+async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter) -> Response:
+    """Return the best of `best_of` candidates; usage counts every call behind it.
 
     The choice is made when all candidates are judged, so a stream begins with the final answer.
     """
     selector = selector_of(request)
-    head, policy, rewarder = (*asked.model.split("/", 2), "", "")[:3]
-    if head != "bon" or not policy or not rewarder:
-        raise Problem(404, f"no model {asked.model!r}", "models are named bon/POLICY/REWARDER")
-    messages = await conversation(asked.messages, service.settings)
-    if asked.options:
-        policy_of(selector, policy)
-        messages = as_question(messages, asked.options, policy, selector, service.settings)
+    vendor, policy, rewarder = (*body.model.split("/", 2), "", "")[:3]
+    if vendor != "bon" or not policy or not rewarder:
+        raise ApiError(404, f"no model {body.model!r}", "models are named bon/POLICY/REWARDER")
+    messages = await conversation(body.messages, service.settings, body.options, selector, policy)
     usage = Usage()
-    choice, rows = await select(
-        request,
-        policy=policy,
-        rewarder=rewarder,
-        rule=asked.rule,
-        messages=messages,
-        n=asked.best_of,
-        seed=asked.seed or 0,
-        usage=usage,
+    choice, candidates = await select(
+        request, policy, rewarder, body.rule, messages, body.best_of, body.seed or 0, usage
     )
-    text = choice.texts[choice.ranking.best]
-    finish = "length" if rows[choice.ranking.best].finish == "length" else "stop"
-    head_fields = {
+    best = choice.ranking.best
+    text = choice.texts[best]
+    finish = "length" if candidates[best].finish == "length" else "stop"
+    head = {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "created": int(time.time()),
-        "model": asked.model,
+        "model": body.model,
     }
-    if asked.stream:
-        with_usage = asked.stream_options is not None and asked.stream_options.include_usage
-        return StreamingResponse(
-            _stream(head_fields, text, finish, usage if with_usage else None),
-            media_type="text/event-stream",
-        )
+    if body.stream:
+        with_usage = body.stream_options is not None and body.stream_options.include_usage
+        chunks = _stream(head, text, finish, usage if with_usage else None)
+        return StreamingResponse(chunks, media_type="text/event-stream")
     message = {"role": "assistant", "content": text, "refusal": None}
     picked = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
     selection = {
         "n": len(choice.texts),
         "rule": choice.ranking.rule,
-        "chosen": choice.ranking.best,
+        "chosen": best,
         "scores": choice.ranking.scores,
-        "answer": choice.answers[choice.ranking.best],
+        "answer": choice.answers[best],
     }
     return JSONResponse(
         {
-            **head_fields,
+            **head,
             "object": "chat.completion",
             "choices": [picked],
-            "usage": usage.shown(),
+            "usage": usage.as_dict(),
             "bon": selection,
         }
     )
@@ -154,9 +141,9 @@ async def _stream(
         return event([{"index": 0, "delta": content, "finish_reason": reason, "logprobs": None}])
 
     yield delta({"role": "assistant", "content": ""})
-    for at in range(0, len(text), CHUNK_CHARS):
-        yield delta({"content": text[at : at + CHUNK_CHARS]})
+    for start in range(0, len(text), CHUNK_CHARS):
+        yield delta({"content": text[start : start + CHUNK_CHARS]})
     yield delta({}, finish)
     if usage is not None:
-        yield event([], usage=usage.shown())
+        yield event([], usage=usage.as_dict())
     yield "data: [DONE]\n\n"

@@ -1,17 +1,18 @@
 """Health, readiness, metrics, the catalogue."""
 
 import shutil
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
 import bon
-from bon.running.catalogue import catalogue
-from bon.service.api.common import Parts, Reader
+from bon.planning.catalogue import catalogue
+from bon.service.api.common import ERRORS, Parts, Reader, require
+from bon.service.server.access import Identity
 
 router = APIRouter(tags=["operations"])
 MIN_FREE_BYTES = 100 * 1024 * 1024
@@ -19,19 +20,18 @@ MIN_FREE_BYTES = 100 * 1024 * 1024
 
 @router.get("/healthz")
 def healthz() -> dict[str, str]:
-    """The process answers."""
+    """Return ok: the process answers."""
     return {"status": "ok", "version": bon.__version__}
 
 
 @router.get("/readyz", responses={503: {"description": "Not ready."}})
-async def readyz(request: Request, service: Parts) -> JSONResponse:
-    """Work can be taken: the supervisor runs, the disk has room, the online models are there."""
+def readyz(request: Request, service: Parts) -> JSONResponse:
+    """Whether the supervisor runs, the disk has room and the online models are loaded."""
     online = request.app.state.online
     checks = {
         "supervisor": service.supervisor.alive(),
         "disk": shutil.disk_usage(service.settings.data).free > MIN_FREE_BYTES,
-        "online": online is None or await online.ready(),
-        "accepting": not request.app.state.closing.done(),
+        "online": online is None or online.ready(),
     }
     ready = all(checks.values())
     return JSONResponse({"ready": ready, "checks": checks}, 200 if ready else 503)
@@ -39,15 +39,25 @@ async def readyz(request: Request, service: Parts) -> JSONResponse:
 
 @router.get("/metrics", response_class=Response)
 def metrics(request: Request, _: Reader) -> Response:
-    """Prometheus metrics; where tokens are set, with one of role read."""
+    """Prometheus metrics."""
     registry = request.app.state.metrics.registry
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/v1/catalogue", tags=["catalogue"])
 def show_catalogue(request: Request, _: Reader) -> dict[str, Any]:
-    """Shipped policies, rewarders and benchmarks, and which of them answer online."""
+    """Shipped policies, rewarders and benchmarks, and which of them are online."""
     online = request.app.state.online
-    found = catalogue()
-    found["online"] = {} if online is None else online.names()
-    return found
+    return {**catalogue(), "online": {} if online is None else online.names()}
+
+
+@router.get("/v1/audit", responses=ERRORS)
+def audit_trail(
+    service: Parts,
+    _: Annotated[Identity, Depends(require("admin"))],
+    before: Annotated[int | None, Query(ge=0, le=2**62, description="`next` of a page")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> dict[str, Any]:
+    """Who submitted, changed and deleted what, and who made and used tokens; newest first."""
+    rows = service.jobs.audited(before, limit)
+    return {"entries": rows, "next": rows[-1]["seq"] if len(rows) == limit else None}

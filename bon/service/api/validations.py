@@ -1,27 +1,28 @@
-"""Validations: submit, list, watch, cancel, resume, extend, delete, read results."""
+"""Validations: submit, list, watch, cancel, resume, extend, delete; results, tables and log."""
 
-import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 import yaml
 from fastapi import APIRouter, Header, Query, Request
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from bon.running.plan import make_plan
-from bon.running.setup import Setup
-from bon.service import views
-from bon.service.api.common import Parts, Problem, Reader, Submitter, ValidationId, find, find_own
-from bon.service.jobs import FINAL, STATES, Validation
-from bon.service.state import Service
-from bon.service.submission import check_submission, read_submission
+from bon.core.errors import BonError
+from bon.planning.plan import make_plan
+from bon.planning.setup import Setup
+from bon.service.api.common import ERRORS, Existing, Own, Parts, Reader, Submitter, audit
+from bon.service.errors import ApiError
+from bon.service.server.state import Service
+from bon.service.validations import views
+from bon.service.validations.job import read_json
+from bon.service.validations.jobs import FINAL, STATES, Validation
+from bon.service.validations.submission import check_submission, read_submission
 
-router = APIRouter(prefix="/v1", tags=["validations"])
+router = APIRouter(prefix="/v1", tags=["validations"], responses=ERRORS)
 
 EXAMPLE = """\
 name: first-look
@@ -35,36 +36,22 @@ rewarders:
 - mini-critic-a
 - mini-pair-b
 """
+_YAML = ("application/yaml", "application/x-yaml", "text/yaml")
 _BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {
             "application/yaml": {"schema": {"type": "string"}, "example": EXAMPLE},
-            "application/json": {
-                "schema": {"type": "object"},
-                "example": yaml.safe_load(EXAMPLE),
-            },
+            "application/json": {"schema": {"type": "object"}, "example": yaml.safe_load(EXAMPLE)},
         },
     }
 }
-ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"description": text, "content": {"application/json": {"schema": {"type": "object"}}}}
-    for status, text in (
-        (400, "Not readable."),
-        (401, "A token is needed."),
-        (403, "The token may not do this."),
-        (404, "No such validation."),
-        (409, "Not in this state."),
-        (413, "Too large."),
-        (415, "Neither YAML nor JSON."),
-        (422, "Not valid, or not allowed here."),
-        (429, "Too much at once: wait as long as Retry-After says."),
-    )
-}
+Page = Annotated[int | None, Query(ge=0, le=2**62, description="`next` of a page")]
+Search = Annotated[str | None, Query(max_length=100, description="in the name")]
 
 
 class Extension(BaseModel):
-    """What to add to a finished validation. Only what is missing is computed."""
+    """Additions to a finished validation. Only what is missing is computed."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -78,7 +65,7 @@ class Extension(BaseModel):
     spending_cap: float | None = Field(None, gt=0, description="US dollars, of the whole run")
 
 
-@router.post("/validations", status_code=201, openapi_extra=_BODY, responses=ERRORS)
+@router.post("/validations", status_code=201, openapi_extra=_BODY)
 async def submit(
     request: Request,
     service: Parts,
@@ -89,42 +76,43 @@ async def submit(
 ) -> JSONResponse:
     """Queue an experiment: the YAML file that `bon run` takes, or the same as JSON.
 
-    The same Idempotency-Key with the same experiment gives the validation that it made the
+    The same Idempotency-Key with the same experiment gives the validation that it queued the
     first time, with status 200.
     """
     raw = await _experiment(request, service)
     setup = await run_in_threadpool(check_submission, raw, service.settings)
-    await run_in_threadpool(check_plan, setup, service)
-    if service.jobs.waiting(identity.name) >= service.settings.limits.queued_per_owner:
-        raise Problem(429, "too many of your validations are queued", "cancel some", retry=60)
-    digest = hashlib.sha256(json.dumps(raw, sort_keys=True).encode()).hexdigest()
-    made, new = await run_in_threadpool(
-        _queue, service, identity.name, setup, raw, digest, idempotency_key
+    await run_in_threadpool(_check_plan, setup, service)
+    if service.jobs.num_queued(identity.name) >= service.settings.limits.queued_per_owner:
+        raise ApiError(429, "too many of your validations are queued", "cancel some", retry=60)
+    validation, new = await run_in_threadpool(
+        _queue, service, identity.name, setup, raw, idempotency_key
     )
     service.supervisor.wake()
-    headers = {"location": f"/v1/validations/{made.id}"}
-    return JSONResponse(views.summary(made), 201 if new else 200, headers)
+    if new:
+        audit(request, "submit", validation.id)
+    headers = {"location": f"{request.scope['root_path']}/v1/validations/{validation.id}"}
+    return JSONResponse(views.summary(validation), 201 if new else 200, headers)
 
 
-@router.post("/plan", openapi_extra=_BODY, responses=ERRORS)
+@router.post("/plan", openapi_extra=_BODY)
 async def plan_experiment(request: Request, service: Parts, _: Reader) -> dict[str, Any]:
-    """Check an experiment; what `bon plan --json` says of it, and model time where it is known."""
+    """Check an experiment; return the plan of `bon plan --json`."""
     raw = await _experiment(request, service)
     setup = await run_in_threadpool(check_submission, raw, service.settings)
-    return await run_in_threadpool(_plan, setup, service)
+    return (await run_in_threadpool(make_plan, setup)).as_dict()
 
 
-@router.get("/validations", responses=ERRORS)
+@router.get("/validations")
 def listed(
     service: Parts,
     _: Reader,
     state: Annotated[Literal[STATES] | None, Query()] = None,  # type: ignore[valid-type]
     owner: Annotated[str | None, Query(max_length=100)] = None,
-    text: Annotated[str | None, Query(max_length=100, description="in the name")] = None,
-    before: Annotated[int | None, Query(ge=0, le=2**62, description="`next` of a page")] = None,
+    text: Search = None,
+    before: Page = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> dict[str, Any]:
-    """Validations, newest first, a page at a time."""
+    """List validations, newest first, a page at a time."""
     rows = service.jobs.listed(state=state, owner=owner, text=text, before=before, limit=limit)
     return {
         "validations": [views.summary(row) for row in rows],
@@ -132,189 +120,181 @@ def listed(
     }
 
 
-@router.get("/validations/{key}", responses=ERRORS)
-def show(key: ValidationId, service: Parts, _: Reader) -> dict[str, Any]:
-    """State, progress by stage, rate, time left, calls, tokens, money."""
-    found = find(service, key)
-    return views.detail(found, service.supervisor.directory(key))
+@router.get("/validations/{key}")
+def show(validation: Existing, service: Parts) -> dict[str, Any]:
+    """Return state, progress by stage, rate, time left, calls, tokens, money."""
+    return views.detail(validation, service.directory(validation))
 
 
-@router.get("/validations/{key}/events", responses=ERRORS)
-async def events(key: ValidationId, request: Request, service: Parts, me: Reader) -> Response:
-    """Server-sent events: `state` whenever state or progress change, `end` when it is final."""
-    find(service, key)
-    streams: dict[int, str] = request.app.state.streams
-    limits = service.settings.limits
-    mine = sum(owner == me.name for owner in streams.values())
-    if len(streams) >= limits.events or mine >= limits.events_per_owner:
-        raise Problem(429, "too many event streams are open", "poll instead", retry=10)
-    return StreamingResponse(
-        _events(key, request, service, streams, me.name),
-        media_type="text/event-stream",
-        headers={"cache-control": "no-store", "x-accel-buffering": "no"},
-    )
-
-
-@router.post("/validations/{key}/cancel", status_code=202, responses=ERRORS)
-def cancel(key: ValidationId, service: Parts, identity: Submitter) -> dict[str, Any]:
-    """Stop it; what was computed is kept. Of one that has ended this changes nothing."""
-    find_own(service, key, identity)
-    found = service.jobs.cancel(key)
+@router.post("/validations/{key}/cancel", status_code=202)
+def cancel(validation: Own, request: Request, service: Parts) -> dict[str, Any]:
+    """Stop a validation and keep what was computed; no change if it has ended."""
+    audit(request, "cancel", validation.id)
+    cancelled = service.jobs.cancel(validation.id)
     service.supervisor.wake()
-    return views.summary(found)
+    return views.summary(cancelled)
 
 
-@router.post("/validations/{key}/resume", status_code=202, responses=ERRORS)
+@router.post("/validations/{key}/resume", status_code=202)
 def resume(
-    key: ValidationId, service: Parts, identity: Submitter, retry_errors: bool = False
+    validation: Own, request: Request, service: Parts, retry_errors: bool = False
 ) -> dict[str, Any]:
-    """Queue one that was cancelled or failed (or is done) again: it goes on where it was."""
-    found = find_own(service, key, identity)
-    setup = check_submission(found.experiment, service.settings)
-    return _queue_again(service, found, setup, retry_errors=retry_errors)
+    """Queue a validation that has ended again: it continues where it was."""
+    setup = check_submission(validation.experiment, service.settings)
+    queued = _queue_again(service, validation, setup, retry_errors=retry_errors)
+    audit(request, "resume", validation.id)
+    return queued
 
 
-@router.post("/validations/{key}/extend", status_code=202, responses=ERRORS)
-def extend(
-    key: ValidationId, more: Extension, service: Parts, identity: Submitter
-) -> dict[str, Any]:
+@router.post("/validations/{key}/extend", status_code=202)
+def extend(validation: Own, more: Extension, request: Request, service: Parts) -> dict[str, Any]:
     """Add rewarders, policies, benchmarks, questions or a larger n, and queue it again."""
-    found = find_own(service, key, identity)
-    raw = extended(found, more)
     if not any(more.model_dump().values()):
-        raise Problem(422, "there is nothing to add", "give n, limit, rewarders, policies or pairs")
+        fix = "give n, limit, rewarders, policies or pairs"
+        raise ApiError(422, "there is nothing to add", fix)
+    raw = _extended(validation.experiment, more)
     setup = check_submission(raw, service.settings)
-    check_plan(setup, service)
-    return _queue_again(service, found, setup, experiment=raw)
+    _check_plan(setup, service)
+    queued = _queue_again(service, validation, setup, experiment=raw)
+    audit(request, "extend", validation.id)
+    return queued
 
 
-@router.delete("/validations/{key}", status_code=204, responses=ERRORS)
-def delete(key: ValidationId, service: Parts, identity: Submitter) -> Response:
+@router.delete("/validations/{key}", status_code=204)
+def delete(validation: Own, request: Request, service: Parts) -> Response:
     """Delete a validation that has ended, with all its files."""
-    found = find_own(service, key, identity)
-    if found.state in FINAL:
-        service.money.keep(key)
-    service.supervisor.remove(found)
-    views.forget_counts(key)
+    if validation.state in FINAL:
+        service.budget.settle(validation.id)
+    service.supervisor.remove(validation)
+    views.forget_counts(validation.id)
+    audit(request, "delete", f"{validation.id} of {validation.owner}")
     return Response(status_code=204)
+
+
+@router.get("/validations/{key}/experiment")
+def experiment(validation: Existing) -> Response:
+    """Return the experiment as YAML, for `bon run` or to submit again."""
+    return PlainTextResponse(as_yaml(validation.experiment), media_type="application/yaml")
+
+
+@router.get("/validations/{key}/results")
+def results(validation: Existing, service: Parts) -> Response:
+    """Return results.json as docs/results.md describes it."""
+    path = service.directory(validation) / "results.json"
+    if not path.is_file():
+        raise _no_results(validation)
+    return FileResponse(path, media_type="application/json")
+
+
+@router.get("/validations/{key}/tables/{table}")
+def table(
+    validation: Existing,
+    table: Literal[(*views.TABLES, *views.SUMMARIES)],  # type: ignore[valid-type]
+    service: Parts,
+    format: Literal["csv", "json", "parquet"] = "csv",
+) -> Response:
+    """Return a table: the run's own, also while it runs, or a part of its results."""
+    directory = service.directory(validation)
+    summary = read_json(directory / "results.json") if table in views.SUMMARIES else None
+    if table in views.SUMMARIES and summary is None:
+        raise _no_results(validation)
+    try:
+        frame = views.table(directory, table, summary)
+    except BonError as error:
+        raise ApiError(404, f"{validation.id} has no tables yet", error.fix) from None
+    if format == "json":
+        text = frame.to_json(orient="records", double_precision=15)
+        return Response(text, media_type="application/json")
+    headers = {"content-disposition": f'attachment; filename="{validation.id}-{table}.{format}"'}
+    if format == "csv":
+        return Response(views.to_csv(frame), media_type="text/csv", headers=headers)
+    data = frame.to_parquet(index=False)
+    return Response(data, media_type="application/vnd.apache.parquet", headers=headers)
+
+
+@router.get("/validations/{key}/log")
+def log(
+    validation: Existing,
+    service: Parts,
+    size: Annotated[int, Query(ge=1, le=4_000_000, description="last bytes")] = 65_536,
+) -> Response:
+    """Return the end of its process's log, without secrets."""
+    return PlainTextResponse(views.log_tail(service.directory(validation), size))
 
 
 # ------------------------------------------------------------------ inside
 
 
+def as_yaml(experiment: dict[str, Any]) -> str:
+    """Return an experiment as its YAML file."""
+    return yaml.safe_dump(experiment, sort_keys=False, allow_unicode=True)
+
+
+def _no_results(validation: Validation) -> ApiError:
+    return ApiError(404, f"{validation.id} has no results yet", "wait until its state is done")
+
+
 async def _experiment(request: Request, service: Service) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in ("application/json", "application/yaml", "application/x-yaml", "text/yaml"):
-        raise Problem(415, "an experiment is YAML or JSON", "content-type: application/yaml")
-    body = await request.body()
-    most = service.settings.limits.experiment_bytes
-    if len(body) > most:
-        raise Problem(413, f"the experiment has {len(body)} bytes", f"at most {most}")
-    return await run_in_threadpool(read_submission, body)
+    if kind not in ("application/json", *_YAML):
+        raise ApiError(415, "an experiment is YAML or JSON", "content-type: application/yaml")
+    return await run_in_threadpool(read_submission, await request.body())
 
 
 def _queue(
-    service: Service, owner: str, setup: Setup, raw: dict[str, Any], digest: str, key: str | None
+    service: Service, owner: str, setup: Setup, raw: dict[str, Any], key: str | None
 ) -> tuple[Validation, bool]:
-    with service.jobs.write():  # what is left does not change between the check and the queueing
-        known = service.jobs.made_with(owner, key)
-        if known is None:
-            service.money.check(owner, setup)
-        made, new = service.jobs.add(setup.experiment.name, owner, raw, digest, key)
+    digest = hashlib.sha256(json.dumps(raw, sort_keys=True).encode()).hexdigest()
+    with service.jobs.write():  # the budget does not change between the check and the queueing
+        if service.jobs.with_key(owner, key) is None:
+            service.budget.check(owner, setup)
+        validation, new = service.jobs.add(setup.experiment.name, owner, raw, digest, key)
         if new:
-            service.money.set_aside(made.id, owner, setup)
-    return made, new
+            service.budget.reserve(validation.id, owner, setup)
+    return validation, new
 
 
 def _queue_again(
-    service: Service, found: Validation, setup: Setup, **changes: Any
+    service: Service, validation: Validation, setup: Setup, **changes: Any
 ) -> dict[str, Any]:
+    key, owner = validation.id, validation.owner
     with service.jobs.write():
-        service.money.check(found.owner, setup, found.id)
-        again = service.jobs.queue_again(found.id, **changes)
-        service.money.set_aside(found.id, found.owner, setup)
+        service.budget.check(owner, setup, key)
+        queued = service.jobs.queue_again(key, **changes)
+        service.budget.reserve(key, owner, setup)
     service.supervisor.wake()
-    return views.summary(again)
+    return views.summary(queued)
 
 
-def check_plan(setup: Setup, service: Service) -> None:
-    """Refuse what has more rows, or asks for more calls, than a validation may.
-
-    Raises:
-        BonError: the size of a dataset is not known without reading it.
-    """
+def _check_plan(setup: Setup, service: Service) -> None:
+    """Refuse more rows or calls than a validation may have."""
     plan, limits = make_plan(setup), service.settings.limits
-    sized = [(plan.questions, limits.questions), *((rows, limits.pairs) for rows in plan.pairs)]
-    for rows, most in sized:
+    sizes = [(plan.questions, limits.questions), *((rows, limits.pairs) for rows in plan.pairs)]
+    for rows, most in sizes:
         if rows.count > most:
-            raise Problem(422, f"{rows.name}: {rows.count:,} rows", f"limit them to {most:,}")
+            raise ApiError(422, f"{rows.name}: {rows.count:,} rows", f"limit them to {most:,}")
     calls = plan.totals()["calls"]
     if calls > limits.calls:
-        raise Problem(
-            422, f"{calls:,} model calls are above this server's {limits.calls:,}", "ask for less"
-        )
+        message = f"{calls:,} model calls are above this server's {limits.calls:,}"
+        raise ApiError(422, message, "reduce n, questions or rewarders")
 
 
-def _plan(setup: Setup, service: Service) -> dict[str, Any]:
-    """The plan, with the seconds that its calls would take at the speed they had here before."""
-    recent = service.jobs.listed(state="done", limit=10)
-    speeds = views.speeds(service.supervisor.directory(row.id) for row in recent)
-    found = make_plan(setup).as_dict()
-    rows = [*found["policies"], *found["rewarders"]]
-    for row, model in zip(rows, setup.models, strict=True):
-        speed = speeds.get(model.spec)
-        row["model_seconds"] = None if speed is None else speed * row["to_do"]
-    return found
-
-
-def extended(validation: Validation, more: Extension) -> dict[str, Any]:
-    """The experiment with what is to be added."""
-    raw: dict[str, Any] = json.loads(json.dumps(validation.experiment))
-    raw["rewarders"] = [*raw.get("rewarders", ()), *more.rewarders]
-    raw["policies"] = [*raw["policies"], *more.policies]
-    pairs = raw.get("pairs", [])
-    raw["pairs"] = [*(pairs if isinstance(pairs, list) else [pairs]), *more.pairs]
+def _extended(experiment: dict[str, Any], more: Extension) -> dict[str, Any]:
+    """Return the experiment with the additions."""
+    pairs = experiment.get("pairs", [])
+    policies = [*experiment["policies"], *more.policies]
+    if more.n is not None:
+        policies = [
+            {**({"card": ref} if isinstance(ref, str) else ref), "n": more.n} for ref in policies
+        ]
+    raw = {
+        **experiment,
+        "rewarders": [*experiment.get("rewarders", ()), *more.rewarders],
+        "policies": policies,
+        "pairs": [*(pairs if isinstance(pairs, list) else [pairs]), *more.pairs],
+    }
     if more.limit is not None:
         raw["questions"] = {**raw["questions"], "limit": more.limit}
     if more.spending_cap is not None:
         raw["cluster"] = {**raw.get("cluster", {}), "spending_cap": more.spending_cap}
-    if more.n is not None:
-        raw["policies"] = [
-            {"card": ref, "n": more.n} if isinstance(ref, str) else {**ref, "n": more.n}
-            for ref in raw["policies"]
-        ]
     return raw
-
-
-async def _events(
-    key: str, request: Request, service: Service, streams: dict[int, str], owner: str
-) -> AsyncIterator[str]:
-    """One `state` event at once, then one for each change, a comment now and then."""
-    me = id(request)
-    streams[me] = owner
-    number, last, quiet = 0, "", 0
-    try:
-        yield "retry: 2000\n\n"
-        while not await request.is_disconnected():
-            found = service.jobs.get(key)
-            if found is None:
-                yield "event: end\ndata: {}\n\n"
-                return
-            directory = service.supervisor.directory(key)
-            shown = await run_in_threadpool(views.detail, found, directory)
-            shown.pop("experiment")
-            text = json.dumps(shown)
-            quiet += 1
-            if text != last:
-                number, last, quiet = number + 1, text, 0
-                yield f"id: {number}\nevent: state\ndata: {text}\n\n"
-            elif quiet % 15 == 0:
-                yield ": still here\n\n"
-            if found.state in FINAL:
-                yield f"event: end\ndata: {json.dumps({'state': found.state})}\n\n"
-                return
-            await asyncio.wait({request.app.state.closing}, timeout=1.0)
-            if request.app.state.closing.done():
-                return
-    finally:
-        streams.pop(me, None)

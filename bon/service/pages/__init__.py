@@ -1,40 +1,44 @@
 """The pages: rendered here, with a little script, over the same data as the API."""
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import yaml
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, RedirectResponse
 from starlette.responses import Response
 
 from bon.analysis.report.templates import HERE as REPORT
-from bon.running.catalogue import catalogue
-from bon.service import views
-from bon.service.api.common import Parts, Problem, Reader, ValidationId, find
-from bon.service.api.validations import EXAMPLE
-from bon.service.interim import Interim
-from bon.service.job import read_json
-from bon.service.jobs import FINAL, STATES, Validation
+from bon.planning.catalogue import catalogue
+from bon.service.api.common import Existing, Parts, Reader
+from bon.service.api.validations import EXAMPLE, Page, as_yaml
+from bon.service.errors import ApiError
 from bon.service.pages.compare import comparison
-from bon.service.pages.render import HERE, page
-from bon.service.tokens import Identity
+from bon.service.pages.render import HERE, page, root
+from bon.service.server.access import Identity
+from bon.service.validations import views
+from bon.service.validations.job import read_json
+from bon.service.validations.jobs import FINAL, STATES, Validation
 
 MAX_COMPARED = 6
 PAGE_ROWS = 50
-
+MAX_FILES = 200
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_STATIC = {
+    **{name: REPORT / name for name in ("style.css", "tables.js", "icon.svg")},
+    **{path.name: path for path in (HERE / "static").iterdir()},
+}
 StartFrom = Annotated[str, Query(alias="from", max_length=40)]
-_SVG_HEADERS = {"content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox"}
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/")
 def home(request: Request) -> Response:
-    """The list is the first page; of who may only label, what there is to label."""
-    me: Identity | None = request.scope.get("identity")
-    labels_only = me is not None and not me.may("read")
-    return RedirectResponse("/annotate" if labels_only else "/validations", 303)
+    """Redirect to the list; those who may only annotate, to the benchmarks."""
+    identity: Identity | None = request.scope.get("identity")
+    annotates_only = identity is not None and not identity.may("read")
+    return RedirectResponse(
+        f"{root(request)}/{'annotate' if annotates_only else 'validations'}", 303
+    )
 
 
 @router.get("/validations")
@@ -44,66 +48,42 @@ def list_page(
     _: Reader,
     state: str = "",
     text: Annotated[str, Query(max_length=100)] = "",
-    before: Annotated[int | None, Query(ge=0, le=2**62)] = None,
+    before: Page = None,
 ) -> Response:
     """All validations, newest first."""
-    chosen = state if state in STATES else None
-    rows = service.jobs.listed(state=chosen, text=text or None, before=before, limit=PAGE_ROWS)
-    shown = [
-        {**views.summary(row), "share": _share(row, service.supervisor.directory(row.id))}
-        for row in rows
-    ]
+    known = state if state in STATES else None
+    rows = service.jobs.listed(state=known, text=text, before=before, limit=PAGE_ROWS)
     return page(
         request,
         "list.html.jinja",
-        rows=shown,
+        rows=[{**views.summary(row), "share": _share(row, service.directory(row))} for row in rows],
         counts=service.jobs.counts(),
-        state=chosen or "",
+        state=known or "",
         text=text,
+        address=str(request.base_url).rstrip("/"),
         older=rows[-1].seq if len(rows) == PAGE_ROWS else None,
     )
 
 
 @router.get("/validations/{key}")
-def validation_page(key: ValidationId, request: Request, service: Parts, me: Reader) -> Response:
+def validation_page(
+    validation: Existing, request: Request, service: Parts, identity: Reader
+) -> Response:
     """One validation, live."""
-    found = find(service, key)
-    directory = service.supervisor.directory(key)
-    shown = views.detail(found, directory)
-    yaml_text = yaml.safe_dump(found.experiment, sort_keys=False, allow_unicode=True)
+    directory = service.directory(validation)
+    own = identity.may("submit") and identity.name == validation.owner
+    final = validation.state in FINAL
     return page(
         request,
         "validation.html.jinja",
-        v=shown,
-        final=found.state in FINAL,
-        mine=me.may("admin") or (me.may("submit") and me.name == found.owner),
-        experiment=yaml_text,
-        finding=_finding(directory),
-        interim=found.state not in FINAL and (directory / "interim.json").is_file(),
+        v=views.detail(validation, directory),
+        final=final,
+        may_change=own or identity.may("admin"),
+        experiment=as_yaml(validation.experiment),
+        finding=(read_json(directory / "results.json") or {}).get("finding"),
         log=views.log_tail(directory, 8192),
-        **{name: rows for name, rows in catalogue().items() if name in ("rewarders", "benchmarks")},
+        **catalogue(),
     )
-
-
-@router.get("/validations/{key}/interim")
-def interim(key: ValidationId, request: Request, service: Parts, _: Reader) -> dict[str, Any]:
-    """What the last drawing says; asks for a newer one."""
-    found = find(service, key)
-    directory = service.supervisor.directory(key)
-    if found.state == "running" and service.settings.interim_plots:
-        drawer: Interim = request.app.state.interim
-        drawer.want(directory)
-    return read_json(directory / "interim.json") or {"at": None}
-
-
-@router.get("/validations/{key}/interim-{theme}.svg")
-def interim_plot(key: ValidationId, theme: str, service: Parts, _: Reader) -> Response:
-    """The last drawing."""
-    find(service, key)
-    path = service.supervisor.directory(key) / f"interim-{theme}.svg"
-    if theme not in ("light", "dark") or not path.is_file():
-        raise Problem(404, "nothing is drawn yet")
-    return FileResponse(path, media_type="image/svg+xml", headers=_SVG_HEADERS)
 
 
 @router.get("/compare")
@@ -114,17 +94,13 @@ def compare_page(
     id: Annotated[list[str], Query()] = [],  # noqa: B006
 ) -> Response:
     """Several validations side by side."""
-    found = [row for key in id[:MAX_COMPARED] if (row := service.jobs.get(key)) is not None]
-    compared = []
-    for row in found:
-        directory = service.supervisor.directory(row.id)
-        compared.append((views.summary(row), read_json(directory / "results.json"), directory))
-    done = service.jobs.listed(state="done", limit=100)
+    rows = [row for key in id[:MAX_COMPARED] if (row := service.jobs.get(key)) is not None]
+    compared = [(views.summary(row), service.directory(row)) for row in rows]
     return page(
         request,
         "compare.html.jinja",
-        chosen=[row.id for row in found],
-        choices=[views.summary(row) for row in done],
+        chosen=[row.id for row in rows],
+        choices=[views.summary(row) for row in service.jobs.listed(state="done", limit=100)],
         table=comparison(compared),
         most=MAX_COMPARED,
     )
@@ -133,51 +109,34 @@ def compare_page(
 @router.get("/catalogue")
 def catalogue_page(request: Request, _: Reader) -> Response:
     """Policies, rewarders and benchmarks with their cards."""
-    online = request.app.state.online
-    return page(
-        request,
-        "catalogue.html.jinja",
-        **catalogue(),
-        online={} if online is None else online.names(),
-    )
+    selector = request.app.state.online
+    online = {} if selector is None else selector.names()
+    return page(request, "catalogue.html.jinja", **catalogue(), online=online)
 
 
 @router.get("/new")
-def new_page(request: Request, service: Parts, me: Reader, start_from: StartFrom = "") -> Response:
-    """A form that writes an experiment, checks it as it is written and shows its plan."""
+def new_page(
+    request: Request, service: Parts, identity: Reader, start_from: StartFrom = ""
+) -> Response:
+    """A form for an experiment, which is checked as it is written and shown with its plan."""
     start = service.jobs.get(start_from) if start_from else None
-    experiment = EXAMPLE
-    if start is not None:
-        experiment = yaml.safe_dump(start.experiment, sort_keys=False, allow_unicode=True)
     return page(
         request,
         "new.html.jinja",
-        experiment=experiment,
-        may_submit=me.may("submit"),
+        experiment=EXAMPLE if start is None else as_yaml(start.experiment),
+        may_submit=identity.may("submit"),
         files=_data_files(service.settings.files),
-        **{name: rows for name, rows in catalogue().items() if name != "rules"},
+        **catalogue(),
     )
 
 
 @router.get("/static/{name}")
 def static(name: str) -> Response:
-    """The pages' own style and script."""
-    files = {
-        "style.css": (REPORT / "style.css", "text/css"),
-        "service.css": (HERE / "static" / "service.css", "text/css"),
-        "tables.js": (REPORT / "tables.js", "text/javascript"),
-        "service.js": (HERE / "static" / "service.js", "text/javascript"),
-        "annotate.css": (HERE / "static" / "annotate.css", "text/css"),
-        "annotate.js": (HERE / "static" / "annotate.js", "text/javascript"),
-        "icon.svg": (REPORT / "icon.svg", "image/svg+xml"),
-    }
-    if name not in files:
-        raise Problem(404, "no such file")
-    path, kind = files[name]
-    return FileResponse(path, media_type=kind, headers={"cache-control": "no-cache"})
-
-
-# ------------------------------------------------------------------ inside
+    """The pages' own styles and scripts."""
+    if name not in _STATIC:
+        raise ApiError(404, "no such file")
+    path = _STATIC[name]
+    return FileResponse(path, media_type=_TYPES[path.suffix], headers={"cache-control": "no-cache"})
 
 
 def _share(validation: Validation, directory: Path) -> float | None:
@@ -186,20 +145,7 @@ def _share(validation: Validation, directory: Path) -> float | None:
     return sum(stage["done"] for stage in stages) / total if total else None
 
 
-def _finding(directory: Path) -> dict[str, Any] | None:
-    try:
-        found = json.loads((directory / "results.json").read_text(encoding="utf-8"))["finding"]
-    except (OSError, ValueError, KeyError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _data_files(root: Path, most: int = 200) -> list[str]:
+def _data_files(root: Path) -> list[str]:
     """Data files that an experiment can name."""
-    found = []
-    for path in sorted(root.rglob("*")):
-        if path.suffix in (".jsonl", ".parquet", ".json") and path.is_file():
-            found.append(str(path.relative_to(root)))
-        if len(found) == most:
-            break
-    return found
+    paths = (p for p in sorted(root.rglob("*")) if p.suffix in (".jsonl", ".parquet", ".json"))
+    return [str(path.relative_to(root)) for path in paths if path.is_file()][:MAX_FILES]

@@ -1,9 +1,12 @@
-"""Labelling a benchmark in the making: the page, and what it asks and sends.
+"""Annotation of benchmarks in the making: the page, and what it requests and sends.
 
-Nobody learns here which model wrote a response, which one is right or why an item was chosen;
+Annotators never see which model wrote a response, which one is right or why an item was chosen;
 a draft is sent only once its reader has answered.
 """
 
+import re
+import threading
+from pathlib import Path
 from string import ascii_lowercase
 from typing import Annotated, Any, Literal
 
@@ -13,51 +16,90 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from bon.core.errors import BonError
-from bon.curating.assigning import shown_order
-from bon.curating.desk import Desk, Progress, Stated, as_shown
-from bon.service.api.common import Problem, Reader, who
-from bon.service.desks import Desks
-from bon.service.logs import told
+from bon.curating.labelling.annotation_queue import AnnotationQueue, Progress, Submission, as_shown
+from bon.curating.labelling.assignment import shown_order
+from bon.curating.workbench import open_workbench
+from bon.service.api.common import Reader, require
+from bon.service.errors import ApiError, no_token
 from bon.service.pages.render import page
 from bon.service.pages.reports import sandboxed
-from bon.service.tokens import Identity
+from bon.service.server.access import Identity
+from bon.service.server.logs import name_folder, public_text
+from bon.service.settings import Settings
 
 RESERVED = "tuwxz"
 """Keys of the page itself: tags, undo, why, cannot judge, zoom."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 router = APIRouter(include_in_schema=False)
-Annotator = Annotated[Identity, Depends(who("annotate"))]
 
 
-def _desk(request: Request, name: str) -> Desk:
-    desks: Desks = request.app.state.desks
-    try:
-        found = desks.find(name)
-        if found is not None and found.bench:
-            return found
-    except BonError as error:
-        raise Problem(422, told(error.message), told(error.fix)) from None
-    raise Problem(404, "there is no such benchmark to label", "bon serve --annotate DIR")
+class AnnotationQueues:
+    """One queue per benchmark folder, kept while the server runs: leases are the server's."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Folders in the settings must exist; those of the data directory may be added later."""
+        self._data = settings.benchmarks
+        self._folders: dict[str, Path] = {}
+        for folder in settings.annotate:
+            path = open_workbench(folder).directory.resolve()
+            if not _NAME.fullmatch(path.name):
+                raise BonError(
+                    f"annotate: {folder}: its name cannot be part of an address",
+                    "call the folder by letters, digits and . _ -",
+                )
+            if self._folders.setdefault(path.name, path) != path:
+                raise BonError(f"annotate: two folders are called {path.name}", "rename one")
+            name_folder(path, path.name)
+        self._queues: dict[str, AnnotationQueue] = {}
+        self._lock = threading.Lock()
+
+    def names(self) -> list[str]:
+        """Return every benchmark that can be annotated here."""
+        own = {path.parent.name for path in self._data.glob("*/recipe.yaml")}
+        return sorted({*self._folders, *filter(_NAME.fullmatch, own)})
+
+    def find(self, name: str) -> AnnotationQueue | None:
+        """Return the queue of a benchmark, if there is one."""
+        if name not in self.names():
+            return None
+        with self._lock:
+            if name not in self._queues:
+                self._queues[name] = AnnotationQueue(self._folders.get(name, self._data / name))
+            return self._queues[name]
 
 
-Found = Annotated[Desk, Depends(_desk)]
+Annotator = Annotated[Identity, Depends(require("annotate"))]
 
 
-class Asker(BaseModel):
-    """Who asks: by name where the server wants no tokens, else by their token."""
+def _queue(request: Request, name: str) -> AnnotationQueue:
+    if request.scope["identity"] is None:  # a stranger learns no names
+        raise no_token()
+    queues: AnnotationQueues = request.app.state.annotation_queues
+    queue = queues.find(name)
+    if queue is None or not queue.bench:
+        raise ApiError(404, "there is no such benchmark to label", "bon serve --annotate DIR")
+    return queue
+
+
+Queue = Annotated[AnnotationQueue, Depends(_queue)]
+
+
+class AnnotatorName(BaseModel):
+    """The annotator's name, on a server without tokens."""
 
     model_config = ConfigDict(extra="forbid")
     annotator: str = Field("", max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")
 
     def name(self, identity: Identity) -> str:
-        """The annotator."""
-        found = identity.name if identity.token else self.annotator.strip()
-        if not found:
-            raise Problem(422, "who answers has no name", "write your name first")
-        return found
+        """Return the token's name, or else the one that was sent."""
+        name = identity.name if identity.token else self.annotator.strip()
+        if not name:
+            raise ApiError(422, "who answers has no name", "write your name first")
+        return name
 
 
-class Sent(Asker):
+class Annotation(AnnotatorName):
     """One answer. `choice` is a place as shown, from 1, or one of the words."""
 
     event: str = Field(pattern=r"^[A-Za-z0-9-]{8,64}$")
@@ -67,114 +109,114 @@ class Sent(Asker):
     rationale: str = Field("", max_length=4000)
     seconds: float | None = Field(None, ge=0, le=1e6)
 
-    def stated(self) -> Stated:
-        """As the desk takes it."""
+    def submission(self) -> Submission:
+        """Return the answer as the queue takes it."""
         place = int(self.choice) - 1 if self.choice.isdigit() else None
         choice = "" if self.choice.isdigit() else self.choice
         tags = tuple(dict.fromkeys(self.tags))
-        return Stated(
+        return Submission(
             self.event, self.item, choice, place, tags, self.rationale.strip(), self.seconds
         )
 
 
 @router.get("/annotate")
-def annotate_list(request: Request, me: Annotator) -> Response:
-    """The benchmarks that can be labelled here, and their audits for those who may see labels."""
-    desks: Desks = request.app.state.desks
-    found: list[tuple[str, Progress | None, str]] = []
+def annotate_list(request: Request, identity: Annotator) -> Response:
+    """The benchmarks to annotate, with audits for those who may see labels."""
+    queues: AnnotationQueues = request.app.state.annotation_queues
+    benches: list[tuple[str, Progress | None, str]] = []
     audited: set[str] = set()
-    for name in desks.names():
+    for name in queues.names():
         try:
-            if (desk := desks.find(name)) is not None:
-                found.append((name, desk.progress(""), ""))
-                if me.may("read") and desk.bench.audit_page.is_file():
+            if (queue := queues.find(name)) is not None:
+                benches.append((name, queue.progress(""), ""))
+                if identity.may("read") and queue.bench.audit_page.is_file():
                     audited.add(name)
         except BonError as error:
-            found.append((name, None, told(error.message)))
-    return page(request, "annotate_list.html.jinja", benches=found, audited=audited)
+            benches.append((name, None, public_text(error.message)))
+    return page(request, "annotate_list.html.jinja", benches=benches, audited=audited)
 
 
 @router.get("/annotate/{name}")
-def annotate_page(desk: Found, request: Request, me: Annotator) -> Response:
-    """One item after another."""
-    annotating = desk.bench.recipe.annotating
+def annotate_page(queue: Queue, request: Request, identity: Annotator) -> Response:
+    """The page that shows one item after another."""
+    annotating = queue.bench.recipe.annotating
     return page(
         request,
         "annotate.html.jinja",
-        bench=desk.bench.name,
-        annotator=me.name if me.token else "",
+        bench=queue.bench.name,
+        annotator=identity.name if identity.token else "",
         guidelines=annotating.guidelines,
         tags=tag_letters(annotating.tags),
     )
 
 
 @router.post("/annotate/{name}/next")
-def annotate_next(asker: Asker, desk: Found, me: Annotator) -> dict[str, Any]:
-    """What this person is asked now; it is held for them for a while."""
-    annotator = asker.name(me)
-    item = desk.ask(annotator)
-    found: dict[str, Any] = {"item": None, **_around(desk, annotator)}
+def annotate_next(body: AnnotatorName, queue: Queue, identity: Annotator) -> dict[str, Any]:
+    """Return the annotator's next item and lease it to them for a while."""
+    annotator = body.name(identity)
+    item = queue.lease_next(annotator)
+    reply: dict[str, Any] = {"item": None, **_progress(queue, annotator)}
     if item is not None:
         order = shown_order(item.key, annotator, len(item.responses))
-        found["item"] = {
+        reply["item"] = {
             "key": item.key,
             "prompt": item.prompt,
             "images": [image.rpartition("/")[2] for image in item.images],
             "responses": [item.responses[place] for place in order],
         }
-    return found
+    return reply
 
 
 @router.post("/annotate/{name}/answers")
-def annotate_answer(sent: Sent, desk: Found, me: Annotator) -> dict[str, Any]:
-    """Keep an answer: when this has been answered, it is on the disk."""
-    annotator = sent.name(me)
-    draft = desk.answer(annotator, sent.stated())
+def annotate_answer(body: Annotation, queue: Queue, identity: Annotator) -> dict[str, Any]:
+    """Store an answer; it is on disk when this returns."""
+    annotator = body.name(identity)
+    draft = queue.submit(annotator, body.submission())
     shown = None
     if draft is not None:
-        responses = len(desk.item(sent.item).responses)
-        mine = as_shown(draft, shown_order(sent.item, annotator, responses))
-        choice = str(int(mine.label) + 1) if mine.label.isdigit() else mine.label
-        shown = {"choice": choice, "rationale": mine.rationale, "tag": mine.tag}
-    return {"draft": shown, **_around(desk, annotator)}
+        responses = len(queue.item(body.item).responses)
+        label = as_shown(draft, shown_order(body.item, annotator, responses))
+        choice = str(int(label.label) + 1) if label.label.isdigit() else label.label
+        shown = {"choice": choice, "rationale": label.rationale, "tag": label.tag}
+    return {"draft": shown, **_progress(queue, annotator)}
 
 
 @router.get("/annotate/{name}/audit")
-def annotate_audit(desk: Found, _: Reader) -> Response:
-    """What `bon curate audit` wrote: it tells labels, so not to those who may only annotate."""
-    path = desk.bench.audit_page
+def annotate_audit(queue: Queue, _: Reader) -> Response:
+    """The audit of `bon curate audit`: it reveals labels, so not for the role annotate."""
+    path = queue.bench.audit_page
     if not path.is_file():
-        raise Problem(404, "it was not audited yet", "bon curate audit DIR")
+        raise ApiError(404, "it was not audited yet", "bon curate audit DIR")
     return sandboxed(path)
 
 
 @router.get("/annotate/{name}/images/{image}")
-def annotate_image(image: str, desk: Found, _: Annotator) -> Response:
+def annotate_image(image: str, queue: Queue, _: Annotator) -> Response:
     """An image of one of the items, and no other file."""
-    path = desk.image(image)
+    path = queue.image(image)
     if path is None:
-        raise Problem(404, "no such image")
+        raise ApiError(404, "no such image")
     return FileResponse(path, headers={"cache-control": "private, max-age=86400"})
 
 
 def tag_letters(tags: tuple[str, ...]) -> dict[str, str]:
-    """A key of its own for each tag, of its letters where possible; empty when all are taken."""
+    """Assign each tag a key: its initial, else another of its letters, else any; "" if none."""
     letters: dict[str, str] = {}
-    for wanted in ("initial", "any"):
+    for initial_only in (True, False):
         for tag in tags:
-            known = [one for one in tag.lower() if "a" <= one <= "z"]
-            found = known[:1] if wanted == "initial" else [*known, *ascii_lowercase]
-            free = (one for one in found if one not in {*RESERVED, *letters.values()})
+            own = [char for char in tag.lower() if "a" <= char <= "z"]
+            candidates = own[:1] if initial_only else [*own, *ascii_lowercase]
+            free = (char for char in candidates if char not in {*RESERVED, *letters.values()})
             if tag not in letters and (letter := next(free, "")):
                 letters[tag] = letter
     return {tag: letters.get(tag, "") for tag in tags}
 
 
-def _around(desk: Desk, annotator: str) -> dict[str, Any]:
-    progress = desk.progress(annotator)
+def _progress(queue: AnnotationQueue, annotator: str) -> dict[str, Any]:
+    progress = queue.progress(annotator)
     return {
-        "last": desk.last(annotator),
-        "done": progress.mine,
-        "left": progress.left,
+        "last": queue.last_answered(annotator),
+        "done": progress.answered,
+        "left": progress.remaining,
         "pace": progress.pace,
     }

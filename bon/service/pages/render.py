@@ -1,4 +1,4 @@
-"""Templates as answers, and errors as pages."""
+"""Templates as responses, and errors as pages."""
 
 from pathlib import Path
 from typing import Any
@@ -6,56 +6,56 @@ from urllib.parse import quote
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse
-from jinja2 import Environment
 from starlette.responses import Response
 
 import bon
 from bon.analysis.report.templates import environment
-from bon.service.api.common import Problem
-from bon.service.guard import PAGE_CSP
-from bon.service.jobs import STATES
-from bon.service.tokens import Identity
+from bon.core.errors import BonError
+from bon.service.server.access import Identity
+from bon.service.server.logs import public_text
+from bon.service.server.middleware import PAGE_CSP
+from bon.service.validations.jobs import STATES
 
 HERE = Path(__file__).parent
+TEMPLATES = environment(HERE / "templates")
+TEMPLATES.filters["when"] = lambda moment: (moment or "")[:16].replace("T", " ")
+TEMPLATES.globals.update(version=bon.__version__, states=STATES)
 
 
-def _environment() -> Environment:
-    found = environment(HERE / "templates")
-    found.filters["when"] = _when
-    found.globals.update(version=bon.__version__, states=STATES)
-    return found
-
-
-def _when(moment: str | None) -> str:
-    return "" if moment is None else moment[:16].replace("T", " ")
-
-
-PAGES = _environment()
+def root(request: Request) -> str:
+    """Return the prefix of the server's paths in a browser; "" without a proxy's prefix."""
+    prefix: str = request.scope["root_path"]
+    return prefix
 
 
 def page(request: Request, name: str, status: int = 200, /, **values: Any) -> HTMLResponse:
-    """A template as an answer, under the pages' content security policy."""
+    """Render a template under the pages' content security policy."""
     identity: Identity | None = request.scope.get("identity")
-    html = PAGES.get_template(name).render(
-        here=request.url.path, me=identity, signed_in=bool(identity and identity.token), **values
+    html = TEMPLATES.get_template(name).render(
+        root=root(request),
+        here=request.url.path.removeprefix(root(request)),
+        me=identity,
+        signed_in=bool(identity and identity.token),
+        **values,
     )
     return HTMLResponse(html, status, {"content-security-policy": PAGE_CSP})
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a person's browser asks, and not a program."""
+    """Whether a browser asks, and not a program."""
     return (
         request.method == "GET"
-        and not request.url.path.startswith(("/v1", "/metrics"))
+        and not request.url.path.removeprefix(root(request)).startswith(("/v1", "/metrics"))
         and ("text/html" in request.headers.get("accept", ""))
     )
 
 
-def problem_page(request: Request, problem: Problem) -> Response:
-    """An error for a person; without a token, the way to sign in."""
-    if problem.status == 401:
+def error_page(request: Request, error: BonError) -> Response:
+    """Return an error as a page; without a token, redirect to the sign-in form."""
+    status = getattr(error, "status", 422)
+    if status == 401:
         query = f"?{request.url.query}" if request.url.query else ""
-        return RedirectResponse(f"/login?to={quote(request.url.path + query, safe='/')}", 303)
-    return page(
-        request, "problem.html.jinja", problem.status, message=problem.message, fix=problem.fix
-    )
+        target = quote(request.url.path + query, safe="/")
+        return RedirectResponse(f"{root(request)}/login?to={target}", 303)
+    message, fix = public_text(error.message), public_text(error.fix)
+    return page(request, "error.html.jinja", status, message=message, fix=fix)

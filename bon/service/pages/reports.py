@@ -1,8 +1,7 @@
-"""A run's report, served so that nothing in it can reach the server.
+"""A run's report, isolated from the server: it contains what models wrote.
 
-The report is one HTML file made from what models wrote. It is served under its own content
-security policy and as a sandbox, that is, as an origin of its own without cookies; its link
-carries a signature that lasts a day or two, so that what lies beside it can be loaded.
+It is served under its own content security policy and as a sandbox, that is, as an origin of its
+own without cookies; its link carries a signature for a day or two, with which its files load.
 """
 
 import hmac
@@ -10,12 +9,14 @@ import re
 import time
 from pathlib import Path
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, RedirectResponse
 from starlette.responses import Response
 
-from bon.service.api.common import Parts, Problem, Reader, ValidationId, find
-from bon.service.state import Service
+from bon.service.api.common import Existing, Parts, ValidationId
+from bon.service.errors import ApiError
+from bon.service.pages.render import root
+from bon.service.server.state import Service
 
 router = APIRouter(include_in_schema=False)
 DAY_SECONDS = 86_400
@@ -25,41 +26,43 @@ _IMAGES = ((b"\x89PNG", "png"), (b"\xff\xd8", "jpeg"), (b"GIF8", "gif"), (b"BM",
 
 
 @router.get("/validations/{key}/report")
-def report(key: ValidationId, service: Parts, _: Reader) -> Response:
-    """To the report under a link that carries its own right: its page has no cookies."""
-    find(service, key)
-    if not (service.supervisor.directory(key) / "report.html").is_file():
-        raise Problem(404, f"{key} has no report yet", "wait until its state is done")
-    return RedirectResponse(f"/reports/{key}/{_signature(service, key)}/report.html", 303)
+def report(validation: Existing, request: Request, service: Parts) -> Response:
+    """Redirect to the report under a signed link: its page has no cookies."""
+    key = validation.id
+    if not (service.directory(validation) / "report.html").is_file():
+        raise ApiError(404, f"{key} has no report yet", "wait until its state is done")
+    return RedirectResponse(
+        f"{root(request)}/reports/{key}/{_signature(service, key)}/report.html", 303
+    )
 
 
 @router.get("/reports/{key}/{signature}/{path:path}")
 def report_file(key: ValidationId, signature: str, path: str, service: Parts) -> Response:
-    """A report and what lies beside it, as an origin of its own that can reach nothing here."""
-    rights = [_signature(service, key, days_ago) for days_ago in (0, 1)]
-    # Both are compared whatever the first says: nothing is learned from the time it takes.
-    if not any([hmac.compare_digest(signature.encode(), right.encode()) for right in rights]):
-        raise Problem(404, "no such report", f"open it again: /validations/{key}/report")
+    """A file of the report, as an origin of its own that cannot reach the server."""
+    valid = [_signature(service, key, days_ago) for days_ago in (0, 1)]
+    # Both are compared in any case: the time reveals nothing.
+    if not any([hmac.compare_digest(signature.encode(), other.encode()) for other in valid]):
+        raise ApiError(404, "no such report", f"open it again: /validations/{key}/report")
     if not _PATH.fullmatch(path):
-        raise Problem(404, "no such file of the report")
-    root = service.supervisor.directory(key).resolve()
-    wanted = (root / path).resolve()
-    known = path == "report.html" or Path(path).parts[:1] == ("report_files",)
-    if not (known and wanted.is_relative_to(root) and wanted.is_file()):
-        raise Problem(404, "no such file of the report")
-    # Its page has an opaque origin, so even what lies beside it is on another origin.
+        raise ApiError(404, "no such file of the report")
+    folder = service.supervisor.directory(key).resolve()
+    file = (folder / path).resolve()
+    known = file == folder / "report.html" or file.is_relative_to(folder / "report_files")
+    if not (known and file.is_file()):
+        raise ApiError(404, "no such file of the report")
+    # The page has an opaque origin, so even its own files are on another origin.
     headers = {"access-control-allow-origin": "*", "cross-origin-resource-policy": "cross-origin"}
-    if path == "report.html":
-        return sandboxed(wanted, headers)
+    if file.name == "report.html":
+        return sandboxed(file, headers)
     headers["content-security-policy"] = "default-src 'none'; sandbox"
-    media = "text/javascript" if wanted.suffix == ".js" else _image_type(wanted)
-    return FileResponse(wanted, media_type=media, headers=headers)
+    media = "text/javascript" if file.suffix == ".js" else _image_type(file)
+    return FileResponse(file, media_type=media, headers=headers)
 
 
 def sandboxed(page: Path, headers: dict[str, str] | None = None) -> FileResponse:
-    """A page that bon made, under its own policy and as an origin of its own."""
-    with page.open("rb") as file:
-        match = _POLICY.search(file.read(65_536))
+    """Return a page that bon generated, under its own policy and as an origin of its own."""
+    with page.open("rb") as stream:
+        match = _POLICY.search(stream.read(65_536))
     own = match[1].decode().replace("&#39;", "'") if match else "default-src 'none'"
     own = f"{own}; frame-ancestors 'none'; sandbox allow-scripts allow-downloads"
     headers = {**(headers or {}), "content-security-policy": own}
@@ -72,9 +75,9 @@ def _signature(service: Service, key: str, days_ago: int = 0) -> str:
 
 
 def _image_type(path: Path) -> str:
-    """By its first bytes; what is no picture is never shown as a page."""
-    with path.open("rb") as file:
-        head = file.read(16)
+    """The type by its first bytes, so that no other file is shown as a page."""
+    with path.open("rb") as stream:
+        head = stream.read(16)
     for start, kind in _IMAGES:
         if head.startswith(start):
             return f"image/{kind}"

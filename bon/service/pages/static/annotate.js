@@ -8,7 +8,7 @@ const LABELS = { tie: "Tie", cannot: "Cannot say" };
 
 class Labelling {
   constructor(root) {
-    this.base = `/annotate/${root.dataset.bench}`;
+    this.base = `${ROOT}/annotate/${root.dataset.bench}`;
     this.annotator = root.dataset.annotator;
     this.signedIn = this.annotator !== "";
     this.item = null;
@@ -65,7 +65,7 @@ class Labelling {
   show(state) {
     this.item = state.item;
     this.choice = "";
-    this.told = "";
+    this.lastSent = "";
     this.draft = null;
     this.progress(state);
     $("item").hidden = $("deck").hidden = !this.item;
@@ -117,7 +117,7 @@ class Labelling {
     $("bar").max = all || 1;
     $("bar").value = state.done;
     const pace = state.pace === null ? "" : ` · ${state.pace.toFixed(state.pace < 10 ? 1 : 0)} s each`;
-    $("told").textContent = `${this.annotator}: ${state.done} done, ${state.left} to go${pace}`;
+    $("progress-text").textContent = `${this.annotator}: ${state.done} done, ${state.left} to go${pace}`;
   }
 
   // ---------------------------------------------------------------- answering
@@ -158,11 +158,11 @@ class Labelling {
 
   offer(draft) {
     this.draft = draft;
-    const said = LABELS[draft.choice] || `Response ${draft.choice}`;
+    const label = LABELS[draft.choice] || `Response ${draft.choice}`;
     const tag = draft.tag ? ` (${draft.tag})` : "";
     const hint = draft.choice === this.choice ? "" : "Keep your answer with Enter, or change it.";
     const box = $("draft");
-    box.replaceChildren(make("strong", { text: `A model says: ${said}${tag}. ` }),
+    box.replaceChildren(make("strong", { text: `A model says: ${label}${tag}. ` }),
       make("span", { text: `${draft.rationale} ` }), make("span", { class: "hint", text: hint }));
     box.hidden = false;
   }
@@ -173,14 +173,14 @@ class Labelling {
   }
 
   body(choice, item) {
-    const tags = [...document.querySelectorAll("#tags button[aria-pressed=true]")].map((one) => one.dataset.tag);
-    const given = choice === "withdrawn" ? {} : { tags, rationale: $("why").value, seconds: this.seconds };
-    return { item, choice, annotator: this.annotator, ...given };
+    const tags = [...document.querySelectorAll("#tags button[aria-pressed=true]")].map((element) => element.dataset.tag);
+    const details = choice === "withdrawn" ? {} : { tags, rationale: $("why").value, seconds: this.seconds };
+    return { item, choice, annotator: this.annotator, ...details };
   }
 
   send(choice = this.choice, item = this.item.key) {
     const body = this.body(choice, item);
-    this.told = JSON.stringify(body);
+    this.lastSent = JSON.stringify(body);
     return this.outbox.send(body);
   }
 
@@ -188,7 +188,7 @@ class Labelling {
     if (this.phase !== "after") return;
     this.phase = "wait";
     // What was said after a draft was seen is sent again, also where it was kept.
-    if (this.draft || JSON.stringify(this.body(this.choice, this.item.key)) !== this.told) this.send();
+    if (this.draft || JSON.stringify(this.body(this.choice, this.item.key)) !== this.lastSent) this.send();
     await this.next();
   }
 
@@ -260,7 +260,7 @@ class Outbox {
   // What the server replied to it; null where it refused.
   async send(body) {
     const bytes = crypto.getRandomValues(new Uint8Array(16));
-    const event = Array.from(bytes, (one) => one.toString(16).padStart(2, "0")).join("");
+    const event = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
     this.keep([...this.rows(), { ...body, event }]);
     await this.flush();
     const reply = this.replies.get(event) || null;
@@ -294,15 +294,15 @@ class Outbox {
           this.trouble(this.refused || "");
           return reply;
         }
-        const said = reply.error ? reply.error.message : `status ${answer.status}`;
+        const problem = reply.error ? reply.error.message : `status ${answer.status}`;
         if (answer.status === 401) this.trouble("Your session has ended: sign in in another tab. Your answers wait here.");
         else if (answer.status < 500 && answer.status !== 429) {
-          this.trouble(`Not accepted: ${said}`);
+          this.trouble(`Not accepted: ${problem}`);
           if (what === "answers") {
-            this.refused = `Not accepted: ${said}`;
+            this.refused = `Not accepted: ${problem}`;
             return null;
           }
-        } else this.trouble(`Not sent yet (${said}); trying again.`);
+        } else this.trouble(`Not sent yet (${problem}); trying again.`);
       } catch {
         this.trouble("The server does not answer; your answer waits here and is sent again.");
       }

@@ -3,14 +3,16 @@
 // one is disabled until this file listens, so that no click is lost.
 // All text goes in through textContent: nothing that a model wrote becomes markup.
 
+// The prefix under which a proxy serves the pages: that of this file's own address.
+const ROOT = new URL("..", document.currentScript.src).pathname.replace(/\/$/, "");
 const $ = (id) => document.getElementById(id);
 
 function theme() {
   const button = $("theme"), root = document.documentElement, order = ["auto", "light", "dark"];
   const read = () => { try { return localStorage.getItem("bon-theme"); } catch { return null; } };
   const apply = (name) => { root.dataset.theme = name; button.lastElementChild.textContent = name; };
-  const asked = new URLSearchParams(location.search).get("theme");
-  apply([asked, read()].find((name) => order.includes(name)) || "auto");
+  const requested = new URLSearchParams(location.search).get("theme");
+  apply([requested, read()].find((name) => order.includes(name)) || "auto");
   button.hidden = false;
   button.addEventListener("click", () => {
     const next = order[(order.indexOf(root.dataset.theme) + 1) % order.length];
@@ -33,24 +35,24 @@ async function call(method, path, body, type) {
   if (body !== undefined) { options.body = body; options.headers["content-type"] = type; }
   const answer = await fetch(path, options);
   const text = await answer.text();
-  let found = null;
-  try { found = text ? JSON.parse(text) : null; } catch { /* not JSON */ }
+  let reply = null;
+  try { reply = text ? JSON.parse(text) : null; } catch { /* not JSON */ }
   if (!answer.ok) {
-    const error = found && found.error;
+    const error = reply && reply.error;
     throw new Error(error ? error.message + (error.fix ? ` → ${error.fix}` : "") : `status ${answer.status}`);
   }
-  return found;
+  return reply;
 }
 
 // ------------------------------------------------------------------ one validation, live
 
 function stageRow(stage) {
   const rate = stage.rate > 0 ? `${stage.rate.toFixed(1)}/s` : "";
-  const told = [`${number(stage.done)} of ${number(stage.total)}`, rate].filter(Boolean).join(" · ");
+  const counts = [`${number(stage.done)} of ${number(stage.total)}`, rate].filter(Boolean).join(" · ");
   const bar = make("progress", { max: stage.total || 1, "aria-label": stage.label });
   bar.value = stage.done;
   return make("li", {}, make("div", { class: "line" },
-    make("span", { text: stage.label }), make("span", { text: told })), bar);
+    make("span", { text: stage.label }), make("span", { text: counts })), bar);
 }
 
 function showState(v) {
@@ -69,33 +71,15 @@ function showState(v) {
   $("count-cost").textContent = v.counts.cost ? `$ ${v.counts.cost.toFixed(2)}` : "–";
 }
 
-async function showInterim(base) {
-  const found = await call("GET", `${base}/interim`).catch(() => null);
-  if (!found || !found.at) return;
-  const box = $("interim");
-  const stamp = `?at=${found.at}`;
-  for (const image of box.querySelectorAll("img")) {
-    const source = `${base}/interim-${image.dataset.theme}.svg${stamp}`;
-    if (image.getAttribute("src") !== source) image.src = source;
-  }
-  $("interim-sentence").textContent = found.sentence;
-  $("interim-rows").textContent =
-    `So far: ${number(found.candidates)} candidates, ${number(found.judgements)} judgements. It changes until the run is done.`;
-  box.hidden = false;
-}
-
-// Asked again and again: an event stream per tab would use up the six connections of a browser.
 function live(root) {
   const base = `/validations/${root.dataset.id}`;
   const look = async () => {
-    const v = await call("GET", `/v1${base}`).catch(() => null);
+    const v = await call("GET", `${ROOT}/v1${base}`).catch(() => null);
     if (v && ["done", "failed", "cancelled"].includes(v.state)) { location.reload(); return; }
     if (v) showState(v);
-    if (!document.hidden) await showInterim(base);
     setTimeout(look, document.hidden ? 15000 : 1500);
   };
   look();
-  document.addEventListener("visibilitychange", () => { if (!document.hidden) showInterim(base); });
 }
 
 function actions() {
@@ -139,11 +123,10 @@ function actions() {
 // ------------------------------------------------------------------ writing an experiment
 
 function planTable(models) {
-  const cells = (row) => [row.name, number(row.to_do), number(row.reply_tokens),
-    row.model_seconds === null ? "not known" : duration(row.model_seconds)];
+  const cells = (row) => [row.name, number(row.to_do), number(row.reply_tokens)];
   const rows = models.map((row) => make("tr", {}, ...cells(row).map((text, at) =>
     make(at ? "td" : "th", { text, scope: at ? null : "row" }))));
-  const head = ["model", "calls", "tokens written", "model time"].map((t) => make("th", { text: t, scope: "col" }));
+  const head = ["model", "calls", "tokens written"].map((t) => make("th", { text: t, scope: "col" }));
   return make("div", { class: "scroll" }, make("table", { class: "plan-table" },
     make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows)));
 }
@@ -152,32 +135,29 @@ function showPlan(plan) {
   const models = [...plan.policies, ...plan.rewarders], totals = plan.totals;
   const lines = [`${number(plan.questions.count)} questions`,
     ...plan.pairs.map((rows) => `${number(rows.count)} pairs of ${rows.name}`)].join(", ");
-  const seconds = models.reduce((sum, row) => row.model_seconds === null ? sum : sum + row.model_seconds, 0);
-  const known = models.some((row) => row.model_seconds !== null);
-  const told = [`at most ${number(totals.calls)} calls`,
-    known ? `about ${duration(seconds)} of model time at the speed seen here` : "",
+  const cost = [`at most ${number(totals.calls)} calls`,
     totals.gpu_hours >= 0.05 ? `about ${totals.gpu_hours.toFixed(1)} GPU hours` : "",
     totals.dollars ? `about $ ${totals.dollars.toFixed(2)}` : ""].filter(Boolean).join("; ");
   const assumed = make("details", { class: "more" }, make("summary", { text: "What this is based on" }),
     make("ul", { class: "note" }, ...plan.assumptions.map((text) => make("li", { text }))));
   $("plan").replaceChildren(
-    make("p", { class: "fine", text: `Valid: ${lines}.` }), make("p", { text: `${told}.` }),
+    make("p", { class: "fine", text: `Valid: ${lines}.` }), make("p", { text: `${cost}.` }),
     ...plan.warnings.map((text) => make("p", { class: "note", text })), planTable(models), assumed);
 }
 
 function writing(form) {
   const area = form.experiment, submit = form.querySelector("button[type=submit]");
   const type = "application/yaml";
-  let timer = 0, asked = 0;
+  let timer = 0, latest = 0;
   const check = async () => {
-    const mine = ++asked;
+    const request = ++latest;
     try {
-      const plan = await call("POST", "/v1/plan", area.value, type);
-      if (mine !== asked) return;
+      const plan = await call("POST", `${ROOT}/v1/plan`, area.value, type);
+      if (request !== latest) return;
       showPlan(plan);
       submit.disabled = false;
     } catch (error) {
-      if (mine !== asked) return;
+      if (request !== latest) return;
       $("plan").replaceChildren(make("p", { class: "error", text: error.message }));
       submit.disabled = true;
     }
@@ -196,8 +176,8 @@ function writing(form) {
     event.preventDefault();
     submit.disabled = true;
     try {
-      const made = await call("POST", "/v1/validations", area.value, type);
-      location.assign(`/validations/${made.id}`);
+      const validation = await call("POST", `${ROOT}/v1/validations`, area.value, type);
+      location.assign(`${ROOT}/validations/${validation.id}`);
     } catch (error) {
       $("plan").replaceChildren(make("p", { class: "error", text: error.message }));
       submit.disabled = false;

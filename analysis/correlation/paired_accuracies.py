@@ -1,0 +1,111 @@
+"""Accuracies of R rewarders on both axes, the input of a correlation.
+
+Runs add draws and random halves of both axes; published numbers have neither.
+"""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bon.analysis.results import Estimate, Leaks
+
+Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+MIN_REWARDERS = 3
+
+
+@dataclass(frozen=True)
+class Measured:
+    """R rewarders on both axes.
+
+    `x`, `y` (R); `x_draws`, `y_draws` (R, B) share their draws across rewarders; `y_errors`
+    (R, R): standard errors of differences in y in closed form; `x_halves`, `y_halves` (2, R, S):
+    accuracies on S random halves and on their complements; `before` names the rewarder that each
+    one was before training.
+    """
+
+    names: tuple[str, ...]
+    x: Floats
+    y: Floats
+    x_estimates: tuple[Estimate, ...]
+    y_estimates: tuple[Estimate, ...]
+    x_draws: Floats32 | None = None
+    y_draws: Floats32 | None = None
+    x_halves: Floats | None = None
+    y_halves: Floats | None = None
+    y_errors: Floats | None = None
+    families: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+
+    def keep(self, rows: Ints) -> "Measured":
+        """Select some of the rewarders."""
+        kept: dict[str, Any] = {}
+        for name, values in ((f.name, getattr(self, f.name)) for f in fields(self)):
+            if values is None or isinstance(values, tuple):
+                kept[name] = tuple(values[i] for i in rows) if values else values
+            elif name == "y_errors":
+                kept[name] = values[np.ix_(rows, rows)]
+            else:
+                kept[name] = values[:, rows] if name.endswith("_halves") else values[rows]
+        return replace(self, **kept)
+
+    def complete(self) -> "Measured":
+        """Select the rewarders with a number on both axes."""
+        return self.keep(np.flatnonzero(np.isfinite(self.x) & np.isfinite(self.y)))
+
+    def at(self, x: Floats) -> "Measured":
+        """Replace the benchmark scores (R), without draws and halves of theirs."""
+        return replace(self, x=x, x_draws=None, x_halves=None)
+
+
+@dataclass(frozen=True)
+class Label:
+    """Identity of a correlation."""
+
+    policy: str
+    benchmark: str
+    axis: str
+    leaks: Leaks = "in"
+    n: int | None = None
+    primary: bool = False
+    too_leaked: str = ""
+
+    @property
+    def scope(self) -> dict[str, Any]:
+        """Return the fields that results of this correlation repeat."""
+        scope = ("policy", "benchmark", "axis", "leaks")
+        return {name: getattr(self, name) for name in scope}
+
+
+def rewarder_draws(r: int, count: int, seed: int) -> Ints:
+    """Resample rewarders: (B, R) indices."""
+    return np.random.default_rng([seed, r, 7]).integers(0, r, (count, r))
+
+
+def difference_errors(draws: NDArray[np.floating]) -> Floats:
+    """Return standard errors (R, R) of the paired differences between rows of draws (R, B)."""
+    usable = np.isfinite(draws).all(axis=0)
+    if usable.sum() < 2:
+        return np.full((len(draws), len(draws)), np.nan)
+    return _of_differences(np.cov(np.asarray(draws[:, usable], dtype=float)))
+
+
+def errors_of_means(values: Floats) -> Floats:
+    """Return standard errors (R, R) of differences between the column means of values (Q, R).
+
+    The limit of resampling rows, but for the factor √(1 − 1/Q).
+    """
+    if len(values) < 2:
+        return np.full((values.shape[1], values.shape[1]), np.nan)
+    return _of_differences(np.cov(values.T) / len(values))
+
+
+def _of_differences(covariance: Floats) -> Floats:
+    covariance = np.atleast_2d(covariance)
+    own = np.diag(covariance)
+    return np.sqrt(np.maximum(own[:, None] + own[None, :] - 2 * covariance, 0))

@@ -1,0 +1,191 @@
+"""A training run's rewards over time: means of consecutive groups, first fifth against last.
+
+The unit is a question within a stretch of the training: responses of a group and groups of a
+question depend on one another. Intervals are Student's over those units. Where early and late share
+most of their questions, the change is paired by question.
+"""
+
+from itertools import pairwise
+from typing import get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import special
+
+from bon.analysis.drift.signals import describe
+from bon.analysis.estimators.resampling import estimate, nothing
+from bon.analysis.results.record import Estimate
+from bon.analysis.results.reward_log import SHARES, Drift, Quantity, Stretch, TrainingReport
+
+QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
+SPANS = 20
+LEAST = 4
+"""Minimal number of groups in a span, and in early and late each."""
+
+BOUNDS: dict[Quantity, tuple[float, float]] = {
+    "length_pull": (-1.0, 1.0), "spread": (0.0, np.inf), "characters": (0.0, np.inf),
+    **dict.fromkeys(SHARES, (0.0, 1.0)),
+}  # fmt: skip
+"""Bounds of intervals."""
+
+Floats = NDArray[np.floating]
+
+
+def analyse_rewards(frame: pd.DataFrame, level: float = 0.95) -> TrainingReport:
+    """Report one training run from its rewards in order (storage.reward_tables.reward_frame)."""
+    groups = group_table(frame)
+    count = len(groups)
+    edges = np.linspace(0, count, max(1, min(SPANS, count // LEAST)) + 1).round().astype(int)
+    fifth = count // 5
+    early, late = _by_question(groups[:fifth]), _by_question(groups[count - fifth :])
+    drifts = [_drift(name, early, late, level) for name in QUANTITIES if fifth >= LEAST]
+    drifts = [drift for drift in drifts if drift.change.value is not None]
+    fixed = _fixed(groups)
+    verdict, sentence, signals, cautions = describe({d.quantity: d for d in drifts}, fixed, count)
+    rewarders, rules, scales = (
+        tuple(sorted({str(value) for value in frame[name]}))
+        for name in ("rewarder", "rule", "scale")
+    )
+    return TrainingReport(
+        run=str(frame["run"].iloc[0]),
+        rewarders=rewarders,
+        rules=rules,
+        scales=scales,
+        num_rewards=len(frame),
+        num_groups=count,
+        num_questions=int(frame["question"].nunique()),
+        missing=int(frame["reward"].isna().sum()),
+        seconds=float(frame["time"].iloc[-1] - frame["time"].iloc[0]),
+        cost=float(groups["cost"].sum()),
+        fixed=fixed,
+        verdict=verdict,
+        sentence=sentence,
+        signals=signals,
+        cautions=cautions,
+        spans=tuple(_stretch(groups, int(a), int(b), level) for a, b in pairwise(edges)),
+        drifts=tuple(drifts),
+    )
+
+
+def group_table(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a row per group in the order of judging: question, cost and every quantity."""
+    numbers = {
+        name: pd.to_numeric(frame[name], errors="coerce").to_numpy(float)
+        for name in ("score", "reward", "correct", "parsed", "consistency", "cost")
+    }
+    numbers["characters"] = frame["text"].str.len().to_numpy(float)
+    responses = pd.factorize(frame["response"])[0]
+    questions = frame["question"].to_numpy()
+    indices = frame.groupby("team", sort=False).indices.values()
+    return pd.DataFrame(
+        [
+            {
+                "question": questions[rows[0]],
+                **_group({name: values[rows] for name, values in numbers.items()}, responses[rows]),
+            }
+            for rows in sorted(indices, key=lambda rows: int(rows[0]))
+        ]
+    )
+
+
+def _group(row: dict[str, Floats], responses: NDArray[np.integer]) -> dict[str, float]:
+    score, reward, size = row["score"], row["reward"], len(responses)
+    known = np.isfinite(score)
+    decided = size > 1 and bool(np.isfinite(reward).all())
+    return {
+        "cost": row["cost"][0],
+        "parsed": row["parsed"][0],
+        "consistency": row["consistency"][0],
+        "score": _average(score),
+        "reward": _average(reward),
+        "correct": _average(row["correct"]),
+        "told_apart": _ordered(score, row["correct"]),
+        "characters": _average(row["characters"]),
+        "length_pull": _correlation(row["characters"], score),
+        "spread": float(score[known].std()) if known.sum() > 1 else np.nan,
+        "flat": float(np.ptp(reward) <= 1e-12) if decided else np.nan,
+        "distinct": len(np.unique(responses)) / size if size > 1 else np.nan,
+    }
+
+
+def _average(values: Floats) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else np.nan
+
+
+def _ordered(score: Floats, correct: Floats) -> float:
+    """Return the share of (right, wrong) pairs whose right response scores higher; ties ½."""
+    gap = score[correct == 1][:, None] - score[correct == 0][None, :]
+    gap = gap[np.isfinite(gap)]
+    return float(((gap > 0) + (gap == 0) / 2).mean()) if gap.size else np.nan
+
+
+def _correlation(x: Floats, y: Floats) -> float:
+    known = np.isfinite(x) & np.isfinite(y)
+    x, y = x[known], y[known]
+    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return np.nan
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def _fixed(groups: pd.DataFrame) -> bool:
+    """Return whether all groups have one mean score, because scores compare within a group."""
+    means = groups["score"].dropna()
+    return len(means) > 1 and float((means - means.median()).abs().quantile(0.9)) < 1e-9
+
+
+def _stretch(groups: pd.DataFrame, start: int, end: int, level: float) -> Stretch:
+    means = _by_question(groups[start:end])
+    values = {name: _mean(name, means[name].dropna(), level) for name in QUANTITIES}
+    return Stretch(first=start, last=end - 1, values=values)
+
+
+def _by_question(groups: pd.DataFrame) -> pd.DataFrame:
+    """Average each quantity over the groups of each question."""
+    return groups.groupby("question", sort=False)[list(QUANTITIES)].mean()
+
+
+def _mean(name: Quantity, values: "pd.Series[float]", level: float) -> Estimate:
+    found = _student(values.to_numpy(float), level, "questions, Student's t")
+    least, most = BOUNDS.get(name, (-np.inf, np.inf))
+    if found.low is None or found.high is None:
+        return found
+    return found.model_copy(update={"low": max(least, found.low), "high": min(most, found.high)})
+
+
+def _student(values: Floats, level: float, method: str) -> Estimate:
+    count = len(values)
+    if count == 0:
+        return nothing()
+    if count == 1:
+        return estimate(values[0], None, None, 1, method)
+    half = special.stdtrit(count - 1, (1 + level) / 2) * values.std(ddof=1) / np.sqrt(count)
+    return estimate(values.mean(), values.mean() - half, values.mean() + half, count, method)
+
+
+def _drift(name: Quantity, early: pd.DataFrame, late: pd.DataFrame, level: float) -> Drift:
+    before, after = early[name].dropna(), late[name].dropna()
+    return Drift(
+        quantity=name,
+        early=_mean(name, before, level),
+        late=_mean(name, after, level),
+        change=_change(before, after, level),
+    )
+
+
+def _change(before: "pd.Series[float]", after: "pd.Series[float]", level: float) -> Estimate:
+    shared = before.index.intersection(after.index)
+    if len(shared) >= LEAST and 2 * len(shared) >= max(len(before), len(after)):
+        gaps = (after[shared] - before[shared]).to_numpy(float)
+        return _student(gaps, level, "the same questions, Student's t")
+    if min(len(before), len(after)) < LEAST:
+        return nothing(min(len(before), len(after)))
+    a, b = before.to_numpy(float), after.to_numpy(float)
+    parts = np.array([a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)])
+    gap, error = b.mean() - a.mean(), np.sqrt(parts.sum())
+    half = 0.0
+    if error > 0:
+        df = parts.sum() ** 2 / (parts**2 / np.array([len(a) - 1, len(b) - 1])).sum()
+        half = special.stdtrit(df, (1 + level) / 2) * error
+    return estimate(gap, gap - half, gap + half, len(a) + len(b), "Welch's t")

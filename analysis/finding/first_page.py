@@ -1,0 +1,191 @@
+"""The first page of the report: what to take, whether the benchmark predicts, how sure that is.
+
+It selects from the recommendation, the finding and the plan of a larger study.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bon.analysis.decision.recommend import amount, recommend
+from bon.analysis.finding.verdict import objections
+from bon.analysis.results import (
+    ENOUGH_BASES,
+    BestOfN,
+    Correlation,
+    CostUnit,
+    Estimate,
+    Recommendation,
+    Results,
+    Verdict,
+)
+from bon.analysis.results.phrasing import bounded, names, percent, plural, points
+from bon.core.errors import BonError
+
+ANSWERS: dict[Verdict, str] = {
+    "predicts": "Yes",
+    "weak": "Perhaps",
+    "does not predict": "No",
+    "cannot tell": "Cannot tell",
+}
+MAX_CAVEAT = 20
+"""Words of a caveat that fits on the first page; longer ones stand under “How sure is this?”."""
+
+
+@dataclass(frozen=True)
+class FirstPage:
+    """Sentences of the first page; `pick` is what `choice` names, empty sentences are left out."""
+
+    pick: str
+    choice: str
+    because: str
+    answer: str = ""
+    strength: str = ""
+    to_trust: str = ""
+    caveat: str = ""
+    advice: Recommendation | None = None
+
+
+def first_page(results: Results) -> FirstPage:
+    """Answer a run's questions in a few words."""
+    advice = advise(results)
+    caveat = _caveat(results, advice)
+    if results.decided:
+        sentence = " ".join(d.sentence for d in results.decided)
+        return FirstPage("", sentence, "", caveat=results.decided[0].caveat, advice=advice)
+    pick, choice, because = _choice(results, advice)
+    if not results.main:
+        return FirstPage(pick, choice, because, caveat=caveat or results.finding.sentence)
+    c = next((c for c in _primary(results) if c.policy == results.finding.policy), results.main)
+    return FirstPage(
+        pick, choice, because, ANSWERS[results.finding.verdict], _strength(results, c),
+        _to_trust(results, c, advice), caveat, advice,
+    )  # fmt: skip
+
+
+def advise(results: Results) -> Recommendation | None:
+    """Return what `bon recommend` says of this run alone; None where no rewarder chose."""
+    try:
+        return recommend([(results.run.name or "run", results)])
+    except BonError:
+        return None
+
+
+def _primary(results: Results) -> list[Correlation]:
+    return [c for c in results.correlations if c.primary and c.points]
+
+
+def _mean(values: list[Estimate]) -> float | None:
+    known = [e.value for e in values if e.value is not None]
+    return float(np.mean(known)) if known and len(known) == len(values) else None
+
+
+def _choice(results: Results, advice: Recommendation | None) -> tuple[str, str, str]:
+    """Return the pick, the sentence that recommends it, and why."""
+    single = _mean([p.pass_at_1 for p in results.policies])
+    vote = _mean([p.majority for p in results.policies])
+    if single is None or vote is None:
+        return "", "There are no answers to choose among.", ""
+    free, accuracy = ("majority vote", vote) if vote > single else ("a single response", single)
+    kept = f"Use {free}: {percent(accuracy)} right"
+    kept += f", {points(vote - single)} over pass@1, at no cost." if vote > single else "."
+    if advice is None:
+        return free, kept, ""
+    best = advice.rewarders[0]
+    rows = [b for b in results.best_of_n if b.rewarder == best.rewarder and b.headline]
+    reached = _mean([b.accuracy for b in rows]) or 0.0
+    if advice.pick is None:
+        why = f"The best of {plural(len(advice.rewarders), 'rewarder')}, {best.rewarder}, "
+        return free, kept, f"{why}reaches {percent(reached)}."
+    choice = (
+        f"Take {best.rewarder}: {percent(reached)} right, {points(best.gain.value)} over pass@1, "
+        f"{points(best.versus_majority.value).removesuffix(' points')} over majority vote, "
+        f"{amount(best.cost, advice.unit)} per question."
+    )
+    return best.rewarder, choice, _because(results, advice, rows)
+
+
+def _because(results: Results, advice: Recommendation, rows: list[BestOfN]) -> str:
+    """Return why the pick is the pick, and what its accuracy is without the luck of the highest."""
+    rivals = sum(r.first == 1 for r in advice.rewarders) - 1
+    text = f"It is the most accurate of {plural(len(advice.rewarders), 'rewarder')}; "
+    text += f"{rivals} may be as good." if rivals else "all others are distinguishably worse."
+    decision = next((d for d in results.decisions if rows[0].rewarder in d.best), None)
+    if len(rows) == 1 and decision and decision.available < (rows[0].accuracy.value or 0.0) - 5e-4:
+        text += f" Corrected for picking the winner: about {percent(decision.available)}."
+    return text
+
+
+def _strength(results: Results, c: Correlation) -> str:
+    """Return the strength of association, and apart from it that of the evidence."""
+    r = c.pearson.estimate
+    if r.value is None:
+        return "r cannot be computed."
+    size = abs(r.value)
+    kind = "Strong" if size >= 0.7 else "Moderate" if size >= 0.4 else "Weak"
+    sure = results.finding.verdict in ("predicts", "does not predict")
+    reason = plural(c.num_rewarders, "rewarder")
+    if c.families is not None:
+        few = "" if c.families.enough else "only "
+        reason = f"{few}{plural(c.families.num_families, 'base model')}"
+    if r.low is None and (c.families is None or c.families.enough):
+        reason += ", no interval"
+    evidence = "strong" if sure else "weak"
+    return f"{kind} association (r = {bounded(r)}), {evidence} evidence ({reason})."
+
+
+def _to_trust(results: Results, c: Correlation, advice: Recommendation | None) -> str:
+    """Return what a study that could show r above the verdict's line would take."""
+    plan = next(
+        (n for n in results.needed if (n.policy, n.benchmark) == (c.policy, c.benchmark)), None
+    )
+    if results.finding.verdict == "predicts":
+        return "Nothing more for models like these."
+    if plan is None:
+        return ""
+    if plan.num_rewarders is None:
+        return f"More than {max(row.num_rewarders for row in plan.rows)} rewarders."
+    bases = c.families.num_families if c.families is not None else c.num_rewarders
+    more = max(plan.num_rewarders - bases, ENOUGH_BASES - bases)
+    if more <= 0:
+        return ""
+    text = f"{more} more rewarders from new base models"
+    if advice is not None and (cost := _cost_of_one(results, advice.unit)):
+        text += f" (about {amount(more * cost, advice.unit)})"
+    return f"{text}."
+
+
+def _cost_of_one(results: Results, unit: CostUnit) -> float:
+    """Return what an average rewarder of this run cost on both axes."""
+    field = {"dollars": "cost", "seconds": "seconds", "calls": "num_judgements"}[unit]
+    costs = [getattr(r, field) for r in results.rewarders if r.num_judgements]
+    known = [cost for cost in costs if cost is not None]
+    return float(np.mean(known)) if known else 0.0
+
+
+def _caveat(results: Results, advice: Recommendation | None) -> str:
+    """Return the caveat that matters most."""
+    best = advice.rewarders[0] if advice is not None else None
+    if best is not None and best.versus_majority.value is not None:
+        above = best.versus_majority.value > 0
+        if above and best.versus_majority.low is not None and best.versus_majority.low <= 0:
+            return f"{best.rewarder} is not shown to gain more than majority vote, which is free."
+    late = [
+        b.rewarder
+        for b in results.best_of_n
+        if best and b.headline and b.over_optimised and b.rewarder == best.rewarder
+    ]
+    if late:
+        return f"Accuracy of {names(late)} falls as n grows."
+    c = results.main
+    if c is not None and c.groups is not None and not c.groups.one_line:
+        within = f"; within them, it is {bounded(c.groups.within)}" if c.groups.within.low else ""
+        verb = "rests" if c.groups.withholds else "may rest"
+        return f"r {verb} on {len(c.groups.groups)} separate groups of rewarders{within}."
+    share = results.leaks.num_questions / max(results.counts.questions, 1)
+    if share >= 0.5:
+        return f"{percent(share, 0)} of the questions are also in the reward benchmark."
+    known = c.families.sentence if c is not None and c.families is not None else ""
+    objecting = objections(c) if c is not None else []
+    fits = [x for x in (*objecting, *results.finding.caveats) if len(x.split()) <= MAX_CAVEAT]
+    return next((x for x in fits if x != known and "leaked" not in x), "")

@@ -1,0 +1,28 @@
+"""Terms of the report in one sentence each; docs/report.md shows the same table."""
+
+TERMS = {
+    "Acc+": "Share of questions all of whose pairs are right.",
+    "base model": "The model that a rewarder was trained from; those of one base model err alike.",
+    "benchmark": "Accuracy on the pairs of the reward benchmark: the better response is preferred.",
+    "Best-of-N": "Accuracy of the response that the rewarder picks among N of one question.",
+    "consistency": "Share of pairs with the same winner in both orders.",
+    "cost": "Money for all judgements of this run.",
+    "gain": "Best-of-N accuracy minus pass@1, in points.",
+    "gap closed": "Gain divided by oracle minus pass@1: 0 % is a random choice, 100 % the oracle.",
+    "interval": "The range in brackets holds the true value in 95 % of studies.",
+    "leaked": "The question is in the reward benchmark and in the question set.",
+    "length bias": "Accuracy where the better response is the longer minus the rest, in points.",
+    "leverage": "How far the rewarder's benchmark score lies from the others.",
+    "macro": "Mean of the accuracies of the benchmark's groups.",
+    "majority vote": "The most frequent answer among the responses; needs no rewarder.",
+    "margin AUC": "Chance that the pick leads by more where it is right than where it is wrong.",
+    "oracle": "Accuracy if a right response were picked wherever there is one.",
+    "overall": "Share of all pairs that are right.",
+    "pass@1": "Accuracy of a single random response: no selection.",
+    "position bias": "Share of verdicts for the response shown first minus the second, in points.",
+    "r": "Pearson's correlation of benchmark accuracy and Best-of-N accuracy over rewarders.",
+    "rank": "The places that the rewarder may have, given whom it can be distinguished from.",
+    "rewarder": "A reward model: any model or rule that scores or compares responses.",
+    "unparsed": "Share of judgements whose reply states no verdict.",
+    "vs majority vote": "Best-of-N accuracy minus that of majority vote, in points.",
+}

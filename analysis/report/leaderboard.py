@@ -1,0 +1,117 @@
+"""Rows of the report's tables, without formatting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bon.analysis.results import (
+    BenchmarkResult,
+    BestOfN,
+    Correlation,
+    Estimate,
+    PolicyResult,
+    Results,
+    RewarderInfo,
+)
+
+_BASELINES = (
+    ("pass@1", "random", "pass_at_1"),
+    ("first", "first", "first"),
+    ("majority vote", "majority", "majority"),
+    ("longest", "longest", "longest"),
+    ("log-probability", "logprob", "logprob"),
+    ("oracle", "oracle", "oracle"),
+)
+_NAMES = {key: name for name, key, _ in _BASELINES}
+_NAMES["logprob_sum"] = "log-probability, summed"
+
+
+@dataclass(frozen=True)
+class BoardRow:
+    """One row of the leaderboard; `best` is None for baselines that were only summarised."""
+
+    name: str
+    info: RewarderInfo
+    accuracy: Estimate | None
+    best: BestOfN | None
+    benchmark: BenchmarkResult | None
+    score: Estimate | None
+    unparsed: Estimate | None
+
+    @property
+    def baseline(self) -> bool:
+        """Whether it is a baseline, not a model."""
+        return self.info.baseline
+
+    @property
+    def standing(self) -> str:
+        """Compared with the majority vote: above, below, unclear or is."""
+        return self.best.verdict_versus_majority if self.best else ""
+
+
+def leaderboard(results: Results, policy: PolicyResult) -> list[BoardRow]:
+    """Return rewarders and baselines of one policy, best first."""
+    main = results.main
+    benchmark = main.benchmark if main else next((b.benchmark for b in results.benchmarks), None)
+    axis = main.axis if main else "macro"
+    measured = {b.rewarder: b for b in results.benchmarks if b.benchmark == benchmark}
+    best = {b.rewarder: b for b in results.best_of_n if b.policy == policy.policy and b.headline}
+    infos = {r.rewarder: r for r in results.rewarders}
+    for _, key, field in _BASELINES:
+        if key not in infos and getattr(policy, field) is not None:
+            infos[key] = RewarderInfo(rewarder=key, kind="baseline", baseline=True)
+    fields = {key: field for _, key, field in _BASELINES}
+    rows = []
+    for name, info in infos.items():
+        choice, pairs = best.get(name), measured.get(name)
+        accuracy = choice.accuracy if choice else None
+        if accuracy is None and name in fields:
+            accuracy = getattr(policy, fields[name])
+        if accuracy is None and pairs is None:
+            continue
+        rows.append(
+            BoardRow(
+                _NAMES.get(name, name) if info.baseline else name,
+                info,
+                accuracy,
+                choice,
+                pairs,
+                score(pairs, axis),
+                _unparsed(pairs),
+            )
+        )
+    return sorted(rows, key=lambda r: (-_number(r.accuracy), r.name))
+
+
+def score(result: BenchmarkResult | None, axis: str) -> Estimate | None:
+    """Return the benchmark accuracy of an axis: macro, overall, natural or group:NAME."""
+    if result is None:
+        return None
+    if axis.startswith("group:"):
+        name = axis.removeprefix("group:")
+        return next((g.accuracy for g in result.groups if g.name == name), None)
+    return {"overall": result.overall, "natural": result.natural}.get(axis, result.macro)
+
+
+def _unparsed(result: BenchmarkResult | None) -> Estimate | None:
+    if result is None:
+        return None
+    return next((o.rate for o in result.outcomes if o.outcome == "unparsed"), None)
+
+
+def _number(estimate: Estimate | None) -> float:
+    return estimate.value if estimate is not None and estimate.value is not None else -1.0
+
+
+def axis_name(axis: str) -> str:
+    """Return macro, overall, natural, or the name of a group."""
+    return axis.removeprefix("group:")
+
+
+def carried(results: Results) -> list[Correlation]:
+    """Return the primary correlations, one per policy."""
+    main = results.main
+    if main is None:
+        return []
+    same = (main.benchmark, main.axis, main.leaks)
+    return [c for c in results.correlations if (c.benchmark, c.axis, c.leaks) == same and c.points]

@@ -1,0 +1,200 @@
+"""Views of the question browser, built from tables and texts by `build_views`, or by hand."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bon.core.records import Judgement, Question
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bon.analysis.data.arrays import Run
+    from bon.analysis.data.tables import Tables
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateView:
+    """One candidate; `outcome`: parsed, unparsed or error; `correct` only if parsed."""
+
+    policy: str
+    index: int
+    text: str
+    answer: str | None
+    outcome: str
+    correct: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JudgementView:
+    """One judgement with its rationale; `first`, `second`: candidate indexes."""
+
+    first: int
+    second: int | None
+    outcome: str
+    score: float | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceView:
+    """The choice of one rewarder among the candidates of one policy.
+
+    `picked`: candidate indexes, several if tied, none if nothing was judged. `scores`, in the order
+    of the candidates: mean score, share of comparisons won or times chosen; None not judged.
+    """
+
+    rewarder: str
+    policy: str
+    picked: tuple[int, ...]
+    scores: tuple[float | None, ...] = ()
+    judgements: tuple[JudgementView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionView:
+    """A question with its candidates, judgements and choices.
+
+    `images`: paths of readable files, or `data:` addresses; `<image i>` in the text refers to
+    `images[i - 1]`.
+    """
+
+    key: str
+    id: str
+    text: str
+    options: tuple[str, ...]
+    answer: str | None
+    subject: str = ""
+    difficulty: str = ""
+    leaked: bool = False
+    images: tuple[str, ...] = ()
+    candidates: tuple[CandidateView, ...] = ()
+    choices: tuple[ChoiceView, ...] = ()
+
+
+Picks = Mapping[tuple[str, str, str], Sequence[int]]
+"""(policy, question key, rewarder) → indexes of the chosen candidates."""
+
+
+def build_views(
+    data: Tables | Run,
+    questions: Mapping[str, Question],
+    text: Callable[[str], str],
+    judgements: Callable[[str], Iterable[Judgement]] | None = None,
+    picks: Picks | None = None,
+) -> Iterator[QuestionView]:
+    """Yield a view of every question of a run's tables (or arrays), in their order.
+
+    `questions`: by key; one that is missing is shown by its id alone. `text`: the text of a text
+    key. `judgements`: of a question, for their rationales. `picks`: the choices; by default the
+    best score.
+    """
+    from bon.analysis.data.arrays import Run, read
+
+    run = data if isinstance(data, Run) else read(data)
+    pools, scores = _pools(run.tables.candidates, text), _scores(run)
+    for row in run.tables.questions.to_dict("records"):
+        key = str(row["question"])
+        question = questions.get(key)
+        by_rewarder = defaultdict(list)
+        for judgement in judgements(key) if judgements else ():
+            by_rewarder[judgement.rewarder].append(judgement)
+        own = pools.get(key, {})
+        yield QuestionView(
+            key=key,
+            id=str(row["id"]),
+            text=question.text if question else "",
+            options=question.options if question else (),
+            answer=_text(row["answer"]) or None,
+            subject=_text(row["subject"]),
+            difficulty=_text(row["difficulty"]),
+            leaked=bool(row["leaked"]),
+            images=tuple(i.path for i in question.images) if question else (),
+            candidates=tuple(view for pool in own.values() for _, view in pool),
+            choices=tuple(_choices(key, own, scores, by_rewarder, picks)),
+        )
+
+
+Pools = dict[str, list[tuple[str, CandidateView]]]
+"""policy → text key and view of its candidates, in the order of the table."""
+
+
+def _pools(candidates: pd.DataFrame, text: Callable[[str], str]) -> dict[str, Pools]:
+    """Candidates by question."""
+    pools: dict[str, Pools] = defaultdict(lambda: defaultdict(list))
+    names = ("question", "policy", "index", "text_key", "answer", "outcome", "correct")
+    for question, policy, index, key, answer, outcome, correct in zip(
+        *(candidates[name].tolist() for name in names), strict=True
+    ):
+        view = CandidateView(
+            str(policy),
+            int(index),
+            text(str(key)),
+            _text(answer) or None,
+            str(outcome),
+            bool(correct),
+        )
+        pools[str(question)][str(policy)].append((str(key), view))
+    return pools
+
+
+Scores = dict[tuple[str, str], dict[str, dict[str, float]]]
+"""(policy, question) → rewarder → text key → score."""
+
+
+def _scores(run: Run) -> Scores:
+    """The score of every judged candidate text, by rewarder."""
+    from bon.analysis.data.arrays import opinion
+
+    scores: Scores = defaultdict(lambda: defaultdict(dict))
+    for policy, pool in run.pools.items():
+        candidates = pool.everyone.candidates
+        for rewarder in run.rewarders:
+            rated = opinion(run, pool.everyone, rewarder)
+            if rated is None:
+                continue
+            values = rated.candidate_scores()
+            for q, i in np.argwhere(np.isfinite(values)):
+                text_key = str(candidates.keys[q, i])
+                scores[policy, candidates.items[q]][rewarder][text_key] = float(values[q, i])
+    return scores
+
+
+def _choices(
+    key: str,
+    pools: Pools,
+    scores: Scores,
+    judgements: Mapping[str, Sequence[Judgement]],
+    picks: Picks | None,
+) -> Iterator[ChoiceView]:
+    """Yield what every rewarder chose among the candidates of every policy."""
+    for policy, pool in pools.items():
+        indexes = [view.index for _, view in pool]
+        index_of = {text: view.index for text, view in reversed(pool)}  # the first copy
+        for rewarder, by_text in scores.get((policy, key), {}).items():
+            values = tuple(by_text.get(text) for text, _ in pool)
+            picked = picks.get((policy, key, rewarder)) if picks else None
+            if picked is None:
+                best = max(v for v in values if v is not None)
+                picked = [i for i, v in zip(indexes, values, strict=True) if v == best]
+            shown = tuple(
+                JudgementView(
+                    index_of[j.first],
+                    index_of.get(j.second or ""),
+                    j.outcome,
+                    j.score,
+                    j.text or j.error,
+                )
+                for j in judgements.get(rewarder, ())
+                if j.first in index_of and (j.second is None or j.second in index_of)
+            )
+            yield ChoiceView(rewarder, policy, tuple(picked), values, shown)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,256 @@
+"""Accuracies: candidates of a policy, choices of a rewarder, preference pairs, comparisons."""
+
+from typing import Literal
+
+from bon.analysis.results.record import Estimate, OutcomeRate, Record, Slice, Treatment
+
+# ------------------------------------------------------------------ policies
+
+
+class CandidateFile(Record):
+    """Accuracy of the candidates of one index (for an import: of one file)."""
+
+    index: int
+    label: str
+    accuracy: Estimate
+    unparsed: Estimate
+
+
+Column = Literal["subject", "difficulty", "num_options"]
+
+
+class PolicySlice(Record):
+    """A policy within one subject, difficulty or number of options."""
+
+    by: Column
+    name: str
+    num_questions: int
+    pass_at_1: Estimate
+    majority: Estimate
+    oracle: Estimate
+
+
+class Readers(Record):
+    """The same candidates under the official and the strict answer extractor.
+
+    `differ` and `declined` are shares of candidates. The official extractor reads a letter from
+    `num_declined_read` of those that decline, and the right one from `num_declined_right`.
+    """
+
+    policy: str
+    used: str
+    num_candidates: int
+    differ: Estimate
+    official: Estimate
+    strict: Estimate
+    declined: Estimate
+    num_declined: int
+    num_declined_read: int
+    declined_right: Estimate
+    num_declined_right: int
+
+
+class PolicyResult(Record):
+    """A policy without rewarders; `longest`, `majority`, `logprob` and `oracle` at n."""
+
+    policy: str
+    num_questions: int
+    num_candidates: int
+    n: int
+    pass_at_1: Estimate
+    first: Estimate
+    majority: Estimate
+    longest: Estimate
+    logprob: Estimate | None
+    oracle: Estimate
+    pass_at_1_without_leaks: Estimate | None
+    majority_without_leaks: Estimate | None
+    oracle_without_leaks: Estimate | None
+    unparsed: Estimate
+    errors: Estimate
+    unanimous: Estimate
+    correct_per_question: tuple[int, ...]
+    files: tuple[CandidateFile, ...] = ()
+    slices: tuple[PolicySlice, ...] = ()
+
+
+class ReaderScore(Record):
+    """One answer extractor over all answers; `guessing`: with random letters for unread ones."""
+
+    reader: str
+    accuracy: Estimate
+    guessing: float
+    num_unread: int
+
+
+class ReadDifferently(Record):
+    """An answer from which two extractors read different letters."""
+
+    id: str
+    index: int
+    answer: str
+    letters: dict[str, str | None]
+    ending: str
+
+
+class Regraded(Record):
+    """The output of `bon regrade --json`; declined answers state no letter."""
+
+    num_questions: int
+    num_answers: int
+    num_errors: int
+    num_declined: int
+    readers: tuple[ReaderScore, ...]
+    differ: tuple[ReadDifferently, ...]
+
+
+# ------------------------------------------------------------------ Best-of-N
+
+
+class Basis(Record):
+    """The random sample of questions behind an estimated accuracy.
+
+    `worth`: how many times as many questions a plain mean needs for the same precision.
+    """
+
+    questions: int
+    worth: float | None = None
+
+
+class CurvePoint(Record):
+    """Accuracy at n candidates; `estimated` where it rests on a sample of the questions."""
+
+    n: int
+    accuracy: Estimate
+    estimated: Basis | None = None
+
+
+VersusMajority = Literal["above", "below", "unclear", "is"]
+
+
+class BestOfN(Record):
+    """One rewarder under one rule on the candidates of one policy.
+
+    Values that are not `exact` expectations over subsets have a `resampling_error`. `scale` is
+    the unit of the scores that weight a vote.
+    """
+
+    policy: str
+    rewarder: str
+    rule: str
+    headline: bool
+    n: int
+    num_questions: int
+    curve: tuple[CurvePoint, ...]
+    exact: bool
+    resampling_error: float | None
+    scale: float | None = None
+    estimated: Basis | None = None
+    accuracy: Estimate
+    accuracy_without_leaks: Estimate | None
+    gain: Estimate
+    gain_without_leaks: Estimate | None
+    gap_closed: Estimate
+    versus_majority: Estimate
+    verdict_versus_majority: VersusMajority
+    by_subject: tuple[Slice, ...] = ()
+    by_difficulty: tuple[Slice, ...] = ()
+    peak_n: int
+    fall_from_peak: Estimate
+    over_optimised: bool
+    unparsed_chosen: Estimate
+    undecided: Estimate
+
+
+# ------------------------------------------------------------------ preference pairs
+
+
+class VotesPoint(Record):
+    """Benchmark accuracy with k votes per order (mean over the choice of votes)."""
+
+    k: int
+    overall: Estimate
+    macro: Estimate
+
+
+class TreatmentResult(Record):
+    """Benchmark accuracy under one treatment of undecided pairs."""
+
+    treatment: Treatment
+    overall: Estimate
+    macro: Estimate
+    num_dropped: int
+
+
+class BenchmarkResult(Record):
+    """One rewarder (or baseline) on one reward benchmark.
+
+    - `acc_plus`: share of clusters all of whose pairs are right (MM-RLHF-RewardBench's Acc+).
+    - `best_of_k`: share of sets in which the better response beats all others.
+    - `natural`: accuracy on the pool that weighted pairs were drawn from.
+    - `per_judgement`: share of right verdicts, ties wrong, unread ones left out (Multimodal
+      RewardBench 2's accuracy).
+    - `position_bias`: share of decided verdicts for the first response minus the second.
+    - `length_bias`: accuracy where the better response is the longer one minus the rest.
+    """
+
+    benchmark: str
+    rewarder: str
+    num_pairs: int
+    overall: Estimate
+    macro: Estimate
+    overall_without_leaks: Estimate | None
+    macro_without_leaks: Estimate | None
+    groups: tuple[Slice, ...]
+    tags: tuple[Slice, ...] = ()
+    overall_from_groups: float | None
+    overall_agrees: bool
+    acc_plus: Estimate | None = None
+    best_of_k: Estimate | None = None
+    natural: Estimate | None = None
+    per_judgement: Estimate | None = None
+    votes: tuple[VotesPoint, ...] = ()
+    consistency: Estimate | None
+    position_bias: Estimate | None
+    picks_longer: Estimate | None
+    length_bias: Estimate | None
+    outcomes: tuple[OutcomeRate, ...] = ()
+    sensitivity: tuple[TreatmentResult, ...] = ()
+
+
+# ------------------------------------------------------------------ comparisons
+
+Compared = Literal["best_of_n", "benchmark"]
+
+
+class Comparison(Record):
+    """Paired difference a − b, with p corrected over all pairs of its table (Holm)."""
+
+    table: Compared
+    policy: str | None
+    benchmark: str | None
+    a: str
+    b: str
+    difference: Estimate
+    p_value: float | None
+    p_adjusted: float | None
+    distinguishable: bool
+
+
+class Separation(Record):
+    """How many pairs of rewarders in one table of comparisons are distinguishable."""
+
+    table: Compared
+    policy: str | None
+    benchmark: str | None
+    num_pairs: int
+    num_distinguishable: int
+
+
+class RankBand(Record):
+    """The ranks, `first` to `last`, that a rewarder may have on a policy."""
+
+    policy: str
+    rewarder: str
+    first: int
+    last: int

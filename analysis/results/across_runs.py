@@ -1,0 +1,134 @@
+"""Results over several runs, and from published tables."""
+
+from typing import Literal
+
+from bon.analysis.results.correlation import Correlation, Pooled
+from bon.analysis.results.decision import Finding
+from bon.analysis.results.prediction import WhatIf
+from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Record
+
+
+class PooledStudy(Record):
+    """One policy of one run; `weight` is its share in the mean r."""
+
+    run: str
+    policy: str
+    task: str
+    num_rewarders: int
+    num_bases: int
+    num_unknown: int = 0
+    pearson: Estimate
+    slope: Estimate
+    weight: float
+
+
+class PooledMean(Record):
+    """A random-effects mean and the prediction interval for the next study (`predicted`).
+
+    `q` and `q_p` are Cochran's test of heterogeneity, `tau` the spread between policies.
+    """
+
+    mean: Estimate
+    predicted: Estimate
+    tau: float
+    q: float
+    q_p: float
+    i_squared: float
+
+
+class PooledRuns(Record):
+    """Meta-analysis of one benchmark; `num_shared` rewarders are in more than one study."""
+
+    schema_version: str = SCHEMA_VERSION
+    benchmark: str
+    level: float
+    studies: tuple[PooledStudy, ...]
+    pearson: PooledMean
+    slope: PooledMean
+    num_rewarders: int
+    num_shared: int
+    num_bases: int
+    num_unknown: int = 0
+    sentence: str
+    warnings: tuple[str, ...] = ()
+
+
+CostUnit = Literal["dollars", "seconds", "calls"]
+Standing = Literal["front", "alike", "worse"]
+
+
+class Recommended(Record):
+    """One rewarder over all tasks; `cost` per question, `first` to `last` its possible ranks.
+
+    `standing`: on the Pareto `front`, or dominated distinguishably (`worse`) or not (`alike`).
+    """
+
+    rewarder: str
+    gain: Estimate
+    versus_majority: Estimate
+    cost: float
+    first: int
+    last: int
+    standing: Standing
+    affordable: bool
+
+
+class Cheaper(Record):
+    """A cheaper rewarder on the front whose loss against the pick may be zero."""
+
+    rewarder: str
+    cost: float
+    loses: Estimate
+
+
+class Recommendation(Record):
+    """Rewarders by gain and cost over several runs; `pick`: the best affordable one, None
+    where majority vote or a single response does as well.
+
+    `groups`: neighbours that cannot be distinguished; `majority`: the gain of majority vote.
+    """
+
+    schema_version: str = SCHEMA_VERSION
+    unit: CostUnit
+    budget: float | None
+    level: float
+    tasks: tuple[str, ...]
+    rewarders: tuple[Recommended, ...]
+    groups: tuple[tuple[str, ...], ...]
+    majority: float
+    pick: str | None
+    cheaper: tuple[Cheaper, ...] = ()
+    sentence: str
+    warnings: tuple[str, ...] = ()
+
+
+class Reference(Record):
+    """A reference line of a published figure: no Best-of-N, majority vote."""
+
+    policy: str
+    name: str
+    accuracy: float
+
+
+class Flag(Record):
+    """An inconsistency in a published table."""
+
+    kind: Literal["mixed axis", "overall", "macro"]
+    rows: tuple[str, ...]
+    sentence: str
+
+
+class CorrelationReport(Record):
+    """The output of `bon correlate TABLE.csv --json`."""
+
+    schema_version: str = SCHEMA_VERSION
+    source: str
+    columns: dict[str, str]
+    unit: Literal["percent", "fraction"]
+    finding: Finding
+    correlations: tuple[Correlation, ...]
+    pooled: tuple[Pooled, ...] = ()
+    what_if: tuple[WhatIf, ...] = ()
+    references: tuple[Reference, ...] = ()
+    flags: tuple[Flag, ...] = ()
+    warnings: tuple[str, ...] = ()

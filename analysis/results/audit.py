@@ -1,0 +1,232 @@
+"""The schema of audit.json: the audit of a reward benchmark under construction."""
+
+from bon.analysis.results.record import Estimate, Record
+
+
+class Agreement(Record):
+    """Agreement of annotators' first answers to items with a tag (empty: all items).
+
+    As many answers per item as the recipe asks for: a third one, asked to break a tie, would bias
+    agreement. `on_tag` is alpha of the tag itself.
+    """
+
+    tag: str = ""
+    items: int
+    percent: Estimate
+    alpha: Estimate
+    on_tag: Estimate | None = None
+
+
+class Kappa(Record):
+    """Cohen's kappa of two annotators over the items that both answered."""
+
+    a: str
+    b: str
+    percent: Estimate
+    kappa: Estimate
+
+
+class AnnotatorAudit(Record):
+    """One annotator; `against_gold` is the share of choices that contradict the label.
+
+    `on_checks`: the same on gold checks. `kept_first` and `took_draft` count choices on items
+    whose draft differed from the answer given before the draft was shown.
+    """
+
+    annotator: str
+    answers: int
+    ties: int
+    cannot: int
+    seconds: float | None
+    against_gold: Estimate
+    on_checks: Estimate
+    drafts_shown: int
+    kept_first: int
+    took_draft: int
+
+
+class TagError(Record):
+    """Label error of the items with a tag, and agreement of drafts with annotators."""
+
+    tag: str
+    error: Estimate
+    draft_agrees: Estimate | None
+
+
+MIN_DECIDED = 10
+"""Items with a consensus below which no label error is stated."""
+
+
+class LabelAudit(Record):
+    """Labels against annotators.
+
+    - `error`: items whose consensus contradicts the label, of those with a consensus.
+    - `error_on_pool`: the same weighted by inverse inclusion probability.
+    - `error_corrected`: net of mistakes that annotators share.
+    - `error_predicted`: over all items, from drafts on all and annotators on some.
+    - `ceiling`: the accuracy of a perfect rewarder.
+    - `annotator_error`: error rate of one annotator, from disagreement.
+    """
+
+    items: int
+    answered: int
+    decided: int
+    ties: int
+    cannot: int
+    unresolved: tuple[str, ...]
+    error: Estimate
+    error_on_pool: Estimate
+    error_corrected: Estimate
+    error_predicted: Estimate | None
+    ceiling: Estimate
+    annotator_error: Estimate
+    draft_agrees: Estimate | None
+    agreement: tuple[Agreement, ...]
+    kappas: tuple[Kappa, ...]
+    annotators: tuple[AnnotatorAudit, ...]
+    tags: tuple[TagError, ...]
+    changed_after_draft: Estimate | None
+    contradicted: tuple[str, ...]
+
+    @property
+    def enough(self) -> bool:
+        """Whether the items with a consensus suffice to state a label error."""
+        return self.decided >= MIN_DECIDED
+
+
+class ItemAudit(Record):
+    """One item; `right` is the share of rewarders that are right, `discrimination` item–rest r.
+
+    `flips`: share of rewarders whose verdict turns with the order. `difficulty`: Rasch, in logits.
+    `consensus`: the index of a response, tie, cannot, unresolved, or empty.
+    """
+
+    key: str
+    id: str
+    strategy: str
+    rewarders: int
+    right: float | None
+    discrimination: float | None
+    discrimination_p: float | None
+    flips: float | None
+    difficulty: float | None
+    difficulty_error: float | None
+    consensus: str
+    contradicted: bool
+
+
+class RewarderAudit(Record):
+    """One rewarder on the items; `on_pool` weights by inverse inclusion probability.
+
+    `ability`: Rasch, in logits with mean 0; `information` of the items at that ability.
+    """
+
+    rewarder: str
+    filter_model: bool = False
+    items: int
+    accuracy: Estimate
+    on_pool: Estimate
+    flips: Estimate | None
+    ability: Estimate | None = None
+    information: float | None = None
+
+
+class InformationPoint(Record):
+    """Information of the items at an ability; `error` is 1 / √information."""
+
+    ability: float
+    information: float
+    error: float
+
+
+class RaschAudit(Record):
+    """A Rasch model by conditional maximum likelihood, without all-right and all-wrong items."""
+
+    items: int
+    rewarders: int
+    curve: tuple[InformationPoint, ...]
+    within_range: float
+    sentence: str
+
+
+class Below(Record):
+    """Items whose item–rest r is below `r`; `by_chance`: expected if all labels were right."""
+
+    r: float
+    items: int
+    by_chance: Estimate
+
+
+class Discrimination(Record):
+    """Item–rest correlations over the rewarders; `below` needs the Rasch model."""
+
+    items: int
+    negative: int
+    mean: float | None
+    below: tuple[Below, ...] = ()
+
+
+class PairsNeeded(Record):
+    """Items needed to distinguish two rewarders that differ by `difference`."""
+
+    difference: float
+    items: int
+
+
+class ItemsAudit(Record):
+    """Items against rewarders; filter models count only in `rewarders`."""
+
+    rewarders: tuple[RewarderAudit, ...]
+    items: tuple[ItemAudit, ...]
+    discrimination: Discrimination | None
+    suspects: tuple[str, ...]
+    flipping: tuple[str, ...]
+    reliability: Estimate
+    split_half: Estimate
+    score_error: float | None
+    num_pairs: int
+    distinguished: float | None
+    distinguished_per_100: float | None
+    discordance: float | None
+    needed: tuple[PairsNeeded, ...]
+    smallest: float | None
+    rasch: RaschAudit | None
+    rasch_missing: str
+    two_parameters: str
+
+
+class ShortcutRule(Record):
+    """A rule blind to image and meaning; `says` is the share of items that it decides."""
+
+    rule: str
+    accuracy: Estimate
+    chance: float
+    says: float
+
+
+class ShortcutAudit(Record):
+    """Whether form alone tells the right response; `auc` of a logistic regression on form."""
+
+    pairs: int
+    questions: int
+    auc: Estimate
+    features: dict[str, float]
+    rules: tuple[ShortcutRule, ...]
+
+
+class CurationAudit(Record):
+    """The whole of audit.json; `blocks` stop `bon curate freeze`."""
+
+    benchmark: str
+    bon: str
+    items: int
+    questions: int
+    held_out: int
+    strategies: dict[str, int]
+    labels: LabelAudit | None
+    by_rewarders: ItemsAudit | None
+    shortcuts: ShortcutAudit
+    findings: tuple[str, ...]
+    warnings: tuple[str, ...]
+    blocks: tuple[str, ...]
+    missing: tuple[str, ...]

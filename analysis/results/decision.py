@@ -1,0 +1,165 @@
+"""The finding, and what follows from a run for the choice of a rewarder."""
+
+from typing import Literal
+
+from bon.analysis.results.record import Estimate, Leaks, PerAxis, Record
+
+Verdict = Literal["predicts", "weak", "does not predict", "cannot tell"]
+Base = Literal["pass@1", "majority"]
+"""What a gain is measured against: a random candidate, or majority vote."""
+Answer = Literal["go", "no-go", "inconclusive"]
+
+
+class Finding(Record):
+    """The answer, in words."""
+
+    verdict: Verdict
+    sentence: str
+    support: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+    would_change: tuple[str, ...] = ()
+    policy: str | None = None
+    benchmark: str | None = None
+    axis: str | None = None
+
+
+class Shortlist(Record):
+    """The rewarders with the highest benchmark scores, the best of which is then measured.
+
+    `loss`: regret of the best of them; `holds_best`: share of resamples in which the list holds
+    the best rewarder; `by_chance`: the same for a random list.
+    """
+
+    size: int
+    rewarders: tuple[str, ...]
+    loss: Estimate
+    holds_best: float | None
+    by_chance: float
+
+
+class Decision(PerAxis):
+    """Regret of choosing by the benchmark; `shortlists` begin with the single pick.
+
+    `best_measured` is optimistic, being the highest of all; `available` is corrected for that.
+    `blind` is the regret of a random rewarder.
+    """
+
+    leaks: Leaks
+    picks: tuple[str, ...]
+    picked: Estimate
+    best: tuple[str, ...]
+    best_measured: Estimate
+    available: float
+    blind: Estimate
+    shortlists: tuple[Shortlist, ...]
+    sentence: str
+
+
+class Threshold(PerAxis):
+    """The lowest benchmark score whose prediction interval lies above `accuracy` of `over`."""
+
+    over: Base
+    accuracy: float
+    score: Estimate
+    extrapolated: bool
+    sentence: str
+
+
+class Margins(Record):
+    """Area under the ROC curve of a rewarder's margins: do they tell where it is right?"""
+
+    policy: str
+    rewarder: str
+    area: Estimate
+
+
+Carried = Literal["carried over", "fell short", "did not carry over", "unclear", "no gain"]
+
+
+class BeforeAfter(PerAxis):
+    """Paired changes by training on both axes, after minus before.
+
+    `expected`: the change of Best-of-N accuracy predicted by the line through the other rewarders.
+    """
+
+    leaks: Leaks
+    before: str
+    after: str
+    benchmark_change: Estimate
+    choice_change: Estimate
+    expected: float | None
+    carried: Carried
+    sentence: str
+
+
+class Gate(Record):
+    """`go` if the interval of the gain lies at or above `minimum`, `no-go` if all below."""
+
+    policy: str
+    rewarder: str
+    over: Base
+    minimum: float
+    gain: Estimate
+    answer: Answer
+    sentence: str
+
+
+class Change(Record):
+    """A question on which a rewarder chose better or worse; shares of right choices."""
+
+    id: str
+    question: str
+    before: float
+    after: float
+
+
+class RunDifference(Record):
+    """Paired difference of a rewarder between two runs, and the questions that changed."""
+
+    policy: str
+    rewarder: str
+    difference: Estimate
+    changed: tuple[Change, ...]
+
+
+# ------------------------------------------------------------------ early stopping
+
+Decide = Literal["best", "beats-majority"]
+"""Find the best rewarder, or those that choose better than majority vote."""
+
+
+class DecidedRewarder(Record):
+    """One rewarder at the interim analysis that settled it (or the last one).
+
+    The interval of `difference` holds at all interim analyses and for all rewarders together.
+    `calls_all`: estimated calls for all questions.
+    """
+
+    rewarder: str
+    state: Literal["best", "dropped", "above", "below", "in"]
+    look: int
+    questions: int
+    against: str
+    difference: Estimate
+    calls: int
+    calls_all: int
+
+
+class Decided(Record):
+    """Interim analyses (`looks`) of the rewarders on one policy's candidates.
+
+    `level`: probability that all decisions are right; `caveat`: what that does to accuracies.
+    """
+
+    policy: str
+    decide: Decide
+    looks: int
+    taken: int
+    over: bool
+    level: float
+    num_questions: int
+    rewarders: tuple[DecidedRewarder, ...]
+    calls: int
+    calls_all: int
+    sentence: str
+    caveat: str

@@ -1,0 +1,59 @@
+"""The top level of results.json.
+
+Conventions (docs/results.md describes each field):
+
+- accuracies, rates, gains and correlations are fractions, never percent;
+- every number estimated from samples is an `Estimate` with its interval;
+- unknown values are `None`, never NaN;
+- lists are in a stable order, so two analyses of one run give the same file.
+"""
+
+from bon.analysis.results import accuracy, correlation, decision, prediction, study
+from bon.analysis.results.record import SCHEMA_VERSION, Options, Record
+
+
+class Results(Record):
+    """All results of a run; `Results.model_validate_json(text)` reads them back."""
+
+    schema_version: str = SCHEMA_VERSION
+    run: study.RunInfo
+    options: Options
+    protocol: study.StudyProtocol
+    sources: tuple[study.Provenance, ...] = ()
+    citations: tuple[str, ...] = ()
+    counts: study.Counts
+    finding: decision.Finding
+    policies: tuple[accuracy.PolicyResult, ...]
+    readers: tuple[accuracy.Readers, ...] = ()
+    rewarders: tuple[study.RewarderInfo, ...]
+    benchmarks: tuple[accuracy.BenchmarkResult, ...] = ()
+    best_of_n: tuple[accuracy.BestOfN, ...] = ()
+    comparisons: tuple[accuracy.Comparison, ...] = ()
+    separation: tuple[accuracy.Separation, ...] = ()
+    ranks: tuple[accuracy.RankBand, ...] = ()
+    correlations: tuple[correlation.Correlation, ...] = ()
+    correlation_by_n: tuple[correlation.CorrelationByN, ...] = ()
+    pooled: tuple[correlation.Pooled, ...] = ()
+    decisions: tuple[decision.Decision, ...] = ()
+    decided: tuple[decision.Decided, ...] = ()
+    before_after: tuple[decision.BeforeAfter, ...] = ()
+    how_much: tuple[prediction.HowMuch, ...] = ()
+    thresholds: tuple[decision.Threshold, ...] = ()
+    margins: tuple[decision.Margins, ...] = ()
+    what_if: tuple[prediction.WhatIf, ...] = ()
+    needed: tuple[prediction.Needed, ...] = ()
+    components: tuple[prediction.Components, ...] = ()
+    judging: tuple[study.JudgeCalls, ...] = ()
+    hacks: tuple[study.Hack, ...] = ()
+    repeats: tuple[study.RepeatCheck, ...] = ()
+    costs: tuple[study.ModelCost, ...] = ()
+    leaks: study.LeakReport
+    completeness: study.RunCompleteness | None = None
+    rules: tuple[study.RuleSupport, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def main(self) -> correlation.Correlation | None:
+        """The first primary correlation with points, which the finding describes."""
+        usable = [c for c in self.correlations if c.points]
+        return next((c for c in usable if c.primary), next(iter(usable), None))

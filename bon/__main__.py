@@ -1,0 +1,5 @@
+"""`python -m bon`."""
+
+from bon.commands.main import main
+
+main()

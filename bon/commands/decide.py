@@ -1,0 +1,241 @@
+"""Commands that analyse finished runs; none loads a model."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from bon.commands import options
+from bon.commands.options import emit
+from bon.core.errors import BonError, ExitCode, some
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from bon.analysis.results import Answer, CostUnit, Results
+
+GATE_CODES: "dict[Answer, ExitCode]" = {
+    "go": ExitCode.COMPLETE,
+    "inconclusive": ExitCode.INCOMPLETE,
+    "no-go": ExitCode.NO_GO,
+}
+
+
+def report(
+    directory: Annotated[Path, Argument(help="Run directory, or a server's rewards.sqlite.")],
+    figures: Annotated[
+        bool, Option("--figures", help="Also write figures as PNG, SVG and PDF.")
+    ] = False,
+    bundle: Annotated[Path | None, Option(help="Also write a folder for a web server.")] = None,
+    training: Annotated[str | None, Option("--run", help="Training run in rewards.sqlite.")] = None,
+    sets: Annotated[
+        list[str] | None,
+        Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Override an analysis setting, e.g. analysis.aggregate=geometric",
+        ),
+    ] = None,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Analyse a run, or the rewards of a training run, and write the report."""
+    from bon.running.reporting import report_run
+    from bon.storage.reward_tables import rewards_file
+
+    if (rewards := rewards_file(directory)) is not None:
+        _report_rewards(rewards, training, figures=figures, as_json=as_json)
+        return
+    if training is not None:
+        raise BonError(f"{directory} holds no rewards", "leave out --run, or name rewards.sqlite")
+    silent = quiet or as_json
+    path = report_run(directory, quiet=silent, figures=figures, bundle=bundle, settings=sets or [])
+    options.print_results(path, as_json)
+
+
+def _report_rewards(path: Path, run: str | None, *, figures: bool, as_json: bool) -> None:
+    """Write the page of a training run's rewards beside the file."""
+    from bon.analysis import plots
+    from bon.analysis.drift.reward_stream import analyse_rewards
+    from bon.analysis.plots.over_time import rewards_over_time
+    from bon.analysis.report.training_page import write_training_page
+    from bon.commands.decide_text import bullets
+    from bon.storage.reward_tables import reward_frame
+
+    drift = analyse_rewards(reward_frame(path, run))
+    run_name = re.sub(r"[^\w.-]+", "_", drift.run)
+    stem = f"rewards-{run_name or 'all'}"
+    page = write_training_page(drift, path.with_name(f"{stem}.html"))
+    if figures:
+        plots.save(rewards_over_time(drift), path.with_name(stem))
+    lines = [drift.sentence, *bullets((*drift.signals, *drift.cautions)), str(page)]
+    emit(drift, lambda: "\n".join(lines), as_json)
+
+
+def gate(
+    directory: options.Directory,
+    min_gain: Annotated[float, Option(min=-1, max=1, help="Minimum gain; 0.02 is two points.")],
+    rewarder: Annotated[str | None, Option(help="Rewarder; else the benchmark's first.")] = None,
+    over: Annotated[str, Option(help="Baseline: pass@1 or majority.")] = "pass@1",
+    as_json: options.Json = False,
+) -> None:
+    """Test whether a rewarder gains enough; exit code 0 go, 4 no-go, 3 inconclusive."""
+    from bon.analysis.decision.gate import gate as decide
+
+    if over not in ("pass@1", "majority"):
+        raise BonError(f"no baseline {over!r}", "choose pass@1 or majority")
+    from bon.running.reporting import read_results
+
+    results = read_results(directory)
+    gates = decide(results, min_gain, rewarder, "pass@1" if over == "pass@1" else "majority")
+    missing = results.completeness.missing if results.completeness else ()
+    answer = max((gate.answer for gate in gates), key=lambda a: GATE_CODES[a])
+    lines = [gate.sentence for gate in gates]
+    if missing:
+        answer = "inconclusive"
+        lines.append(f"inconclusive: the run is not complete: {some(missing)}")
+    value = {"answer": answer, "missing": missing, "gates": gates}
+    emit(value, lambda: "\n".join(lines), as_json)
+    raise typer.Exit(GATE_CODES[answer])
+
+
+def compare(
+    before: options.Directory,
+    after: Annotated[Path, Argument(help="Run directory to compare with it.")],
+    rewarder: Annotated[str | None, Option(help="Compare only this rewarder.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Compare how well the rewarders of two runs choose, and list changed questions."""
+    from bon.analysis.decision.changes import run_differences
+    from bon.commands.decide_text import comparison_text
+
+    differences = run_differences(_choices(before), _choices(after))
+    if rewarder is not None:
+        differences = tuple(row for row in differences if row.rewarder == rewarder)
+        if not differences:
+            raise BonError(f"{rewarder!r} is not in both runs", "leave --rewarder out to see all")
+    emit(differences, lambda: comparison_text(differences), as_json)
+
+
+def pool(
+    directories: options.Directories, out: options.OutFolder = None, as_json: options.Json = False
+) -> None:
+    """Pool runs in a meta-analysis of how well a benchmark predicts across policies and tasks."""
+    from bon.analysis import plots
+    from bon.analysis.decision.pool_runs import pool_runs
+    from bon.commands.decide_text import pooled_text
+
+    pooled = pool_runs(read_runs(directories))
+    names = ["forest", *(f"forest_{i + 1}" for i in range(1, len(pooled)))]
+    figures = dict(zip(names, map(plots.forest, pooled), strict=False)) if out else {}
+    _save(out, "pool", [row.model_dump(mode="json") for row in pooled], figures)
+    emit(pooled, lambda: "\n\n".join(map(pooled_text, pooled)), as_json)
+
+
+def recommend(
+    directories: options.Directories,
+    budget: Annotated[float | None, Option(min=0, help="Maximum cost per question.")] = None,
+    cost: Annotated[str, Option(help="dollars, seconds or calls; else the first recorded.")] = "",
+    out: options.OutFolder = None,
+    as_json: options.Json = False,
+) -> None:
+    """Recommend a rewarder by gain and cost over finished runs, with its equals."""
+    from bon.analysis import plots
+    from bon.analysis.decision import recommend as recommending
+    from bon.commands.decide_text import recommendation_text
+
+    units: dict[str, CostUnit] = {unit: unit for unit in recommending.UNITS}
+    if cost and cost not in units:
+        raise BonError(f"no cost is in {cost!r}", f"choose {', '.join(units)}")
+    advice = recommending.recommend(read_runs(directories), budget, units.get(cost))
+    figures = {"gain_and_cost": plots.gain_and_cost(advice)} if out else {}
+    _save(out, "recommendation", advice.model_dump(mode="json"), figures)
+    emit(advice, lambda: recommendation_text(advice), as_json)
+
+
+def correlate(
+    table: Annotated[
+        Path,
+        Argument(help="CSV: rewarder, benchmark scores, Best-of-N accuracy, family (base model)."),
+    ],
+    out: options.OutFolder = None,
+    as_json: options.Json = False,
+) -> None:
+    """Correlate published benchmark scores with Best-of-N accuracy."""
+    from bon.analysis import plots
+    from bon.analysis.published import correlate_table
+    from bon.commands.decide_text import correlation_text
+
+    results = correlate_table(table)
+    figures = {"correlation": plots.correlation(results)} if out else {}
+    _save(out, "correlation", results.model_dump(mode="json"), figures)
+    emit(results, lambda: correlation_text(results), as_json)
+
+
+def regrade(
+    files: Annotated[
+        list[Path], Argument(help="Files of responses (bon list formats), or a run directory.")
+    ],
+    reader: Annotated[
+        list[str] | None,
+        Option(
+            help="Answer extractor: all, official, strict, lmms-eval or vlmevalkit; repeatable."
+        ),
+    ] = None,
+    pattern: Annotated[str, Option(help="Further extractor: an RE2 pattern with one group.")] = "",
+    columns: options.Columns = None,
+    form: options.Format = "",
+    questions: options.Questions = "",
+    as_json: options.Json = False,
+) -> None:
+    """Compare accuracy across answer extractors on the same responses."""
+    from bon.commands.regrade import extractors, regrade_files, regrade_text
+
+    chosen = extractors(reader or ["all"], pattern)
+    scores = regrade_files(
+        files, chosen, columns=options.columns_of(columns), form=form, questions=questions
+    )
+    emit(scores, lambda: regrade_text(scores), as_json)
+
+
+def read_runs(directories: list[Path]) -> "list[tuple[str, Results]]":
+    """Read the results of runs under distinct names; BonError if a run is named twice."""
+    from bon.running.reporting import read_results
+
+    names: dict[Path, str] = {}
+    for directory in directories:
+        path = directory.resolve()
+        if path in names:
+            raise BonError(f"{directory} is named twice", "name each run once")
+        names[path] = str(directory) if path.name in names.values() else path.name
+    return [(name, read_results(path)) for path, name in names.items()]
+
+
+def _choices(directory: Path) -> "pd.DataFrame":
+    import pandas as pd
+
+    path = directory / "tables" / "choices.parquet"
+    if not path.is_file():
+        raise BonError(
+            f"{directory} holds no choices of rewarders (tables/choices.parquet)",
+            f"bon report {directory}",
+        )
+    return pd.read_parquet(path)
+
+
+def _save(out: Path | None, name: str, value: Any, figures: "Mapping[str, Figure]") -> None:
+    """Write NAME.json and the figures into a folder."""
+    if out is None:
+        return
+    from bon.analysis import plots
+    from bon.core.files import write_atomic
+
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomic(out / f"{name}.json", json.dumps(value, indent=1))
+    for figure_name, figure in figures.items():
+        plots.save(figure, out / figure_name)

@@ -1,0 +1,156 @@
+"""Results of decisions as text for a terminal."""
+
+from collections.abc import Iterable
+
+from bon.analysis.results import (
+    Coefficient,
+    CorrelationReport,
+    PooledMean,
+    PooledRuns,
+    Recommendation,
+    RunDifference,
+)
+from bon.analysis.results.phrasing import bounded, gained, names, percent, probability
+from bon.core.console import show_listing
+
+MAX_QUESTIONS = 20
+"""Questions listed; --json lists all."""
+
+STANDINGS = {
+    "front": "",
+    "alike": "a cheaper one may be as good",
+    "worse": "a cheaper one is better",
+}
+
+
+def bullets(texts: Iterable[str]) -> list[str]:
+    """Indent texts as a list."""
+    return [f"  - {text}" for text in texts]
+
+
+def comparison_text(differences: Iterable[RunDifference]) -> str:
+    """Tabulate differences by rewarder, then list changed questions, the worse ones first."""
+    rows, lines = [], []
+    for row in differences:
+        worse = sum(change.after < change.before for change in row.changed)
+        rows.append(
+            {
+                "policy": row.policy,
+                "rewarder": row.rewarder,
+                "second minus first": gained(row.difference),
+                "better": len(row.changed) - worse,
+                "worse": worse,
+                "questions": f"{row.difference.n:,}",
+            }
+        )
+        if row.changed:
+            lines += ["", f"{row.rewarder} on {row.policy}, right before and after:"]
+            changed = row.changed[:MAX_QUESTIONS]
+            lines += [f"  {c.before:4.2f}  {c.after:4.2f}  {c.id}" for c in changed]
+            if more := len(row.changed) - len(changed):
+                lines.append(f"  and {more:,} more (--json lists them all)")
+    return "\n".join([show_listing(rows), *lines])
+
+
+def pooled_text(pooled: PooledRuns) -> str:
+    """Format a meta-analysis of runs."""
+    rows = [
+        {
+            "run": study.run,
+            "policy": study.policy,
+            "rewarders": study.num_rewarders,
+            "base models": f"{study.num_bases} and {study.num_unknown} unknown"
+            if study.num_unknown
+            else study.num_bases,
+            "r": bounded(study.pearson),
+            "slope": bounded(study.slope),
+        }
+        for study in pooled.studies
+    ]
+    mean = {"r": bounded(pooled.pearson.mean), "slope": bounded(pooled.slope.mean)}
+    rows.append(
+        {"run": "mean", **dict.fromkeys(("policy", "rewarders", "base models"), ""), **mean}
+    )
+    lines = [
+        f"r, on Fisher's scale: {_heterogeneity(pooled.pearson)}",
+        f"slope: {_heterogeneity(pooled.slope)}",
+    ]
+    parts = [pooled.sentence, "", show_listing(rows), "", *lines, *bullets(pooled.warnings)]
+    return "\n".join(parts)
+
+
+def _heterogeneity(mean: PooledMean) -> str:
+    return (
+        f"tau {mean.tau:.2f}, I² {percent(mean.i_squared, 0)}, Q {mean.q:.1f} "
+        f"({probability(mean.q_p)})"
+    )
+
+
+def recommendation_text(advice: Recommendation) -> str:
+    """Format a recommendation, the rewarders with the largest gain first."""
+    from bon.analysis.decision.recommend import amount
+
+    rows = [
+        {
+            "rewarder": row.rewarder,
+            "rank": str(row.first) if row.first == row.last else f"{row.first}–{row.last}",
+            "gain": gained(row.gain),
+            "per question": amount(row.cost, advice.unit),
+            "note": STANDINGS[row.standing] if row.affordable else "beyond the budget",
+        }
+        for row in advice.rewarders
+    ]
+    majority = f"{100 * advice.majority:+.1f} points".replace("-", "−")
+    vote = {"rewarder": "(majority vote)", "rank": "", "gain": majority}
+    rows.append({**vote, "per question": "", "note": ""})
+    lines = [advice.sentence, "", f"tasks: {names(list(advice.tasks), 8)}", show_listing(rows)]
+    groups = [names(list(group), 20) for group in advice.groups if len(group) > 1]
+    if groups:
+        lines += ["", "cannot be distinguished:", *bullets(groups)]
+    return "\n".join([*lines, *bullets(advice.warnings)])
+
+
+def correlation_text(report: CorrelationReport) -> str:
+    """Format the correlations of a published table."""
+    finding = report.finding
+    lines = [finding.sentence, *bullets((*finding.support, *finding.caveats)), ""]
+    rows = [
+        {
+            "policy": row.policy,
+            "benchmark score": row.axis,
+            "n": row.num_rewarders,
+            "Pearson": _interval(row.pearson),
+            "p": _p_value(row.pearson),
+            "Spearman": _interval(row.spearman),
+        }
+        for row in report.correlations
+    ]
+    influences = [
+        f"{row.policy}: {row.influence_sentence}" if row.policy else row.influence_sentence
+        for row in report.correlations
+        if row.primary and row.carried_by is not None
+    ]
+    lines.append(show_listing(rows))
+    for title, texts in (
+        ("One point decides", influences),
+        ("Check these values", [flag.sentence for flag in report.flags]),
+        ("What would change this", finding.would_change),
+        ("Caveats", report.warnings),
+    ):
+        if texts:
+            lines += ["", f"{title}:", *bullets(texts)]
+    return "\n".join(lines)
+
+
+def _interval(coefficient: Coefficient) -> str:
+    estimate = coefficient.estimate
+    if estimate.value is None:
+        return "cannot tell"
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.3f}"
+    return f"{estimate.value:.3f} [{estimate.low:.2f}, {estimate.high:.3f}]"
+
+
+def _p_value(coefficient: Coefficient) -> str:
+    p = coefficient.p_value
+    return "-" if p is None else "< .0001" if p < 1e-4 else f"{p:.4f}"

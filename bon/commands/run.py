@@ -1,0 +1,280 @@
+"""Commands that compute, and those that plan, watch and merge runs."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer import Argument, Option
+
+from bon.commands import options
+from bon.commands.options import emit
+from bon.core.errors import BonError
+
+if TYPE_CHECKING:
+    from bon.analysis.results import Results
+    from bon.planning.setup import Setup
+    from bon.running.progress import Watcher
+
+PILOT_WIDTH = 0.15
+"""Width of r's interval that a pilot plans for."""
+
+Track = Annotated[list[str] | None, Option(help="Also log to wandb, live.")]
+
+
+def run(
+    file: options.File,
+    out: options.RunOut = None,
+    limit: options.Limit = None,
+    seed: options.Seed = None,
+    sets: options.Sets = None,
+    ray_address: options.RayAddress = None,
+    retry_errors: options.Retry = False,
+    replace: options.Replace = False,
+    allow_remote_code: options.RemoteCode = False,
+    shard: Annotated[str, Option(help="Compute one part, e.g. 3/8 (see bon merge).")] = "",
+    track: Track = None,
+    pilot: Annotated[
+        int | None, Option(help="Judge about PILOT questions, then plan.", min=20)
+    ] = None,
+    decide: Annotated[
+        str | None,
+        Option(
+            metavar="best|beats-majority",
+            help="Stop judging a rewarder once this is decided; r is then not reported.",
+        ),
+    ] = None,
+    repeat_check: Annotated[
+        int | None,
+        Option(help="Repeat a judgement of so many items.", min=1),
+    ] = None,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Run an experiment, or resume it: only missing rows are computed."""
+    from bon.commands.plan_text import needs, show_sizing
+    from bon.core.console import say
+    from bon.planning.plan import make_plan
+    from bon.planning.setup import read_experiment
+    from bon.running.imports.merge import read_shard
+    from bon.running.runner import run as run_setup
+
+    settings = options.settings_of(sets, limit, seed, ray_address)
+    if allow_remote_code:
+        settings.append("allow_remote_code=true")
+    if decide is not None:
+        settings.append(f"judging.decide={decide}")
+    if repeat_check is not None:
+        settings.append(f"judging.repeat_check={repeat_check}")
+    setup = read_experiment(file, settings)
+    directory = run_directory(out, setup)
+    silent = quiet or as_json
+    full_plan = None
+    if pilot is not None:
+        full_plan = make_plan(setup, directory)
+        settings.append(f"questions.subset={min(1.0, pilot / full_plan.questions.count):g}")
+        setup = read_experiment(file, settings)
+    if not (silent or (directory / "run.sqlite").exists()):
+        plan = make_plan(setup, here=setup.experiment.cluster.address is None)
+        for line in needs(plan) if plan.is_large else ():
+            say(line)
+    with tracking(track, directory, setup.raw) as watchers:
+        path = run_setup(
+            setup,
+            directory,
+            quiet=silent,
+            retry_errors=retry_errors,
+            replace=replace,
+            shard=read_shard(shard) if shard else None,
+            watchers=watchers,
+        )
+    options.print_results(path, as_json)
+    if full_plan is not None and not silent:
+        from bon.running.study_size import sizing
+
+        for size in sizing(_results(directory), full_plan, width=PILOT_WIDTH):
+            typer.echo(show_sizing(size))
+
+
+def plan(
+    file: options.File,
+    out: options.RunOut = None,
+    limit: options.Limit = None,
+    seed: options.Seed = None,
+    sets: options.Sets = None,
+    target_width: Annotated[
+        float | None, Option(help="Plan for r's interval this wide.", min=0.01)
+    ] = None,
+    budget: Annotated[
+        int | None,
+        Option(help="Plan for at most so many calls.", min=1),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Estimate calls, reuse and cost before running."""
+    from bon.commands.plan_text import show_plan, show_sizing
+    from bon.planning.plan import make_plan
+    from bon.planning.setup import read_experiment
+    from bon.running.study_size import sizing
+
+    setup = read_experiment(file, options.settings_of(sets, limit, seed))
+    directory = run_directory(out, setup)
+    plan = make_plan(setup, directory, here=setup.experiment.cluster.address is None)
+    sizes = []
+    if target_width is not None or budget is not None:
+        sizes = sizing(_results(directory), plan, width=target_width, budget=budget)
+    emit(
+        {**plan.as_dict(), "sizes": [size.as_dict() for size in sizes]},
+        lambda: "\n".join([show_plan(plan), *map(show_sizing, sizes)]),
+        as_json,
+    )
+
+
+def status(directory: options.Directory, as_json: options.Json = False) -> None:
+    """Show the progress of a run, running or not."""
+    from bon.running.status import format_status, run_status
+
+    progress = run_status(directory)
+    emit(progress, lambda: format_status(progress), as_json)
+
+
+def stress(
+    directory: options.Directory,
+    questions: Annotated[int, Option(min=1, help="At most so many questions.")] = 50,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Test whether rewarders prefer adversarial answers to right ones; resumable."""
+    from bon.running.reporting import read_results
+    from bon.running.stress import stress_run
+
+    stress_run(directory, questions, quiet=quiet or as_json)
+    hacks = read_results(directory).hacks
+    emit(
+        hacks,
+        lambda: "\n".join(
+            f"{hack.rewarder:<28}{hack.attack:<24}"
+            f"wins {100 * (hack.wins.value or 0):5.1f} % of {hack.num_pairs}"
+            for hack in hacks
+        ),
+        as_json,
+    )
+
+
+def merge(
+    directories: Annotated[list[Path], Argument(help="Run directories of one experiment.")],
+    out: Annotated[Path, Option("--out", "-o", help="New run directory.")],
+    partial: Annotated[bool, Option("--partial", help="Merge with shards missing.")] = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Merge runs of one experiment, such as its shards (bon run --shard 3/8)."""
+    from bon.running.imports.merge import merge_runs
+    from bon.running.reporting import report_run
+
+    silent = quiet or as_json
+    merge_runs(directories, out, partial=partial, quiet=silent)
+    options.print_results(report_run(out, quiet=silent), as_json)
+
+
+def run_directory(out: Path | None, setup: "Setup") -> Path:
+    """Return the run directory: `out`, or runs/NAME."""
+    return out or Path("runs") / setup.experiment.name.replace(" ", "-")
+
+
+def tracking(
+    names: list[str] | None, directory: Path, settings: dict[str, Any]
+) -> AbstractContextManager[Sequence["Watcher"]]:
+    """Open the trackers of these names."""
+    if not names:
+        return nullcontext(())
+    from bon.exports.tracking import tracking
+
+    return tracking(names, directory, settings)
+
+
+def _results(directory: Path) -> "Results":
+    if not (directory / "results.json").is_file():
+        raise BonError(
+            f"{directory} has no results yet to plan from",
+            "run a pilot first (bon run FILE --pilot 50), or name a run with --out",
+        )
+    from bon.running.reporting import read_results
+
+    return read_results(directory)
+
+
+# ------------------------------------------------------------------ batch files
+
+batch_app = typer.Typer(
+    no_args_is_help=True,
+    help="Query endpoints through OpenAI batch files, often at half price (or vllm run-batch).",
+)
+
+
+@batch_app.command()
+def write(
+    file: options.File,
+    out: options.RunOut = None,
+    max_cost: Annotated[float | None, Option(help="Maximum cost in US dollars.", min=0)] = None,
+    price_share: Annotated[float, Option(help="Batch price / card price.", min=0, max=1)] = 0.5,
+    image_tokens: Annotated[int, Option(help="Most tokens billed per image.", min=0)] = 1500,
+    limit: options.Limit = None,
+    sets: options.Sets = None,
+    retry_errors: Annotated[
+        bool, Option("--retry-errors", help="Write failed requests again.")
+    ] = False,
+    again: Annotated[bool, Option("--again", help="Write unanswered requests again.")] = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Write the next requests of an experiment to batch files: candidates, then judgements."""
+    from bon.planning.setup import read_experiment
+    from bon.running.batches import write_batch
+
+    setup = read_experiment(file, options.settings_of(sets, limit))
+    directory = run_directory(out, setup)
+    batch = write_batch(
+        setup,
+        directory,
+        max_cost=max_cost,
+        share=price_share,
+        image_tokens=image_tokens,
+        retry_errors=retry_errors,
+        again=again,
+        quiet=quiet,
+    )
+    for path in batch.files:
+        typer.echo(path)
+    cost = f", at most ${batch.max_cost:.2f}" if batch.max_cost else ""
+    typer.echo(f"{batch.requests} requests written{cost}, {batch.outstanding} pending", err=True)
+    if batch.left_out:
+        typer.echo(f"{batch.left_out} left out: --max-cost has no room for them", err=True)
+    if batch.requests + batch.outstanding + batch.left_out:
+        typer.echo(f"then: bon batch read ANSWERS… --out {directory}", err=True)
+    else:
+        typer.echo(f"no requests left: bon run {file} --out {directory}", err=True)
+
+
+@batch_app.command()
+def read(
+    files: Annotated[list[Path], Argument(help="Output and error files of the batch.")],
+    out: options.Out,
+    quiet: options.Quiet = False,
+) -> None:
+    """Read a batch's replies, in any order; `bon batch write` then writes what follows."""
+    from bon.running.batches import read_batch
+
+    replies, rows = read_batch(out, files, quiet=True)
+    if quiet:
+        return
+    typer.echo(f"{replies.new} answers, {replies.errors} of them errors: {rows} rows filed")
+    for count, what in (
+        (replies.transient, "transient errors, which the next `bon batch write` retries"),
+        (replies.repeated, "read before"),
+        (replies.unknown, "to requests of another run: left out"),
+        (replies.invalid, "incomplete lines (a truncated file?): left out"),
+    ):
+        if count:
+            typer.echo(f"{count} {what}")
+    typer.echo("next: `bon batch write` writes further requests, if any", err=True)

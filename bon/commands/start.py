@@ -1,0 +1,172 @@
+"""Commands to begin with: the demo, the machine check, and what comes with bon."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
+
+from bon.commands import options
+from bon.commands.options import emit
+from bon.commands.run import Track, tracking
+from bon.core.errors import BonError, ExitCode
+
+
+def demo(
+    out: options.Out = Path("runs/demo"),
+    limit: Annotated[
+        int | None, Option(help="Use only the first N questions and preference pairs.", min=1)
+    ] = None,
+    seed: options.Seed = None,
+    sets: options.Sets = None,
+    ray_address: options.RayAddress = None,
+    replace: options.Replace = False,
+    track: Track = None,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Run the embedded miniature: real tiny models, no GPU, no download."""
+    from bon.running.demo import demo_setup
+    from bon.running.runner import run
+
+    smaller = [] if limit is None else [f"pairs.limit={limit}"]
+    setup = demo_setup(out, smaller + options.settings_of(sets, limit, seed, ray_address))
+    with tracking(track, out, setup.raw) as watchers:
+        path = run(setup, out, quiet=quiet or as_json, replace=replace, watchers=watchers)
+    options.print_results(path, as_json)
+
+
+def list_(
+    what: Annotated[
+        str,
+        Argument(help="policies, rewarders, benchmarks, rules, formats, exports or experiments."),
+    ],
+    as_json: options.Json = False,
+) -> None:
+    """List the cards, benchmarks, rules, formats, exports or experiments that come with bon."""
+    from bon.core.console import show_listing
+    from bon.exports import EXPORTS
+    from bon.planning.catalogue import listing
+
+    exports = [{"name": export.name, "title": export.title} for export in EXPORTS.values()]
+    rows = exports if what == "exports" else listing(what)
+    emit(rows, lambda: show_listing(rows), as_json)
+
+
+def show(name: Annotated[str, Argument(help="Name or path of a card.")]) -> None:
+    """Show a card in full, with its prompt for a sample question."""
+    from bon.planning.catalogue import show_card
+
+    typer.echo(show_card(name))
+
+
+def doctor(
+    directory: Annotated[Path | None, Argument(help="Run directory; else this machine.")] = None,
+    repair: Annotated[bool, Option("--repair", help="Repair the run, with a backup.")] = False,
+    rewarder: Annotated[
+        str, Option("--rewarder", help="Test this card's model on known pairs.")
+    ] = "",
+    allow_remote_code: options.RemoteCode = False,
+    pin: Annotated[
+        str,
+        Option("--pin", metavar="NAME", help="Print current commits for a card or an experiment."),
+    ] = "",
+    as_json: options.Json = False,
+) -> None:
+    """Check this machine, a run directory or a rewarder, and print how to fix problems."""
+    if pin:
+        _print_pins(pin, as_json=as_json)
+    elif rewarder:
+        from bon.running.rewarder_check import check_rewarder, format_rewarder_check
+
+        check = check_rewarder(rewarder, allow_remote_code=allow_remote_code)
+        emit(check, lambda: format_rewarder_check(check), as_json)
+        if check.faults:
+            raise typer.Exit(ExitCode.INCOMPLETE)
+    elif directory is not None:
+        from bon.running.repair import check_run, repair_run, show_checks
+
+        checks, backup = repair_run(directory) if repair else (check_run(directory), None)
+        emit(checks, lambda: show_checks(checks), as_json)
+        if backup is not None:
+            typer.echo(f"repaired; backup: {backup}", err=True)
+        elif any(check.faults for check in checks):
+            raise typer.Exit(ExitCode.INCOMPLETE)
+    elif repair:
+        raise BonError("--repair needs a run directory", "name it: bon doctor RUN --repair")
+    else:
+        from bon.commands.doctor import examine, show_findings
+
+        findings = examine()
+        emit(findings, lambda: show_findings(findings), as_json)
+
+
+def _print_pins(name: str, *, as_json: bool) -> None:
+    from bon.planning.hub_revisions import current_commits
+
+    commits = current_commits(name)
+    lines = [f"- {{card: {card}, revision: {commit}}}" for card, commit in commits]
+    all_pinned = f"{name}: every model has its revision, or is not on the hub"
+    emit(dict(commits), lambda: "\n".join(lines) or all_pinned, as_json)
+
+
+# ------------------------------------------------------------------ published prompts
+
+prompts_app = typer.Typer(no_args_is_help=True, help="Manage published prompts that cards use.")
+
+Names = Annotated[list[str] | None, Argument(help="Names; all by default.")]
+
+
+@prompts_app.command(name="list")
+def list_prompts(as_json: options.Json = False) -> None:
+    """List published prompts with their licence and whether they were pulled."""
+    from bon.core.console import show_listing
+    from bon.experiment.upstream import registry, state
+
+    rows = [
+        {"name": name, "state": state(entry), "licence": entry.licence, "verdict": entry.verdict}
+        for name, entry in registry().items()
+    ]
+    emit(rows, lambda: show_listing(rows), as_json)
+
+
+@prompts_app.command()
+def pull(
+    names: Names = None,
+    mirror: Annotated[
+        str | None,
+        Option(help="URL or folder laid out as OWNER/NAME/COMMIT/PATH, instead of GitHub."),
+    ] = None,
+) -> None:
+    """Download published prompts at their pinned commit and verify their SHA-256."""
+    from bon.experiment import upstream
+
+    base = upstream.GITHUB if mirror is None else mirror
+    if mirror is not None and "://" not in mirror:
+        base = Path(mirror).expanduser().resolve().as_uri()
+    for name in names or upstream.registry():
+        path, entry = upstream.pull(name, base), upstream.entry(name)
+        typer.echo(f"{name}: {path}\n  {entry.url()}\n  licence: {entry.licence}")
+
+
+@prompts_app.command(name="show")
+def show_prompt(name: Annotated[str, Argument(help="Name of a published prompt.")]) -> None:
+    """Print a pulled prompt as the template sent to judges."""
+    from bon.experiment.upstream import published
+
+    typer.echo(published(name).text)
+
+
+@prompts_app.command()
+def verify(names: Names = None) -> None:
+    """Verify cached prompts against their SHA-256; exit code 1 if one is damaged."""
+    from bon.experiment import upstream
+
+    states = {name: upstream.state(upstream.entry(name)) for name in names or upstream.registry()}
+    for name, state in states.items():
+        if state == "pulled":
+            upstream.published(name)  # raises if its text is not in the file
+        hint = {"not pulled": f" (bon prompts pull {name})", "damaged": " (delete it, pull again)"}
+        typer.echo(f"{name}: {state}{hint.get(state, '')}")
+    if "damaged" in states.values():
+        raise typer.Exit(ExitCode.UNEXPECTED)

@@ -1,0 +1,123 @@
+"""Commands that import and export runs and checkpoints."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
+
+from bon.commands import options
+from bon.core.errors import BonError
+
+
+def import_(
+    files: Annotated[
+        list[Path],
+        Argument(
+            help="Files of responses, scores or verdicts (bon list formats), or a bon export."
+        ),
+    ],
+    policy: Annotated[str, Option(help="Name of the policy that gave the responses.")] = "",
+    out: options.Out = Path("runs/import"),
+    reader: Annotated[str, Option(help="Answer extractor: official or strict.")] = "official",
+    columns: options.Columns = None,
+    form: options.Format = "",
+    questions: options.Questions = "",
+    benchmark: Annotated[str, Option(help="Name of the benchmark; else its file's name.")] = "",
+    replace: options.Replace = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Create a run from existing responses (several files: several candidates) and scores."""
+    from bon.commands.regrade import pass_at_1, regraded
+    from bon.policies.extractors import EXTRACTORS
+    from bon.running.imports.import_files import import_files
+    from bon.running.reporting import report_run
+    from bon.storage.store import Store
+
+    silent = quiet or as_json
+    answers = import_files(
+        files,
+        policy,
+        out,
+        reader=reader,
+        columns=options.columns_of(columns),
+        form=form,
+        questions=questions,
+        benchmark=benchmark,
+        replace=replace,
+        quiet=silent,
+    )
+    if answers.questions and not as_json:
+        typer.echo(pass_at_1(regraded(answers, EXTRACTORS)))
+    with Store(out, readonly=True) as store:
+        judged = store.has("judgements", "TRUE")
+    report = report_run(out, quiet=silent or not judged)
+    if not (silent or judged):
+        typer.echo(f"report: {report}")
+    options.print_results(report, as_json)
+
+
+def export(
+    directory: options.Directory,
+    out: Annotated[
+        Path | None, Option("--out", "-o", help="Folder; else RUN/export/FORMAT.")
+    ] = None,
+    form: Annotated[
+        str, Option("--format", help="Format to write (bon list exports).")
+    ] = "parquet",
+    by: Annotated[
+        str | None,
+        Option(
+            "--preferences", help="Export training pairs, ranked by this rewarder or 'correct'."
+        ),
+    ] = None,
+    pairs: Annotated[
+        str,
+        Option(
+            help="best-worst: one pair per question; all: every two; margin: those --margin apart."
+        ),
+    ] = "best-worst",
+    margin: Annotated[float | None, Option(help="Minimum difference of scores.")] = None,
+    unpaired: Annotated[bool, Option("--unpaired", help="Export single responses (KTO).")] = False,
+    hub_folder: Annotated[
+        Path | None, Option("--hub-folder", help="Write a dataset folder for the hub.")
+    ] = None,
+    organisation: Annotated[str, Option(help="Who made the run (every-eval-ever).")] = "",
+    replace: Annotated[
+        bool, Option("--replace", help="Overwrite files of other contents.")
+    ] = False,
+) -> None:
+    """Export a run as tables, training data or evaluation records."""
+    from bon.exports import export_run
+    from bon.exports.training.preferences import BY_KEY, Preferences
+
+    if hub_folder is not None:
+        form, out = "hub-folder", hub_folder
+    preferences = None
+    if by or unpaired or margin is not None or pairs != "best-worst":
+        preferences = Preferences(by or BY_KEY, pairs, margin, unpaired)
+    tables = form in ("parquet", "jsonl")
+    out = out or directory / "export" / ("" if tables else form)
+    for path in export_run(directory, out, form, preferences, organisation, replace=replace):
+        typer.echo(path)
+
+
+def convert_head(
+    source: Annotated[Path, Argument(help="Folder of the checkpoint.")],
+    target: Annotated[Path, Argument(help="New folder.")],
+    head: Annotated[str, Option(help="Name of the head's weights.", metavar="NAME")] = "auto",
+) -> None:
+    """Convert a checkpoint with a value head (TRL and others) for vLLM's classify."""
+    try:
+        from bon.engines.hf.convert_head import convert_head as convert
+    except ImportError as error:
+        raise BonError(
+            f"this needs the package {error.name}", "pip install 'bon[transformers]'"
+        ) from None
+
+    head_map = convert(source, target, head)
+    scores = ", ".join(f"{score:.6g}" for score in head_map.after)
+    typer.echo(f"{head_map.source} of {source} is {head_map.name} of {target}")
+    typer.echo(f"both score the same on {len(head_map.after)} conversations: {scores}")
+    typer.echo(f"as a card: model: {target}, engine: vllm, engine_args: {{task: reward}}")

@@ -1,0 +1,25 @@
+"""Parquet schemas that the `datasets` library reads back with images as images."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+"""An image column; the suffix of `path` names the format."""
+
+
+def with_features(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with the metadata from which `datasets` reads its features."""
+    features = {field.name: _feature(field.type) for field in schema}
+    return schema.with_metadata({"huggingface": json.dumps({"info": {"features": features}})})
+
+
+def _feature(kind: pa.DataType) -> Any:
+    if kind == IMAGE:
+        return {"_type": "Image"}
+    if pa.types.is_list(kind):
+        return [_feature(kind.value_type)]  # the form that datasets < 4 reads too
+    if pa.types.is_struct(kind):
+        return {field.name: _feature(field.type) for field in kind}
+    return {"_type": "Value", "dtype": "float64" if kind == pa.float64() else str(kind)}

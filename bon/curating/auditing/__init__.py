@@ -1,0 +1,1 @@
+"""Audit of the items: labels, difficulty, shortcuts."""

@@ -1,0 +1,235 @@
+"""Item audit: suspicious labels and the measurement quality of the items, from verdicts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import special
+
+from bon.analysis.auditing import item_scores, rasch
+from bon.analysis.estimators.resampling import Draws, estimate, from_draws, number
+from bon.analysis.results import Estimate, Options
+from bon.analysis.results.audit import (
+    Discrimination,
+    InformationPoint,
+    ItemAudit,
+    ItemsAudit,
+    RaschAudit,
+    RewarderAudit,
+)
+from bon.curating.labelling.consensus import Labelling, question_draws
+
+MAX_FLIPS = 0.5
+"""An item whose verdict flips with the order for more than this share of rewarders is ambiguous."""
+
+Floats = NDArray[np.float64]
+
+
+def _no_verdicts() -> pd.DataFrame:
+    return pd.DataFrame(columns=["item", "rewarder", "order", "credit", "outcome"])
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the runs know of the items.
+
+    credits: items x rewarders. verdicts: rows by order. blind: rewarders that saw no images.
+    likelihood: mean token log-probability by (question, text key). missing: why there is none.
+    """
+
+    credits: pd.DataFrame = field(default_factory=pd.DataFrame)
+    verdicts: pd.DataFrame = field(default_factory=_no_verdicts)
+    blind: frozenset[str] = frozenset()
+    likelihood: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    missing: str = ""
+
+
+def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> ItemsAudit | None:
+    """Audit the items by the rewarders' verdicts; None without verdicts.
+
+    Rewarders that judged few items (`item_scores.asked_enough`) are shown but not counted.
+    """
+    keys = [item.key for item in labelling.items]
+    credit = evidence.credits.reindex(keys).dropna(axis=1, how="all")
+    if credit.empty:
+        return None
+    level = options.level
+    draws = question_draws([labelling.by_key[key] for key in keys], options)
+    flips = item_scores.flips(evidence.verdicts).reindex(index=keys, columns=credit.columns)
+    names = [str(name) for name in credit.columns]
+    enough = item_scores.asked_enough(credit[names].to_numpy(dtype=float))
+    names = [name for name, counts in zip(names, enough, strict=True) if counts]
+    x = credit[names].to_numpy(dtype=float)
+    right = np.where(np.isfinite(x), (x > 0.5).astype(float), np.nan)
+    model, rasch_missing = _fit(right)
+    difficulty = error = np.full(len(right), np.nan)
+    if model is not None:
+        difficulty, error = rasch.difficulties(right, model.ability)
+    r = item_scores.discrimination(x)
+    order = np.argsort(np.nan_to_num(r, nan=2.0), kind="stable")
+    item_flips = flips[names].mean(axis=1)
+    q = item_scores.discordance(x)
+    comparable = x.shape[1] > 1 and bool(np.isfinite(x).all(axis=1).any())
+    asked = np.isfinite(x).sum(axis=1)
+    columns = pd.DataFrame(
+        {
+            "right": item_scores.share_right(x),
+            "discrimination": r,
+            "discrimination_p": item_scores.negative_p(r, asked),
+            "flips": item_flips.to_numpy(),
+            "difficulty": difficulty,
+            "difficulty_error": error,
+        }
+    )
+    return ItemsAudit(
+        rewarders=_rewarders(labelling, credit, flips, draws, names, model, difficulty, level),
+        items=tuple(
+            ItemAudit(
+                key=key,
+                id=labelling.by_key[key].id,
+                strategy=labelling.by_key[key].strategy,
+                rewarders=int(count),
+                consensus=labelling.outcomes.get(key, ""),
+                contradicted=labelling.against.get(key, False),
+                **{str(name): number(value) for name, value in row.items()},
+            )
+            for key, count, row in zip(keys, asked, columns.to_dict("records"), strict=True)
+        ),
+        discrimination=_discrimination(x, right, r, model, options),
+        suspects=tuple(keys[at] for at in order if r[at] < 0),
+        flipping=tuple(str(key) for key in item_flips.index[item_flips > MAX_FLIPS]),
+        reliability=item_scores.reliability(x, level),
+        split_half=item_scores.split_half(x, options.seed),
+        score_error=item_scores.score_error(x),
+        num_pairs=x.shape[1] * (x.shape[1] - 1) // 2,
+        distinguished=item_scores.distinguished(x, draws, level) if comparable else None,
+        distinguished_per_100=(
+            item_scores.distinguished(x, draws, level, 100) if comparable else None
+        ),
+        discordance=q,
+        needed=item_scores.needed(q, level) if q else (),
+        smallest=item_scores.smallest_difference(len(keys), q, level) if q else None,
+        rasch=None if model is None else _rasch_audit(model, difficulty),
+        rasch_missing=rasch_missing,
+        two_parameters=_two_parameters(x.shape[1]),
+    )
+
+
+def _fit(right: Floats) -> tuple[rasch.Abilities | None, str]:
+    """Return the Rasch model, or None and why there is none."""
+    rewarders = right.shape[1]
+    if rewarders < rasch.MIN_REWARDERS:
+        return None, (
+            f"A Rasch model needs {rasch.MIN_REWARDERS} rewarders and there are {rewarders}: judge "
+            "the items with more."
+        )
+    model = rasch.abilities(right)
+    if model is None:
+        return None, (
+            "The Rasch model has no finite estimate: some rewarder is right wherever the others "
+            "are, or wrong wherever they are."
+        )
+    return model, ""
+
+
+def _two_parameters(rewarders: int) -> str:
+    if rewarders < rasch.MIN_TWO_PARAMETERS:
+        return (
+            "A discrimination per item in the model (2PL) is not fitted: with "
+            f"{rewarders} rewarders it is not identifiable, which takes at least "
+            f"{rasch.MIN_TWO_PARAMETERS}. Use the item–rest correlation."
+        )
+    return "A discrimination per item in the model (2PL) is not implemented."
+
+
+def _rasch_audit(model: rasch.Abilities, difficulty: Floats) -> RaschAudit:
+    """Return the information curve, and how much information lies where the rewarders are."""
+    low, high = float(model.ability.min()), float(model.ability.max())
+    at = np.linspace(min(low, -3.0), max(high, 3.0), 61)
+    information = rasch.information(at, difficulty)
+    within = float(np.mean((difficulty >= low) & (difficulty <= high)))
+    gap = float(np.median(difficulty) - np.median(model.ability))
+    sentence = (
+        f"Abilities span {high - low:.1f} logits; {100 * within:.0f} % of the items lie within "
+        "that range"
+    )
+    if abs(gap) > 1:
+        side = "harder" if gap > 0 else "easier"
+        sentence += f"; the median item is {abs(gap):.1f} logits {side} than the median rewarder"
+    return RaschAudit(
+        items=model.items,
+        rewarders=len(model.ability),
+        curve=tuple(
+            InformationPoint(ability=float(a), information=float(i), error=float(i**-0.5))
+            for a, i in zip(at, information, strict=True)
+        ),
+        within_range=within,
+        sentence=f"{sentence}.",
+    )
+
+
+def _rewarders(
+    labelling: Labelling,
+    credit: pd.DataFrame,
+    flips: pd.DataFrame,
+    draws: Draws,
+    counted: list[str],
+    model: rasch.Abilities | None,
+    difficulty: Floats,
+    level: float,
+) -> tuple[RewarderAudit, ...]:
+    weight = np.array([labelling.by_key[key].weight for key in credit.index])
+    equal = np.ones(len(weight))
+    rows = []
+    for name in credit.columns:
+        x = credit[name].to_numpy(dtype=float)
+        flipped = flips[name].to_numpy(dtype=float)
+        ability = information = None
+        if model is not None and name in counted:
+            index = counted.index(name)
+            value = float(model.ability[index])
+            half = float(special.ndtri((1 + level) / 2) * model.error[index])
+            ability = estimate(value, value - half, value + half, model.items, "conditional ML")
+            information = float(rasch.information(np.array([value]), difficulty)[0])
+        rows.append(
+            RewarderAudit(
+                rewarder=str(name),
+                items=int(np.isfinite(x).sum()),
+                accuracy=_mean(x, equal, draws, level),
+                on_pool=_mean(x, weight, draws, level),
+                flips=_mean(flipped, equal, draws, level) if np.isfinite(flipped).any() else None,
+                ability=ability,
+                information=information,
+            )
+        )
+    return tuple(sorted(rows, key=lambda row: -(row.accuracy.value or 0)))
+
+
+def _mean(x: Floats, weight: Floats, draws: Draws, level: float) -> Estimate:
+    """Weighted mean (Hájek) of the known values, with questions resampled."""
+    weight = np.where(np.isfinite(x), weight, 0.0)
+    n = int((weight > 0).sum())
+    if n == 0:
+        return Estimate(value=None, method="none")
+    columns = np.column_stack([weight * np.nan_to_num(x), weight])
+    sums = draws.sums(columns).astype(float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        spread = sums[[0]] / sums[[1]]
+    value = np.array([columns[:, 0].sum() / columns[:, 1].sum()])
+    return from_draws(value, spread, n, "questions", level)[0]
+
+
+def _discrimination(
+    x: Floats, right: Floats, r: Floats, model: rasch.Abilities | None, options: Options
+) -> Discrimination | None:
+    known = np.isfinite(r)
+    if not known.any():
+        return None
+    return Discrimination(
+        items=int(known.sum()),
+        negative=int((r[known] < 0).sum()),
+        mean=number(r[known].mean()),
+        below=item_scores.negatives(x, right, model, options.seed) if model else (),
+    )

@@ -1,0 +1,1 @@
+"""Freezing a version of the benchmark."""

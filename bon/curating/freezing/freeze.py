@@ -1,0 +1,256 @@
+"""`bon curate freeze`: an immutable version of the benchmark, with its audit, card and checksums.
+
+The public part is one folder; held-out questions lie in a folder next to it, so that they are not
+published by mistake.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+import shutil
+from collections import Counter
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+from pydantic import ValidationError
+
+from bon.analysis.report.audit_page import audit_page
+from bon.analysis.results.audit import CurationAudit
+from bon.core.errors import BonError, some
+from bon.core.files import write_atomic
+from bon.curating.auditing.audit import suspects
+from bon.curating.freezing.dataset_card import FrozenSource, dataset_card
+from bon.curating.freezing.frozen_rows import pair_rows, write_rows
+from bon.curating.items import CuratedItem
+from bon.curating.labelling.consensus import UNRESOLVED, Labelling, load_labelling
+from bon.curating.proposing.judged_runs import judged_runs
+from bon.curating.workbench import Workbench
+from bon.exports.licences import OTHER, combined_licence, licence_of, licence_of_dataset
+from bon.exports.scores import name_of
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """Folders and item counts of a version; `left_out` counts excluded items by reason.
+
+    labelled: items of the workbench with an answer of an annotator.
+    """
+
+    folder: Path
+    held_out: Path | None
+    public: int
+    num_held_out: int
+    left_out: dict[str, int]
+    licence: str
+    labelled: int
+
+
+@dataclass(frozen=True)
+class Freezing:
+    """One version of a workbench. `anyway`: the reason to freeze against the audit."""
+
+    bench: Workbench
+    version: str
+    requested_licence: str = ""
+    private: bool = False
+    anyway: str = ""
+
+    def write(self) -> Frozen:
+        """Write everything to a temporary folder first, so that a version is complete or absent.
+
+        Raises:
+            BonError: the audit is missing, outdated or objects; a licence forbids it; it exists.
+        """
+        self._check()
+        licence = self.licence
+        folder, held_out = self.folder, self.folder.with_name(f"{self.folder.name}-held-out")
+        temporary = folder.with_name(f".{folder.name}.tmp")
+        shutil.rmtree(temporary, ignore_errors=True)
+        parts = temporary / "public", temporary / "held-out"
+        counts = [self._write_split(part, part.name) for part in parts]
+        if not counts[0]:
+            raise BonError(
+                "no item is left to publish", f"see the annotations: {self.bench.audit_path}"
+            )
+        self._write_proof(parts[0], licence)
+        for part, count in zip(parts, counts, strict=True):
+            if count:
+                _write_checksums(part)
+        shutil.rmtree(held_out, ignore_errors=True)  # of an interrupted freeze
+        if counts[1]:
+            parts[1].replace(held_out)
+        parts[0].replace(folder)
+        shutil.rmtree(temporary)
+        left_out = dict(Counter(self.left_out.values()))
+        labelled = len(self.labelling.answers)
+        back = held_out if counts[1] else None
+        return Frozen(folder, back, counts[0], counts[1], left_out, licence, labelled)
+
+    @property
+    def folder(self) -> Path:
+        """The public folder."""
+        return self.bench.directory / f"v{self.version}"
+
+    @cached_property
+    def audit(self) -> CurationAudit:
+        """The audit of the current items and annotations."""
+        path, fix = self.bench.audit_path, f"bon curate audit {self.bench.directory}"
+        try:
+            audit = CurationAudit.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            raise BonError(f"{self.bench.directory} was not audited yet", fix) from None
+        except ValidationError:
+            raise BonError(f"{path} is not of this version", fix) from None
+        for other in (self.bench.items_path, self.bench.annotations_path, self.bench.recipe_path):
+            if other.is_file() and other.stat().st_mtime > path.stat().st_mtime:
+                raise BonError(f"{other.name} changed after the audit", fix)
+        return audit
+
+    @cached_property
+    def labelling(self) -> Labelling:
+        """The items with their annotations."""
+        return load_labelling(self.bench)
+
+    @cached_property
+    def left_out(self) -> dict[str, str]:
+        """Items that annotations exclude, and why."""
+        reasons = {}
+        for key, outcome in self.labelling.outcomes.items():
+            if self.labelling.against.get(key):
+                reasons[key] = "annotators chose another response than the label"
+            elif outcome == UNRESOLVED:
+                reasons[key] = "annotators disagree"
+            elif not outcome.isdigit():
+                reasons[key] = f"annotators say: {outcome}"
+        return reasons
+
+    @cached_property
+    def sources(self) -> list[FrozenSource]:
+        """The questions and policies of the runs with their licences, without repeats."""
+        sources: list[FrozenSource] = []
+        with judged_runs(self.bench) as runs:
+            for run in runs:
+                spec = run.setup.experiment.questions
+                sources.append(FrozenSource("questions", name_of(spec), licence_of_dataset(spec)))
+                for policy in run.setup.policies:
+                    licence = licence_of(policy.card.licence)
+                    sources.append(FrozenSource("answers", policy.card.name, licence))
+        return list({str(source): source for source in sources}.values())
+
+    @cached_property
+    def licence(self) -> str:
+        """The licence of the version; `other` if it is private."""
+        if self.private:
+            return OTHER
+        licences = {str(source): source.licence for source in self.sources}
+        return combined_licence(licences, self.requested_licence)
+
+    def _pseudonym(self, annotator: str) -> str:
+        """Hash a name with a salt that is kept in the workbench and never published."""
+        return hmac.new(self._salt, annotator.encode(), hashlib.sha256).hexdigest()[:12]
+
+    @cached_property
+    def _salt(self) -> bytes:
+        path = self.bench.directory / ".salt"
+        if not path.is_file():
+            write_atomic(path, secrets.token_hex(16))
+            path.chmod(0o600)
+        return path.read_bytes()
+
+    def _check(self) -> None:
+        if not re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z.-]*", self.version):
+            raise BonError(f"{self.version!r} is not a version", "use one like 1 or 1.2")
+        if self.folder.exists():
+            raise BonError(
+                f"{self.folder} is frozen already", "freeze the next version: versions never change"
+            )
+        if self.audit.blocks and not self.anyway:
+            raise BonError(
+                f"the audit objects: {some(self.audit.blocks)}",
+                "fix it, or freeze with --anyway REASON, which the card will repeat",
+            )
+
+    def _items(self, split: str) -> list[CuratedItem]:
+        items = (item for item in self.bench.items if item.split == split)
+        return [item for item in items if item.key not in self.left_out]
+
+    def _write_split(self, folder: Path, split: str) -> int:
+        items = self._items(split)
+        if not items:
+            return 0
+        tags = {key: ", ".join(sorted(values)) for key, values in self.labelling.tags.items()}
+        write_rows(pair_rows(items, self.bench.directory, tags), folder / "pairs.parquet")
+        self._write_annotations({item.key for item in items}, folder)
+        return len(items)
+
+    def _write_annotations(self, keys: set[str], folder: Path) -> None:
+        rows = [
+            asdict(row)
+            | {
+                "shown": list(row.shown),
+                "tags": list(row.tags),
+                "annotator": self._pseudonym(row.annotator),
+                "saw_draft": bool(row.first),
+            }
+            for row in self.labelling.annotations
+            if row.item in keys
+        ]
+        if rows:
+            pd.DataFrame(rows).to_parquet(folder / "annotations.parquet", index=False)
+
+    def _write_proof(self, folder: Path, licence: str) -> None:
+        bench = self.bench
+        copies = [bench.recipe_path, bench.proposal_path]
+        items_time = bench.items_path.stat().st_mtime
+        if (path := bench.prediction_path).is_file() and path.stat().st_mtime > items_time:
+            copies.append(path)
+        for path in copies:
+            if path.is_file():
+                shutil.copyfile(path, folder / path.name)
+        audit = self._anonymous_audit()
+        public = {item.id for item in bench.items if item.split == "public"}
+        shown = [suspect for suspect in suspects(bench, audit) if suspect.id in public]
+        write_atomic(folder / "audit.json", audit.model_dump_json(indent=1))
+        write_atomic(folder / "audit.html", audit_page(audit, shown))
+        card = dataset_card(
+            bench.name,
+            self.audit,
+            self._items("public"),
+            version=self.version,
+            licence=licence,
+            sources=self.sources,
+            left_out=Counter(self.left_out.values()),
+            anyway=self.anyway,
+            private=self.private,
+        )
+        write_atomic(folder / "README.md", card)
+
+    def _anonymous_audit(self) -> CurationAudit:
+        """The audit without annotators' names and paths of this machine."""
+        path = str(self.bench.directory)
+        missing = tuple(line.replace(path, self.bench.name) for line in self.audit.missing)
+        labels = self.audit.labels
+        if labels is not None:
+            annotators = tuple(
+                row.model_copy(update={"annotator": self._pseudonym(row.annotator)})
+                for row in labels.annotators
+            )
+            kappas = tuple(
+                row.model_copy(update={"a": self._pseudonym(row.a), "b": self._pseudonym(row.b)})
+                for row in labels.kappas
+            )
+            labels = labels.model_copy(update={"annotators": annotators, "kappas": kappas})
+        return self.audit.model_copy(update={"missing": missing, "labels": labels})
+
+
+def _write_checksums(folder: Path) -> None:
+    """Write SHA256SUMS as `sha256sum -c` reads it."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    lines = [
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder).as_posix()}\n"
+        for path in files
+    ]
+    (folder / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")

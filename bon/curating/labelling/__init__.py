@@ -1,0 +1,1 @@
+"""Labels by people and drafts by a judge."""

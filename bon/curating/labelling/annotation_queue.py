@@ -1,0 +1,242 @@
+"""The annotation queue: assignment, storage and progress of one benchmark."""
+
+import statistics
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bon.core.errors import BonError
+from bon.curating.items import CuratedItem
+from bon.curating.labelling.annotations import CANNOT, TIE, WITHDRAWN, Annotation, add, history
+from bon.curating.labelling.assignment import (
+    LEASE_SECONDS,
+    Lease,
+    QueueState,
+    gold_checks,
+    next_item,
+    remaining_items,
+    required_answers,
+    shown_order,
+)
+from bon.curating.labelling.drafts import UNREAD, Draft, read_drafts
+from bon.curating.workbench import Workbench, open_workbench
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Progress of an annotator and overall; `pace` is the annotator's median seconds per item."""
+
+    answered: int
+    remaining: int
+    complete: int
+    items: int
+    pace: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A submitted answer; `position` is the shown position of the better response, if any."""
+
+    event: str
+    item: str
+    choice: str
+    position: int | None = None
+    tags: tuple[str, ...] = ()
+    rationale: str = ""
+    seconds: float | None = None
+
+
+class AnnotationQueue:
+    """Thread-safe queue of one benchmark; answers are on disk before a method returns."""
+
+    def __init__(self, directory: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self.directory = directory
+        self._clock = clock
+        self._leases: dict[str, Lease] = {}
+        self._lock = threading.RLock()
+        self._bench = open_workbench(directory)
+        self._stamp: tuple[int, ...] = ()
+        self._items: dict[str, CuratedItem] = {}
+        self._images: dict[str, Path] = {}
+        self._checks: frozenset[str] = frozenset()
+        self._events: list[Annotation] = []
+        self._current: list[Annotation] = []
+        self._events_stamp: tuple[int, ...] = ()
+
+    @property
+    def bench(self) -> Workbench:
+        """The folder, reloaded when the recipe or the items changed."""
+        with self._lock:
+            stamp = _stamp(self._bench.recipe_path, self._bench.items_path)
+            if stamp != self._stamp:
+                bench = open_workbench(self.directory)
+                self._items = {item.key: item for item in bench.items}
+                self._checks = gold_checks(bench.items, bench.recipe.annotating, bench.recipe.seed)
+                images = {name for item in bench.items for name in item.images}
+                self._images = {Path(name).name: bench.directory / name for name in images}
+                self._bench, self._stamp = bench, stamp
+            return self._bench
+
+    def item(self, key: str) -> CuratedItem:
+        """Return an item by key.
+
+        Raises:
+            BonError: the benchmark has no such item.
+        """
+        bench = self.bench
+        if key not in self._items:
+            raise BonError(f"{bench.name} has no such item", "load the page again")
+        return self._items[key]
+
+    def image(self, name: str) -> Path | None:
+        """Return the file of an item image; None for any other name."""
+        return self._images.get(name) if self.bench else None
+
+    def lease_next(self, annotator: str) -> CuratedItem | None:
+        """Return the annotator's next item and lease it."""
+        with self._lock:
+            recipe = self.bench.recipe
+            key = next_item(
+                list(self._items),
+                self._checks,
+                recipe.annotating,
+                recipe.seed,
+                self._state(),
+                annotator,
+            )
+            if key is None:
+                return None
+            self._lease(key, annotator)
+            return self._items[key]
+
+    def submit(self, annotator: str, submission: Submission) -> Draft | None:
+        """Store an answer; return the item's draft, which may be shown from now on, if any.
+
+        Raises:
+            BonError: an unknown item, tag or choice.
+        """
+        with self._lock:
+            item = self.item(submission.item)
+            order = shown_order(item.key, annotator, len(item.responses))
+            choice = self._choice(submission, order)
+            draft = read_drafts(self.bench.drafts_path).get(item.key)
+            if choice == WITHDRAWN or (draft is not None and draft.label == UNREAD):
+                draft = None
+            earlier = (
+                row.choice
+                for row in self._history()
+                if (row.annotator, row.item) == (annotator, item.key)
+                and row.choice != WITHDRAWN
+                and row.event != submission.event
+            )
+            row = Annotation(
+                item.key,
+                annotator,
+                choice,
+                order,
+                tags=submission.tags,
+                rationale=submission.rationale,
+                first=next(earlier, "") if draft is not None else "",
+                seconds=submission.seconds,
+                time=datetime.now(UTC).isoformat(timespec="seconds"),
+                event=submission.event,
+            )
+            add(self.bench.annotations_path, row)
+            self._events_stamp = ()
+            lease = self._leases.get(annotator)
+            if choice == WITHDRAWN:
+                self._lease(item.key, annotator)
+            elif lease is not None and lease.item == item.key:
+                del self._leases[annotator]
+            return draft
+
+    def last_answered(self, annotator: str) -> str | None:
+        """Return the item that the annotator last answered on the page, to undo."""
+        with self._lock:
+            keys = [
+                row.item
+                for row in self._annotations()
+                if row.annotator == annotator and row.source == "page" and row.item in self._items
+            ]
+            return keys[-1] if keys else None
+
+    def progress(self, annotator: str) -> Progress:
+        """Return the progress of an annotator and overall."""
+        with self._lock:
+            annotating = self.bench.recipe.annotating
+            state = self._state()
+            keys = list(self._items)
+            own = (row for row in self._annotations() if row.annotator == annotator)
+            rows = [row for row in own if row.item in self._items]
+            times = [row.seconds for row in rows if row.seconds is not None]
+            choices = [state.choices.get(key, {}).values() for key in keys]
+            due, others = remaining_items(keys, self._checks, annotating, state, annotator)
+            return Progress(
+                len(rows),
+                len(due) + len(others),
+                sum(len(row) >= required_answers(annotating, row) for row in choices),
+                len(keys),
+                statistics.median(times) if times else None,
+            )
+
+    def _choice(self, submission: Submission, order: Sequence[int]) -> str:
+        tags = self.bench.recipe.annotating.tags
+        if unknown := [tag for tag in submission.tags if tag not in tags]:
+            raise BonError(f"no tag {unknown[0]!r} in the recipe", "load the page again")
+        position = submission.position
+        if position is not None and 0 <= position < len(order):
+            return str(order[position])
+        if position is None and submission.choice in (TIE, CANNOT, WITHDRAWN):
+            return submission.choice
+        raise BonError(f"the choice is none of the {len(order)} responses shown")
+
+    def _history(self) -> list[Annotation]:
+        """All events, reloaded when the database changed, whoever changed it."""
+        path = self._bench.annotations_path
+        stamp = _stamp(path, path.with_name(f"{path.name}-wal"))
+        if stamp != self._events_stamp:
+            self._events, self._events_stamp = history(path), stamp
+            last: dict[tuple[str, str], Annotation] = {}
+            for row in self._events:
+                last.pop((row.annotator, row.item), None)
+                last[row.annotator, row.item] = row
+            self._current = [row for row in last.values() if row.choice != WITHDRAWN]
+        return self._events
+
+    def _annotations(self) -> list[Annotation]:
+        """The annotations that count, in the order of their last event."""
+        self._history()
+        return self._current
+
+    def _state(self) -> QueueState:
+        choices: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for row in self._annotations():
+            choices[row.item][row.annotator] = row.choice
+        now = self._clock()
+        self._leases = {name: lease for name, lease in self._leases.items() if lease.until > now}
+        return QueueState(choices, list(self._leases.values()))
+
+    def _lease(self, item: str, annotator: str) -> None:
+        self._leases[annotator] = Lease(item, annotator, self._clock() + LEASE_SECONDS)
+
+
+def as_shown(draft: Draft, order: Sequence[int]) -> Draft:
+    """Return the draft with its label as a shown position."""
+    if not draft.label.isdigit():
+        return draft
+    return replace(draft, label=str(order.index(int(draft.label))))
+
+
+def _stamp(*paths: Path) -> tuple[int, ...]:
+    """Return modification times and sizes; nothing for missing files."""
+    stamp: list[int] = []
+    for path in paths:
+        with suppress(FileNotFoundError):  # SQLite removes its -wal file at any time
+            stat = path.stat()
+            stamp += [stat.st_mtime_ns, stat.st_size]
+    return tuple(stamp)

@@ -1,0 +1,1 @@
+"""Drawing items from the candidate pools of judged runs."""

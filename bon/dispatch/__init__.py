@@ -1,0 +1,1 @@
+"""Loaded models and the dispatch of work to them over Ray."""

@@ -1,0 +1,508 @@
+"""Ray actors that hold models, and the dispatch of work to them.
+
+Models of one placement group share its actors. A group starts when the cluster has room for it
+and stops when its work is done, so eight models run in turn on one GPU and all at once on eight;
+room that appears later is used too. An actor holds a bounded number of batches; when its process
+dies Ray restarts it, and its batches are sent again. Only a death on a node that survives counts
+against a batch. After SPLIT_AFTER deaths it is split into items that run alone, after all others;
+one that loses BLAME_AFTER workers alone is recorded as an error. A worker that answers no ping for
+FROZEN_SECONDS is replaced.
+"""
+
+import gc
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from bon.core.errors import BonError, one_line
+from bon.dispatch.connection import Connection, RayLost
+from bon.dispatch.groups import Batch, ClosingWorkers, Group, Worker, make_groups
+from bon.dispatch.source import Source
+from bon.dispatch.worker import Host, ModelSpec, Reply, give_up
+from bon.engines.endpoints.ledger import Ledger
+from bon.experiment.config import ClusterConfig, Placement
+
+SPLIT_AFTER = 2
+BLAME_AFTER = 4
+CLOSE_SECONDS = 60.0
+START_SECONDS = 60.0
+CHECK_SECONDS = 1.0
+PING_SECONDS = 5.0
+FROZEN_SECONDS = 120.0
+HandleReply = Callable[[Source, Reply], None]
+"""Called with every reply."""
+
+
+class HostActor(Host):
+    """A host that knows its node."""
+
+    @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator]
+    async def node(self) -> str:
+        """Return the id of the Ray node, once the process runs (again)."""
+        return str(ray.get_runtime_context().get_node_id())
+
+    # In a thread of its own, also while a model computes.
+    @ray.method(concurrency_group="heartbeat")  # type: ignore[untyped-decorator]
+    async def ping(self) -> None:
+        """Return at once: the process is not frozen."""
+
+    async def close(self) -> None:
+        """Close every engine; what remains is freed with the process."""
+        gc.freeze()  # closing engines collect garbage, each through the objects of all others
+        await super().close()
+
+
+def start_host(
+    specs: dict[str, ModelSpec], placement: Placement, ledger: "RemoteLedger | None" = None
+) -> Any:
+    """Start an actor that holds these models; Ray restarts it when its process dies."""
+    options: dict[str, Any] = {
+        "num_cpus": placement.cpus,
+        "num_gpus": placement.gpus,
+        "max_restarts": -1,
+        "max_concurrency": 1000,
+        "concurrency_groups": {"heartbeat": 1},
+    }
+    if placement.runtime_env:
+        options["runtime_env"] = placement.runtime_env
+    return ray.remote(**options)(HostActor).remote(specs, sys.path, ledger)
+
+
+class RemoteLedger:
+    """The methods of the run's `Ledger`, from a worker on any node."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    def __getattr__(self, method: str) -> Any:
+        if method.startswith("_"):  # looked up while unpickling
+            raise AttributeError(method)
+        return getattr(self._actor, method).remote
+
+
+class Dispatcher:
+    """Feed sources to actors until every source is finished."""
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        specs: dict[str, ModelSpec],
+        sources: Iterable[Source],
+        handle: HandleReply,
+        connection: Connection,
+        ledger: Path | None = None,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`ledger`: the file of the run's ledger, where its models cost money.
+
+        `check` is called every second; what it raises ends the run.
+        """
+        self._check, self._checked = check, 0.0
+        self._config = config
+        self._handle = handle
+        self._connection = connection
+        self._ledger_path = ledger
+        self._ledger: Any = None
+        self._groups = make_groups(specs, list(sources))
+        self._waiting = deque(self._groups)
+        self._running: list[Group] = []
+        self._closing: list[ClosingWorkers] = []
+        self._stopped: set[str] = set()
+        self._reset_resources()
+        for group in self._groups:
+            self._check_fits(group)
+
+    def run(self) -> None:
+        """Block until all work is done; KeyboardInterrupt leaves at once."""
+        try:
+            while self._waiting or self._running or self._closing:
+                try:
+                    self._step()
+                except RayLost as lost:
+                    self._start_over(lost)
+        finally:
+            for group in self._running:
+                self._stop_group(group)
+            self._end_closed(within=1.0)
+            if self._ledger is not None:
+                ray.kill(self._ledger)
+
+    @property
+    def busy_workers(self) -> int:
+        """The number of workers with batches in flight."""
+        batches = (batch for group in self._running for batch in group.in_flight.values())
+        return len({id(batch.worker) for batch in batches})
+
+    def forget(self, keys: Sequence[str]) -> None:
+        """Drop replies from the ledger: their rows are committed."""
+        if self._ledger is not None:
+            self._ledger.forget.remote(keys)
+
+    def stop(self) -> None:
+        """Send nothing more; what is in flight is still collected."""
+        for model in {source.model for group in self._groups for source in group.sources}:
+            self.stop_model(model)
+
+    def stop_model(self, model: str) -> None:
+        """Send a model nothing more; what is in flight is still collected."""
+        self._stopped.add(model)
+        for group in self._groups:
+            for source in group.sources:
+                if source.model == model:
+                    source.finished = True
+            for queue in (group.retries, group.suspects):
+                for batch in [batch for batch in queue if batch.source.model == model]:
+                    queue.remove(batch)
+                    batch.source.open -= len(batch.tasks)
+
+    def _step(self) -> None:
+        try:
+            if time.monotonic() - self._checked > CHECK_SECONDS:
+                self._checked = time.monotonic()
+                self._check()
+            self._connection.check()
+            self._update_resources()
+            self._start_groups()
+            for group in self._running:
+                self._add_workers(group)
+                self._update_workers(group)
+                self._feed(group)
+            self._collect()
+            self._make_room()
+            for group in [group for group in self._running if group.finished]:
+                self._running.remove(group)
+                self._stop_group(group)
+            self._end_closed()
+        except (BonError, RayLost):
+            raise
+        except Exception:
+            self._connection.diagnose()
+            raise
+
+    def _start_over(self, lost: RayLost) -> None:
+        """Send everything that was under way again on another Ray; no item is to blame."""
+        for group in self._running:
+            lost_batches = [batch for worker in group.workers for batch in worker.lost]
+            for batch in [*group.in_flight.values(), *lost_batches]:
+                self._requeue(group, batch)
+            group.in_flight.clear()
+            group.workers.clear()
+        self._closing.clear()
+        self._waiting.extendleft(reversed(self._running))
+        self._running.clear()
+        self._ledger = None
+        self._connection.reconnect(lost)
+        self._reset_resources()
+
+    # -- groups --------------------------------------------------------------------------
+
+    def _start_groups(self) -> None:
+        for group in list(self._waiting):
+            if group.finished:
+                self._waiting.remove(group)
+            elif self._fits(group.placement) or not (self._running or self._closing):
+                self._waiting.remove(group)
+                self._running.append(group)
+                self._add_workers(group)
+            elif self._closing:  # their room may suffice: no later group goes first
+                break
+
+    def _make_room(self) -> None:
+        """Stop groups that wait for others which wait for room.
+
+        These sample candidates, or are rewarders that lag behind.
+        """
+        waiting = [s for group in self._waiting for s in group.sources if not s.finished]
+        for group in [group for group in self._running if group.idle and not group.finished]:
+            blocked = all(s.finished or s.blocked for s in group.sources)
+            if any(s.stage == "generate" or (blocked and not s.blocked) for s in waiting):
+                self._running.remove(group)
+                self._stop_group(group)
+                self._waiting.append(group)
+
+    def _add_workers(self, group: Group) -> None:
+        """Start as many workers as the group may have, the cluster has room and there is work."""
+        placement = group.placement
+        if not (group.retries or group.suspects) and all(s.finished for s in group.sources):
+            return
+        while len(group.workers) < placement.actors and self._fits(placement):
+            self._release(placement, -1)
+            actor = start_host(group.specs, placement, self._remote_ledger())
+            group.workers.append(Worker(actor, actor.node.remote()))
+
+    def _remote_ledger(self) -> RemoteLedger | None:
+        """Return the run's ledger, an actor on this node, where its file is."""
+        if self._ledger_path is None:
+            return None
+        if self._ledger is None:
+            node = ray.get_runtime_context().get_node_id()
+            options = {
+                "num_cpus": 0,
+                "max_restarts": -1,
+                "max_task_retries": -1,
+                "max_concurrency": 100_000,
+                "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False),
+            }
+            self._ledger = (
+                ray.remote(Ledger)
+                .options(**options)
+                .remote(self._ledger_path.absolute(), self._config.spending_cap)
+            )
+        return RemoteLedger(self._ledger)
+
+    def _stop_group(self, group: Group) -> None:
+        """Close a group's engines; the other groups go on meanwhile."""
+        replies = [worker.actor.close.remote() for worker in group.ready]
+        deadline = time.monotonic() + CLOSE_SECONDS
+        self._closing.append(ClosingWorkers(group.workers, group.placement, replies, deadline))
+        group.workers = []
+
+    def _end_closed(self, within: float | None = None) -> None:
+        """End workers that have closed their engines or are late; all `within` seconds if given."""
+        replies = [reply for closing in self._closing for reply in closing.replies]
+        if within is not None and replies:
+            ray.wait(replies, num_returns=len(replies), timeout=within)
+        for closing in list(self._closing):
+            late = within is not None or time.monotonic() > closing.deadline
+            if late or all(_is_done(reply) for reply in closing.replies):
+                self._closing.remove(closing)
+                for worker in closing.workers:
+                    ray.kill(worker.actor)
+                    self._release(closing.placement)
+
+    # -- workers -------------------------------------------------------------------------
+
+    def _update_workers(self, group: Group) -> None:
+        """Note which workers are up, and send again what restarted ones had lost."""
+        for worker in list(group.workers):
+            if not worker.ready and _is_done(worker.pending):
+                try:
+                    worker.node, worker.pending = ray.get(worker.pending), None
+                    worker.up_since = time.monotonic()
+                except ActorUnavailableError:
+                    worker.pending = worker.actor.node.remote()
+                except RayError as error:  # it cannot start, here or anywhere
+                    self._give_up_worker(group, worker, error)
+                    continue
+            self._check_start(group, worker)
+            self._check_frozen(group, worker)
+            # Only a state polled after the return shows whether the node had died.
+            if worker.lost and worker.ready and self._connection.state.at > worker.up_since:
+                self._resend_lost(group, worker)
+
+    def _check_start(self, group: Group, worker: Worker) -> None:
+        """Report a worker that does not start; replace one that does not return.
+
+        Raises RayLost on a local Ray, which has no other work.
+        """
+        seconds = time.monotonic() - worker.pending_since
+        if worker.ready or seconds < START_SECONDS:
+            return
+        late = f"Ray has not started a worker for {seconds:.0f} seconds"
+        if not worker.reported_late:
+            worker.reported_late = True
+            self._connection.report(f"{', '.join(sorted(group.specs))}: {late}; waiting")
+        if seconds < START_SECONDS * (2 if worker.node else 5):
+            return
+        if self._connection.local and not group.placement.runtime_env:
+            raise RayLost(late)
+        if worker.node:
+            self._remove(group, worker)
+
+    def _check_frozen(self, group: Group, worker: Worker) -> None:
+        """Replace a worker that answers no ping; what it had is sent again, blameless."""
+        now = time.monotonic()
+        if worker.ping is not None and _is_done(worker.ping):
+            worker.ping, worker.pinged = None, now
+        if not worker.ready or self._connection.awake > worker.pinged:
+            worker.ping, worker.pinged = None, now
+        elif worker.ping is None and now - worker.pinged > PING_SECONDS:
+            worker.ping = worker.actor.ping.remote()
+        elif now - worker.pinged > FROZEN_SECONDS:
+            models = {b.source.model for b in group.in_flight.values() if b.worker is worker}
+            group.deaths.update(models)
+            names = ", ".join(sorted(models or group.specs))
+            seconds = f"has not answered for {FROZEN_SECONDS:g} seconds"
+            self._connection.report(f"{names}: a worker {seconds}; another one takes its place")
+            self._remove(group, worker)
+
+    def _give_up_worker(self, group: Group, worker: Worker, error: RayError) -> None:
+        """Fail the models of a worker that cannot start, unless Ray failed."""
+        self._connection.diagnose()
+        self._remove(group, worker)
+        reason = f"its worker cannot start: {_cause(error)}"
+        for model in group.specs:
+            source = next(source for source in group.sources if source.model == model)
+            self._handle(source, Reply(failure=reason))
+
+    def _remove(self, group: Group, worker: Worker) -> None:
+        """Remove a worker that will not return; what it had lost is sent again, blameless."""
+        group.workers.remove(worker)
+        for batch in worker.lost:
+            self._requeue(group, batch)
+        ray.kill(worker.actor)
+        self._release(group.placement)
+
+    # -- batches -------------------------------------------------------------------------
+
+    def _feed(self, group: Group) -> None:
+        limit = self._config.in_flight
+        load = dict.fromkeys(group.ready, 0)
+        for sent in group.in_flight.values():
+            if sent.worker in load:
+                load[sent.worker] += limit if sent.alone else 1
+        for worker in sorted(load, key=load.__getitem__):
+            while load[worker] < limit:
+                batch = group.next_batch(self._config)
+                if batch is None and group.suspects and not load[worker]:
+                    batch = group.suspects.popleft()
+                if batch is None:
+                    break
+                self._send(group, batch, worker)
+                load[worker] += limit if batch.alone else 1
+
+    def _send(self, group: Group, batch: Batch, worker: Worker) -> None:
+        batch.worker, batch.node, batch.reason = worker, worker.node, ""
+        batch.started = time.monotonic()
+        group.in_flight[worker.actor.run.remote(batch.source.model, batch.tasks)] = batch
+
+    def _collect(self) -> None:
+        in_flight = {ref: group for group in self._running for ref in group.in_flight}
+        if not in_flight:
+            time.sleep(0.01)  # until there is work or room
+            return
+        # Return with the first reply, so that its worker is not left waiting; then take all.
+        ready, _ = ray.wait(list(in_flight), num_returns=1, timeout=0.5)
+        if ready:
+            ready, _ = ray.wait(list(in_flight), num_returns=len(in_flight), timeout=0)
+        for ref in ready:
+            self._receive(in_flight[ref], ref)
+        self._check_time()
+
+    def _receive(self, group: Group, ref: Any) -> None:
+        batch = group.in_flight.pop(ref)
+        try:
+            reply: Reply = ray.get(ref)
+        except RayTaskError as error:
+            reply = Reply(failure=one_line(error.cause))
+        except RayError as error:
+            self._lose(group, batch, error)
+            return
+        self._connection.reset_losses()
+        group.note_reply(batch.source.model)
+        self._report(batch, reply)
+        if reply.effort.loading:
+            self._connection.report_listeners()
+
+    def _lose(self, group: Group, batch: Batch, error: RayError) -> None:
+        """Keep a batch whose worker or node died until it is known which."""
+        worker = batch.worker
+        assert worker is not None
+        if worker not in group.workers:  # removed with its node
+            self._requeue(group, batch)
+            return
+        batch.reason = batch.reason or one_line(error, 300)
+        worker.lost.append(batch)
+        if worker.ready:
+            worker.locate()
+
+    def _resend_lost(self, group: Group, worker: Worker) -> None:
+        """Queue the batches that a worker lost, split them, or give up an item."""
+        lost, worker.lost = worker.lost, []
+        blamed = [batch for batch in lost if batch.node in self._connection.state.nodes]
+        models = {batch.source.model for batch in blamed}
+        group.deaths.update(models)
+        for batch in lost:
+            batch.deaths += batch in blamed
+            if batch.alone and batch.deaths >= BLAME_AFTER:
+                reason = f"its worker died {batch.deaths} times while it ran alone"
+                spec = group.specs[batch.source.model]
+                self._report(batch, give_up(spec, batch.tasks[0], f"{reason}: {batch.reason}"))
+                group.deaths[batch.source.model] = 0  # explained
+            elif batch.alone or batch.deaths < SPLIT_AFTER:
+                self._requeue(group, batch)
+            else:
+                for task in batch.tasks:
+                    self._requeue(group, Batch(batch.source, [task], alone=True))
+        for model in models - self._stopped:
+            if group.hopeless(model):
+                batch = next(batch for batch in blamed if batch.source.model == model)
+                reason = f"its workers died {group.deaths[model]} times and nothing came back"
+                self._handle(batch.source, Reply(failure=f"{reason}: {batch.reason}"))
+
+    def _requeue(self, group: Group, batch: Batch) -> None:
+        """Queue a batch again, unless its model was stopped meanwhile."""
+        if batch.source.model in self._stopped:
+            batch.source.open -= len(batch.tasks)
+        else:
+            (group.suspects if batch.alone else group.retries).append(batch)
+
+    def _report(self, batch: Batch, reply: Reply) -> None:
+        batch.source.answer(len(batch.tasks), reply.effort.busy)
+        self._handle(batch.source, reply)
+
+    def _check_time(self) -> None:
+        """Restart actors that exceed the time limit; their batches come back as lost."""
+        now = time.monotonic()
+        limit = self._config.timeout_seconds
+        for group in self._running:
+            for batch in group.in_flight.values():
+                if batch.worker and now - batch.started > limit:
+                    batch.reason = f"no answer within {limit:g} seconds"
+                    ray.kill(batch.worker.actor, no_restart=False)
+                    batch.started = now
+
+    # -- resources -----------------------------------------------------------------------
+
+    def _check_fits(self, group: Group) -> None:
+        placement = group.placement
+        for name, wanted, key in (("GPU", placement.gpus, "gpus"), ("CPU", placement.cpus, "cpus")):
+            if wanted > self._free[name]:
+                raise BonError(
+                    f"{', '.join(sorted(group.specs))}: wants {wanted:g} {name} per actor, "
+                    f"and Ray has {self._free[name]:g}",
+                    f"set placement.{key}, or use a larger cluster with --ray-address",
+                )
+
+    def _reset_resources(self) -> None:
+        self._total = dict(self._connection.state.resources)
+        self._free = dict(self._total)
+
+    def _update_resources(self) -> None:
+        """Follow nodes that joined, or left with their workers.
+
+        Ray would restart those as soon as it has room, which may be never.
+        """
+        state = self._connection.state
+        for name, amount in state.resources.items():
+            self._free[name] += amount - self._total[name]
+        self._total = dict(state.resources)
+        for group in self._running:
+            for worker in list(group.workers):
+                if worker.node and worker.node not in state.nodes and state.at > worker.up_since:
+                    self._remove(group, worker)
+
+    def _fits(self, placement: Placement) -> bool:
+        return placement.cpus <= self._free["CPU"] and placement.gpus <= self._free["GPU"]
+
+    def _release(self, placement: Placement, sign: int = 1) -> None:
+        self._free["CPU"] += sign * placement.cpus
+        self._free["GPU"] += sign * placement.gpus
+
+
+def _is_done(ref: Any) -> bool:
+    return bool(ray.wait([ref], timeout=0)[0])
+
+
+def _cause(error: RayError) -> str:
+    """Return why a worker cannot start: the last line of the page Ray makes of its traceback."""
+    if isinstance(error, RayActorError) and error.actor_init_failed:
+        return str(error).strip().splitlines()[-1][:300]
+    return one_line(error, 300)

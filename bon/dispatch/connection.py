@@ -1,0 +1,336 @@
+"""The connection to Ray: made patiently, watched, and made again when Ray is lost.
+
+The death of a node, a raylet or the control service (GCS) says nothing about the items in flight:
+the dispatcher learns of it by `RayLost` and sends them again.
+"""
+
+import errno
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import ray
+from ray._private import worker as ray_worker
+from ray.core.generated.gcs_pb2 import GcsNodeInfo
+from tenacity import (
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_exponential,
+)
+
+from bon.core.console import say
+from bon.core.errors import BonError, Unavailable, one_line
+from bon.dispatch.listeners import listeners, refuse_listeners
+from bon.dispatch.local_ray import LocalRay, check_limits, same_sys_path
+from bon.experiment.config import ClusterConfig
+
+MAX_STARTS = 3
+MAX_RESTARTS = 3
+CHECK_SECONDS = 0.25
+POLL_SECONDS = 2.0
+SILENT_SECONDS = 8.0
+LOST_SECONDS = 30.0  # Ray ends its driver after 60 seconds without a GCS
+RECONNECT_SECONDS = 120.0
+MAX_CLOCK_STEP_SECONDS = 60.0
+_LASTING = {
+    errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOMEM, errno.ENOSPC, errno.ENOTDIR, errno.EROFS
+}  # fmt: skip
+
+_local: LocalRay | None = None
+"""The local Ray of this process, if any."""
+
+
+class RayLost(Exception):  # noqa: N818 - work goes on with another Ray
+    """Ray is gone, with every worker and everything in flight; the message says how."""
+
+
+@dataclass(frozen=True)
+class ClusterState:
+    """Living nodes and total resources of the cluster, as of `at` (monotonic clock)."""
+
+    at: float = 0.0
+    nodes: frozenset[str] = frozenset()
+    resources: dict[str, float] = field(default_factory=dict)
+
+
+def connect(
+    address: str | None, report: Callable[[str], None] = lambda _: None, *, patience: float = 0.0
+) -> None:
+    """Start a local Ray, or connect to the cluster at `address`.
+
+    A local Ray is tried MAX_STARTS times, a cluster for `patience` seconds; `report` is told of
+    every failed attempt. Raises BonError for a wrong address, else Unavailable.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    where = address or "on this machine"
+    if address is None:
+        check_limits()
+
+    def report_retry(state: Any) -> None:
+        reason = one_line(state.outcome.exception(), 200)
+        report(f"Ray {where} is not there yet ({reason}); trying again")
+
+    attempts = Retrying(
+        stop=stop_after_delay(patience) if address else stop_after_attempt(MAX_STARTS),
+        wait=wait_exponential(max=10),
+        retry=retry_if_exception(_may_pass),
+        before_sleep=report_retry,
+        reraise=True,
+    )
+    try:
+        attempts(_connect, address)
+    except Exception as error:  # Ray raises all kinds, a bare Exception among them
+        reason = f"cannot {'reach' if address else 'start'} Ray {where}: {one_line(error, 200)}"
+        if address and not patience:
+            fix = "check --ray-address, or leave it out to run on this machine"
+            raise BonError(reason, fix) from None
+        fix = (
+            "run the same command again when the cluster is back"
+            if address
+            else "run the same command again when this machine has less to do; if it still fails, "
+            "look for room on the disk of /tmp/ray and for free memory"
+        )
+        raise Unavailable(reason, fix) from None
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether another attempt may succeed: not without room, memory or permission."""
+    if isinstance(error, MemoryError):
+        return False
+    return not (isinstance(error, OSError) and error.errno in _LASTING)
+
+
+def disconnect(*, lost: bool = False) -> None:
+    """Disconnect from the Ray that `connect` reached, and end a local one."""
+    global _local
+    local, _local = _local, None
+    if local is None:
+        ray.shutdown()
+    else:
+        local.stop(lost=lost)
+
+
+def starts_local_ray(address: str | None) -> bool:
+    """Whether connecting will start a Ray on this machine."""
+    return address is None and not ray.is_initialized()
+
+
+@contextmanager
+def connected(config: ClusterConfig, *, quiet: bool = False) -> Iterator["Connection"]:
+    """Connect to the Ray of this process, the configured cluster, or a new local Ray."""
+    with _exact_exit():
+        connection = Connection(config, quiet=quiet)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+
+class Connection:
+    """A watched connection to Ray."""
+
+    def __init__(self, config: ClusterConfig, *, quiet: bool = False) -> None:
+        self._address = config.address
+        self._beyond_loopback = config.listen_beyond_loopback
+        self._quiet = quiet
+        self._owned = not ray.is_initialized()
+        self._losses = 0
+        self._reported: set[str] = set()
+        self._checked = self._awake = self._clock_offset = 0.0
+        self._reported_silence = False
+        self._open()
+
+    @property
+    def local(self) -> bool:
+        """Whether this process started the Ray."""
+        return _local is not None
+
+    @property
+    def state(self) -> ClusterState:
+        """The last reported state of the cluster."""
+        return self._poll.state
+
+    @property
+    def awake(self) -> float:
+        """When this process was last stopped or busy for long, or connected (monotonic clock)."""
+        return self._awake
+
+    def check(self) -> None:
+        """Raise RayLost if Ray is gone; report that it has been silent for a while."""
+        now = time.monotonic()
+        if now - self._checked < CHECK_SECONDS:
+            return
+        if now - self._checked > SILENT_SECONDS:
+            self._awake = now  # this process itself was stopped or busy
+        self._checked = now
+        if _local and (dead := _local.dead()):
+            raise RayLost(f"Ray's {dead} process has died")
+        clock_step = self._clock_offset - (time.time() - now)
+        if self.local and clock_step > MAX_CLOCK_STEP_SECONDS:  # Ray's own waits grow by that
+            raise RayLost(f"the clock was set back by {clock_step:,.0f} seconds")
+        silent = now - max(self.state.at, self._awake)
+        if silent > LOST_SECONDS:
+            raise RayLost(f"Ray has not answered for {silent:.0f} seconds")
+        if self._driver_node not in self.state.nodes and self.state.at > self._awake:
+            raise RayLost("Ray's node on this machine has died")
+        if silent > SILENT_SECONDS and not self._reported_silence:
+            self.report(f"Ray has not answered for {silent:.0f} seconds; waiting")
+        self._reported_silence = silent > SILENT_SECONDS
+
+    def diagnose(self, seconds: float = 3.0) -> None:
+        """After a failure: raise RayLost if Ray turns out to be gone within `seconds`."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self._checked = time.monotonic() - CHECK_SECONDS
+            self.check()
+            time.sleep(CHECK_SECONDS)
+
+    def reset_losses(self) -> None:
+        """Note that work has come back: the next loss counts as the first."""
+        self._losses = 0
+
+    def reconnect(self, lost: RayLost) -> None:
+        """Replace a lost Ray; raises Unavailable where that is not possible."""
+        self._losses += 1
+        retry = self._owned and self._losses <= MAX_RESTARTS
+        if retry:
+            how = "connecting again" if self._address else "starting it again"
+            self.report(f"{lost}; {how}, and what was under way is asked again")
+        self._close(lost=True)
+        if not retry:
+            times = f" {self._losses} times without any work done in between" if self._owned else ""
+            fix = "run the same command again: what was computed is kept, and nothing was filed"
+            raise Unavailable(f"{lost}{times}", fix)
+        self._open()
+
+    def report(self, line: str) -> None:
+        """Print one line for the user."""
+        say(line, quiet=self._quiet)
+
+    def report_listeners(self) -> None:
+        """Report what libraries opened beyond loopback since a local Ray started, once each.
+
+        A warning: torch.distributed's TCPStore, which vLLM uses, cannot be bound to loopback.
+        """
+        if not self.local or self._beyond_loopback:
+            return
+        for listener in listeners():
+            if not listener.loopback and str(listener) not in self._reported:
+                self._reported.add(str(listener))
+                self.report(f"{listener}, where other machines can reach it: see docs/cluster.md")
+
+    def close(self) -> None:
+        """Disconnect, where this connection was not open before."""
+        self._close(lost=bool(_local and _local.dead()))
+
+    def _open(self) -> None:
+        if self._owned:
+            patience = RECONNECT_SECONDS if self._losses else 0.0
+            connect(self._address, self.report, patience=patience)
+            if self.local and not self._beyond_loopback:
+                try:
+                    refuse_listeners("cluster.listen_beyond_loopback")
+                except BonError:
+                    disconnect()
+                    raise
+        self._driver_node = str(ray.get_runtime_context().get_node_id())
+        self._poll = _Poll()
+        self._checked = self._awake = time.monotonic()
+        self._clock_offset = time.time() - self._checked
+        self._reported_silence = False
+
+    def _close(self, *, lost: bool) -> None:
+        self._poll.ended.set()
+        if self._owned and ray.is_initialized():
+            disconnect(lost=lost)
+
+
+class _Poll:
+    """Poll the cluster's state in a thread, so that no caller waits for its reply."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+        self.state = _cluster_state()
+        threading.Thread(target=self._run, name="bon-cluster-state", daemon=True).start()
+
+    def _run(self) -> None:
+        while not self.ended.wait(POLL_SECONDS):
+            with suppress(Exception):  # the age of the last state shows it
+                state = _cluster_state()
+                if not self.ended.is_set():
+                    self.state = state
+
+
+def _cluster_state() -> ClusterState:
+    # Not ray.nodes(): where another GCS has replaced a dead one, it aborts the process.
+    at = time.monotonic()
+    nodes = ray_worker.global_worker.gcs_client.get_all_node_info(timeout=SILENT_SECONDS)
+    alive = [node for node in nodes.values() if node.state == GcsNodeInfo.ALIVE]
+    resources = {
+        key: float(sum(node.resources_total.get(key, 0) for node in alive))
+        for key in ("CPU", "GPU")
+    }
+    return ClusterState(at, frozenset(node.node_id.hex() for node in alive), resources)
+
+
+def _connect(address: str | None) -> None:
+    global _local
+    options = {"logging_level": logging.CRITICAL, "log_to_driver": False}
+    with _own_signals(), same_sys_path():
+        if address:
+            ray.init(address=address, **options)
+        else:
+            _local = LocalRay(options)
+    # Messages of raylets and the autoscaler are in Ray's logs; they would spoil `--json`.
+    ray_worker.print_to_stdstream = lambda *_, **__: None
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep this process's signal handlers: Ray's dump C++ stacks."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            if handler is not None:  # None: not set by Python, which cannot set it again
+                signal.signal(number, handler)
+
+
+@contextmanager
+def _exact_exit() -> Iterator[None]:
+    """Raise what a SIGTERM handler raised: calls of Ray turn it into an exit with code 1."""
+    handler = signal.getsignal(signal.SIGTERM)
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    raised: list[BaseException] = []
+
+    def handle(number: int, frame: Any) -> None:
+        try:
+            handler(number, frame)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    signal.signal(signal.SIGTERM, handle)
+    try:
+        yield
+    except SystemExit:
+        if raised:
+            raise raised[0] from None
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, handler)

@@ -1,0 +1,172 @@
+"""A local Ray: on loopback only, behind a token, and gone when this process is.
+
+Ray listens on every interface, runs code for whoever connects, outlives a killed driver by a
+minute and takes a minute to notice a dead control service (GCS). Everything private of Ray that
+bon replaces to change that is replaced in this file.
+"""
+
+import os
+import resource
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from typing import Any
+from unittest.mock import patch
+
+import psutil
+import ray
+from ray._private import ray_constants
+from ray._private.node import Node
+from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
+from ray.job_config import JobConfig
+
+from bon.core.errors import BonError
+from bon.core.module_path import cwd_first
+from bon.dispatch import sentinel
+
+_ENVIRONMENT = {
+    "GLOO_SOCKET_IFNAME": "lo",  # torch.distributed listens on other interfaces otherwise
+    "NCCL_SOCKET_IFNAME": "lo",
+    # One heap for all threads of a worker: with one a thread, small models on a CPU spend an
+    # eighth of their time on new pages (docs/measurements/engines.md).
+    "MALLOC_ARENA_MAX": "1",
+    # Keep freed memory instead of returning it to the system.
+    "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+}
+"""Set in Ray's processes where the user has not set it."""
+_TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")
+_VITAL = {"gcs_server": "GCS", "raylet": "raylet"}
+
+
+_MIN_FREE = 50 << 20
+_MIN_ADDRESS_SPACE = 12 << 30
+
+
+def check_limits() -> None:
+    """Raise BonError where Ray would wait a minute for processes that cannot start."""
+    address_space, file_size = (
+        resource.getrlimit(limit)[0] for limit in (resource.RLIMIT_AS, resource.RLIMIT_FSIZE)
+    )
+    if 0 <= address_space < _MIN_ADDRESS_SPACE:
+        raise BonError(
+            f"the limit on address space, {address_space >> 20:,} MiB, is too small for Ray",
+            "lift it: ulimit -v unlimited",
+        )
+    store = min(psutil.virtual_memory().total * 3 // 10, 200 << 30)  # Ray's default, one file
+    if 0 <= file_size < store:
+        raise BonError(
+            f"the limit on the size of a file, {file_size >> 20:,} MiB, is too small for Ray's "
+            f"object store, {store >> 20:,} MiB",
+            "lift it: ulimit -f unlimited",
+        )
+    folder = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
+    if os.path.isdir(folder) and shutil.disk_usage(folder).free < _MIN_FREE:
+        raise BonError(f"the disk that holds {folder} is full", "free space, or set RAY_TMPDIR")
+
+
+class LocalRay:
+    """The processes of a local Ray, from construction to `stop`."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        """Start Ray and connect to it; a failed start raises Ray's error and leaves nothing."""
+        self._has_own_token = _set_token()
+        self._vital: dict[str, psutil.Process] = {}
+        self._sentinel = psutil.Popen(
+            [sys.executable, "-I", sentinel.__file__, str(os.getpid())],
+            stdin=subprocess.PIPE,  # closes with this process, however it ends
+            start_new_session=True,
+        )
+        self._since = self._sentinel.create_time()
+        try:
+            with _loopback_and_few_processes(), _default_environment(_ENVIRONMENT):
+                ray.init(
+                    address="local",
+                    include_dashboard=False,
+                    # Do not wait for a worker per CPU.
+                    _system_config={"prestart_worker_first_driver": False},
+                    **options,
+                )
+            children = {child.name(): child for child in psutil.Process().children()}
+            self._vital = {name: children[name] for name in _VITAL}
+        except BaseException:
+            self.stop(lost=True)
+            raise
+
+    def dead(self) -> str:
+        """Return the name of a vital process that has died, or ""."""
+        return next((_VITAL[name] for name, p in self._vital.items() if not _alive(p)), "")
+
+    def stop(self, *, lost: bool = False) -> None:
+        """End Ray; a `lost` one, which would not answer, is killed first."""
+        self._sentinel.kill()
+        self._sentinel.communicate()
+        if lost:
+            sentinel.kill_session(os.getpid(), self._since)
+        with suppress(Exception) if lost else nullcontext():
+            ray.shutdown()
+        sentinel.kill_session(os.getpid(), self._since)
+        if self._has_own_token:
+            _forget_token()
+
+
+@contextmanager
+def same_sys_path() -> Iterator[None]:
+    """Keep Ray from putting the current folder first in its workers' sys.path."""
+    if cwd_first():
+        yield
+    else:
+        with patch.object(JobConfig, "_runtime_env_has_working_dir", lambda _: True):
+            yield
+
+
+@contextmanager
+def _loopback_and_few_processes() -> Iterator[None]:
+    """Bind to 127.0.0.1, and start neither API server nor monitors, which no option prevents."""
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(ray_constants, "ENABLE_RAY_CLUSTER", False))
+        for start in ("start_api_server", "start_monitor", "start_log_monitor"):
+            stack.enter_context(patch.object(Node, start, lambda *_, **__: None))
+        yield
+
+
+@contextmanager
+def _default_environment(defaults: Mapping[str, str]) -> Iterator[None]:
+    unset = {key: value for key, value in defaults.items() if key not in os.environ}
+    os.environ.update(unset)
+    try:
+        yield
+    finally:
+        for key in unset:
+            del os.environ[key]
+
+
+def _alive(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.status() != psutil.STATUS_ZOMBIE and process.is_running())
+    return False
+
+
+def _set_token() -> bool:
+    """Make Ray ask for a token of this process, unless the user has chosen a mode."""
+    if any(key in os.environ for key in _TOKEN):
+        return False
+    os.environ.update(zip(_TOKEN, ("token", secrets.token_hex(32)), strict=True))
+    _reload_token()
+    return True
+
+
+def _forget_token() -> None:
+    for key in _TOKEN:
+        os.environ.pop(key, None)
+    with suppress(Exception):
+        _reload_token()
+
+
+def _reload_token() -> None:
+    Config.initialize("")  # Ray read its environment when it was imported
+    AuthenticationTokenLoader.instance().reset_cache()

@@ -1,0 +1,372 @@
+"""Loaded models and the work they do inside a worker, without Ray."""
+
+import asyncio
+import hashlib
+import json
+import math
+import sys
+import time
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+from bon.choosing.race import EarlyStopping
+from bon.core.errors import BonError, one_line
+from bon.core.images import ImageError, apply_filter, encode, open_image
+from bon.core.records import Candidate, Effort, Judgement, columns_of, rows_of, travels
+from bon.engines import build
+from bon.engines.base import Engine, ImagePart
+from bon.engines.echo import answer_key
+from bon.engines.endpoints.ledger import Books, Payer, paying, purchases, stop
+from bon.engines.gpu_memory import ROOM, wait_for_room
+from bon.engines.metering import metered, take_turn
+from bon.experiment.cards import Loaded, engine_settings
+from bon.experiment.config import Card, PolicyCard, RewarderCard
+from bon.experiment.prompts import absent
+from bon.policies import generate
+from bon.policies.generate import Ask
+from bon.rewarders import item_judging
+from bon.rewarders.base import Item, Rewarder
+from bon.rewarders.item_judging import Call, Filing, Protocol
+from bon.rewarders.on_echo import OnEcho
+from bon.rewarders.registry import rewarder_class
+
+
+@dataclass(frozen=True)
+class PolicySpec:
+    """A policy to run; a failed item is tried `retries` more times."""
+
+    loaded: Loaded[PolicyCard]
+    retries: int
+    remote_code: bool = False
+
+
+@dataclass(frozen=True)
+class RewarderSpec:
+    """A rewarder to run.
+
+    `own` is a class registered with the driver, pickled because workers cannot import it.
+    """
+
+    loaded: Loaded[RewarderCard]
+    protocol: Protocol
+    remote_code: bool = False
+    own: type[Rewarder] | None = None
+
+
+ModelSpec = PolicySpec | RewarderSpec
+RowT = TypeVar("RowT")
+
+
+@travels
+@dataclass(frozen=True, slots=True)
+class JudgeTask:
+    """An item to judge, with its `known` judgements.
+
+    `stakes` are for the design alone: no rewarder sees them. `again`: make exactly these calls,
+    without prefix caches. `answer_key`: whether each response (by key) is right, for rewarders on
+    the echo engine only.
+    """
+
+    item: Item
+    known: tuple[Judgement, ...]
+    votes: int
+    stakes: EarlyStopping | None = None
+    again: tuple[Call, ...] = ()
+    answer_key: Mapping[str, bool] | None = None
+
+
+Payload = Ask | JudgeTask
+Columns = Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The rows of a batch, and the engine's versions, device and flags.
+
+    `effort.busy` is the batch's share of the worker's time. `failure`: why the model cannot go on.
+    `bought`: keys of replies that the ledger keeps until the rows are committed.
+    """
+
+    candidates: tuple[Candidate, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+    engine: Mapping[str, Any] = field(default_factory=dict)
+    effort: Effort = field(default_factory=Effort)
+    failure: str = ""
+    stop_run: bool = False
+    bought: tuple[str, ...] = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        rows = columns_of(self.candidates), columns_of(self.judgements)
+        more = self.engine, self.effort, self.failure, self.stop_run, self.bought
+        return _unpacked, (*rows, *more)
+
+    @property
+    def seconds_per_row(self) -> float:
+        """The worker's time per row."""
+        return self.effort.busy / max(1, len(self.candidates) + len(self.judgements))
+
+
+def _unpacked(candidates: Columns, judgements: Columns, *more: Any) -> Reply:
+    return Reply(rows_of(Candidate, candidates), rows_of(Judgement, judgements), *more)
+
+
+class _Clock:
+    """The worker's time, shared equally among the batches in flight."""
+
+    def __init__(self) -> None:
+        self._active = 0
+        self._present = 0
+        self._left = math.inf
+        self._shared = 0.0
+        self._last = time.perf_counter()
+
+    @contextmanager
+    def batch(self) -> Iterator[float]:
+        """Note a batch, its model loaded or not; yields the seconds since the last one, if idle."""
+        waited = 0.0 if self._present else max(0.0, time.perf_counter() - self._left)
+        self._present += 1
+        try:
+            yield waited
+        finally:
+            self._present -= 1
+            self._left = time.perf_counter()
+
+    @contextmanager
+    def share(self) -> Iterator[list[float]]:
+        """Append the batch's seconds to the list it yields."""
+        spent: list[float] = []
+        self._advance(1)
+        before = self._shared
+        try:
+            yield spent
+        finally:
+            self._advance(-1)
+            spent.append(self._shared - before)
+
+    def _advance(self, change: int) -> None:
+        now = time.perf_counter()
+        if self._active:
+            self._shared += (now - self._last) / self._active
+        self._last = now
+        self._active += change
+
+
+class Host:
+    """Models of a worker, loaded on first use; cards of one checkpoint share an engine."""
+
+    def __init__(
+        self,
+        specs: dict[str, ModelSpec],
+        path: Sequence[str] = (),
+        ledger: Books | None = None,
+    ) -> None:
+        # Appended: a folder of the user must not shadow what is installed.
+        sys.path.extend(entry for entry in path if entry not in sys.path)
+        self._specs = specs
+        self._ledger = ledger
+        self._payers: WeakValueDictionary[str, Payer] = WeakValueDictionary()
+        self._engines: dict[str, Engine] = {}
+        self._loading = asyncio.Lock()
+        self._clock = _Clock()
+
+    async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
+        """Run all payloads of a batch concurrently."""
+        spec = self._specs[model]
+        loaded = spec.loaded
+        again = any(isinstance(payload, JudgeTask) and payload.again for payload in payloads)
+        payer = Payer(self._ledger, loaded.card.name, loaded.spec)
+        if self._ledger is not None:  # what ends one batch ends those beside it
+            payer = self._payers.setdefault(model, payer)
+        with self._clock.batch() as waited, metered(fresh=again) as meter, paying(payer):
+            try:
+                engine, loading = await self._engine(spec)
+                with self._clock.share() as spent:
+                    if isinstance(spec, PolicySpec):
+                        candidates, bought = await _in_turn(self._sample(spec, engine, payloads))
+                        reply = Reply(candidates=candidates, bought=bought)
+                    else:
+                        judgements, bought = await _in_turn(self._judge(spec, engine, payloads))
+                        reply = Reply(judgements=judgements, bought=bought)
+            except BonError as error:
+                return Reply(failure=str(error), stop_run=error.stops_run)
+            effort = Effort(spent[0], waited, loading, meter.read, meter.cached)
+            reply = replace(reply, engine=_plain(engine.info()), effort=effort)
+            if payer.stopped is not None:
+                failure, stop_run = str(payer.stopped), payer.stopped.stops_run
+                reply = replace(reply, failure=failure, stop_run=stop_run)
+            return reply
+
+    async def load(self) -> list[str]:
+        """Load every model now, not on its first use; return what failed."""
+        failures = []
+        for name, spec in self._specs.items():
+            try:
+                await self._engine(spec)
+            except BonError as error:
+                failures.append(f"{name}: {error}")
+        return failures
+
+    def add(self, name: str, spec: ModelSpec) -> None:
+        """Add a model."""
+        self._specs[name] = spec
+
+    async def close(self) -> None:
+        """Close every engine, even where one fails to."""
+        engines = list(self._engines.values())
+        self._engines.clear()
+        await asyncio.gather(*(engine.close() for engine in engines), return_exceptions=True)
+
+    async def _engine(self, spec: ModelSpec) -> tuple[Engine, float]:
+        """Return the engine, and the seconds this call spent loading it."""
+        card, model_path, prompt = spec.loaded.card, spec.loaded.model_path, spec.loaded.prompt
+        if prompt.unpulled:
+            raise absent(prompt.unpulled, [card.name])
+        key = _engine_key(card, model_path)
+        async with self._loading:
+            began = time.perf_counter()
+            if key in self._engines:
+                return self._engines[key], 0.0
+            arguments = engine_arguments(card, model_path, remote_code=spec.remote_code)
+            # Memory that this worker's own engines use is no reason to wait.
+            share = 0.0 if self._engines else gpu_memory_share(card)
+            occupied = await asyncio.to_thread(wait_for_room, share) if share else ""
+            try:
+                self._engines[key] = await asyncio.to_thread(build, card.engine, arguments)
+            except BonError as error:
+                if occupied:
+                    raise BonError(f"{error.message}; {occupied}", error.fix) from error
+                raise
+            return self._engines[key], time.perf_counter() - began
+
+    def _sample(
+        self, spec: PolicySpec, engine: Engine, payloads: Sequence[Payload]
+    ) -> Iterator[Coroutine[Any, Any, list[Candidate]]]:
+        card = spec.loaded.card
+
+        async def sampled(payload: Ask) -> list[Candidate]:
+            with answer_key(payload.answer_key):
+                return await generate.sample(engine, card, spec.loaded.spec, spec.retries, payload)
+
+        return (sampled(payload) for payload in payloads if isinstance(payload, Ask))
+
+    def _judge(
+        self, spec: RewarderSpec, engine: Engine, payloads: Sequence[Payload]
+    ) -> Iterator[Coroutine[Any, Any, list[Judgement]]]:
+        card = spec.loaded.card
+        rewarder: Rewarder = (spec.own or rewarder_class(card))(card, spec.loaded.prompt, engine)
+
+        def judged(task: JudgeTask) -> Coroutine[Any, Any, list[Judgement]]:
+            item = filter_images(task.item, card.image_filter)
+            protocol = spec.protocol.with_votes(task.votes)
+            judge = rewarder if task.answer_key is None else OnEcho(rewarder, task.answer_key)
+            if task.again:
+                return item_judging.make_calls(judge, item, protocol, task.again)
+            return item_judging.judge_item(judge, item, protocol, task.known, task.stakes)
+
+        return (judged(task) for task in payloads if isinstance(task, JudgeTask))
+
+
+async def _in_turn(
+    items: Iterable[Coroutine[Any, Any, list[RowT]]],
+) -> tuple[tuple[RowT, ...], tuple[str, ...]]:
+    """Run all items concurrently, the first of them first in every queue.
+
+    Returns their rows and the ledger's keys of their replies. An error that ends an item ends the
+    batch, but no rows are lost.
+    """
+
+    async def run(item: Coroutine[Any, Any, list[RowT]]) -> tuple[Sequence[RowT], Iterable[str]]:
+        take_turn()
+        with purchases() as keys:
+            try:
+                return await item, keys
+            except BonError as error:
+                stop(error)
+                return error.rows, ()
+            except Exception as error:
+                stop(BonError(one_line(error)))
+                return (), ()
+
+    results = await asyncio.gather(*(run(item) for item in items))
+    rows = tuple(row for item_rows, _ in results for row in item_rows)
+    return rows, tuple(key for _, keys in results for key in keys)
+
+
+def give_up(spec: ModelSpec, payload: Payload, error: str) -> Reply:
+    """Return error rows for everything a payload still lacks."""
+    card, prompt = spec.loaded.card, spec.loaded.prompt
+    if isinstance(payload, Ask):
+        assert isinstance(card, PolicyCard)
+        return Reply(candidates=tuple(generate.give_up(card, spec.loaded.spec, payload, error)))
+    assert isinstance(card, RewarderCard)
+    assert isinstance(spec, RewarderSpec)
+    protocol = spec.protocol.with_votes(payload.votes)
+    filing = Filing(card, rewarder_class(card).arity, prompt.sha256[:16], payload.item, protocol)
+    if payload.again:
+        return Reply(judgements=tuple(item_judging.failed_judgements(filing, payload.again, error)))
+    return Reply(
+        judgements=tuple(item_judging.give_up(filing, payload.known, error, payload.stakes))
+    )
+
+
+def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[str, Any]:
+    """Return the engine's arguments; BonError for remote code that is not allowed."""
+    if _is_on(card.engine_args, "trust_remote_code") and not remote_code:
+        raise BonError(
+            f"card {card.name!r} runs code that comes with the model",
+            "read that code, then allow it with --allow-remote-code",
+        )
+    return engine_settings(card, model_path)
+
+
+def gpu_memory_share(card: Card) -> float:
+    """Return the share of each GPU's memory that a model needs; 0 without a GPU."""
+    arguments = card.engine_args.get("engine_args")
+    reserved = arguments.get("gpu_memory_utilization") if isinstance(arguments, Mapping) else None
+    return float(reserved or ROOM * min(1.0, card.placement.gpus)) if card.placement.gpus else 0.0
+
+
+def _is_on(arguments: Mapping[str, Any], name: str) -> bool:
+    """Whether a setting is on, at any depth of the arguments."""
+    return any(
+        _is_on(value, name) if isinstance(value, Mapping) else key == name and bool(value)
+        for key, value in arguments.items()
+    )
+
+
+def filter_images(item: Item, name: str) -> Item:
+    """Return the item with its images filtered, as a handicapped rewarder sees them."""
+    if name == "none":
+        return item
+    if name == "drop":
+        return replace(item, images=(), marked={})
+    return replace(
+        item,
+        images=tuple(_filtered(image, name) for image in item.images),
+        marked={mark: _filtered(image, name) for mark, image in item.marked.items()},
+    )
+
+
+@lru_cache(maxsize=256)
+def _filtered(image: ImagePart, name: str) -> ImagePart:
+    try:
+        seen = apply_filter(open_image(image.data), name)
+    except ImageError:
+        return image  # the engine fails on it, and on this item alone
+    assert seen is not None
+    data = encode(seen)
+    return ImagePart(hashlib.sha256(data).hexdigest(), data)
+
+
+def _plain(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return plain JSON types: unpickling torch's version class would import torch."""
+    plain: dict[str, Any] = json.loads(json.dumps(dict(info)))
+    return plain
+
+
+def _engine_key(card: Card, model_path: str) -> str:
+    return json.dumps([card.engine, model_path, card.revision, card.engine_args], sort_keys=True)

@@ -1,0 +1,1 @@
+"""Engines behind an HTTP endpoint."""

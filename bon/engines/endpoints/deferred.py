@@ -1,0 +1,72 @@
+"""An endpoint's model whose requests go into files and whose answers come from files.
+
+Every request has a key of its content and of the seeds that it is drawn with, so an answer is
+found whatever the order, and asking twice asks once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bon.core.errors import Unsupported
+from bon.core.keys import content_key
+from bon.engines.base import Likelihood, Reward, ScoreRequest
+from bon.engines.endpoints.capabilities import TokenPrice
+from bon.engines.endpoints.endpoint import Book, EndpointError
+from bon.engines.endpoints.openai import OpenAIEngine
+from bon.engines.settings import OpenAISettings
+
+Body = dict[str, Any]
+
+
+class UnansweredError(RuntimeError):
+    """The answer to this request is not there yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A completion as the endpoint gave it, or why there is none."""
+
+    body: Body | None
+    error: str = ""
+
+
+class DeferredEngine(OpenAIEngine):
+    """One model of one endpoint, asked by file.
+
+    `asked` collects, by key, the requests that have no answer yet. `share` of the price is paid:
+    endpoints take less for what they may answer a day later.
+    """
+
+    def __init__(
+        self, settings: OpenAISettings, answers: Mapping[str, Answer], share: float
+    ) -> None:
+        price = settings.price or TokenPrice()
+        paid = TokenPrice(
+            input_per_million=price.input_per_million * share,
+            output_per_million=price.output_per_million * share,
+        )
+        changed = {"api_key_env": None, "price": paid, "spending_cap": None}
+        super().__init__(settings.model_copy(update=changed))
+        self._answers = answers
+        self.price = paid
+        self.asked: dict[str, Body] = {}
+
+    async def likelihood(self, request: ScoreRequest) -> Likelihood:
+        """Refused: a batch holds completions."""
+        raise Unsupported("a batch of requests gives no likelihood of a given text", "bon run")
+
+    async def reward(self, request: ScoreRequest) -> Reward:
+        """Refused: a batch holds completions."""
+        raise Unsupported("a batch of requests has no reward head", "use bon run")
+
+    async def _send(self, body: Body, seeds: tuple[int, ...], book: Book) -> Body:
+        key = content_key("request", self._endpoint.url, body, list(seeds))
+        answer = self._answers.get(key)
+        if answer is None:
+            self.asked[key] = body
+            raise UnansweredError(key)
+        if answer.body is None:
+            raise EndpointError(answer.error)
+        book(answer.body)
+        return answer.body

@@ -1,0 +1,315 @@
+"""Talking to a paid or shared HTTP endpoint: how many requests at once, retries, what it costs."""
+
+import asyncio
+import heapq
+import itertools
+import os
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, NoReturn
+from urllib.parse import urlsplit
+
+import httpx
+
+from bon.core.errors import BonError
+from bon.engines.endpoints.connections import Connections, ReplyTooLargeError
+from bon.engines.endpoints.ledger import Purse, stop
+from bon.engines.metering import turn
+
+_TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 529}
+_NO_MONEY = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
+_LONGEST_WAIT = 120.0
+GRACE_SECONDS = 60.0
+"""After its time limit a request is given so long to be settled."""
+
+
+class EndpointError(RuntimeError):
+    """The endpoint refused this request or stayed unable to answer it."""
+
+
+class _TransientError(Exception):
+    """Worth another try; `after` is what Retry-After asked for."""
+
+    def __init__(self, message: str, after: float | None = None, down: bool = False) -> None:
+        super().__init__(message)
+        self.after = after
+        self.down = down
+
+
+class AdaptiveLimit:
+    """Requests in flight: one more after each success, a fifth fewer when the endpoint objects.
+
+    After a cut there is a cool-down, so that a burst of refusals, all caused by the same crowding,
+    cuts once. Who waits is served by turn (see metering), and in order of arrival within one.
+    """
+
+    def __init__(self, start: int, least: int, most: int, cooldown: float = 1.0) -> None:
+        self.limit = float(start)
+        self.least, self.most, self.cooldown = least, most, cooldown
+        self.in_flight = 0
+        self._quiet_until = 0.0
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._arrivals = itertools.count()
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Wait for a place and hold it."""
+        await self._enter()
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def grow(self) -> None:
+        """A request succeeded."""
+        if self.limit < self.most and time.monotonic() >= self._quiet_until:
+            self.limit = min(self.limit + 1, self.most)
+            self._wake()
+
+    def shrink(self) -> None:
+        """The endpoint said that it is too much, or failed."""
+        now = time.monotonic()
+        if now >= self._quiet_until:
+            self.limit = max(self.limit * 0.8, self.least)
+            self._quiet_until = now + self.cooldown
+
+    async def _enter(self) -> None:
+        if not self._waiting and self.in_flight < int(self.limit):
+            self.in_flight += 1
+            return
+        place = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (turn(), next(self._arrivals), place))
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():  # it was given in the same moment
+                self._leave()
+            raise
+
+    def _leave(self) -> None:
+        self.in_flight -= 1
+        self._wake()
+
+    def _wake(self) -> None:
+        """Give the places that there are to those whose turn it is, and wake no others."""
+        while self._waiting and self.in_flight < int(self.limit):
+            *_, place = heapq.heappop(self._waiting)
+            if not place.done():
+                self.in_flight += 1
+                place.set_result(None)
+
+
+@dataclass
+class EngineTotals:
+    """Requests, tokens and money of one engine since it was loaded.
+
+    `cached_tokens` of the input were read from the endpoint's prefix cache, as far as it says so.
+    `estimated` replies came without a usable `usage` and were counted here.
+    """
+
+    spent: float = 0.0
+    requests: int = 0
+    retries: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    estimated: int = 0
+
+    def report(self) -> dict[str, Any]:
+        """Return the totals for info() and the run's record."""
+        totals = asdict(self)
+        if self.cached_tokens:
+            totals["prefix_hit_rate"] = round(self.cached_tokens / max(1, self.input_tokens), 3)
+        return totals
+
+
+class Booking(NamedTuple):
+    """What a reply cost in US dollars, and the samples that it bought, by key."""
+
+    dollars: float
+    replies: Mapping[str, str] = {}
+
+
+Book = Callable[[dict[str, Any]], Booking]
+"""Reads the price of a reply and what it bought."""
+
+
+class Endpoint:
+    """POSTs JSON to one base URL, politely and persistently."""
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key_env: str | None,
+        timeout: float,
+        retries: int,
+        limit: AdaptiveLimit,
+        purse: Purse,
+        wait: float = 1.0,
+    ) -> None:
+        self.url = base_url.rstrip("/")
+        self.host = urlsplit(base_url).hostname or ""
+        self._key = ""
+        if api_key_env:
+            self._key = os.environ.get(api_key_env, "").strip()
+            if not self._key:
+                raise BonError(
+                    f"no key for {self.host}: the environment variable {api_key_env} is not set",
+                    f"export {api_key_env}=... (or api_key_env: null where none is needed)",
+                )
+        self._retries = retries
+        self._wait = wait
+        self.limit = limit
+        self.totals = EngineTotals()
+        self._purse = purse
+        self._timeout = timeout
+        self._connections = Connections(self._key, timeout)
+
+    async def post(
+        self,
+        path: str,
+        body: dict[str, Any],
+        most: float = 0.0,
+        book: Book = lambda _: Booking(0.0),
+    ) -> dict[str, Any]:
+        """Return the reply's JSON, after as many tries as are allowed. `path` may be a whole URL.
+
+        most: the most that the request can cost, in US dollars, which is reserved before each
+        attempt. book: reads what the reply did cost.
+        """
+        for attempt in range(1, self._retries + 2):
+            try:
+                return await self._once(path, body, most, book)
+            except _TransientError as error:
+                failed = error
+            except BonError as error:
+                stop(error)  # before those that wait for this one's place go out
+                raise
+            if attempt <= self._retries:
+                self.totals.retries += 1
+                await asyncio.sleep(self._pause(failed.after, attempt))
+        tries = f"after {self._retries + 1} tries"
+        if failed.down:
+            raise BonError(
+                f"{self.url} cannot be reached {tries}: {failed}",
+                "start the server or correct base_url; what was done is kept",
+            )
+        raise EndpointError(f"{self.host} failed {tries}: {failed}")
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self._connections.close()
+
+    async def _once(
+        self, path: str, body: dict[str, Any], most: float, book: Book
+    ) -> dict[str, Any]:
+        """One attempt: what it may cost is reserved, and settled whatever becomes of it."""
+        async with self.limit.slot():
+            reservation = await self._purse.reserve(most, self._timeout + GRACE_SECONDS)
+            booking = Booking(most)  # spent, unless something better is known
+            try:
+                try:
+                    response = await self._connections.post(self._full(path), body)
+                except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+                    booking = Booking(0.0)  # nothing was sent
+                    self.limit.shrink()
+                    raise _TransientError(self._named(error), down=True) from None
+                except ReplyTooLargeError as error:
+                    raise EndpointError(f"{self.host}: {error}") from None
+                except httpx.RequestError as error:
+                    self.limit.shrink()
+                    raise _TransientError(self._named(error)) from None
+                reply = _json_object(response)
+                if not response.is_success:
+                    booking = book(reply) if reply and reply.get("usage") else Booking(0.0)
+                    self._refuse(path, response, reply or {})
+                if reply is None:
+                    raise _TransientError("the reply is not JSON that holds an object")
+                booking = book(reply)
+            finally:
+                self.totals.spent += booking.dollars
+                await self._purse.settle(reservation, *booking)
+        self.limit.grow()
+        return reply
+
+    def _refuse(self, path: str, response: httpx.Response, reply: dict[str, Any]) -> NoReturn:
+        """Raise what a reply with an HTTP status other than success means."""
+        status, reason = response.status_code, self._reason(response)
+        if response.is_redirect:
+            raise BonError(
+                f"{self._full(path)} redirects to {response.headers.get('location', 'nowhere')!r}",
+                "set base_url to the address that answers",
+            )
+        error = reply.get("error")
+        codes = {error.get("code"), error.get("type")} if isinstance(error, dict) else {error}
+        if status == 402 or any(code in _NO_MONEY for code in codes if isinstance(code, str)):
+            raise BonError(
+                f"{self.host} has no credit left for this key: {reason}",
+                "add credit and run the same command: what was bought is kept",
+            )
+        if status in _TRANSIENT:
+            self.limit.shrink()
+            raise _TransientError(reason, _retry_after(response))
+        if status in (401, 403):
+            raise BonError(
+                f"{self.host} refused the key: {reason}",
+                "check the key in the variable that api_key_env names, and what it may use",
+            )
+        if status == 404:
+            raise BonError(f"{self._full(path)}: {reason}", "check base_url and model")
+        raise EndpointError(f"{self.host} refused the request: {reason}")
+
+    def _named(self, error: httpx.RequestError) -> str:
+        return self._clean(f"{type(error).__name__} {error}".strip())
+
+    def _full(self, path: str) -> str:
+        return path if path.startswith("http") else self.url + path
+
+    def _pause(self, after: float | None, attempt: int) -> float:
+        """What the endpoint asked for, or exponentially longer; never in step with others."""
+        if after is not None:
+            return min(after, _LONGEST_WAIT) + random.uniform(0, self._wait)
+        longest = min(self._wait * 2.0**attempt, _LONGEST_WAIT)
+        return random.uniform(longest / 2, longest)
+
+    def _reason(self, response: httpx.Response) -> str:
+        """Status and the endpoint's own words, on one line."""
+        body = _json_object(response)
+        error = response.text if body is None else body
+        for name in ("error", "message", "detail"):
+            error = error.get(name, error) if isinstance(error, dict) else error
+        text = " ".join(("" if error is body else str(error)).split())
+        return self._clean(f"HTTP {response.status_code} {text[:300]}".strip())
+
+    def _clean(self, text: str) -> str:
+        # Some endpoints quote the key that they refuse.
+        return text.replace(self._key, "***") if self._key else text
+
+
+def _json_object(response: httpx.Response) -> dict[str, Any] | None:
+    """Return the object that a response holds; None where it holds something else."""
+    try:
+        body = response.json()
+    except (ValueError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    """Seconds, from a number or a date."""
+    value = response.headers.get("retry-after")
+    if value is None:
+        return None
+    try:
+        return max(0.0, float(value))
+    except ValueError:
+        pass
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (TypeError, ValueError):
+        return None

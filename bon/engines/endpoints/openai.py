@@ -1,0 +1,570 @@
+"""Any OpenAI-compatible endpoint: a server of one's own, or a paid model.
+
+Endpoints differ in what they can do. `endpoint` names what is known of one (taken from the host
+when left out), `capabilities` corrects it. What one cannot do is done another way (n samples as n
+requests) or refused; nothing asked for is silently dropped. Where an endpoint takes no seed or
+promises nothing by it, `info()` says that samples cannot be drawn again.
+"""
+
+import asyncio
+import base64
+import io
+import json
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, NoReturn, cast
+
+import httpx
+
+from bon.core.errors import BonError, Unsupported
+from bon.core.images import open_image
+from bon.core.keys import content_key
+from bon.core.sampling import Sampling
+from bon.core.text import read_choice
+from bon.engines.base import (
+    Engine,
+    Finish,
+    GenerateRequest,
+    Generation,
+    ImagePart,
+    Likelihood,
+    Message,
+    PartialGeneration,
+    RankRequest,
+    Reward,
+    Sample,
+    ScoreRequest,
+    TokenLogprob,
+)
+from bon.engines.endpoints.capabilities import TokenPrice
+from bon.engines.endpoints.endpoint import AdaptiveLimit, Book, Booking, Endpoint, EndpointError
+from bon.engines.endpoints.ledger import (
+    Purse,
+    count_prompt_tokens,
+    count_tokens,
+    most_dollars,
+    read_amount,
+    read_usage,
+    stop,
+)
+from bon.engines.endpoints.model_names import is_same_model
+from bon.engines.metering import SALT, fresh, note_cached
+from bon.engines.settings import OpenAISettings
+
+_IMAGE_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
+
+
+class OpenAIEngine(Engine):
+    """One model of one endpoint."""
+
+    name: ClassVar[str] = "openai"
+
+    def __init__(self, settings: OpenAISettings) -> None:
+        self._settings = settings
+        self._model = settings.model
+        self._answered_as: set[str] = set()
+        self._unreadable = ""
+        self._kind, self.can = settings.kind, settings.can
+        price = self._price = settings.price or TokenPrice()
+        priced = price.input_per_million + price.output_per_million > 0
+        self._purse = Purse(settings.model, settings.spending_cap, settings.spent, priced=priced)
+        self._priced = priced
+        self._warned: set[str] = set()
+        kwargs = settings.chat_template_kwargs
+        self._template = {"chat_template_kwargs": kwargs} if kwargs else {}
+        most = settings.max_concurrency
+        self._endpoint = Endpoint(
+            settings.base_url,
+            settings.api_key_env,
+            settings.timeout,
+            settings.retries,
+            AdaptiveLimit(min(settings.concurrency, most), settings.min_concurrency, most),
+            self._purse,
+            wait=settings.retry_wait,
+        )
+        self._endpoint.totals.spent = settings.spent
+
+    async def generate(self, request: GenerateRequest) -> Generation:
+        """Sample completions, as one request or several, as the endpoint allows."""
+        body = self._body(request)
+        seeds = tuple(dict.fromkeys(request.seeds))
+        if request.sampling.temperature == 0 and self.can.seed == "exact":
+            seeds = seeds[:1]  # all samples would be the same one
+        base = self._key(request, body)
+        keys = {seed: f"{base}:{seed}" for seed in seeds}
+        replies = {} if fresh() else await self._purse.bought(keys.values())
+        bought = {
+            seed: _PaidSample(**json.loads(replies[key]))
+            for seed, key in keys.items()
+            if key in replies
+        }
+        missing = tuple(seed for seed in seeds if seed not in bought)
+        results = await asyncio.gather(
+            *(self._complete(body, part, keys, bought) for part in self._split(missing)),
+            return_exceptions=True,
+        )
+        failures = [result for result in results if isinstance(result, BaseException)]
+        for failure in sorted(failures, key=lambda failure: not isinstance(failure, BonError)):
+            if bought and isinstance(failure, Exception):
+                raise PartialGeneration(tuple(bought), failure)
+            raise failure
+        await self._purse.deliver(keys.values())
+        first = bought[seeds[0]]
+        samples = [bought.get(seed, first).sample(request.logprobs) for seed in request.seeds]
+        return Generation(
+            tuple(samples),
+            first.num_prompt_tokens,
+            sum(sample.cost for sample in bought.values()),
+        )
+
+    async def likelihood(self, request: ScoreRequest) -> Likelihood:
+        """From the log-probabilities that vLLM gives of a prompt's tokens."""
+        if not self.can.prompt_logprobs:
+            self._refuse("gives no log-probabilities of a given text", "use a local engine")
+        text = "".join(part for part in request.messages[-1].parts if isinstance(part, str))
+        tokenized = await self._endpoint.post(
+            self._above("/tokenize"),
+            {"model": self._model, "prompt": text, "add_special_tokens": False},
+        )
+        answer, _ = await self._post(
+            "/chat/completions",
+            {
+                "model": self._model,
+                "messages": _messages(request.messages),
+                "add_generation_prompt": False,
+                "temperature": 0,
+                "max_tokens": 1,
+                "prompt_logprobs": 0,
+                **self._template,
+            },
+        )
+        ids, values = _prompt_tokens(answer)
+        start = _find(ids, [int(token) for token in tokenized["tokens"]])
+        if start is None:
+            raise EndpointError(f"{self._endpoint.host}: the response's tokens were not found")
+        end = start + len(tokenized["tokens"]) + 1  # and the token that ends the turn
+        return Likelihood(sum(values[start:end]), len(values[start:end]), start)
+
+    async def reward(self, request: ScoreRequest) -> Reward:
+        """From vLLM's /classify, raw."""
+        if not self.can.classify:
+            self._refuse("has no reward head", "use vllm serve --runner pooling, or a local engine")
+        answer, num_prompt_tokens = await self._post(
+            self._above("/classify"),
+            {
+                "model": self._model,
+                "messages": _messages(request.messages),
+                "add_generation_prompt": False,
+                "use_activation": False,
+                **self._template,
+            },
+        )
+        scores = answer["data"][0]["probs"]
+        if len(scores) != 1:
+            raise EndpointError(
+                f"{self._endpoint.host}: {len(scores)} scores where one is expected"
+            )
+        return Reward(float(scores[0]), num_prompt_tokens)
+
+    async def rank(self, request: RankRequest) -> Reward:
+        """From vLLM's /score, raw; the server's `--chat-template` writes the pair."""
+        if not self.can.classify:
+            self._refuse("runs no rerankers", "use vllm serve --runner pooling, or engine: vllm")
+        instruction = {"instruction": request.instruction} if request.instruction else {}
+        answer, num_prompt_tokens = await self._post(
+            self._above("/score"),
+            {
+                "model": self._model,
+                "queries": {"content": [_part(part) for part in request.query]},
+                "documents": {"content": [_part(part) for part in request.document]},
+                "use_activation": False,
+                **instruction,
+            },
+        )
+        (scored,) = answer["data"]
+        return Reward(float(scored["score"]), num_prompt_tokens)
+
+    def info(self) -> dict[str, Any]:
+        """The endpoint, what it can do and what was spent; never the key."""
+        seeds = {
+            "none": "no: the endpoint takes no seed",
+            "loose": "hardly: its seed guarantees nothing",
+            "exact": "nearly: texts can differ when other requests share the server's batch",
+        }
+        return {
+            "engine": self.name,
+            "base_url": self._endpoint.url,
+            "model": self._model,
+            "endpoint": self._kind,
+            "capabilities": self.can.model_dump(),
+            "price": self._settings.price.model_dump() if self._settings.price else {},
+            "response_format": self._settings.response_format,
+            "extra_body": self._settings.extra_body,
+            "answered_as": sorted(self._answered_as),
+            "repeatable": seeds[self.can.seed],
+            "ledger": self._endpoint.totals.report(),
+            "httpx": httpx.__version__,
+        }
+
+    async def close(self) -> None:
+        """Close connections."""
+        await self._endpoint.close()
+
+    def _split(self, seeds: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """Return the seeds of each HTTP request."""
+        if not seeds or not self.can.n:
+            return [(seed,) for seed in seeds]
+        if self.can.seed != "exact":
+            return [seeds]  # the prompt is paid for once; the seed promises nothing anyway
+        runs: list[tuple[int, ...]] = []
+        for seed in seeds:
+            if runs and seed == runs[-1][-1] + 1:
+                runs[-1] += (seed,)
+            else:
+                runs.append((seed,))
+        return runs
+
+    def _body(self, request: GenerateRequest) -> dict[str, Any]:
+        sampling = request.sampling
+        self._check(sampling, request.logprobs)
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": _messages(request.messages),
+            "temperature": sampling.temperature,
+            self.can.max_tokens_field: sampling.max_new_tokens,
+        }
+        if sampling.max_thinking_tokens is not None:
+            body[self.can.thinking_field] = sampling.max_thinking_tokens
+        if self.can.both_cuts or sampling.top_p < 1:
+            body["top_p"] = sampling.top_p
+        if self.can.sampling_extras:
+            # Left out, vLLM's server takes them from the checkpoint's generation_config.
+            penalty = sampling.repetition_penalty
+            body |= {"top_k": sampling.top_k, "min_p": 0.0, "repetition_penalty": penalty}
+        if sampling.stop:
+            body["stop"] = list(sampling.stop)
+        if self.can.logprobs:
+            body["logprobs"] = True
+            if request.logprobs:
+                body["top_logprobs"] = request.logprobs
+        if self._settings.response_format is not None:
+            body["response_format"] = self._settings.response_format
+        return body | self._template | self._settings.extra_body
+
+    def _check(self, sampling: Sampling, logprobs: int) -> None:
+        can = self.can
+        if sampling.temperature > can.max_temperature:
+            self._refuse(
+                f"takes temperatures up to {can.max_temperature:g}, not {sampling.temperature:g}",
+                "lower the temperature",
+            )
+        if sampling.top_k and not can.sampling_extras:
+            self._refuse("takes no top_k", "set top_k: 0, or capabilities.sampling_extras: true")
+        if sampling.repetition_penalty != 1 and not can.sampling_extras:
+            self._refuse(
+                "takes no repetition_penalty",
+                "set repetition_penalty: 1, or capabilities.sampling_extras: true",
+            )
+        if sampling.top_p < 1 and not can.both_cuts and sampling.temperature != 1:
+            self._refuse(
+                "does not take top_p together with a temperature", "set top_p: 1 or temperature: 1"
+            )
+        if sampling.max_thinking_tokens is not None and not can.thinking_field:
+            self._refuse(
+                "has no limit on thinking alone",
+                "name its field in capabilities.thinking_field, or set max_tokens for both alone",
+            )
+        if logprobs and not can.logprobs:
+            self._refuse(
+                "gives no log-probabilities",
+                "read the verdict from the text, or capabilities.logprobs: true if it does",
+            )
+        if logprobs > can.top_logprobs:
+            self._refuse(
+                f"gives up to {can.top_logprobs} alternatives, not {logprobs}",
+                "ask for fewer, or correct capabilities.top_logprobs",
+            )
+
+    def _refuse(self, what: str, fix: str) -> NoReturn:
+        raise Unsupported(f"endpoint {self._endpoint.host} ({self._kind}) {what}", fix)
+
+    async def _complete(
+        self,
+        body: dict[str, Any],
+        seeds: tuple[int, ...],
+        keys: Mapping[int, str],
+        bought: dict[int, "_PaidSample"],
+    ) -> None:
+        """Add the samples of these seeds to `bought`; those that a reply lacks are asked for again.
+
+        Raises:
+            EndpointError: a reply brought none of them.
+        """
+        while seeds:
+            request = dict(body)
+            if fresh() and self._kind == "vllm":  # the others cannot be told
+                request["cache_salt"] = SALT
+            if len(seeds) > 1:
+                request["n"] = len(seeds)
+            if self.can.seed != "none":
+                request["seed"] = seeds[0]
+            elif body["temperature"] > 0:
+                self._warn("seed", "takes no seed: its samples cannot be drawn again")
+            samples: dict[int, _PaidSample] = {}
+
+            def book(reply: dict[str, Any]) -> Booking:
+                received, dollars = self._read(request, reply, seeds)  # noqa: B023 - called at once
+                samples.update(received)  # noqa: B023
+                return Booking(dollars, {keys[seed]: s.dump() for seed, s in received.items()})
+
+            reply = await self._send(request, seeds, book)
+            self._note_model(reply.get("model"))
+            bought.update(samples)
+            if not samples:
+                choices = reply.get("choices")
+                count = len(choices) if isinstance(choices, list) else 0
+                reason = reply.get("error") or f"{count} of {len(seeds)} samples came back"
+                if count:
+                    reason = f"the reply holds {self._unreadable}"
+                raise EndpointError(f"{self._endpoint.host}: {reason}")
+            if len(samples) < len(seeds):
+                self._warn(
+                    "n", f"gave {len(samples)} of {len(seeds)} samples: the rest is asked again"
+                )
+            seeds = tuple(seed for seed in seeds if seed not in samples)
+
+    async def _send(
+        self, body: dict[str, Any], seeds: tuple[int, ...], book: Book
+    ) -> dict[str, Any]:
+        """Return the reply to one request, which is drawn with these seeds."""
+        return await self._endpoint.post("/chat/completions", body, self._most(body), book)
+
+    async def _post(self, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        """Return the reply to a request for scores, and the tokens of its prompt."""
+        num_prompt_tokens = 0
+
+        def book(reply: dict[str, Any]) -> Booking:
+            nonlocal num_prompt_tokens
+            num_prompt_tokens, _, dollars = self._usage(body, reply, 0)
+            return Booking(dollars)
+
+        reply = await self._endpoint.post(path, body, self._most(body), book)
+        self._note_model(reply.get("model"))
+        return reply, num_prompt_tokens
+
+    def _most(self, body: Mapping[str, Any]) -> float:
+        """Return the most that a request can cost, in US dollars."""
+        if not self._priced:
+            return 0.0
+        return most_dollars(body, self._price.input_per_million, self._price.output_per_million)
+
+    def _usage(
+        self, body: Mapping[str, Any], reply: Mapping[str, Any], completion: int
+    ) -> tuple[int, int, float]:
+        """Count a reply; returns its prompt and completion tokens and what it cost.
+
+        completion: our own count of the tokens that it brought.
+        """
+        usage, totals = reply.get("usage"), self._endpoint.totals
+        sent, received, known = read_usage(usage, lambda: count_prompt_tokens(body), completion)
+        if not known:
+            totals.estimated += 1
+            if self._priced:
+                self._warn(
+                    "usage", "gives no usable usage with its replies: tokens are counted here"
+                )
+        details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
+        cached = read_amount(details.get("cached_tokens")) if isinstance(details, dict) else None
+        note_cached(sent, cached)
+        totals.requests += 1
+        totals.input_tokens += sent
+        totals.output_tokens += received
+        totals.cached_tokens += cached or 0
+        price = self._price
+        dollars = (sent * price.input_per_million + received * price.output_per_million) / 1e6
+        return sent, received, dollars
+
+    def _read(
+        self, body: Mapping[str, Any], reply: Mapping[str, Any], seeds: tuple[int, ...]
+    ) -> tuple[dict[int, "_PaidSample"], float]:
+        """Return the samples of a reply by seed, and what the reply cost."""
+        choices = reply.get("choices")
+        choices = [c for c in choices if isinstance(c, dict)] if isinstance(choices, list) else []
+        tokens = sum(map(_count_tokens, choices))
+        sent, received, dollars = self._usage(body, reply, tokens)
+        indices = [choice.get("index") for choice in choices]
+        if sorted(i for i in indices if type(i) is int) != list(range(len(choices))):
+            indices = list(range(len(choices)))
+        samples = {}
+        for index, choice in zip(indices, choices, strict=True):
+            if index < len(seeds):
+                share = len(choices)
+                sample = _PaidSample(choice, sent, received // share, dollars / share)
+                try:
+                    sample.sample(0)
+                except ValueError as error:
+                    self._unreadable = str(error)
+                else:
+                    samples[seeds[index]] = sample
+        return samples, dollars
+
+    def _key(self, request: GenerateRequest, body: Mapping[str, Any]) -> str:
+        """Return the identity of a request but for its seeds."""
+        messages = [
+            [
+                m.role,
+                [part if isinstance(part, str) else {"image": part.sha256} for part in m.parts],
+            ]
+            for m in request.messages
+        ]
+        settings = {key: value for key, value in body.items() if key != "messages"}
+        return content_key("bought", self._endpoint.url, messages, settings)
+
+    def _warn(self, topic: str, text: str) -> None:
+        """Warn once for each topic."""
+        if topic not in self._warned:
+            self._warned.add(topic)
+            warnings.warn(f"{self._endpoint.host} {text}", stacklevel=2)
+
+    def _note_model(self, name: Any) -> None:
+        """Record the model that replied, and stop if it is not the requested one.
+
+        Vendors route a retired model's requests to its successor, at another price.
+        """
+        if not isinstance(name, str) or not name:
+            return
+        self._answered_as.add(name)
+        served_as = self._settings.served_as or ()
+        aliases = (served_as,) if isinstance(served_as, str) else served_as
+        if name in aliases or is_same_model(self._model, name):
+            return
+        host = self._endpoint.host
+        error = BonError(
+            f"endpoint {host} was asked for {self._model!r} and answered as {name!r}",
+            f"name that model on the card, or set engine_args.served_as: {name} if it is the same",
+        )
+        stop(error)
+        raise error
+
+    def _above(self, path: str) -> str:
+        """A path beside /v1, where vLLM has its own endpoints."""
+        return self._endpoint.url.removesuffix("/v1") + path
+
+
+def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
+    """Text alone as a string (some endpoints take system text in no other way), else parts."""
+    return [
+        {
+            "role": message.role,
+            "content": "".join(part for part in message.parts if isinstance(part, str))
+            if all(isinstance(part, str) for part in message.parts)
+            else [_part(part) for part in message.parts],
+        }
+        for message in messages
+    ]
+
+
+def _part(part: str | ImagePart) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "image_url", "image_url": {"url": _data_url(part)}}
+
+
+@lru_cache(maxsize=64)
+def _data_url(part: ImagePart) -> str:
+    """The image inline, re-encoded only when endpoints do not take its format.
+
+    Kept for a while: the judgements of a question show the same images many times.
+    """
+    from PIL import Image
+
+    data = part.data
+    try:
+        mime = _IMAGE_TYPES.get(Image.open(io.BytesIO(data)).format or "")
+    except OSError:
+        mime = None
+    if mime is None:
+        encoded = io.BytesIO()
+        open_image(data).save(encoded, "PNG")
+        data, mime = encoded.getvalue(), "image/png"
+    return f"data:{mime};base64,{base64.b64encode(data).decode()}"
+
+
+@dataclass(frozen=True, slots=True)
+class _PaidSample:
+    """A choice of a reply, its prompt's tokens and its share of the reply's tokens and cost."""
+
+    choice: dict[str, Any]
+    num_prompt_tokens: int
+    num_tokens: int
+    cost: float
+
+    def sample(self, logprobs: int) -> Sample:
+        """Return the choice as a sample."""
+        return _sample(self.choice, self.num_tokens, logprobs)
+
+    def dump(self) -> str:
+        """Return it as JSON."""
+        return json.dumps({name: getattr(self, name) for name in self.__slots__})
+
+
+def _count_tokens(choice: Mapping[str, Any]) -> int:
+    """Return about how many tokens a choice holds; exactly where it names them."""
+    rows = choice.get("logprobs")
+    rows = rows.get("content") if isinstance(rows, dict) else None
+    if isinstance(rows, list) and rows:
+        return len(rows)
+    message = choice.get("message")
+    texts = {**message, "role": ""}.values() if isinstance(message, dict) else ()
+    return 1 + sum(count_tokens(text) for text in texts if isinstance(text, str))
+
+
+def _sample(choice: dict[str, Any], num_tokens: int, logprobs: int) -> Sample:
+    """Read a choice; ValueError where its content is not text."""
+    text, reasoning, reason = read_choice(choice)
+    finish = cast(Finish, reason)
+    try:
+        rows = choice["logprobs"]["content"]
+        total = sum(_logprob(row) for row in rows)
+        tokens = tuple(_token(row, logprobs) for row in rows) if logprobs else ()
+    except (TypeError, KeyError, ValueError):  # none, or none that can be used
+        rows = ()
+    if not rows:
+        return Sample(text, num_tokens, None, (), finish, reasoning)
+    return Sample(text, len(rows), total, tokens, finish, reasoning)
+
+
+def _logprob(row: dict[str, Any]) -> float:
+    """Return a log-probability; ValueError for NaN."""
+    value = float(row["logprob"])
+    if math.isnan(value):
+        raise ValueError("a log-probability that is no number")
+    return value
+
+
+def _token(row: dict[str, Any], logprobs: int) -> TokenLogprob:
+    top: dict[str, float] = {}
+    for each in (row.get("top_logprobs") or [])[:logprobs]:
+        top.setdefault(each["token"], _logprob(each))
+    return TokenLogprob(row["token"], _logprob(row), top)
+
+
+def _prompt_tokens(answer: dict[str, Any]) -> tuple[list[int], list[float]]:
+    """Ids and log-probabilities of the prompt's tokens; the first has none."""
+    ids, values = [-1], [0.0]
+    for row in (answer.get("prompt_logprobs") or [None])[1:]:
+        token, entry = next(iter(row.items()))
+        ids.append(int(token))
+        values.append(float(entry["logprob"]))
+    return ids, values
+
+
+def _find(ids: list[int], wanted: list[int]) -> int | None:
+    """Where the wanted tokens begin, looking from the end."""
+    for start in range(len(ids) - len(wanted), -1, -1):
+        if ids[start : start + len(wanted)] == wanted:
+            return start
+    return None

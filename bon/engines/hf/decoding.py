@@ -1,0 +1,289 @@
+"""Batched decoding in which every sample has a seed of its own.
+
+Runs as the decoding loop of transformers' `generate`, which keeps everything model-specific
+(positions, masks, caches). It differs from theirs in three ways: a prompt's images and prefill run
+once however many samples it has, finished samples leave the batch, and a token is drawn by
+inverting the cumulative distribution at a number that depends on seed and position alone, so a
+sample does not depend on its batch (up to rounding of floating-point sums).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from transformers import GenerationConfig
+
+from bon.core.sampling import Sampling
+from bon.engines.hf.shared_prefix import Tails, extend_inputs
+from bon.engines.rendering import OPENING_TOKENS, Answer
+
+_SHRINK_AT = 0.85  # drop finished rows from the cache once at most this share is unfinished
+
+Loop = Callable[[Any, torch.Tensor, dict[str, Any]], None]
+
+
+@dataclass
+class Decoded:
+    """Token ids of one sample, its end token included, and their log-probabilities."""
+
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    top_ids: list[list[int]] = field(default_factory=list)
+    top_logprobs: list[list[float]] = field(default_factory=list)
+    finish: Literal["stop", "length"] = "length"
+    answer: int | None = None  # where it begins, once that is known
+    forced: list[int] = field(default_factory=list)  # tokens that end its reasoning
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to decode: row i continues prompt `prompts[i]` with `seeds[i]`.
+
+    `answers[i]` finds the answer of row i after its reasoning, which `closing` tokens end once it
+    reaches `sampling.max_thinking_tokens`.
+    """
+
+    prompts: Sequence[int]
+    seeds: Sequence[int]
+    sampling: Sampling
+    top: int
+    end_ids: frozenset[int]
+    stopped: Callable[[list[int]], bool]
+    answers: Sequence[Callable[[list[int]], Answer]] = ()
+    closing: Sequence[int] = ()
+
+    @property
+    def steps(self) -> int:
+        """The most tokens that a row may have."""
+        thinks = self.closing and self.sampling.max_thinking_tokens
+        return (
+            self.sampling.max_new_tokens + len(self.closing) if thinks else self.sampling.max_tokens
+        )
+
+    def ended(self, row: Decoded, index: int) -> bool:
+        """Whether a row has all its tokens; ends reasoning that has reached its limit."""
+        limit = self.sampling.max_thinking_tokens
+        if row.finish == "stop" or not self.closing or limit is None:
+            return row.finish == "stop" or len(row.ids) >= self.sampling.max_tokens
+        length = len(row.ids)
+        if row.answer is None and length == limit + len(self.closing):
+            row.answer = length
+        elif row.answer is None and not row.forced:
+            begun = length == min(OPENING_TOKENS, limit, self.sampling.max_tokens)
+            if begun or length == limit or row.ids[-1] in self.closing:
+                row.answer = self.answers[index](row.ids).start
+            if row.answer is None and length == limit:
+                row.forced = list(self.closing)
+        return row.answer is not None and length - row.answer >= self.sampling.max_tokens
+
+
+def decode(
+    model: Any, inputs: dict[str, Any], plan: Plan, pad_id: int, tails: Tails | None = None
+) -> list[Decoded]:
+    """Decode every row of the plan; with `tails`, `inputs` are prefixes of the prompts."""
+    rows = [Decoded() for _ in plan.seeds]
+
+    def loop(model: Any, input_ids: torch.Tensor, kwargs: dict[str, Any]) -> None:
+        _decode(model, *_prefill(model, input_ids, kwargs, tails, pad_id), plan, rows)
+
+    _within_generate(model, inputs, loop, plan.steps, pad_id, sorted(plan.end_ids))
+    return rows
+
+
+def prompt_logits(
+    model: Any, inputs: dict[str, Any], tails: Tails, pad_id: int, keep: int
+) -> torch.Tensor:
+    """Return logits [rows, tokens, vocabulary] at the last `keep` or more tokens of prompts."""
+    logits: list[torch.Tensor] = []
+
+    def loop(model: Any, input_ids: torch.Tensor, kwargs: dict[str, Any]) -> None:
+        if "logits_to_keep" in kwargs:
+            kwargs["logits_to_keep"] = keep
+        logits.append(_prefill(model, input_ids, kwargs, tails, pad_id)[2].logits)
+
+    _within_generate(model, inputs, loop, 1, pad_id, [])
+    return logits[0]
+
+
+def uniforms(seeds: Sequence[int], count: int) -> torch.Tensor:
+    """Return one row of numbers in [0, 1) per seed; a longer row extends a shorter one."""
+    draws = [np.random.Generator(np.random.PCG64(seed)).random(count) for seed in seeds]
+    return torch.from_numpy(np.stack(draws))
+
+
+def draw(logits: torch.Tensor, uniform: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+    """Draw one token per row, exactly from the distribution after temperature, top_k and top_p."""
+    if sampling.temperature == 0:
+        return logits.argmax(-1)
+    logits = logits / sampling.temperature
+    if 0 < sampling.top_k < logits.shape[-1]:
+        least = logits.topk(sampling.top_k).values[:, -1:]
+        logits = logits.masked_fill(logits < least, float("-inf"))
+    weights = logits.softmax(-1)
+    if sampling.top_p < 1:
+        ranked, order = weights.sort(dim=-1, descending=True, stable=True)
+        # A token stays if those before it have not reached top_p; the first always does.
+        beyond = ranked.cumsum(-1, dtype=torch.float64) - ranked >= sampling.top_p
+        beyond[:, 0] = False
+        weights = weights.scatter(-1, order, ranked.masked_fill(beyond, 0.0))
+    cumulative = weights.cumsum(-1, dtype=torch.float64)
+    target = uniform[:, None] * cumulative[:, -1:]
+    return torch.searchsorted(cumulative, target, right=True)[:, 0].clamp_(max=logits.shape[-1] - 1)
+
+
+def _within_generate(
+    model: Any,
+    inputs: dict[str, Any],
+    loop: Loop,
+    max_new_tokens: int,
+    pad_id: int,
+    end_ids: list[int],
+) -> None:
+    """Call `loop` with the model, the ids and the inputs of the first step."""
+
+    def custom(model: Any, input_ids: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        for extra in ("logits_processor", "stopping_criteria", "generation_config", "synced_gpus"):
+            kwargs.pop(extra, None)
+        loop(model, input_ids, kwargs)
+        return input_ids
+
+    config = GenerationConfig(
+        max_new_tokens=max_new_tokens, do_sample=False, use_cache=True, pad_token_id=pad_id,
+        eos_token_id=end_ids or None,
+    )  # fmt: skip
+    model.generate(**inputs, generation_config=config, custom_generate=custom)
+
+
+def _prefill(
+    model: Any, input_ids: torch.Tensor, kwargs: dict[str, Any], tails: Tails | None, pad_id: int
+) -> tuple[torch.Tensor, dict[str, Any], Any]:
+    """Read the prompts: return their ids, the inputs of the next step and the model's output."""
+    inputs = model.prepare_inputs_for_generation(input_ids, is_first_iteration=True, **kwargs)
+    output = model(**inputs, return_dict=True)
+    if tails is None:
+        return input_ids, kwargs, output
+    kwargs = _without_pixels({**kwargs, "past_key_values": output.past_key_values})
+    rows = torch.tensor(tails.prefixes, device=input_ids.device)
+    _select(kwargs, rows, input_ids.shape[0])
+    ids, mask = tails.tensors(pad_id, input_ids.device)
+    kwargs = extend_inputs(kwargs, mask, input_ids.shape[1])
+    input_ids = torch.cat([input_ids[rows], ids], -1)
+    inputs = model.prepare_inputs_for_generation(
+        input_ids, next_sequence_length=ids.shape[1], **kwargs
+    )
+    return input_ids, kwargs, model(**inputs, return_dict=True)
+
+
+def _decode(
+    model: Any,
+    input_ids: torch.Tensor,
+    kwargs: dict[str, Any],
+    output: Any,
+    plan: Plan,
+    rows: list[Decoded],
+) -> None:
+    prompt_mask = kwargs.get("attention_mask")
+    kwargs = _without_prompt(_updated(model, output, kwargs))
+    keep = torch.tensor(plan.prompts, device=input_ids.device)
+    logits = output.logits[:, -1].to(input_ids.device, torch.float32)
+    if len(plan.prompts) > input_ids.shape[0] or list(plan.prompts) != list(range(len(keep))):
+        logits = logits[keep]
+        _select(kwargs, keep, input_ids.shape[0])
+    penalty = plan.sampling.repetition_penalty
+    occurs = None  # [rows, vocabulary]: tokens that the penalty applies to
+    if penalty != 1:
+        occurs = _occurring(input_ids, prompt_mask, logits.shape[-1])[keep]
+    draws = uniforms(plan.seeds, plan.steps).to(input_ids.device)
+    active = list(range(len(rows)))
+    for step in range(plan.steps):
+        if occurs is None:
+            tokens = draw(logits, draws[:, step], plan.sampling)
+        else:
+            penalised = torch.where(logits > 0, logits / penalty, logits * penalty)
+            tokens = draw(torch.where(occurs, penalised, logits), draws[:, step], plan.sampling)
+        for i, row in enumerate(active):
+            if rows[row].forced:
+                tokens[i] = rows[row].forced.pop(0)
+        _record(logits, tokens, plan, [rows[row] for row in active])
+        for row in active:
+            rows[row].done = rows[row].done or plan.ended(rows[row], row)
+        unfinished = [i for i, row in enumerate(active) if not rows[row].done]
+        if not unfinished:
+            return
+        if len(unfinished) <= _SHRINK_AT * len(active):
+            keep = torch.tensor(unfinished, device=input_ids.device)
+            _select(kwargs, keep, len(active))
+            active = [active[i] for i in unfinished]
+            tokens, draws = tokens[keep], draws[keep]
+            occurs = occurs[keep] if occurs is not None else None
+        if occurs is not None:
+            occurs.scatter_(-1, tokens[:, None], True)
+        inputs = model.prepare_inputs_for_generation(
+            tokens[:, None], next_sequence_length=1, **kwargs
+        )
+        output = model(**inputs, return_dict=True)
+        kwargs = _updated(model, output, kwargs)
+        logits = output.logits[:, -1].to(input_ids.device, torch.float32)
+
+
+def _occurring(ids: torch.Tensor, mask: torch.Tensor | None, size: int) -> torch.Tensor:
+    """Return which tokens each prompt holds, padding excepted, as [rows, vocabulary]."""
+    occurs = ids.new_zeros(ids.shape[0], size + 1, dtype=torch.bool)
+    padding = torch.zeros_like(ids) if mask is None else mask == 0
+    # Image placeholders may lie beyond the output's vocabulary: they land in the extra column.
+    occurs.scatter_(-1, ids.masked_fill(padding.bool(), size).clamp_(max=size), True)
+    return occurs[:, :size]
+
+
+def _updated(model: Any, output: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    updated: dict[str, Any] = model._update_model_kwargs_for_generation(  # Mllama requires the flag
+        output, kwargs, is_encoder_decoder=model.config.is_encoder_decoder
+    )
+    return updated
+
+
+def _record(logits: torch.Tensor, tokens: torch.Tensor, plan: Plan, rows: list[Decoded]) -> None:
+    """Append one step to every unfinished row."""
+    logprobs = logits.log_softmax(-1)
+    values = logprobs.gather(-1, tokens[:, None])[:, 0].tolist()
+    if plan.top:
+        best = logprobs.topk(min(plan.top, logits.shape[-1]))
+        top_values, top_ids = best.values.tolist(), best.indices.tolist()
+    for i, (row, token) in enumerate(zip(rows, tokens.tolist(), strict=True)):
+        if row.done:
+            continue
+        row.ids.append(token)
+        row.logprobs.append(values[i])
+        if plan.top:
+            row.top_ids.append(top_ids[i])
+            row.top_logprobs.append(top_values[i])
+        if token in plan.end_ids or (plan.sampling.stop and plan.stopped(row.ids)):
+            row.finish = "stop"
+
+
+def _without_prompt(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Keep what later steps need: no pixels, and of per-token inputs the last column."""
+    kept = _without_pixels(kwargs)
+    for key in ("position_ids", "token_type_ids", "mm_token_type_ids"):
+        if isinstance(kept.get(key), torch.Tensor):
+            kept[key] = kept[key][..., -1:]
+    return kept
+
+
+def _without_pixels(kwargs: dict[str, Any]) -> dict[str, Any]:
+    pixels = ("pixel", "image", "video", "second_per", "input_features", "aspect_ratio")
+    return {key: value for key, value in kwargs.items() if not key.startswith(pixels)}
+
+
+def _select(kwargs: dict[str, Any], rows: torch.Tensor, size: int) -> None:
+    """Keep (or repeat) these of the `size` rows of the cache and of every per-row input."""
+    kwargs["past_key_values"].reorder_cache(rows)  # which every kind of layer has
+    for key, value in kwargs.items():
+        if isinstance(value, torch.Tensor):
+            # Positions may be [axes, rows, length]; everything else has its rows first.
+            dim = value.dim() - 2 if key == "position_ids" else 0
+            if value.dim() > 1 and value.shape[dim] == size:
+                kwargs[key] = value.index_select(dim, rows.to(value.device))

@@ -1,0 +1,451 @@
+"""Any Hugging Face image-text-to-text model, on CPU or GPU.
+
+One background thread gathers requests in flight into batches of similar length. Every sample is
+drawn with its own seed, so results do not depend on the batch, up to rounding of floating-point
+sums (padding changes their order).
+"""
+
+import asyncio
+import gc
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+import transformers
+from PIL.Image import Image
+from transformers import AutoModelForImageTextToText, GenerationConfig
+from transformers.utils import logging as transformers_logging
+
+from bon.core.errors import BonError, Unsupported
+from bon.core.images import downscale, open_image
+from bon.engines.base import (
+    Engine,
+    GenerateRequest,
+    Generation,
+    ImagePart,
+    Likelihood,
+    Reward,
+    Sample,
+    ScoreRequest,
+    TokenLogprob,
+)
+from bon.engines.batching import Batcher, Job
+from bon.engines.hf import cpu_attention
+from bon.engines.hf.decoding import Decoded, Plan, decode
+from bon.engines.hf.heads import Head, load_head
+from bon.engines.hf.scoring import last_states, likelihoods, likelihoods_of_prompts
+from bon.engines.hf.shared_prefix import (
+    Tails,
+    can_share,
+    image_prefix,
+    indices_by_value,
+    share,
+    truncate_inputs,
+)
+from bon.engines.processors import (
+    TRUST_REMOTE_CODE,
+    counts_pixels,
+    load_processor,
+    loading_errors,
+)
+from bon.engines.rendering import Renderer
+from bon.engines.settings import TransformersSettings
+
+_DEVICE_LOCKS: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+"""Engines that share a process take turns on a device."""
+
+
+class TransformersEngine(Engine):
+    """One loaded checkpoint; with a `head`, a scalar reward model."""
+
+    name: ClassVar[str] = "transformers"
+
+    def __init__(self, settings: TransformersSettings) -> None:
+        self._settings = settings
+        self.device = torch.device(_device(settings.device))
+        self._threads = settings.threads
+        self._max_pixels = settings.max_pixels
+        self._max_batch = settings.max_batch
+        self._max_tokens = settings.max_batch_tokens
+        if self._max_tokens is None and self.device.type == "cuda":
+            self._max_tokens = 131_072
+        self._set_threads()
+        with _loading(settings.model):
+            self._load(settings)
+        self.tokenizer = getattr(self.processor, "tokenizer", self.processor)
+        self.tokenizer.padding_side = "left"
+        if self.tokenizer.pad_token_id is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+        self._renderer = Renderer(
+            self.processor, settings.model, kwargs=settings.chat_template_kwargs
+        )
+        self._end_ids = _end_ids(self.model, self.tokenizer)
+        self._shares = can_share(self.model, self.processor)
+        # Requests define sampling; a checkpoint's own defaults must not.
+        self.model.generation_config = GenerationConfig()
+        self._words: dict[int, str] = {}
+        self._downscales = _limit_pixels(self.processor, settings.max_pixels)
+        self._batcher = Batcher(self, on_start=self._set_threads)
+
+    def _load(self, settings: TransformersSettings) -> None:
+        folder = str(Path(settings.model).expanduser())
+        source = {"revision": settings.revision, "trust_remote_code": settings.trust_remote_code}
+        self.processor = load_processor(folder, **source, **settings.processor_args)
+        self.model, report = AutoModelForImageTextToText.from_pretrained(
+            folder,
+            dtype=_dtype(settings.dtype, self.device),
+            attn_implementation=settings.attn_implementation,
+            device_map=settings.device_map,
+            output_loading_info=True,
+            **source,
+            **settings.model_args,
+        )
+        _check_complete(settings.model, report, settings.head is not None)
+        self.model.eval()
+        if settings.device_map is None:
+            self.model.to(self.device)
+        if self.device.type == "cpu" and settings.attn_implementation is None:
+            cpu_attention.install(self.model)
+        self.head: Head | None = None
+        if settings.head:
+            self.head = load_head(folder, settings.head, settings.revision, self.device)
+
+    async def generate(self, request: GenerateRequest) -> Generation:
+        """Sample completions, the i-th with `seeds[i]` alone."""
+        result: Generation = await self._batcher.submit("generate", request)
+        return result
+
+    async def likelihood(self, request: ScoreRequest) -> Likelihood:
+        """Log-probability of the last assistant message, its end-of-turn token included."""
+        result: Likelihood = await self._batcher.submit("likelihood", request)
+        return result
+
+    async def reward(self, request: ScoreRequest) -> Reward:
+        """Raw score of the reward head at the end of the conversation."""
+        if self.head is None:
+            raise Unsupported(
+                f"model {self._settings.model!r} was loaded without a reward head",
+                "set head: auto in its engine args",
+            )
+        result: Reward = await self._batcher.submit("reward", request)
+        return result
+
+    def info(self) -> dict[str, Any]:
+        """Settings, versions, and what was loaded."""
+        image_processor = getattr(self.processor, "image_processor", None)
+        return {
+            "engine": self.name,
+            **self._settings.model_dump(),
+            "device": str(self.device),
+            "device_name": _device_name(self.device),
+            "dtype": str(self.model.dtype).removeprefix("torch."),
+            "attn_implementation": getattr(self.model.config, "_attn_implementation", None),
+            "architecture": type(self.model).__name__,
+            "commit": getattr(self.model.config, "_commit_hash", None),
+            "parameters": sum(p.numel() for p in self.model.parameters()),
+            "image_processor": type(image_processor).__name__ if image_processor else None,
+            "head": self.head.names if self.head is not None else None,
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "batch_stable": "seeds belong to samples; equal up to floating-point sums",
+        }
+
+    async def close(self) -> None:
+        """Stop the thread and free the model."""
+        await asyncio.to_thread(self._batcher.close)
+        self.model = self.processor = self.head = None
+        gc.collect()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    # ------------------------------------------------------------ called by the batching thread
+
+    def prepare(self, job: Job) -> None:
+        """Render the text and open the images of one request."""
+        request, response = job.request, ""
+        if job.kind == "generate":
+            rendered = self._renderer.prompt(request.messages)
+            job.key = ("generate", request.sampling)
+            job.rows = len(request.seeds)
+        elif job.kind == "likelihood":
+            rendered, response = self._renderer.response(request.messages)
+            job.key = ("likelihood",)
+        else:
+            rendered = self._renderer.conversation(request.messages, self._settings.score_at)
+            job.key = ("reward",)
+        images = [_open(part) for part in rendered.images]
+        if self._downscales and self._max_pixels:
+            images = [downscale(image, self._max_pixels) for image in images]
+        # An estimate suffices to sort and to bound memory; 784 pixels per token is Qwen's rate.
+        pixels = sum(image.width * image.height for image in images)
+        job.length = (len(rendered.text) + len(response)) // 3 + pixels // 784
+        if job.kind == "generate":
+            job.length += request.sampling.max_new_tokens
+        # Some processors refuse a batch in which only some prompts have images, and Mllama's
+        # output depends on how many the others have: a batch has one number of images.
+        job.key = (*job.key, len(images))
+        job.prepared = (rendered.text, images, response)
+        job.group = tuple(part.sha256 for part in rendered.images)
+
+    def fits(self, rows: int, length: int) -> bool:
+        """Whether a batch of so many sequences, none longer than `length`, is allowed."""
+        tokens = self._max_tokens
+        return rows <= self._max_batch and (tokens is None or rows * length <= tokens)
+
+    def run(self, jobs: list[Job]) -> list[Any]:
+        """Run one batch; halve the batch size permanently when the device runs out of memory."""
+        try:
+            with _DEVICE_LOCKS[str(self.device)], torch.inference_mode():
+                if jobs[0].kind == "generate":
+                    return list(self._generate(jobs))
+                if jobs[0].kind == "likelihood":
+                    return list(self._likelihood(jobs))
+                return list(self._reward(jobs))
+        except torch.OutOfMemoryError:
+            rows = min(self._max_batch, sum(job.rows for job in jobs))
+        gc.collect()
+        torch.cuda.empty_cache()
+        if rows == 1:
+            raise MemoryError(
+                f"{self.device} ran out of memory on a single sequence of "
+                f"{jobs[0].length} tokens: set max_pixels, a smaller dtype or device_map: auto"
+            )
+        self._max_batch = rows // 2
+        if len(jobs) == 1:
+            return self.run(jobs)
+        half = len(jobs) // 2
+        return self.run(jobs[:half]) + self.run(jobs[half:])
+
+    def _generate(self, jobs: list[Job]) -> list[Generation]:
+        top = max(job.request.logprobs for job in jobs)
+        pairs = [(i, seed) for i, job in enumerate(jobs) for seed in job.request.seeds]
+        samples: list[list[Sample]] = [[] for _ in jobs]
+        lengths = [0] * len(jobs)
+        sampling = jobs[0].request.sampling
+        for start in range(0, len(pairs), self._max_batch):
+            chunk = pairs[start : start + self._max_batch]
+            used = sorted({i for i, _ in chunk})
+            inputs, tails, chunk_lengths = self._prompts([jobs[i] for i in used])
+            for i, length in zip(used, chunk_lengths, strict=True):
+                lengths[i] = length
+            plan = Plan(
+                [used.index(i) for i, _ in chunk],
+                [seed for _, seed in chunk],
+                sampling,
+                top,
+                self._end_ids,
+                lambda ids: _stop_index(self._text(ids), sampling.stop) is not None,
+                [partial(self._renderer.answer, jobs[i].prepared[0]) for i, _ in chunk],
+                self._renderer.closing_ids if self._renderer.thinking else [],
+            )
+            rows = decode(self.model, inputs, plan, self.tokenizer.pad_token_id, tails)
+            for (i, _), row in zip(chunk, rows, strict=True):
+                samples[i].append(self._sample(row, jobs[i]))
+        return [Generation(tuple(s), n) for s, n in zip(samples, lengths, strict=True)]
+
+    def _likelihood(self, jobs: list[Job]) -> list[Likelihood]:
+        responses = [
+            self.tokenizer(job.prepared[2], add_special_tokens=False)["input_ids"] for job in jobs
+        ]
+        groups = indices_by_value([(job.prepared[0], job.group) for job in jobs])
+        if not (self._shares and jobs[0].group):
+            groups = [[index] for index in range(len(jobs))]
+        inputs = self._inputs([jobs[group[0]] for group in groups])
+        lengths = inputs["attention_mask"].sum(-1).tolist()
+        group_of = {index: number for number, group in enumerate(groups) for index in group}
+        prompts = [group_of[index] for index in range(len(jobs))]
+        pad_id = self.tokenizer.pad_token_id
+        if len(groups) < len(jobs):
+            sums = likelihoods_of_prompts(self.model, inputs, prompts, responses, pad_id)
+        else:
+            sums = likelihoods(self.model, inputs, responses, pad_id)
+        return [
+            Likelihood(total, len(ids), lengths[prompt])
+            for total, ids, prompt in zip(sums, responses, prompts, strict=True)
+        ]
+
+    def _reward(self, jobs: list[Job]) -> list[Reward]:
+        assert self.head is not None
+        inputs, tails, lengths = self._prompts(jobs)
+        hidden = last_states(self.model, inputs, tails, self.tokenizer.pad_token_id)
+        scores = self.head(hidden.to(self.device)).tolist()
+        return [Reward(score, length) for score, length in zip(scores, lengths, strict=True)]
+
+    def _prompts(self, jobs: list[Job]) -> tuple[dict[str, Any], Tails | None, list[int]]:
+        """Return the batch as tensors, the tails still to be read, and tokens per prompt.
+
+        Prompts that share images are read as prefixes and tails where that saves something.
+        """
+        texts = [job.prepared[0] for job in jobs]
+        prefixes = [image_prefix(text, self.processor) for text in texts]
+        groups = indices_by_value(
+            [(prefix, job.group) for prefix, job in zip(prefixes, jobs, strict=True)]
+        )
+        if self._shares and jobs[0].group and len(groups) < len(jobs):
+            inputs = self._inputs([jobs[group[0]] for group in groups])
+            mask = inputs["attention_mask"].bool()
+            first_ids = [
+                ids[row].tolist() for ids, row in zip(inputs["input_ids"], mask, strict=True)
+            ]
+            shared = share(texts, prefixes, groups, first_ids, self.tokenizer)
+            if shared is not None:
+                pad_id = self.tokenizer.pad_token_id
+                inputs = truncate_inputs(inputs, shared.prefix_lengths, pad_id)
+                return inputs, shared.tails, shared.prompt_lengths
+        inputs = self._inputs(jobs)
+        return inputs, None, inputs["attention_mask"].sum(-1).tolist()
+
+    def _inputs(self, jobs: list[Job]) -> dict[str, Any]:
+        """Return the batch as tensors, padded on the left."""
+        images = [job.prepared[1] for job in jobs]
+        batch = self.processor(
+            text=[job.prepared[0] for job in jobs],
+            images=[row for row in images if row] or None,
+            padding=True,
+            padding_side="left",
+            return_tensors="pt",
+            add_special_tokens=False,
+        )
+        return dict(batch.to(self.device, self.model.dtype))
+
+    def _sample(self, row: Decoded, job: Job) -> Sample:
+        request: GenerateRequest = job.request
+        ended = bool(row.ids) and row.ids[-1] in self._end_ids
+        ids = row.ids[:-1] if ended else row.ids
+        reasoning, start = self._renderer.answer(job.prepared[0], ids)
+        start = len(ids) if start is None else start
+        text = self._text(ids[start:])
+        text = text.lstrip("\n") if start else text
+        tokens: tuple[TokenLogprob, ...] = ()
+        if request.logprobs:
+            tokens = tuple(self._token(row, i, request.logprobs) for i in range(start, len(ids)))
+        return Sample(
+            text[: _stop_index(text, request.sampling.stop)],
+            len(row.ids),
+            sum(row.logprobs),
+            tokens,
+            row.finish,
+            reasoning,
+        )
+
+    def _token(self, row: Decoded, index: int, count: int) -> TokenLogprob:
+        top: dict[str, float] = {}
+        alternatives = zip(row.top_ids[index], row.top_logprobs[index], strict=True)
+        for token, value in islice(alternatives, count):
+            top.setdefault(self._word(token), value)  # the likeliest of tokens with one spelling
+        return TokenLogprob(self._word(row.ids[index]), row.logprobs[index], top)
+
+    def _word(self, token: int) -> str:
+        if token not in self._words:
+            self._words[token] = self.tokenizer.decode([token])
+        return self._words[token]
+
+    def _text(self, ids: list[int]) -> str:
+        return str(
+            self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        )
+
+    def _set_threads(self) -> None:
+        # Ray sets OMP_NUM_THREADS=1 in actors, and torch's number of threads is per thread.
+        if self._threads:
+            torch.set_num_threads(self._threads)
+
+
+def _stop_index(text: str, stop: tuple[str, ...]) -> int | None:
+    return min((index for word in stop if (index := text.find(word)) >= 0), default=None)
+
+
+_FIXES = {
+    "OutOfMemory": "set dtype: bfloat16, device_map: auto over more GPUs, or take a smaller model",
+    **TRUST_REMOTE_CODE,
+    "accelerate": "pip install 'bon[transformers]'",
+    "torchvision": "pip install 'bon[vision]'",
+    "^(Import|ModuleNotFound)Error": "install the named package",
+    "gated|401|403": "accept its licence on the hub, then: hf auth login",
+    "Unrecognized configuration class|model type": (
+        "this engine runs image-text-to-text models; a newer transformers may know this one"
+    ),
+}
+
+
+@contextmanager
+def _loading(model: str) -> Iterator[None]:
+    """Load without transformers' messages; errors name the fix."""
+    looks_like_path = model.startswith((".", "/", "~")) or model.count("/") > 1
+    if looks_like_path and not Path(model).expanduser().is_dir():
+        raise BonError(f"model folder {model!r} does not exist", "correct the path")
+    verbosity = transformers_logging.get_verbosity()
+    bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    default = "check the folder or id, the revision, and that the hub can be reached"
+    try:
+        with loading_errors(model, _FIXES, default):
+            yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
+
+
+@lru_cache(maxsize=128)  # requests about one question come together
+def _open(part: ImagePart) -> Image:
+    return open_image(part.data)
+
+
+def _check_complete(model: str, report: dict[str, Any], has_head: bool) -> None:
+    """Refuse a checkpoint that lacks weights: transformers would initialise them at random."""
+    missing = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
+    if has_head:  # reward models may be saved without the language-model head
+        missing = [name for name in missing if not name.startswith("lm_head")]
+    if missing:
+        raise BonError(
+            f"model {model!r} lacks {len(missing)} of its weights, such as {missing[0]}",
+            "the checkpoint is incomplete or of another architecture",
+        )
+
+
+def _device(device: str) -> str:
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise BonError(f"device {device!r}: this machine has no usable GPU", "device: auto or cpu")
+    return device
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    return f"{torch.get_num_threads()} of {os.cpu_count()} CPU threads"
+
+
+def _dtype(dtype: str, device: torch.device) -> Any:
+    if dtype == "auto":
+        return torch.float32 if device.type == "cpu" else "auto"
+    return getattr(torch, dtype)
+
+
+def _end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Return the end tokens of the model's generation config and its tokenizer."""
+    configured = model.generation_config.eos_token_id
+    ids = configured if isinstance(configured, list) else [configured]
+    return frozenset(i for i in [*ids, tokenizer.eos_token_id] if i is not None)
+
+
+def _limit_pixels(processor: Any, max_pixels: int | None) -> bool:
+    """Limit the image processor; True if it cannot and images are downscaled first."""
+    if max_pixels is None:
+        return False
+    if counts_pixels(processor):
+        image_processor = processor.image_processor
+        smallest = min(image_processor.size["shortest_edge"], max_pixels)
+        image_processor.size = {"shortest_edge": smallest, "longest_edge": max_pixels}
+        return False
+    return True

@@ -1,0 +1,150 @@
+"""Reward heads: the small network that turns the last hidden state into a score.
+
+Read from a checkpoint's safetensors, under the names that published reward models use, because
+transformers has no classes for vision-language reward models.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from safetensors import safe_open
+from torch import nn
+from transformers.utils import cached_file
+
+from bon.core.errors import BonError
+from bon.engines.settings import Activation, HeadSettings
+
+LINEAR_NAMES = (
+    "score",
+    "language_model.score",
+    "model.language_model.score",
+    "model.score",
+    "v_head.summary",
+    "reward_head",
+    "value_head",
+)
+"""Usual names of a single linear layer, most common first; `auto` takes the first match."""
+
+HEAD_FILES = ("value_head.safetensors",)
+"""Files beside the model's own that may hold a head."""
+
+_ACTIVATIONS: dict[Activation, type[nn.Module]] = {
+    "silu": nn.SiLU,
+    "tanh": nn.Tanh,
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+}
+
+
+class Head(nn.Module):  # type: ignore[misc]
+    """Linear layers with activations in between; computed in float32."""
+
+    def __init__(self, layers: Sequence[nn.Linear], activation: Activation, names: list[str]):
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.activation = _ACTIVATIONS[activation]()
+        self.names = names
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Return one score per row of hidden states."""
+        value = hidden.float()
+        for index, layer in enumerate(self.layers):
+            value = layer(value if index == 0 else self.activation(value))
+        return value[..., 0]
+
+
+def load_head(model: str, settings: HeadSettings, revision: str | None, device: Any) -> Head:
+    """Load the head of a checkpoint; BonError if there is none or its layers do not fit."""
+    files = tensor_files(model, revision, settings.file)
+    names = settings.layers
+    if names == ["auto"]:
+        names = [name for name in LINEAR_NAMES if f"{name}.weight" in files][:1]
+        if not names:
+            raise BonError(
+                f"model {model!r} has no reward head under a usual name ({', '.join(LINEAR_NAMES)})"
+                f"; its tensors outside the layers are: {_outside_layers(files)}",
+                "name it: head: {layers: [NAME], activation: silu}",
+            )
+    layers = [_linear(model, name, files) for name in names]
+    for first, second in pairwise(layers):
+        if first.out_features != second.in_features:
+            raise BonError(
+                f"head of {model!r}: {names} do not follow each other "
+                f"({first.out_features} values into {second.in_features})",
+                "name the layers in the order in which they are applied",
+            )
+    if layers[-1].out_features != 1:
+        raise BonError(
+            f"head of {model!r}: {names[-1]!r} gives {layers[-1].out_features} numbers, not one",
+            "name the layer that gives the score last",
+        )
+    head: Head = Head(layers, settings.activation, names).to(device).eval()
+    return head
+
+
+def tensor_files(model: str, revision: str | None, file: str | None) -> dict[str, Path]:
+    """Map every tensor of the checkpoint, or of one named file, to its file."""
+
+    def locate(name: str) -> Path | None:
+        path = cached_file(
+            model,
+            name,
+            revision=revision,
+            _raise_exceptions_for_missing_entries=False,
+            _raise_exceptions_for_connection_errors=False,
+        )
+        return Path(path) if path else None
+
+    files: dict[str, Path] = {}
+    if file is not None:
+        paths = [locate(file)]
+        if paths == [None]:
+            raise BonError(f"model {model!r} has no file {file!r}", "correct head: {file: ...}")
+    elif index := locate("model.safetensors.index.json"):
+        shards = json.loads(index.read_text())["weight_map"]
+        located = {shard: locate(shard) for shard in set(shards.values())}
+        files = {name: cast(Path, located[shard]) for name, shard in shards.items()}
+        paths = [*map(locate, HEAD_FILES)]
+    else:
+        paths = [*map(locate, ("model.safetensors", *HEAD_FILES))]
+    for path in filter(None, paths):
+        with safe_open(path, "pt") as tensors:
+            files |= dict.fromkeys(tensors.keys(), path)
+    if not files:
+        raise BonError(
+            f"model {model!r} has no safetensors to read a reward head from",
+            "convert its weights to safetensors",
+        )
+    return files
+
+
+def _linear(model: str, name: str, files: Mapping[str, Path]) -> nn.Linear:
+    weight, bias = (_tensor(f"{name}.{part}", files) for part in ("weight", "bias"))
+    if weight is None or weight.dim() != 2:
+        raise BonError(
+            f"head of {model!r}: no matrix {name + '.weight'!r} in the checkpoint; outside the "
+            f"layers it has: {_outside_layers(files)}",
+            "correct the name under head:",
+        )
+    layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+    layer.weight.data = weight.float()
+    if bias is not None:
+        layer.bias.data = bias.float()
+    return layer
+
+
+def _tensor(name: str, files: Mapping[str, Path]) -> torch.Tensor | None:
+    if name not in files:
+        return None
+    with safe_open(files[name], "pt") as tensors:
+        return cast(torch.Tensor, tensors.get_tensor(name))
+
+
+def _outside_layers(files: Mapping[str, Path]) -> str:
+    """List names that a head might have: not inside numbered blocks of the backbone."""
+    names = [n for n in files if not any(f".{part}." in n for part in ("layers", "blocks"))]
+    return ", ".join(sorted(names)[:12]) or "none"

@@ -1,0 +1,226 @@
+"""Validation of user input; pydantic's errors become one line each, with place and fix.
+
+What a model expects, and an example, come from its JSON schema.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from bon.core.errors import BonError, shown, suggestion
+from bon.experiment.yamlfile import Origin, Steps, dotted
+
+MAX_MISTAKES = 5
+T = TypeVar("T")
+ModelT = TypeVar("ModelT", bound=BaseModel)
+Schema = dict[str, Any]
+
+
+def validate(model: type[ModelT], data: Mapping[str, Any], where: str | Origin) -> ModelT:
+    """Return `data` as `model`, or raise a BonError with a line for each of up to 5 mistakes."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        origin = Origin(where) if isinstance(where, str) else where
+        schema = model.model_json_schema()
+        errors: dict[Steps, BonError] = {}
+        for detail in error.errors(include_url=False):
+            field = _Field(schema, data, detail["loc"])
+            # Branches of a union fail one by one; the first error names all of them.
+            errors.setdefault(field.steps, _translate(field, detail, origin))
+        raise together(list(errors.values())) from None
+
+
+def together(errors: list[BonError]) -> BonError:
+    """Combine several errors, a line each."""
+    lines = list(dict.fromkeys(line for error in errors for line in str(error).split("\n")))
+    if len(lines) == 1:
+        return errors[0]
+    if (more := len(lines) - MAX_MISTAKES) > 0:
+        lines[MAX_MISTAKES:] = [f"and {more} more mistakes -> fix these first"]
+    return BonError("\n".join(lines))
+
+
+def all_of(makers: Iterable[Callable[[], T]]) -> list[T]:
+    """Call every maker; the errors of all are raised together."""
+    results, errors = [], []
+    for make in makers:
+        try:
+            results.append(make())
+        except BonError as error:
+            errors.append(error)
+    if errors:
+        raise together(errors)
+    return results
+
+
+class _Field:
+    """The field at an error's location: its path, schema, value and enclosing model."""
+
+    def __init__(self, schema: Schema, data: Any, loc: tuple[int | str, ...]) -> None:
+        self.steps: Steps = ()
+        self.value: Any = data
+        self.definitions: dict[str, Schema] = schema.get("$defs", {})
+        self.schema = self.model = schema
+        for part in loc:
+            if not self._descend(part):
+                break
+
+    def resolve(self, schema: Schema) -> Schema:
+        """Follow a reference, and leave out the null branch of an optional field."""
+        branches = [b for b in schema.get("anyOf", ()) if b.get("type") != "null"]
+        if len(branches) == 1:
+            schema = {**schema, **branches[0]}
+            del schema["anyOf"]
+        elif branches:
+            schema = {**schema, "anyOf": branches}
+        if name := schema.get("$ref", "").rpartition("/")[2]:
+            return {"name": name, **self.definitions[name]}
+        return schema
+
+    def _descend(self, part: int | str) -> bool:
+        """Step into a key or item; False where the rest of a location names a union's branch."""
+        schema = self.resolve(self.schema)
+        if "properties" in schema:
+            self.model = schema
+            self._step(part, schema["properties"].get(str(part)))
+            return str(part) in schema["properties"]
+        if "anyOf" in schema:
+            models = [s for s in map(self.resolve, schema["anyOf"]) if "properties" in s]
+            inside = len(models) == 1 and isinstance(self.value, Mapping)
+            if inside and part == models[0]["name"]:
+                self.schema = models[0]
+            return inside
+        if schema.get("type") == "array" and isinstance(part, int):
+            items = schema.get("prefixItems", ())
+            self._step(part, items[part] if part < len(items) else schema.get("items"))
+            return True
+        if schema.get("type") == "object" and part != "[key]":
+            values = schema.get("additionalProperties")
+            self._step(part, values if isinstance(values, dict) else None)
+            return True
+        return False
+
+    def _step(self, part: int | str, schema: Schema | None) -> None:
+        self.steps = (*self.steps, part)
+        self.schema = schema or {}
+        if isinstance(self.value, Mapping):
+            self.value = self.value.get(part)
+        elif isinstance(self.value, list | tuple) and isinstance(part, int):
+            self.value = self.value[part] if part < len(self.value) else None
+
+    def expected(self, schema: Schema) -> str:
+        """Describe the values that a schema allows."""
+        schema = self.resolve(schema)
+        if "anyOf" in schema:
+            return " or ".join(dict.fromkeys(map(self.expected, schema["anyOf"])))
+        if "enum" in schema or "const" in schema:
+            return "one of " + ", ".join(map(str, schema.get("enum", [schema.get("const")])))
+        kind = schema.get("type")
+        if kind in ("integer", "number"):
+            return ("a whole number" if kind == "integer" else "a number") + _bounds(schema)
+        if kind == "string":
+            if "pattern" in schema and "description" in schema:
+                return str(schema["description"])
+            return "text" + _length(schema, "Length")
+        if kind == "boolean":
+            return "true or false"
+        if "properties" in schema:
+            return f"a mapping with keys of {', '.join(schema['properties'])}"
+        if "prefixItems" in schema:
+            items = schema["prefixItems"]
+            return f"a list of {len(items)}: {', '.join(map(self.expected, items))}"
+        if kind == "array":
+            return f"a list, each entry {self.expected(schema['items'])}{_length(schema, 'Items')}"
+        return "a mapping (key: value)" if kind == "object" else "a value"
+
+    def example(self, schema: Schema) -> str:
+        """Write a valid value as YAML."""
+        outer, schema = schema, self.resolve(schema)
+        if examples := outer.get("examples"):
+            return _yaml(examples[0])
+        default = outer.get("default")
+        if default is not None and not isinstance(default, dict) and default not in ("", []):
+            return _yaml(default)
+        if "anyOf" in schema:
+            return self.example(schema["anyOf"][0])
+        if "enum" in schema or "const" in schema:
+            return _yaml(schema.get("enum", [schema.get("const")])[0])
+        if "properties" in schema:
+            fields = schema["properties"]
+            required = schema.get("required", list(fields)[:1])
+            return f"{{{', '.join(f'{key}: {self.example(fields[key])}' for key in required)}}}"
+        match schema.get("type"):
+            case "integer" | "number":
+                return _yaml(_number(schema))
+            case "boolean":
+                return "true"
+            case "array":
+                items = schema.get("prefixItems") or [schema["items"]]
+                return f"[{', '.join(map(self.example, items))}]"
+            case "object":
+                values = schema.get("additionalProperties")
+                return f"{{key: {self.example(values if isinstance(values, dict) else {})}}}"
+        return "text"
+
+
+def _translate(field: _Field, detail: ErrorDetails, origin: Origin) -> BonError:
+    name, where = dotted(field.steps), f"{origin.place(field.steps)}: "
+    kind = detail["type"]
+    if kind == "extra_forbidden":
+        known = sorted(field.model["properties"])
+        hint = suggestion(str(field.steps[-1]), known, f"known keys: {', '.join(known)}")
+        return BonError(f"{where}unknown key {name!r}", hint)
+    if kind == "invalid_key":
+        return BonError(f"{where}the key {name} is not text", f"write {name!r} in quotes")
+    key = f"{field.steps[-1]}: " if field.steps and isinstance(field.steps[-1], str) else ""
+    example = f"`{key}{field.example(field.schema)}`"
+    if kind == "missing":
+        return BonError(f"{where}key {name!r} is missing", f"add {example}, for example")
+    if kind == "value_error":
+        reason, *fix = detail["ctx"]["error"].args
+        subject = f"{name}: " if name else ""
+        return BonError(f"{where}{subject}{reason}", fix[0] if fix else f"for example {example}")
+    expected = field.expected(field.schema)
+    if kind == "finite_number":
+        expected = expected.replace("a number", "a finite number")
+    return BonError(
+        f"{where}{name}: found {shown(field.value)}, expected {expected}", f"for example {example}"
+    )
+
+
+def _yaml(value: Any) -> str:
+    plain = isinstance(value, str) and value.replace("-", "").replace("_", "").isalnum()
+    return value if plain and not value[0].isdigit() else json.dumps(value, ensure_ascii=False)
+
+
+def _number(schema: Schema) -> int | float:
+    """Return a number within the bounds."""
+    above: float | None = schema.get("exclusiveMinimum")
+    below: float | None = schema.get("exclusiveMaximum")
+    minimum: float = schema.get("minimum", 0)
+    if above is not None and below is not None:
+        return (above + below) / 2
+    return max(1, minimum, above + 1 if above is not None else 0)
+
+
+def _bounds(schema: Schema) -> str:
+    if "minimum" in schema and "maximum" in schema:
+        return f" from {schema['minimum']:,} to {schema['maximum']:,}"
+    words = {
+        "minimum": "of at least",
+        "exclusiveMinimum": "above",
+        "maximum": "of at most",
+        "exclusiveMaximum": "below",
+    }
+    bounds = [f"{word} {schema[key]:,}" for key, word in words.items() if key in schema]
+    return f" {' and '.join(bounds)}" if bounds else ""
+
+
+def _length(schema: Schema, unit: str) -> str:
+    words = {f"min{unit}": "at least", f"max{unit}": "at most"}
+    bounds = [f"{word} {schema[key]}" for key, word in words.items() if key in schema]
+    return f" ({' and '.join(bounds)} long)" if bounds else ""

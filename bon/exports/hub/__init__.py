@@ -1,0 +1,1 @@
+"""Dataset folders for the hub."""

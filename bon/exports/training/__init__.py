@@ -1,0 +1,1 @@
+"""Training data: preferences among candidates, in the layouts of trainers."""

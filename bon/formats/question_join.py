@@ -1,0 +1,75 @@
+"""Join logs without questions with the questions that they are about.
+
+By id if the log has one, else by row number; answer, options and prompt of the log must match.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bon.benchmarks.base import BadRow, RowError, parse_options
+from bon.benchmarks.rows import RawRow
+from bon.core.errors import BonError
+from bon.experiment.letters import option_letters
+from bon.formats.base import Format
+
+Known = tuple[Path | None, Mapping[str, Any]]
+"""A question's row, and the folder that its image paths start from."""
+
+
+def joined(form: Format, known: Iterable[Known], source: str) -> Format:
+    """Return the format with rows that include their question from `source`, in its order."""
+    questions = list(known)
+    by_id = {
+        str(row["id"]): (folder, row) for folder, row in questions if row.get("id") is not None
+    }
+
+    def rows(path: Path) -> Iterator[RawRow]:
+        for folder, row in form.rows(path):
+            yield (folder, row) if isinstance(row, BadRow) else join(path, row)
+
+    def join(path: Path, row: dict[str, Any]) -> RawRow:
+        number, label = row.get("row"), row.get("id")
+        ids = map(str, row.get("ids") or [label])
+        match: Known = next((by_id[key] for key in ids if key in by_id), (None, {}))
+        if label is None and isinstance(number, int) and 0 <= number < len(questions):
+            match = questions[number]
+        folder, question = match
+        place = f"{path.name}, row {number}" if number is not None else path.name
+        place += f" ({label})" if label is not None else ""
+        if not question:
+            raise BonError(f"{place} is about no question of {source}", "check --questions")
+        _verify(place, row, question, source)
+        own = {name: row.get(name) for name in ("response", "parsed", "correct", "reasoning")}
+        return folder, {**question, **own}
+
+    return replace(form, rows=rows, bare=False)
+
+
+def _verify(place: str, row: Mapping[str, Any], question: Mapping[str, Any], source: str) -> None:
+    """Refuse mismatches: the join would assign answers to other questions."""
+    fix = "give the dataset and revision that were evaluated as --questions"
+
+    def refuse(what: str, value: object, other: object) -> BonError:
+        return BonError(f"{place}: {what} {value!r}, in {source} {other!r}", fix)
+
+    if row.get("answer") is not None and row["answer"] != question.get("answer"):
+        raise refuse("the right answer is", row["answer"], question.get("answer"))
+    try:
+        options = parse_options(question.get("options"))
+    except RowError as error:
+        raise BonError(f"{source}, {question.get('id')}: {error}", fix) from None
+    if row.get("options") is not None and _stripped(row["options"]) != _stripped(options):
+        raise refuse("the options are", row["options"], list(options))
+    prompt = str(row.get("prompt") or "")
+    lettered = re.search(r"^A\. ", prompt, re.M)
+    for letter, option in zip(option_letters(options), options, strict=True) if prompt else ():
+        shown = f"{letter}. {option.strip()}" if lettered else option.strip()
+        if shown not in prompt:
+            raise BonError(f"{place}: the prompt has no option {shown!r} of {source}", fix)
+
+
+def _stripped(options: Iterable[str]) -> list[str]:
+    return [option.strip() for option in options]

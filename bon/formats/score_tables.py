@@ -1,0 +1,298 @@
+"""Tables without texts: correctness, scores and verdicts of rewarders, preference pairs.
+
+Records use the labels of the tables: ids of questions and pairs, indices of candidates, `chosen`
+and `rejected`. An unreadable row is a `BadRow`, equal rows count once, contradictions are refused.
+"""
+
+import ast
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from bon.benchmarks.base import BadRow, RowError
+from bon.core.errors import BonError
+from bon.formats.base import Format
+
+Label = int | str
+"""A response: the index of a candidate, or `chosen` or `rejected` of a pair."""
+ItemKind = Literal["question", "pair"]
+SIDES = ("chosen", "rejected")
+WITHOUT_TEXT = "without text"
+"""Marks candidates (as finish reason) and pairs (as meta) whose texts are unknown."""
+OUTCOMES = ("first", "second", "tie", "unparsed", "error")
+
+
+def _keyed_repr(record: Any, name: str) -> str:
+    """Return the repr under the class name of version 0.2, which content keys contain."""
+    values = ", ".join(f"{f.name}={getattr(record, f.name)!r}" for f in fields(record) if f.compare)
+    return f"{name}({values})"
+
+
+@dataclass(slots=True, repr=False)
+class QuestionRecord:
+    """A question: label, text if known, correctness and answer by candidate index."""
+
+    id: str
+    text: str = ""
+    subject: str = ""
+    difficulty: str = ""
+    right: dict[int, bool] = field(default_factory=dict)
+    answers: dict[int, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return _keyed_repr(self, "Told")
+
+    def add(self, index: int, correct: Any, answer: Any) -> None:
+        """Add a candidate."""
+        right = _parse_bool(correct)
+        if self.right.setdefault(index, right) != right:
+            raise BonError(
+                f"candidate {index} of question {self.id!r} is right in one row and wrong in "
+                "another",
+                "keep one row of each",
+            )
+        if answer not in (None, ""):
+            self.answers[index] = str(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class PairRecord:
+    """A preference pair by label; `prompt` may be empty."""
+
+    id: str
+    prompt: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class JudgementRecord:
+    """One score or verdict of a rewarder.
+
+    steps: the score, or one per step of a response (`process`); empty if the table has no number.
+    second, outcome: of a comparison. family: the rewarder's base model, if the row names it.
+    """
+
+    rewarder: str
+    kind: ItemKind
+    item: str
+    first: Label
+    second: Label | None = None
+    steps: tuple[float, ...] = ()
+    process: bool = False
+    outcome: str = ""
+    family: str = field(default="", compare=False)
+
+    def __repr__(self) -> str:
+        return _keyed_repr(self, "Spoken")
+
+
+@dataclass(slots=True)
+class ScoreTables:
+    """The contents of all tables.
+
+    repeated: number of rows that repeat another. mentioned: pairs as scores describe them.
+    """
+
+    questions: dict[str, QuestionRecord] = field(default_factory=dict)
+    pairs: dict[str, PairRecord] = field(default_factory=dict)
+    judgements: list[JudgementRecord] = field(default_factory=list)
+    bad: list[BadRow] = field(default_factory=list)
+    repeated: int = 0
+    mentioned: dict[str, PairRecord] = field(default_factory=dict)
+
+
+Scores = dict[tuple[str, str, str, Label], JudgementRecord]
+
+
+def read_tables(files: Iterable[tuple[Path, Format]]) -> ScoreTables:
+    """Read tables of every kind but answers; the order of files and rows does not matter.
+
+    Raises:
+        BonError: a file has no usable row, or two rows contradict each other.
+    """
+    tables = ScoreTables()
+    scores: Scores = {}
+    for path, form in files:
+        used, first_bad = 0, len(tables.bad)
+        for number, (_, values) in enumerate(form.rows(path), start=1):
+            if isinstance(values, BadRow):
+                tables.bad.append(BadRow(f"{path.name} {values.id}", values.reason))
+                continue
+            try:
+                _add_row(tables, scores, form.table, values)
+                used += 1
+            except RowError as error:
+                tables.bad.append(BadRow(f"{path.name} row-{number}", str(error)))
+        if not used:
+            bad = tables.bad[first_bad:]
+            why = f"; the first: {bad[0].reason}" if bad else ""
+            raise BonError(f"no row of {path} could be used{why}", f"it was read as {form.name}")
+    tables.judgements += scores.values()
+    return tables
+
+
+def _add_row(tables: ScoreTables, scores: Scores, table: str, row: Mapping[str, Any]) -> None:
+    if table == "candidates":
+        _add_candidates(tables, row)
+    elif table == "pairs":
+        prompt = row.get("prompt") or row.get("question") or ""
+        pair = PairRecord(_label(row, "id"), str(prompt), str(row.get("group") or ""))
+        if tables.pairs.setdefault(pair.id, pair) != pair:
+            raise BonError(f"pair {pair.id!r} occurs twice with different contents", "keep one")
+    elif table == "verdicts":
+        record = _verdict(row)
+        tables.judgements.append(record)
+        _mention(tables, row, record)
+    else:
+        records = list(_pair_scores(row) if table == "pair scores" else _scores(tables, row))
+        new = 0
+        for record in records:
+            key = (record.rewarder, record.kind, record.item, record.first)
+            if scores.setdefault(key, record) != record:
+                raise BonError(
+                    f"{record.rewarder} has two different scores of response {record.first} of "
+                    f"{record.kind} {record.item!r}",
+                    "keep one row of each",
+                )
+            new += scores[key] is record
+            _mention(tables, row, record)
+        tables.repeated += new < len(records)
+
+
+def _mention(tables: ScoreTables, row: Mapping[str, Any], record: JudgementRecord) -> None:
+    """Keep a pair's prompt and group if its score has them."""
+    if record.kind == "pair" and (row.get("prompt") or row.get("group")):
+        prompt, group = (str(row.get(name) or "") for name in ("prompt", "group"))
+        tables.mentioned.setdefault(record.item, PairRecord(record.item, prompt, group))
+
+
+def _add_candidates(tables: ScoreTables, row: Mapping[str, Any]) -> None:
+    """Add one row per question with a list of candidates, or one row per candidate."""
+    listed = parsed(row.get("candidates"))
+    if listed is None:
+        question = _question(tables, _label(row, "id" if "id" in row else "question"))
+        question.add(_index(row.get("candidate")), row.get("correct"), row.get("answer"))
+        return
+    label = _label(row, "id")
+    text, subject, level = (
+        str(row.get(name) or "") for name in ("question", "subject", "difficulty")
+    )
+    question = QuestionRecord(label, text, subject, level)
+    for index, candidate in enumerate(_list(listed, "candidates")):
+        if not isinstance(candidate, Mapping):
+            candidate = {"correct": candidate}
+        question.add(index, candidate.get("correct"), candidate.get("answer"))
+    before = tables.questions.setdefault(label, question)
+    if before != question:
+        raise BonError(f"question {label!r} occurs twice with different contents", "keep one")
+    tables.repeated += before is not question
+
+
+def _question(tables: ScoreTables, label: str) -> QuestionRecord:
+    return tables.questions.setdefault(label, QuestionRecord(label))
+
+
+def _scores(tables: ScoreTables, row: Mapping[str, Any]) -> Iterator[JudgementRecord]:
+    rewarder, item = _label(row, "rewarder"), _label(row, "question")
+    listed = parsed(row.get("scores"))
+    if listed is None:
+        index = _index(row.get("candidate"))
+        values = {index: _steps(row.get("score"))}
+        if row.get("correct") is not None:
+            _question(tables, item).add(index, row["correct"], row.get("answer"))
+    else:
+        values = dict(enumerate([_steps(value) for value in _list(listed, "scores")]))
+    for index, (steps, process) in values.items():
+        yield JudgementRecord(
+            rewarder, "question", item, index, None, steps, process, "", _family(row)
+        )
+
+
+def _pair_scores(row: Mapping[str, Any]) -> Iterator[JudgementRecord]:
+    rewarder, item = _label(row, "rewarder"), _label(row, "pair")
+    values = {side: _steps(row.get(side)) for side in SIDES}
+    for side, (steps, process) in values.items():
+        yield JudgementRecord(rewarder, "pair", item, side, None, steps, process, "", _family(row))
+
+
+def _verdict(row: Mapping[str, Any]) -> JudgementRecord:
+    outcome = str(row.get("outcome") or "").strip().lower()
+    if outcome not in OUTCOMES:
+        raise RowError(f"its outcome {row.get('outcome')!r} is not one of {', '.join(OUTCOMES)}")
+    first, second = (
+        value if value in SIDES else _index(value)
+        for value in (row.get("first"), row.get("second"))
+    )
+    if (first in SIDES) != (second in SIDES) or first == second:
+        raise RowError(f"it compares {first!r} with {second!r}")
+    kind: ItemKind = "pair" if first in SIDES else "question"
+    column = next((name for name in ("item", kind) if name in row), "item")
+    rewarder, item, family = _label(row, "rewarder"), _label(row, column), _family(row)
+    return JudgementRecord(rewarder, kind, item, first, second, outcome=outcome, family=family)
+
+
+def _family(row: Mapping[str, Any]) -> str:
+    return str(row.get("family") or "").strip()
+
+
+def _label(row: Mapping[str, Any], column: str) -> str:
+    value = row.get(column)
+    if value is None or isinstance(value, dict | list) or not str(value).strip():
+        raise RowError(f"its `{column}` is empty")
+    return str(value)
+
+
+def _list(value: Any, column: str) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise RowError(f"its `{column}` are not a list")
+    return value
+
+
+def _index(value: Any) -> int:
+    try:
+        index = int(value)
+    except (TypeError, ValueError):
+        index = -1
+    if index < 0 or isinstance(value, bool) or float(value) != index:
+        raise RowError(f"its candidate {value!r} is not a whole number from 0")
+    return index
+
+
+_BOOLEANS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
+
+
+def _parse_bool(value: Any) -> bool:
+    word = str(value).strip().lower()
+    if word not in _BOOLEANS:
+        raise RowError(f"its `correct` {value!r} is neither true nor false")
+    return _BOOLEANS[word]
+
+
+def _steps(value: Any) -> tuple[tuple[float, ...], bool]:
+    """Return a score or the scores of steps (empty if any is missing), and whether it is a list."""
+    value = parsed(value)
+    scores = []
+    for number in value if isinstance(value, list) else [value]:
+        missing = number is None or isinstance(number, bool)
+        try:
+            scores.append(math.nan if missing else float(number))
+        except (TypeError, ValueError):
+            raise RowError(f"its score {number!r} is not a number") from None
+    complete = bool(scores) and all(map(math.isfinite, scores))
+    return (tuple(scores) if complete else ()), isinstance(value, list)
+
+
+def parsed(value: Any) -> Any:
+    """Parse a list that is written as text (CSV); return anything else unchanged."""
+    if not (isinstance(value, str) and value.lstrip().startswith("[")):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        try:
+            return ast.literal_eval(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            raise RowError("a list in it is cut off") from None

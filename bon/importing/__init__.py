@@ -1,0 +1,1 @@
+"""Responses and scores from other tools as rows of a run."""

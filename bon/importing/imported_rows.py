@@ -1,0 +1,239 @@
+"""Convert imported score tables to the records of a run: candidates, pairs and judgements.
+
+Imported models are cards with the engine `none` whose model is a hash of the imported rows, so a
+corrected import replaces the earlier one.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bon.benchmarks.base import BadRow
+from bon.core.base_models import guessed_base
+from bon.core.errors import BonError
+from bon.core.keys import content_key
+from bon.core.records import Candidate, Judgement, PreferencePair, Question
+from bon.experiment.config import IMPORTED, Aggregate
+from bon.formats.score_tables import (
+    SIDES,
+    WITHOUT_TEXT,
+    JudgementRecord,
+    Label,
+    PairRecord,
+    QuestionRecord,
+    ScoreTables,
+)
+from bon.policies.generate import candidate_key, text_key
+from bon.rewarders.stepwise import aggregate_steps
+
+AGGREGATE: Aggregate = "product"
+"""Initial aggregate of process scores; `bon report --set analysis.aggregate=…` changes it."""
+
+Scores = list[tuple[str, JudgementRecord]]
+"""The scores or verdicts of one rewarder, each with the key of its question or pair."""
+
+
+@dataclass(slots=True)
+class ImportedRecords:
+    """Imported questions and pairs, and the scores of every rewarder.
+
+    `labels`: question key -> its table rows. `responses`: item key -> label -> text key.
+    """
+
+    questions: list[Question] = field(default_factory=list)
+    labels: dict[str, QuestionRecord] = field(default_factory=dict)
+    pairs: list[PreferencePair] = field(default_factory=list)
+    responses: dict[str, dict[Label, str]] = field(default_factory=dict)
+    scores: dict[str, Scores] = field(default_factory=dict)
+    bad: list[BadRow] = field(default_factory=list)
+
+
+def records_from_tables(
+    tables: ScoreTables, benchmark: str, answered: Iterable[tuple[Question, Mapping[Label, str]]]
+) -> ImportedRecords:
+    """Convert tables to records.
+
+    answered: imported questions with the text key of each candidate by its index.
+
+    Raises:
+        BonError: no table lists the candidates, or scores match none of them.
+    """
+    records = ImportedRecords(bad=list(tables.bad))
+    items: dict[tuple[str, str], str] = {}
+    for question, texts in answered:
+        if items.setdefault(("question", question.id), question.key) != question.key:
+            raise BonError(
+                f"two different questions have the id {question.id!r}",
+                "give every question an id of its own",
+            )
+        records.responses[question.key] = dict(texts)
+    for row in () if items else tables.questions.values():
+        question = _question(row)
+        records.questions.append(question)
+        records.labels[question.key] = row
+        items["question", row.id] = question.key
+        records.responses[question.key] = {i: text_key(_text(i)) for i in row.right}
+    for pair in tables.pairs.values() or _unlisted_pairs(tables):
+        record = _pair(pair, benchmark)
+        records.pairs.append(record)
+        items["pair", pair.id] = record.key
+        records.responses[record.key] = {side: text_key(_side(pair.id, side)) for side in SIDES}
+    attach_scores(records, tables.judgements, items)
+    return records
+
+
+def attach_scores(
+    records: ImportedRecords,
+    scores: Sequence[JudgementRecord],
+    items: Mapping[tuple[str, str], str],
+) -> None:
+    """Add scores under the keys of their items; `items`: (kind, label) -> key.
+
+    Raises:
+        BonError: no score of questions, or of pairs, matches an item.
+    """
+    unmatched: Counter[str] = Counter()
+    for row in scores:
+        item = items.get((row.kind, row.item))
+        labels = {None, *records.responses.get(item or "", {})}
+        if item is None or not {row.first, row.second} <= labels:
+            unmatched[row.kind] += 1
+            what = f"candidate {row.first} of it" if item else "it"
+            reason = f"is about {row.kind} {row.item!r}, but no table holds {what}"
+            records.bad.append(BadRow(f"{row.rewarder} {row.item}", reason))
+        else:
+            records.scores.setdefault(row.rewarder, []).append((item, row))
+    totals: Counter[str] = Counter(row.kind for row in scores)
+    for kind, count in unmatched.items():
+        if count == totals[kind]:
+            raise BonError(
+                f"{records.bad[-1].id}: {records.bad[-1].reason}, and the same is true of all "
+                f"{count} rows about {kind}s",
+                "also give the table that says who is right: id, question, candidates, or a column "
+                "`correct` beside the scores",
+            )
+
+
+def rewarder_cards(scores: Mapping[str, Scores]) -> list[dict[str, Any]]:
+    """Return a card for each rewarder, its kind inferred from its rows."""
+    cards = []
+    for name, rows in scores.items():
+        kinds = {row.second is not None for _, row in rows}
+        if len(kinds) > 1:
+            raise BonError(f"{name} has both scores and verdicts", "give them two names")
+        process = any(row.process for _, row in rows)
+        votes = Counter((item, row.first, row.second) for item, row in rows)
+        families = sorted({row.family for _, row in rows} - {""})
+        if len(families) > 1:
+            raise BonError(f"{name} has the base models {' and '.join(families)}", "name one")
+        cards.append({
+            "name": card_name(name), "title": name, "engine": "none",
+            "family": families[0] if families else guessed_base(name),
+            "kind": "pairwise" if kinds == {True} else "stepwise" if process else "scalar",
+            "model": f"{IMPORTED}:{content_key(name, [repr(row) for row in rows])}",
+            "prompt": "", "aggregate": AGGREGATE, "votes": max(votes.values()),
+        })  # fmt: skip
+    return cards
+
+
+def candidates(records: ImportedRecords, policy: str, spec: str) -> Iterator[Candidate]:
+    """Yield the candidates of questions imported without texts."""
+    for question in records.questions:
+        row = records.labels[question.key]
+        for index, right in sorted(row.right.items()):
+            answer = row.answers.get(index, "")
+            if not answer or answer == question.answer:
+                answer = f"candidate {index}"
+            yield Candidate(
+                key=candidate_key(spec, question.key, index),
+                question=question.key,
+                policy=policy,
+                spec=spec,
+                index=index,
+                text=_text(index),
+                text_key=text_key(_text(index)),
+                answer=question.answer if right else answer,
+                outcome="parsed",
+                seed=0,
+                finish=WITHOUT_TEXT,
+            )
+
+
+def judgements(
+    records: ImportedRecords, rewarder: str, spec: str, scores: Scores, aggregate: str
+) -> Iterator[Judgement]:
+    """Yield the judgements of one rewarder; `text` keeps the score of every step."""
+    votes: Counter[tuple[str, Label, Label | None]] = Counter()
+    for item, row in scores:
+        showing = (item, row.first, row.second)
+        vote = votes[showing]
+        votes[showing] += 1
+        keys = records.responses[item]
+        second = None if row.second is None else keys[row.second]
+        score = aggregate_steps(aggregate, row.steps) if row.steps else None
+        outcome: Any = row.outcome or ("unparsed" if score is None else "scored")
+        yield Judgement(
+            key=content_key("judgement", spec, item, keys[row.first], second, vote),
+            rewarder=rewarder,
+            spec=spec,
+            item_kind=row.kind,
+            item=item,
+            first=keys[row.first],
+            second=second,
+            vote=vote,
+            outcome=outcome,
+            score=score,
+            text=" ".join(map(repr, row.steps)) if row.process else "",
+            error="" if row.second is not None or score is not None else "the table has no number",
+        )
+
+
+def _question(row: QuestionRecord) -> Question:
+    answers = {row.answers.get(index, "") for index, right in row.right.items() if right}
+    (answer,) = answers if len(answers) == 1 else ("",)
+    return Question(
+        key=content_key("question", IMPORTED, row.id, row.text, sorted(row.right.items())),
+        id=row.id,
+        dataset=IMPORTED,
+        text=row.text,
+        options=(),
+        answer=answer or "right",
+        subject=row.subject,
+        difficulty=row.difficulty,
+    )
+
+
+def _unlisted_pairs(tables: ScoreTables) -> list[PairRecord]:
+    """Return pairs that occur in scores only."""
+    names = dict.fromkeys(row.item for row in tables.judgements if row.kind == "pair")
+    return [tables.mentioned.get(name, PairRecord(name)) for name in names]
+
+
+def _pair(row: PairRecord, benchmark: str) -> PreferencePair:
+    texts = {_side(row.id, side): side for side in SIDES}
+    first, second = sorted(texts, key=lambda text: content_key("place", text))
+    return PreferencePair(
+        key=content_key("pair", benchmark, row.id, row.prompt),
+        id=row.id,
+        dataset=benchmark,
+        prompt=row.prompt,
+        responses=(first, second),
+        preferred=0 if texts[first] == "chosen" else 1,
+        group=row.group,
+        meta={WITHOUT_TEXT: True},
+    )
+
+
+def _text(index: int) -> str:
+    return f"(candidate {index}: its text was not imported)"
+
+
+def _side(pair: str, side: str) -> str:
+    return f"({side} response of {pair}: its text was not imported)"
+
+
+def card_name(name: str) -> str:
+    """Return a valid card name."""
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("._+-")[:100] or "rewarder"

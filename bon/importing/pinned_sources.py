@@ -1,0 +1,222 @@
+"""Resolve `from: FILE_OR_RUN` references to cards pinned to their current contents.
+
+The card has the engine `none` and a hash of the contents as its model, so a changed file is another
+model.
+"""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bon.benchmarks.base import BadRow
+from bon.core.errors import BonError
+from bon.core.keys import content_key
+from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder
+from bon.experiment.config import IMPORTED, CardRef, Elsewhere, PolicyCard, RewarderCard
+from bon.experiment.validation_errors import validate
+from bon.experiment.yamlfile import Origin
+from bon.formats import forms_of
+from bon.formats.base import Format
+from bon.formats.score_tables import read_tables
+from bon.importing.imported_rows import Scores, card_name, rewarder_cards
+from bon.storage.database import DATABASE
+from bon.storage.store import Store
+
+Card = dict[str, Any]
+_KEPT = ("name", "title", "licence", "citation", "family", "size")
+_KEPT_OF = {
+    "policies": (*_KEPT, "reader", "n"),
+    "rewarders": (*_KEPT, "kind", "aggregate", "window", "votes", "orders"),
+}
+
+
+def pinned(ref: CardRef, room: Room, base: Path, origin: Origin) -> list[CardRef]:
+    """Return the cards that a reference with `from` names; other references unchanged."""
+    if not isinstance(ref, Mapping) or "from" not in ref:
+        return [ref]
+    if str(ref.get("model", "")).startswith(f"{IMPORTED}:"):
+        return [ref]  # pinned before, stored in a run
+    value = ref["from"]
+    source = validate(Elsewhere, value if isinstance(value, Mapping) else {"files": value}, origin)
+    paths = found_files(source, base)
+    if is_run(paths):
+        cards = _run_cards(paths[0], room, source)
+    elif room == "policies":
+        cards = [_answers_card(paths, source)]
+    else:
+        cards = _score_cards(paths, source)
+    if "name" in ref and len(cards) > 1:
+        names = ", ".join(card["title"] for card in cards)
+        raise BonError(
+            f"{origin.place(('name',))}: {paths[0]} holds {len(cards)} rewarders: {names}",
+            "leave out `name`, or say which: `from: {files: FILE, of: NAME}`",
+        )
+    for card in cards:
+        if ref.get("n", 0) > card.get("n", ref.get("n", 0)):
+            raise BonError(
+                f"{origin.place(('n',))}: {paths[0]} holds {card['n']} candidates per question",
+                f"set n to {card['n']} or less",
+            )
+    overrides = {key: value for key, value in ref.items() if key != "from"}
+    return [
+        {**card, **overrides, "engine": "none", "model": card["model"], "prompt": ""}
+        for card in cards
+    ]
+
+
+def found_files(source: Elsewhere, base: Path) -> list[Path]:
+    """Return the paths of a source, relative to the experiment's folder."""
+    paths = [base / os.path.expanduser(file) for file in source.files]
+    if missing := [path for path in paths if not path.exists()]:
+        raise BonError(f"from: no file or run {missing[0]}", "check the path")
+    return paths
+
+
+def is_run(paths: Sequence[Path]) -> bool:
+    """Return whether the paths are one run directory."""
+    return len(paths) == 1 and (paths[0] / DATABASE).is_file()
+
+
+def spec_in(store: Store, loaded: Loaded[Any]) -> str:
+    """Return the spec of the rows of a model in a run."""
+    column = "policy" if loaded.table == "candidates" else "rewarder"
+    sql = f"SELECT DISTINCT spec FROM {loaded.table} WHERE {column} = ?"
+    stored = [spec for (spec,) in store.query(sql, (loaded.card.name,))]
+    aliases = store.meta("specs", {}).get(loaded.specs.card, {}).values()
+    specs = loaded.specs
+    likely = (*reversed(aliases), loaded.own_spec, specs.with_rule, specs.card)
+    return next((spec for spec in likely if spec in stored), stored[-1] if stored else "")
+
+
+def models_in(store: Store, room: Room) -> list[Loaded[Any]]:
+    """Load the policies or rewarders of a run's experiment, without ensembles."""
+    raw, base = store.meta("experiment"), store.meta("base")
+    if raw is None or base is None:
+        raise BonError(f"{store.directory} holds no experiment", "name a run directory, or files")
+    load = load_policy if room == "policies" else load_rewarder
+    models: list[Loaded[Any]] = [
+        load(ref, Path(base), raw.get("seed", 0)) for ref in raw.get(room) or ()
+    ]
+    return [model for model in models if getattr(model.card, "kind", "") != "ensemble"]
+
+
+def _run_cards(path: Path, room: Room, source: Elsewhere) -> list[Card]:
+    cards = []
+    with Store(path, readonly=True) as store:
+        models = models_in(store, room)
+        names = ", ".join(model.card.name for model in models)
+        if source.of:
+            models = [model for model in models if model.card.name == source.of]
+        if not models or (room == "policies" and len(models) > 1):
+            problem = f"several {room}" if models else f"no {room}"
+            if source.of:
+                problem = f"no {source.of!r}"
+            raise BonError(
+                f"from: {path} holds {problem}",
+                f"name one with `of`: {names}" if names else "name a run that has some",
+            )
+        for model in models:
+            spec = spec_in(store, model)
+            if not store.has(model.table, "spec = ?", (spec,)):
+                raise BonError(
+                    f"from: {path} has no rows of {model.card.name}", "run it, or name another"
+                )
+            card = frozen(store, room, model.card, spec)
+            cards.append({**card, "from": _written(source, model.card.name)})
+    return cards
+
+
+def _written(source: Elsewhere, name: str) -> Card:
+    return source.model_copy(update={"of": name}).model_dump(exclude_defaults=True)
+
+
+def frozen(store: Store, room: Room, model: PolicyCard | RewarderCard, spec: str) -> Card:
+    """Return a card for the stored rows of a spec, which is never run."""
+    card = model.model_dump(mode="json", include=set(_KEPT_OF[room]))
+    if room == "policies":
+        sql = 'SELECT MAX("index") + 1 FROM candidates WHERE spec = ?'
+        card["n"] = min(card["n"], store.query(sql, (spec,))[0][0] or card["n"])
+    elif card["kind"] == "python":
+        pairwise = store.has("judgements", "spec = ? AND second IS NOT NULL", (spec,))
+        listwise = store.has("judgements", "spec = ? AND shown != ''", (spec,))
+        card["kind"] = "pairwise" if pairwise else "listwise" if listwise else "scalar"
+    model_id = f"{IMPORTED}:{content_key('run', spec)}"
+    return {**card, "engine": "none", "prompt": "", "model": model_id}
+
+
+def _answers_card(paths: Sequence[Path], source: Elsewhere) -> Card:
+    forms = forms_of(paths, source.format, source.columns)
+    for path, form in forms:
+        if form.table != "answers":
+            raise BonError(
+                f"from: {path} holds {form.table}, not answers ({form.name})",
+                "name answers here; scores are read by a rewarder: `rewarders: [{from: FILE}]`",
+            )
+    settings = source.model_dump(exclude_defaults=True)
+    return {
+        "name": card_name(paths[0].stem),
+        "n": sum(max(_n_candidates(path, form, source).values()) for path, form in forms),
+        "model": f"{IMPORTED}:{_hash(paths, settings)}",
+        "from": settings,
+    }
+
+
+def questions_in(card: PolicyCard, base: Path) -> int:
+    """Count the questions that an imported policy answers."""
+    source = card.elsewhere
+    if source is None:
+        return 0
+    paths = found_files(source, base)
+    if is_run(paths):
+        with Store(paths[0], readonly=True) as store:
+            return store.count("questions", "active > 0")
+    forms = forms_of(paths, source.format, source.columns)
+    return len({label for path, form in forms for label in _n_candidates(path, form, source)})
+
+
+def _n_candidates(path: Path, form: Format, source: Elsewhere) -> Counter[str]:
+    """Return the number of candidates per question label in a file."""
+    label = source.columns.get("id", "id")
+    response = source.columns.get("response", "response")
+    counts: Counter[str] = Counter()
+    for _, row in form.rows(path):
+        if not isinstance(row, BadRow):
+            texts = row.get(response)
+            name = str(row.get(label, row.get("row")))
+            counts[name] += len(texts) if isinstance(texts, list) else 1
+    if not counts:
+        raise BonError(f"no row of {path} could be used", f"it was read as {form.name}")
+    return counts
+
+
+def _score_cards(paths: Sequence[Path], source: Elsewhere) -> list[Card]:
+    forms = forms_of(paths, source.format, source.columns)
+    for path, form in forms:
+        if form.table == "answers":
+            raise BonError(
+                f"from: {path} holds answers, not scores or verdicts",
+                "name it under `policies:`",
+            )
+    scores: dict[str, Scores] = {}
+    for row in read_tables(forms).judgements:
+        scores.setdefault(row.rewarder, []).append((row.item, row))
+    cards = [card for card in rewarder_cards(scores) if source.of in ("", None, card["title"])]
+    if not cards:
+        names = ", ".join(scores) or "no rewarder"
+        raise BonError(f"from: {paths[0]} holds {names}", "correct `of`, or leave it out")
+    return [{**card, "from": _written(source, card["title"])} for card in cards]
+
+
+def _hash(paths: Sequence[Path], settings: Mapping[str, Any]) -> str:
+    """Hash the contents of the files and how they are read, not their paths."""
+    contents = []
+    for path in paths:
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        for file in files if path.is_dir() else [path]:
+            with file.open("rb") as data:
+                contents.append(hashlib.file_digest(data, "sha256").hexdigest())
+    rest = {key: value for key, value in settings.items() if key != "files"}
+    return content_key(contents, rest)

@@ -1,1 +1,0 @@
-"""How the miniature's checkpoints are made from seeds."""

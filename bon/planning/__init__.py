@@ -1,0 +1,1 @@
+"""What a run consists of and what is left to compute."""

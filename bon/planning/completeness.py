@@ -1,0 +1,203 @@
+"""Whether a run is complete, and what each model lacks; reads no images, loads no models."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import chain, islice
+from typing import Any, Literal, NamedTuple
+
+from bon.analysis.results.study import ModelShare, RunCompleteness
+from bon.choosing.race import EarlyStopping
+from bon.experiment.cards import Loaded
+from bon.experiment.config import PolicyCard, RewarderCard
+from bon.planning.judging_scope import (
+    CandidateRow,
+    QuestionRow,
+    judging_order,
+    stakes_of,
+    to_judge,
+    unanimous,
+)
+from bon.planning.sequential_test import judging_limits
+from bon.planning.setup import Setup
+from bon.planning.sources import open_calls
+from bon.policies.generate import text_key
+from bon.rewarders.item_judging import Showing, is_complete
+from bon.storage.store import Store
+
+PAGE = 256
+
+
+def completeness(setup: Setup, store: Store) -> RunCompleteness:
+    """Count stored and missing rows under the current settings."""
+    counter = _Counter(setup, store)
+    shares = (
+        *(counter.policy(policy) for policy in setup.policies),
+        *(counter.rewarder(rewarder) for rewarder in setup.rewarders),
+    )
+    limit = setup.experiment.cluster.max_error_share
+    missing = tuple(problem for share in shares for problem in _problems(share, limit))
+    return RunCompleteness(complete=not missing, models=shares, missing=missing)
+
+
+def _problems(share: ModelShare, max_error_share: float) -> Iterator[str]:
+    """Yield the reasons why a model's part is incomplete."""
+    policy = share.role == "policy"
+    if share.failed:
+        yield f"{share.model} failed: {share.failed}"
+    if share.have < share.wanted:
+        unit = "candidates" if policy else "items"
+        yield f"{share.model} has {share.have} of {share.wanted} {unit}"
+    if share.errors > max_error_share * share.rows:
+        yield (
+            f"{share.errors} of {share.rows} {'candidates' if policy else 'judgements'} of "
+            f"{share.model} are errors (cluster.max_error_share is {max_error_share:g})"
+        )
+
+
+class _Item(NamedTuple):
+    """A pair, or a question of one policy, with its distinct texts.
+
+    `votes`: None for the votes of the card. `ready`: all candidates are stored. An item that is not
+    `needed` counts only where earlier settings judged it. `position`: in the order of judging.
+    """
+
+    key: str
+    texts: frozenset[str]
+    votes: int | None = None
+    ready: bool = True
+    needed: bool = True
+    stakes: EarlyStopping | None = None
+    policy: str = ""
+    position: int = 0
+
+
+class _Counter:
+    def __init__(self, setup: Setup, store: Store) -> None:
+        self._setup = setup
+        self._store = store
+        self._failed: dict[str, str] = store.meta("failed", {})
+        self._questions: list[_Item] = []
+        self._limits = judging_limits(setup, store)
+        order = judging_order(setup, store) if self._limits else []
+        self._positions = {key: position for position, key in enumerate(order)}
+
+    def policy(self, policy: Loaded[PolicyCard]) -> ModelShare:
+        """Count a policy's candidates and collect its questions for the rewarders."""
+        judging = self._setup.experiment.judging
+        subset = self._setup.experiment.questions.subset
+        n = policy.card.n
+        wanted = have = 0
+        for question, rows in self._candidates(policy):
+            wanted += n
+            have += len(rows)
+            ready = policy.card.brought or len(rows) == n
+            needed = bool(to_judge(question, rows, judging, subset)) or not ready
+            usable = [row for row in rows if row.outcome != "error"]
+            if needed or (usable and not unanimous(usable)):
+                item = _Item(
+                    question.key,
+                    frozenset(row.text_key for row in usable),
+                    ready=ready,
+                    needed=needed,
+                    stakes=stakes_of(question, usable, judging),
+                    policy=policy.card.name,
+                    position=self._positions.get(question.key, 0),
+                )
+                self._questions.append(item)
+        if policy.card.brought:  # nothing can be added
+            wanted = have
+        return self._share(policy, "policy", wanted, have)
+
+    def rewarder(self, rewarder: Loaded[RewarderCard]) -> ModelShare:
+        """Count a rewarder's preference pairs and questions."""
+        if rewarder.card.brought:  # nothing can be added
+            ((n_items,),) = self._store.query(
+                "SELECT COUNT(DISTINCT item) FROM judgements WHERE spec = ?", (rewarder.spec,)
+            )
+            return self._share(rewarder, "rewarder", n_items, n_items)
+        wanted = have = 0
+        votes = self._setup.pair_votes(rewarder)
+        pairs = (_Item(key, texts, votes[benchmark]) for benchmark, key, texts in self._pairs)
+        items = chain(pairs, self._questions)
+        while page := list(islice(items, PAGE)):
+            shown = self._shown(rewarder.spec, [item.key for item in page])
+            for item in page:
+                judged = item.ready and self._judged(rewarder, item, shown[item.key])
+                wanted += judged or (item.needed and not self._decided(rewarder, item))
+                have += judged
+        return self._share(rewarder, "rewarder", wanted, have)
+
+    def _decided(self, rewarder: Loaded[RewarderCard], item: _Item) -> bool:
+        """Return whether the sequential test stopped the rewarder before this item."""
+        limits = self._limits.get(item.policy)
+        return limits is not None and item.position >= limits[rewarder.card.name]
+
+    def _candidates(
+        self, policy: Loaded[PolicyCard]
+    ) -> Iterator[tuple[QuestionRow, list[CandidateRow]]]:
+        """Yield the active questions in order, each with its first n candidates by index."""
+        last = 0
+        while rows := self._store.query(
+            "SELECT active, key, json_extract(data, '$.answer') FROM questions "
+            "WHERE active > ? ORDER BY active LIMIT ?",
+            (last, PAGE),
+        ):
+            last = rows[-1][0]
+            questions = [QuestionRow(key, answer) for _, key, answer in rows]
+            candidates: dict[str, list[CandidateRow]] = {row.key: [] for row in questions}
+            for row in self._store.query(
+                'SELECT question, "index", text_key, answer, outcome FROM candidates '
+                f'WHERE spec = ? AND question IN ({_marks(candidates)}) AND "index" < ?',
+                (policy.spec, *candidates, policy.card.n),
+            ):
+                candidates[row[0]].append(CandidateRow._make(row))
+            yield from ((question, sorted(candidates[question.key])) for question in questions)
+
+    def _shown(self, spec: str, items: Sequence[str]) -> dict[str, set[Showing]]:
+        """Return the judged (first, second, vote) of every item."""
+        shown: dict[str, set[Showing]] = {item: set() for item in items}
+        for item, *showing in self._store.query(
+            "SELECT item, first, second, vote FROM judgements "
+            f"WHERE spec = ? AND item IN ({_marks(items)})",
+            (spec, *items),
+        ):
+            first, second, vote = showing
+            shown[item].add((first, second, vote))
+        return shown
+
+    @cached_property
+    def _pairs(self) -> list[tuple[str, str, frozenset[str]]]:
+        """Benchmark, key and texts of every pair."""
+        return [
+            (benchmark, pair.key, frozenset(map(text_key, pair.responses)))
+            for benchmark, pair in self._store.pairs()
+        ]
+
+    def _judged(self, rewarder: Loaded[RewarderCard], item: _Item, shown: set[Showing]) -> bool:
+        votes = rewarder.card.votes if item.votes is None else item.votes
+        if is_complete(rewarder.card, item.texts, item.key, votes, shown):
+            return True
+        protocol = self._setup.protocol(rewarder)
+        return (
+            open_calls(self._store, rewarder, protocol, item.key, item.texts, votes, item.stakes)
+            is None
+        )
+
+    def _share(
+        self,
+        loaded: Loaded[PolicyCard] | Loaded[RewarderCard],
+        role: Literal["policy", "rewarder"],
+        wanted: int,
+        have: int,
+    ) -> ModelShare:
+        rows = self._store.count(loaded.table, "spec = ?", (loaded.spec,))
+        errors = self._store.errors(loaded.table, loaded.spec)
+        name = loaded.card.name
+        return ModelShare(
+            model=name, role=role, wanted=wanted, have=have, rows=rows, errors=errors,
+            failed=self._failed.get(name, ""),
+        )  # fmt: skip
+
+
+def _marks(values: Sequence[str] | dict[str, Any]) -> str:
+    return ", ".join("?" * len(values))

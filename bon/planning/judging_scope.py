@@ -1,0 +1,111 @@
+"""Which questions are judged, in which order, and how far a race goes.
+
+Only the driver knows the right answers; workers get codes, rewarders nothing.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from bon.choosing.race import EarlyStopping
+from bon.core.keys import item_seed
+from bon.core.records import AnswerOutcome, Candidate, Question
+from bon.experiment.config import Judging
+from bon.planning.setup import Setup
+from bon.storage.store import Store
+
+
+class QuestionRow(NamedTuple):
+    """A question's key and its right answer, if known."""
+
+    key: str
+    answer: str | None
+
+
+class CandidateRow(NamedTuple):
+    """What is judged of a candidate."""
+
+    question: str
+    index: int  # type: ignore[assignment]  # hides the method of tuples
+    text_key: str
+    answer: str | None
+    outcome: AnswerOutcome
+
+
+CandidateT = TypeVar("CandidateT", Candidate, CandidateRow)
+
+
+def to_judge(
+    question: Question | QuestionRow,
+    candidates: Sequence[CandidateT],
+    judging: Judging,
+    subset: float = 1.0,
+) -> list[CandidateT]:
+    """Return the candidates to judge.
+
+    Empty if the question is outside the drawn `subset` or no choice matters (`judging.skips`).
+    """
+    if not drawn(question.key, subset):
+        return []
+    usable = [row for row in candidates if row.outcome != "error"]
+    if judging.skips == "nothing":
+        return usable
+    skipped = constant(question, usable) if judging.skips == "constant" else unanimous(usable)
+    return [] if skipped else usable
+
+
+def unanimous(candidates: Sequence[Candidate | CandidateRow]) -> bool:
+    """Return whether all candidates have the same answer."""
+    return len({row.answer for row in candidates}) == 1
+
+
+def constant(
+    question: Question | QuestionRow, candidates: Sequence[Candidate | CandidateRow]
+) -> bool:
+    """Return whether every choice has the same result: right, wrong or unparsed.
+
+    Wrong and unparsed differ: `analysis.unparsed` may not count as wrong.
+    """
+    return len({result(question, row) for row in candidates}) == 1
+
+
+def result(question: Question | QuestionRow, candidate: Candidate | CandidateRow) -> str:
+    """Return the result of choosing a candidate; its answer if the right one is unknown."""
+    if candidate.outcome != "parsed" or candidate.answer is None:
+        return "unparsed"
+    if question.answer is None:
+        return candidate.answer
+    return "right" if candidate.answer == question.answer else "wrong"
+
+
+def stakes_of(
+    question: Question | QuestionRow,
+    candidates: Sequence[Candidate | CandidateRow],
+    judging: Judging,
+) -> EarlyStopping | None:
+    """Return the stopping rule of a race or knockout; None if all comparisons are made."""
+    race = judging.race
+    raced = judging.design == "race" and not drawn(question.key, race.complete)
+    if not raced and judging.design != "knockout":
+        return None
+    labels = {
+        row.text_key: row.text_key if race.stop == "text" else row.answer or ""
+        for row in candidates
+    }
+    codes = {label: code for code, label in enumerate(dict.fromkeys(labels.values()))}
+    return EarlyStopping(
+        Counter(row.text_key for row in candidates),
+        {key: codes[label] for key, label in labels.items()},
+        race.pairs,
+    )
+
+
+def drawn(question: str, share: float) -> bool:
+    """Return whether a question key is in a seeded share; larger shares contain smaller ones."""
+    return share >= 1.0 or item_seed("judged in full", question) % 1_000_000 < share * 1_000_000
+
+
+def judging_order(setup: Setup, store: Store) -> list[str]:
+    """Return the keys of the active questions in the seeded order of judging."""
+    keys = [key for (key,) in store.query("SELECT key FROM questions WHERE active > 0")]
+    return sorted(keys, key=lambda key: item_seed("looks", setup.experiment.seed, key))

@@ -1,0 +1,451 @@
+"""Estimate calls, reuse and cost of an experiment before running it; loads no model.
+
+Every estimate rests on a stated assumption, which what a run directory already holds replaces.
+"""
+
+import math
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from bon.benchmarks import adapter
+from bon.benchmarks.rows import count_rows, local_files
+from bon.choosing.opinion import shown_of
+from bon.core.errors import BonError
+from bon.experiment.cards import Loaded
+from bon.experiment.config import IMPORTED, Card, DatasetSpec, PolicyCard, Price, RewarderCard
+from bon.importing.pinned_sources import questions_in
+from bon.planning.gpu_memory import (
+    PER_SEQUENCE,
+    RESERVE,
+    RESERVE_UNBOUND,
+    USED,
+    GpuFit,
+    Weights,
+    checkpoint_weights,
+    fit_of,
+    hub_cache,
+)
+from bon.planning.hub_revisions import unpinned
+from bon.planning.image_tokens import (
+    DEFAULT_TOKENS,
+    N_MEASURED,
+    TYPICAL,
+    Size,
+    first_sizes,
+    tokens_of,
+)
+from bon.planning.judging_scope import drawn, stakes_of, to_judge
+from bon.planning.preflight import mistakes, retiring
+from bon.planning.repeat_check import FOLDER
+from bon.planning.setup import Setup, located
+from bon.planning.sources import CandidatePool, open_calls
+from bon.planning.spec_aliases import with_stored_specs
+from bon.rewarders.item_judging import max_calls
+from bon.storage.database import DATABASE
+from bon.storage.store import Store
+
+QUESTION_TOKENS = 200
+PROMPT_TOKENS = 200
+CANDIDATE_TOKENS = 350
+STEPS = 5
+REPLY_TOKENS = {"pairwise": 450, "pointwise": 250, "listwise": 700, "stepwise": 1, "python": 300}
+PROMPT_FLOPS = 100e12
+REPLY_FLOPS = 20e12
+MIN_ROWS = 20
+SPREAD = 2.0
+"""Published throughputs lie within this factor of those two."""
+
+_REPLIES = ", ".join(
+    f"{count} tokens ({kind})" for kind, count in REPLY_TOKENS.items() if count > 1
+)
+ASSUMPTIONS = (
+    f"images: tokens by area, or the mean of the model's family, within 20 %; sizes from the "
+    f"first {N_MEASURED} rows of a local dataset, else from {len(TYPICAL)} images of MMMU-Pro, one "
+    f"per question or pair (MMRB2: 4.2, prompts excluded); {DEFAULT_TOKENS:,} tokens for families "
+    "that are not listed",
+    f"text: {QUESTION_TOKENS} tokens per question, {PROMPT_TOKENS} of judge instructions, "
+    f"{CANDIDATE_TOKENS} per candidate or response",
+    f"replies of judges: {_REPLIES}, at most max_tokens",
+    "calls: all candidates of a question differ, so judge calls are an upper bound; equal texts "
+    "are judged once, questions whose candidates are all right or all wrong are not judged",
+    f"speed: a model of P parameters reads a token in 2P / {PROMPT_FLOPS:.0e} GPU seconds and "
+    f"writes one in 2P / {REPLY_FLOPS:.0e} (80 GB data-centre GPU, full batches) within a factor "
+    f"of {SPREAD:g}; a 24 GB card takes three to six times as long, the transformers engine up to "
+    "three times",
+    "prompts: read once for all candidates of a question and all votes on one showing; endpoints "
+    "with one sample per request (Claude, Gemini) read and bill each",
+    "GPU hours are an upper bound with vLLM's prefix caching; loading a model is not counted",
+    "measured seconds per call replace these where a run on this machine in the same folder has "
+    "used a model under the same settings",
+    f"GPU memory: weights in 16 bits unless the card says otherwise, a KV "
+    f"cache of max_model_len tokens (default {PER_SEQUENCE:,}), and {RESERVE:g} GiB for the vision "
+    f"encoder, activations and CUDA ({RESERVE_UNBOUND:g} without max_pixels), in {USED:.0%} of the "
+    "card",
+)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The size of a dataset and its source."""
+
+    name: str
+    benchmark: str
+    count: int
+    known_from: str
+
+
+@dataclass
+class Work:
+    """Calls of one model.
+
+    `reused`: calls already in the run. `again`: repeats for `judging.repeat_check`. `lengths`,
+    `speed`: "assumed", or "measured" by the run itself, which also gives `worker_hours`.
+    """
+
+    name: str
+    kind: str
+    on_questions: int = 0
+    on_pairs: int = 0
+    reused: int = 0
+    again: int = 0
+    prompt_tokens: int = 0
+    reply_tokens: int = 0
+    gpu_hours: float | None = None
+    dollars: float | None = None
+    lengths: str = "assumed"
+    speed: str = "assumed"
+    worker_hours: float | None = None
+
+    @property
+    def spread(self) -> float:
+        """Return the factor, either way, within which the GPU hours are known."""
+        return SPREAD if self.speed == "assumed" else 1.0
+
+    @property
+    def to_do(self) -> int:
+        """Return the calls still to be made."""
+        return max(0, self.on_questions + self.on_pairs - self.reused) + self.again
+
+
+@dataclass
+class Plan:
+    """What an experiment needs, and what remains to be done."""
+
+    name: str
+    design: str
+    questions: Rows
+    pairs: tuple[Rows, ...]
+    policies: list[Work] = field(default_factory=list)
+    rewarders: list[Work] = field(default_factory=list)
+    memory: list[GpuFit] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    weights: Weights | None = None
+
+    @property
+    def work(self) -> list[Work]:
+        """Return the work of all models."""
+        return [*self.policies, *self.rewarders]
+
+    @property
+    def is_large(self) -> bool:
+        """Return whether it needs a GPU hour, a dollar or a gigabyte of downloads."""
+        totals = self.totals()
+        download = self.weights.total - self.weights.here if self.weights else 0
+        return totals["gpu_hours"] >= 1 or totals["dollars"] >= 1 or download >= 1e9
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan for `--json`."""
+        data = asdict(self)
+        for row, work in zip([*data["policies"], *data["rewarders"]], self.work, strict=True):
+            row["to_do"] = work.to_do
+        return {**data, "totals": self.totals(), "assumptions": list(ASSUMPTIONS)}
+
+    def totals(self) -> dict[str, float]:
+        """Return sums over all models of what remains to be done."""
+        work = self.work
+        return {
+            "calls": sum(w.to_do for w in work),
+            "tokens": sum(w.prompt_tokens + w.reply_tokens for w in work),
+            "gpu_hours": sum(w.gpu_hours or 0 for w in work),
+            "gpu_hours_low": sum((w.gpu_hours or 0) / w.spread for w in work),
+            "gpu_hours_high": sum((w.gpu_hours or 0) * w.spread for w in work),
+            "worker_hours": sum(w.worker_hours or 0 for w in work),
+            "dollars": sum(w.dollars or 0 for w in work),
+        }
+
+
+def make_plan(setup: Setup, out: Path | None = None, *, here: bool = False) -> Plan:
+    """Plan an experiment that would run or continue in `out`; `here`: on this machine."""
+    if out is not None and out.exists() and not out.is_dir():
+        raise BonError(f"cannot use {out}: it is a file", "name a folder, or a new one")
+    with ExitStack() as stack:
+        store = None
+        if out is not None and (out / DATABASE).is_file():
+            store = stack.enter_context(Store(out, readonly=True))
+            setup = with_stored_specs(setup, store, running=True)
+        plan = _Planner(setup, store).plan()
+        if store is not None:
+            _apply_speeds(plan, setup, store)
+    plan.warnings = _warnings(setup, plan, here)
+    return plan
+
+
+def _apply_speeds(plan: Plan, setup: Setup, store: Store) -> None:
+    """Replace assumed speeds by those that the run has measured."""
+    models = {model.card.name: model for model in setup.models}
+    for work in plan.work:
+        model = models[work.name]
+        ((rows, seconds),) = store.query(
+            f"SELECT COUNT(*), TOTAL(seconds) FROM {model.table} "
+            "WHERE spec = ? AND outcome != 'error'",
+            (model.spec,),
+        )
+        if rows >= MIN_ROWS and seconds:
+            work.speed = "measured"
+            work.worker_hours = work.to_do * seconds / rows / 3600
+            if gpus := model.card.placement.gpus:
+                work.gpu_hours = work.worker_hours * gpus
+
+
+class _Planner:
+    def __init__(self, setup: Setup, store: Store | None) -> None:
+        self._setup = setup
+        self._store = store
+        experiment = setup.experiment
+        self._design = experiment.judging.design
+        questions = located(experiment.questions, setup.base)
+        pairs = [located(spec, setup.base) for spec in experiment.pairs]
+        self._questions = self._rows(questions, "questions")
+        self._pairs = tuple(self._rows(spec, "pairs") for spec in pairs)
+        self._sizes = {"questions": self._image_sizes(questions, "questions")}
+        for spec in pairs:
+            self._sizes[spec.name or spec.benchmark] = self._image_sizes(spec, "pairs")
+
+    def plan(self) -> Plan:
+        setup = self._setup
+        return Plan(
+            setup.experiment.name,
+            self._design,
+            self._questions,
+            self._pairs,
+            policies=[self._policy(policy) for policy in setup.policies],
+            rewarders=[self._rewarder(rewarder) for rewarder in setup.rewarders],
+            memory=[fit for fit in map(fit_of, setup.models) if fit is not None],
+            weights=checkpoint_weights(setup.models),
+        )
+
+    def _rows(self, spec: DatasetSpec, table: str) -> Rows:
+        name = spec.name or spec.benchmark
+        if self._store is not None:
+            where = "active > 0" if table == "questions" else "active > 0 AND benchmark = ?"
+            count = self._store.count(table, where, () if table == "questions" else (name,))
+            if count:
+                return Rows(name, spec.benchmark, count, "in the run")
+        if spec.benchmark == IMPORTED:
+            policies, base = self._setup.policies, self._setup.base
+            count = max(questions_in(policy.card, base) for policy in policies)
+            known = "counted where the answers are from"
+        elif spec.path is not None:
+            count, known = _count_file(spec), "counted in the file"
+        elif spec.hub is None and (published := adapter(spec.benchmark).published) is not None:
+            count = published.rows
+            known = f"not read: the published count ({published.note})"
+        elif spec.limit is not None:
+            count, known = spec.limit, "not read: at most `limit`"
+        else:
+            raise BonError(
+                f"{spec.hub or spec.benchmark}: its rows cannot be counted without reading it",
+                "set `limit`, or download it and set `path`",
+            )
+        return Rows(name, spec.benchmark, min(count, spec.limit or count), known)
+
+    def _image_sizes(
+        self, spec: DatasetSpec, kind: Literal["questions", "pairs"]
+    ) -> tuple[float, tuple[Size, ...]]:
+        """Return images per row and their sizes, measured where the dataset is local."""
+        if spec.columns.get("image") == "":
+            return 0.0, TYPICAL
+        if spec.path is None or spec.benchmark == IMPORTED:
+            if spec.hub is not None or spec.benchmark == IMPORTED:
+                return 1.0, TYPICAL
+            published = adapter(spec.benchmark).published
+            return published.images_per_row if published else 1.0, TYPICAL
+        per_row, sizes = first_sizes(spec, kind)
+        return per_row, tuple(sizes) or TYPICAL
+
+    def _image_tokens(self, card: Card, name: str = "questions") -> float:
+        if getattr(card, "image_filter", "") == "drop":
+            return 0.0
+        per_row, sizes = self._sizes[name]
+        return per_row * tokens_of(card, sizes)
+
+    def _policy(self, policy: Loaded[PolicyCard]) -> Work:
+        card = policy.card
+        if card.brought:
+            return Work(card.name, "policy")
+        work = Work(card.name, "policy", on_questions=self._questions.count * card.n)
+        if self._store is not None:
+            where = 'spec = ? AND "index" < ?'
+            work.reused = self._store.count("candidates", where, (policy.spec, card.n))
+        assumed = (QUESTION_TOKENS + self._image_tokens(card), CANDIDATE_TOKENS)
+        prompt, reply = self._lengths("candidates", policy.spec, work, *assumed)
+        # A prompt is read once for all its candidates.
+        reads = math.ceil(work.to_do / card.n)
+        _price(work, card, reads * prompt, work.to_do * min(reply, card.sampling.max_tokens))
+        return work
+
+    def _rewarder(self, rewarder: Loaded[RewarderCard]) -> Work:
+        card = rewarder.card
+        work = Work(card.name, card.kind)
+        if card.brought:
+            return work
+        for policy in self._setup.policies:
+            calls, reused = self._on_questions(policy, rewarder)
+            work.on_questions += calls
+            work.reused += reused
+        votes = self._setup.pair_votes(rewarder)
+        calls_on = {"questions": work.on_questions}
+        reads = work.on_questions / card.votes  # a prompt is read once for all votes on a showing
+        for rows in self._pairs:
+            reads += rows.count * max_calls(card, self._design, 2, 1)
+            calls_on[rows.name] = rows.count * max_calls(card, self._design, 2, votes[rows.name])
+        n_calls = sum(calls_on.values())
+        work.on_pairs = n_calls - work.on_questions
+        if self._store is not None:
+            where = "spec = ? AND item_kind = 'pair'"
+            stored = self._store.count("judgements", where, (rewarder.spec,))
+            work.reused += min(work.on_pairs, stored)
+        work.again = self._again(rewarder)
+        images = sum(count * self._image_tokens(card, name) for name, count in calls_on.items())
+        assumed = _assumed_lengths(card, images / max(1, n_calls))
+        prompt, reply = self._lengths("judgements", rewarder.spec, work, *assumed)
+        steps = STEPS if work.lengths == "assumed" and card.kind == "stepwise" else 1
+        prompts = reads * prompt * steps * work.to_do / max(1, n_calls)
+        _price(work, card, prompts, work.to_do * min(reply, card.sampling.max_tokens) * steps)
+        return work
+
+    def _again(self, rewarder: Loaded[RewarderCard]) -> int:
+        """Count the judgements still to be repeated: one of each of `repeat_check` items."""
+        items = round(self._questions.count * self._setup.experiment.questions.subset)
+        items += sum(rows.count for rows in self._pairs)
+        count = min(self._setup.experiment.judging.repeat_check, items)
+        folder = self._store.directory / FOLDER if self._store is not None else None
+        if count and folder is not None and (folder / DATABASE).is_file():
+            with Store(folder, readonly=True) as repeats:
+                where = "spec = ? AND outcome != 'error'"
+                count -= repeats.count("judgements", where, (rewarder.spec,))
+        return max(0, count)
+
+    def _on_questions(
+        self, policy: Loaded[PolicyCard], rewarder: Loaded[RewarderCard]
+    ) -> tuple[int, int]:
+        """Return the calls on a policy's candidates, and how many of them are stored."""
+        card, n = rewarder.card, policy.card.n
+        most = max_calls(card, self._design, n, card.votes)
+        subset = self._setup.experiment.questions.subset
+        if self._store is None or self._questions.known_from != "in the run":
+            return round(self._questions.count * subset) * most, 0
+        pool = CandidatePool(self._store, policy)
+        judging, protocol = self._setup.experiment.judging, self._setup.protocol(rewarder)
+        calls = reused = 0
+        for question in self._store.questions():
+            rows = pool.candidates(question)
+            if len(rows) < n and not policy.card.brought:
+                calls += most * drawn(question.key, subset)
+                continue
+            usable = to_judge(question, rows, judging, subset)
+            if not usable:
+                continue
+            key, votes = question.key, card.votes
+            texts = {row.text_key for row in usable}
+            race = stakes_of(question, usable, judging)
+            stored = sum(
+                row.vote < votes and texts.issuperset(shown_of(row))
+                for row in self._store.judgements(rewarder.spec, key)
+            )
+            if open_calls(self._store, rewarder, protocol, key, texts, votes, race) is None:
+                total = stored  # a finished race needs no more
+            else:
+                total = max_calls(card, self._design, len(texts), votes)
+            calls += total
+            reused += min(total, stored)
+        return calls, reused
+
+    def _lengths(
+        self, table: str, spec: str, work: Work, prompt: float, reply: float
+    ) -> tuple[float, float]:
+        """Return mean tokens per call, measured if the run has rows."""
+        if self._store is not None:
+            ((measured, prompt_mean, reply_mean),) = self._store.query(
+                f"SELECT COUNT(*), AVG(num_prompt_tokens), AVG(num_tokens) FROM {table} "
+                "WHERE spec = ? AND outcome != 'error'",
+                (spec,),
+            )
+            if measured:
+                work.lengths = f"measured on {measured:,}"
+                return prompt_mean, reply_mean
+        return prompt, reply
+
+
+def _assumed_lengths(card: RewarderCard, image_tokens: float) -> tuple[float, float]:
+    question = QUESTION_TOKENS + image_tokens
+    if card.kind in ("scalar", "likelihood", "rerank"):
+        return question + CANDIDATE_TOKENS, 0
+    n_shown = {"pairwise": 2, "listwise": card.window}.get(card.kind, 1)
+    yes_no = card.score and card.score.yes and card.sampling.max_tokens < 16
+    prompt = PROMPT_TOKENS + question + n_shown * CANDIDATE_TOKENS
+    return prompt, 1 if yes_no else REPLY_TOKENS.get(card.kind, 0)
+
+
+def _price(work: Work, card: Card, prompt_tokens: float, reply_tokens: float) -> None:
+    work.prompt_tokens, work.reply_tokens = round(prompt_tokens), round(reply_tokens)
+    if isinstance(card.cost, Price):
+        paid = prompt_tokens * card.cost.input_per_million
+        work.dollars = (paid + reply_tokens * card.cost.output_per_million) / 1e6
+    elif card.size is not None and card.placement.gpus:
+        operations = 2 * card.size
+        seconds = operations * (prompt_tokens / PROMPT_FLOPS + reply_tokens / REPLY_FLOPS)
+        work.gpu_hours = seconds / 3600
+
+
+def _count_file(spec: DatasetSpec) -> int:
+    benchmark, path = adapter(spec.benchmark), Path(str(spec.path))
+    files = local_files(path, benchmark.config(spec.config), spec.split or benchmark.split)
+    return sum(map(count_rows, files))
+
+
+def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
+    warnings = []
+    datasets = (plan.questions, *plan.pairs)
+    if unread := [rows.name for rows in datasets if rows.known_from.startswith("not read")]:
+        warnings.append(f"not read, only counted as published or limited: {', '.join(unread)}")
+    if setup.experiment.judging.decide is not None:
+        warnings.append("judging.decide asks less: calls are what all questions would take")
+    cap, dollars = setup.experiment.cluster.spending_cap, plan.totals()["dollars"]
+    if cap is not None and dollars > cap:
+        warnings.append(
+            f"about ${dollars:,.0f} is more than cluster.spending_cap ${cap:,.0f}: "
+            "the run would stop there and can go on with a higher one"
+        )
+    if here and plan.weights is not None and plan.weights.short:
+        missing = plan.weights.total - plan.weights.here
+        warnings.append(
+            f"{missing / 1e9:,.0f} GB of weights are to be downloaded and {hub_cache()} has "
+            f"{plan.weights.free / 1e9:,.0f} GB free -> set HF_HOME to a folder of a larger disk"
+        )
+    busy = [work.name for work in plan.work if work.to_do]
+    warnings += [str(error) for error in mistakes(setup, busy, here=here)]
+    warnings += retiring(setup, busy)
+    names = [model.card.name for model in unpinned(setup.models) if model.card.name in busy]
+    if names:
+        warnings.append(
+            f"no revision on the card, so the run keeps to the commit that the hub has when it "
+            f"starts (bon doctor --pin NAME prints it): {', '.join(names)}"
+        )
+    if unpriced := [
+        w.name for w in plan.work if w.to_do and w.gpu_hours is None and w.dollars is None
+    ]:
+        warnings.append(f"no size, GPU or price on the card, so no estimate: {', '.join(unpriced)}")
+    return warnings

@@ -1,0 +1,103 @@
+"""Problems that prevent models from running, found before they start."""
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import date, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from bon.core.errors import BonError
+from bon.dispatch.worker import engine_arguments
+from bon.engines import engine_entry, read_settings
+from bon.engines.settings import OpenAISettings
+from bon.experiment.cards import Loaded
+from bon.experiment.config import Card, PolicyCard, RewarderCard
+from bon.experiment.prompts import absent
+from bon.experiment.validation_errors import together
+from bon.planning.setup import Setup
+
+NOTICE = timedelta(days=60)
+"""Period of warnings before a model retires."""
+
+_GPUS = ("/dev/nvidia[0-9]*", "/dev/kfd", "/dev/dri/renderD*", "/dev/dxg", "/dev/accel*")
+"""GPU devices of all vendors on Linux."""
+
+
+def check_models(setup: Setup, models: Iterable[str], *, here: bool) -> None:
+    """Raise everything that prevents these models from running; `here`: on this machine."""
+    if errors := mistakes(setup, models, here=here):
+        raise together(errors)
+
+
+def mistakes(setup: Setup, models: Iterable[str], *, here: bool) -> list[BonError]:
+    """Return the errors that prevent these models from running."""
+    names = set(models)
+    loaded = [model for model in setup.models if model.card.name in names]
+    errors = (error for model in loaded for error in _check_model(setup, model, here))
+    return [*unpulled(loaded), *errors]
+
+
+def unpulled(models: Iterable[Loaded[Any]]) -> list[BonError]:
+    """Return one error with the command that pulls all missing published prompts, if any."""
+    lacking = [model for model in models if model.prompt.unpulled]
+    names = [name for model in lacking for name in model.prompt.unpulled]
+    return [absent(names, [model.card.name for model in lacking])] if names else []
+
+
+def _check_model(
+    setup: Setup, model: Loaded[PolicyCard] | Loaded[RewarderCard], here: bool
+) -> Iterator[BonError]:
+    card: Card = model.card
+    if card.retires is not None and card.retires <= date.today():
+        yield BonError(
+            f"card {card.name!r}: {card.model} was retired on {card.retires}; its requests fail "
+            "or another model answers them",
+            "take a newer card (bon list), or set retires: null if it is served where base_url is",
+        )
+    try:
+        arguments = engine_arguments(
+            card, model.model_path, remote_code=setup.experiment.allow_remote_code
+        )
+    except BonError as error:
+        yield error
+        return
+    if not here or card.placement.runtime_env:
+        return  # workers have an environment of their own
+    packages = engine_entry(card.engine).packages
+    missing = [name for name, *_ in packages if find_spec(name) is None]
+    if missing:
+        yield BonError(
+            f"card {card.name!r}: engine {card.engine} needs the package {missing[0]}",
+            f"pip install 'bon[{card.engine}]'",
+        )
+    settings = read_settings(card.engine, arguments)
+    key = settings.api_key_env if isinstance(settings, OpenAISettings) else None
+    if key and not os.environ.get(key, "").strip():
+        yield BonError(
+            f"card {card.name!r}: the environment variable {key} with the key is not set",
+            f"export {key}=... (or engine_args.api_key_env: null where none is needed)",
+        )
+    if card.placement.gpus and not has_gpu():
+        yield BonError(
+            f"card {card.name!r} wants {card.placement.gpus:g} GPU per actor "
+            "and this machine has none",
+            "set placement.gpus: 0, or use a cluster with --ray-address",
+        )
+
+
+def retiring(setup: Setup, models: Iterable[str]) -> list[str]:
+    """Return a line for each model that its vendor is about to retire."""
+    names, today = set(models), date.today()
+    cards = [model.card for model in setup.models if model.card.name in names]
+    return [
+        f"{card.name}: {card.model} retires on {card.retires}, in {(card.retires - today).days} "
+        "days: finish before, or take a newer card"
+        for card in cards
+        if card.retires is not None and today < card.retires <= today + NOTICE
+    ]
+
+
+def has_gpu() -> bool:
+    """Return whether this machine has a GPU device, without querying a driver."""
+    return any(any(Path("/").glob(pattern[1:])) for pattern in _GPUS)

@@ -1,0 +1,274 @@
+"""Build the analysis tables from a run's store under the current settings."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bon.analysis.data.tables import COLUMNS, PAIR_EXTRAS, Tables
+from bon.benchmarks import adapter
+from bon.core.base_models import guessed_base
+from bon.core.text import unicode_only
+from bon.experiment.cards import Loaded
+from bon.experiment.config import IMPORTED
+from bon.formats.score_tables import WITHOUT_TEXT
+from bon.planning.judging_scope import drawn, judging_order
+from bon.planning.setup import Setup
+from bon.planning.spec_aliases import changed_models
+from bon.policies.extractors import NO_LETTERS, BothLetters, extract_both
+from bon.policies.generate import text_key
+from bon.rewarders import item_judging
+from bon.rewarders.generative import POSING
+from bon.rewarders.reparse import strict_difference
+from bon.rewarders.stepwise import reaggregate
+from bon.storage.row_validation import NOT_UNICODE, validate_outcome
+from bon.storage.store import Store
+
+HANDICAPS = {"drop": "sees no image", "gray": "sees no colour", "blur": "sees a blurred image"}
+_CLEANED = "held characters that are not Unicode; they were replaced"
+
+
+def run_tables(setup: Setup, store: Store) -> Tables:
+    """Return the tables of a run.
+
+    Rows of earlier settings are left out: other specs, inactive questions, candidates beyond n,
+    surplus votes.
+    """
+    questions = _questions(store)
+    candidates = _candidates(setup, store, questions)
+    pairs = _pairs(store)
+    return Tables(
+        questions=questions,
+        candidates=candidates,
+        pairs=pairs,
+        judgements=_judgements(setup, store, candidates, pairs),
+        rewarders=_rewarders(setup),
+        meta=_meta(setup, store),
+    ).check()
+
+
+def _questions(store: Store) -> pd.DataFrame:
+    leaked = dict(store.query("SELECT key, leaked FROM questions WHERE active > 0"))
+    rows = []
+    for question in store.questions():
+        label = (question.key, question.id, question.dataset, question.subject)
+        shape = (question.difficulty, len(question.options), question.answer)
+        rows.append((*label, *shape, bool(leaked[question.key])))
+    return _frame("questions", rows)
+
+
+def _pairs(store: Store) -> pd.DataFrame:
+    leaked = dict(store.query("SELECT key, leaked FROM pairs WHERE active > 0"))
+    rows: list[tuple[Any, ...]] = []
+    metas: list[dict[str, Any]] = []
+    for benchmark, pair in store.pairs():
+        first, second = pair.responses
+        label = (pair.key, pair.id, benchmark, pair.group, pair.tag, pair.preferred)
+        lengths = (None, None) if pair.meta.get(WITHOUT_TEXT) else (len(first), len(second))
+        texts = (text_key(first), text_key(second), *lengths)
+        rows.append((*label, *texts, bool(leaked[pair.key])))
+        metas.append(pair.meta)
+    frame = _frame("pairs", rows)
+    for column, missing in PAIR_EXTRAS.items():
+        if any(column in meta for meta in metas):
+            frame[column] = [meta.get(column, missing) for meta in metas]
+    return frame
+
+
+def _candidates(setup: Setup, store: Store, questions: pd.DataFrame) -> pd.DataFrame:
+    right = dict(zip(questions["question"], questions["answer"], strict=True))
+    options = store.options()
+    rows: list[tuple[Any, ...]] = []
+    readings: list[BothLetters] = []
+    for policy in setup.policies:
+        mode = policy.card.reader
+        for row in store.query(
+            'SELECT question, "index", text_key, answer, outcome, '
+            "CASE WHEN finish = ? THEN NULL ELSE text END, num_tokens, logprob "
+            'FROM candidates WHERE spec = ? AND "index" < ? ORDER BY question, "index"',
+            (WITHOUT_TEXT, policy.spec, policy.card.n),
+        ):
+            question, index, key, answer, outcome, text, *numbers = row
+            if question in right:
+                correct = outcome == "parsed" and answer == right[question]
+                label = (question, policy.card.name, index, key)
+                length = None if text is None else len(text)
+                rows.append((*label, answer, outcome, correct, length, *numbers))
+                known = text is not None and outcome != "error"
+                readings.append(
+                    extract_both(text, options[question], mode, answer) if known else NO_LETTERS
+                )
+    frame = _frame("candidates", rows)
+    if all(reading is NO_LETTERS for reading in readings):
+        return frame
+    return frame.assign(**dict(zip(BothLetters._fields, zip(*readings, strict=True), strict=True)))
+
+
+def _judgements(
+    setup: Setup, store: Store, candidates: pd.DataFrame, pairs: pd.DataFrame
+) -> pd.DataFrame:
+    judged = set(zip(candidates["question"], candidates["text_key"], strict=True))
+    benchmark = dict(zip(pairs["pair"], pairs["benchmark"], strict=True))
+    rows: list[tuple[Any, ...]] = []
+    for rewarder in setup.rewarders:
+        card, votes = rewarder.card, setup.pair_votes(rewarder)
+        again = setup.experiment.analysis.aggregate if card.kind == "stepwise" else None
+        for *row, shown, text in store.query(
+            "SELECT item_kind, item, first, second, vote, outcome, score, num_tokens, seconds, "
+            f"cost, shown, {'text' if again else repr('')} FROM judgements WHERE spec = ? "
+            "ORDER BY item, first, second, vote, key",
+            (rewarder.spec,),
+        ):
+            kind, item, first, second, vote = row[:5]
+            if kind == "pair":
+                counts = item in benchmark and item_judging.in_protocol(
+                    card.orders, votes[benchmark[item]], item, first, second, vote
+                )
+            else:
+                counts = item_judging.in_protocol(
+                    card.orders, card.votes, item, first, second, vote
+                ) and all((item, key) in judged for key in (first, second) if key is not None)
+            if counts:
+                if again and row[5] == "scored":
+                    row[6] = reaggregate(again, text)
+                    row[5] = "unparsed" if row[6] is None else "scored"
+                n_listed = shown.count(",") + 1 if shown else 0
+                row[5:7] = validate_outcome(
+                    row[5], row[6], pairwise=second is not None, n_listed=n_listed
+                )[:2]
+                rows.append((card.name, *row))
+    return _frame("judgements", rows)
+
+
+def _rewarders(setup: Setup) -> pd.DataFrame:
+    rows = [
+        (card.name, card.kind, card.family or guessed_base(card.model or card.name), card.size)
+        for card in (loaded.card for loaded in setup.rewarders)
+    ]
+    return _frame("rewarders", rows)
+
+
+def _meta(setup: Setup, store: Store) -> dict[str, Any]:
+    versions = store.meta("versions", {})
+    files = store.meta("files")
+    return {
+        "name": setup.experiment.name,
+        "seed": setup.experiment.seed,
+        "judging": judging(setup, store),
+        "readers": {policy.card.name: policy.card.reader for policy in setup.policies},
+        "created": store.meta("started", ""),
+        "bon_version": versions.get("bon", ""),
+        "sources": sources(setup, store),
+        "citations": citations(setup),
+        "handicaps": {
+            rewarder.card.name: HANDICAPS[rewarder.card.image_filter.partition(":")[0]]
+            for rewarder in setup.rewarders
+            if rewarder.card.image_filter != "none"
+        },
+        "candidate_labels": {setup.policies[0].card.name: files} if files else {},
+        "before": {r.card.name: r.card.before for r in setup.rewarders if r.card.before},
+        "ensembles": {e.card.name: e.card.members for e in setup.ensembles},
+        "warnings": warnings(setup, store),
+    }
+
+
+def judging(setup: Setup, store: Store) -> dict[str, Any]:
+    """Return the design of the comparisons and the questions drawn for each purpose."""
+    settings, subset = setup.experiment.judging, setup.experiment.questions.subset
+    record: dict[str, Any] = {"design": settings.design}
+
+    def keys(share: float) -> list[str]:
+        return [row.key for row in store.questions() if drawn(row.key, min(share, subset))]
+
+    if subset < 1:
+        record["drawn"] = keys(subset)
+    if settings.decide is not None:
+        order = judging_order(setup, store)
+        record["decide"] = {"what": settings.decide, "looks": settings.looks, "order": order}
+    if settings.design == "race":
+        race = settings.race
+        record |= {"stop": race.stop, "complete": race.complete, "in_full": keys(race.complete)}
+    return record
+
+
+def sources(setup: Setup, store: Store) -> list[dict[str, Any]]:
+    """Return the sources listed in the report: datasets, models, prompts, programs."""
+    rows: list[dict[str, Any]] = []
+    for data in store.meta("datasets", []):
+        files = {Path(name).name: digest for name, digest in (data.get("files") or {}).items()}
+        details = {"hub": data["hub"]} if data.get("hub") else files
+        revision = data.get("commit") or data.get("revision") or ""
+        rows.append(_source("dataset", data["benchmark"], revision, details))
+    engines = store.meta("engines", {})
+    for loaded in setup.models:
+        card = loaded.card
+        engine = {str(key): str(value) for key, value in engines.get(card.name, {}).items()}
+        details = {"licence": card.licence, "engine": card.engine, **asked_with(loaded), **engine}
+        rows.append(_source(card.role, card.name, card.revision or "", details))
+    for program, version in store.meta("versions", {}).items():
+        rows.append(_source("program", program, version, {}))
+    return rows
+
+
+def asked_with(loaded: Loaded[Any]) -> dict[str, str]:
+    """Return model, image filter, prompt and sampling of a card as in results.json."""
+    card = loaded.card
+    return {
+        "model": card.model,
+        "images": getattr(card, "image_filter", "none"),
+        "prompt": f"{loaded.prompt.id} sha256:{loaded.prompt.sha256[:16]}",
+        "sampling": ", ".join(f"{k} {v}" for k, v in card.sampling.model_dump().items()),
+    }
+
+
+def citations(setup: Setup) -> list[str]:
+    """Return the BibTeX entries of the run's benchmarks and models."""
+    datasets = (setup.experiment.questions, *setup.experiment.pairs)
+    known = (spec.benchmark for spec in datasets if spec.benchmark != IMPORTED)
+    entries = [adapter(benchmark).citation for benchmark in known]
+    entries += [loaded.card.citation for loaded in setup.models]
+    return list(dict.fromkeys(filter(None, entries)))
+
+
+def warnings(setup: Setup, store: Store) -> list[str]:
+    """Return the warnings for readers of the report."""
+    lines = list(store.meta("notes", []))
+    if shard := store.meta("shard"):
+        lines.append(f"this is shard {shard[0]} of {shard[1]} of its experiment (bon merge)")
+    lines += [
+        f"the card or code of {model} is another one today: shown is what was asked before, and "
+        "`bon run` asks again"
+        for model in changed_models(setup, store)
+    ]
+    lines += [f"{model} failed: {why}" for model, why in store.meta("failed", {}).items()]
+    bad = store.query("SELECT dataset, COUNT(*), MIN(reason) FROM bad_rows GROUP BY dataset")
+    lines += [f"{count} rows of {name} were left out ({why})" for name, count, why in bad]
+    for table in ("questions", "pairs"):
+        if count := store.meta(f"cleaned_{table}", 0):
+            lines.append(f"{count} {table} {_CLEANED}")
+    for loaded in setup.models:
+        table = loaded.table
+        if count := store.errors(table, loaded.spec):
+            lines.append(f"{count} {table} of {loaded.card.name} are errors")
+        where = "spec = ? AND outcome != 'error' AND INSTR(error, ?)"
+        if count := store.count(table, where, (loaded.spec, NOT_UNICODE)):
+            lines.append(f"{count} {table} of {loaded.card.name} {_CLEANED}")
+        if count := store.count(table, where, (loaded.spec, POSING)):
+            lines.append(f"{count} {table} of {loaded.card.name}: {POSING}")
+    for loaded in setup.rewarders:
+        replies = (row for page in store.replies(loaded.spec) for row in page)
+        if line := strict_difference(loaded.card, replies):
+            lines.append(line)
+    return lines
+
+
+def _source(kind: str, name: str, revision: str, details: dict[str, Any]) -> dict[str, Any]:
+    shown = {
+        key: unicode_only(str(value)) for key, value in details.items() if value not in ("", None)
+    }
+    return {"kind": kind, "name": name, "revision": revision, "details": shown}
+
+
+def _frame(table: str, rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
+    return pd.DataFrame.from_records(list(rows), columns=list(COLUMNS[table]))

@@ -1,0 +1,250 @@
+"""Load and check an experiment with everything that it names."""
+
+import difflib
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bon.choosing.rules import RULES
+from bon.core.errors import BonError
+from bon.dispatch.worker import ModelSpec, PolicySpec, RewarderSpec
+from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder
+from bon.experiment.config import CardRef, DatasetSpec, Experiment, PolicyCard, RewarderCard
+from bon.experiment.overrides import override
+from bon.experiment.validation_errors import all_of, validate
+from bon.experiment.yamlfile import Origin, read_document
+from bon.importing.pinned_sources import pinned
+from bon.rewarders.item_judging import Protocol
+from bon.rewarders.registry import code_hash, registered, rewarder_class
+from bon.rewarders.reparse import parser_key
+from bon.storage.database import DATABASE
+from bon.storage.store import Store
+
+if TYPE_CHECKING:
+    from bon.analysis.results import Options
+
+EXPERIMENTS = Path(__file__).parents[1] / "experiment" / "shipped"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """An experiment and its loaded cards; `base` is the experiment's folder."""
+
+    experiment: Experiment
+    base: Path
+    policies: tuple[Loaded[PolicyCard], ...]
+    rewarders: tuple[Loaded[RewarderCard], ...]
+    ensembles: tuple[Loaded[RewarderCard], ...] = ()
+    raw: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def models(self) -> list[Loaded[PolicyCard] | Loaded[RewarderCard]]:
+        """Return all models, policies first."""
+        return [*self.policies, *self.rewarders]
+
+    def map_models(self, function: Callable[[Loaded[Any]], Loaded[Any]]) -> "Setup":
+        """Return the setup with a function applied to every model."""
+        return replace(
+            self,
+            policies=tuple(map(function, self.policies)),
+            rewarders=tuple(map(function, self.rewarders)),
+        )
+
+    def protocol(self, rewarder: Loaded[RewarderCard]) -> Protocol:
+        """Return the judging protocol of a rewarder."""
+        return Protocol(
+            spec=rewarder.spec,
+            votes=rewarder.card.votes,
+            design=self.experiment.judging.design,
+            retries=self.experiment.cluster.retries,
+        )
+
+    def specs(self) -> dict[str, ModelSpec]:
+        """Return the model specs for workers, by name."""
+        allowed = self.experiment.allow_remote_code
+        retries = self.experiment.cluster.retries
+        specs: dict[str, ModelSpec] = {
+            policy.card.name: PolicySpec(policy, retries, allowed) for policy in self.policies
+        }
+        for rewarder in self.rewarders:
+            specs[rewarder.card.name] = RewarderSpec(
+                rewarder, self.protocol(rewarder), allowed, registered(rewarder.card)
+            )
+        return specs
+
+    def pair_votes(self, rewarder: Loaded[RewarderCard]) -> dict[str, int]:
+        """Return the votes of a rewarder per comparison on each reward benchmark."""
+        return {
+            spec.name or spec.benchmark: spec.votes or rewarder.card.votes
+            for spec in self.experiment.pairs
+        }
+
+
+def read_experiment(path: Path, assignments: list[str] | None = None) -> Setup:
+    """Read an experiment from a file or by its shipped name; `key=value` settings override it."""
+    file, base = find_experiment(path)
+    document = override(read_document(file), assignments or [])
+    return prepare(document.data, base, document.origin)
+
+
+def find_experiment(path: Path) -> tuple[Path, Path]:
+    """Return the file of an experiment and the base of its relative paths.
+
+    A bare name is a shipped experiment, relative to the current folder; the copy in a run directory
+    is relative to where the run started.
+    """
+    if path.name == "experiment.yaml" and (path.parent / DATABASE).is_file():
+        with Store(path.parent, readonly=True) as store:
+            return path, Path(store.meta("base", path.parent))
+    if path.exists() or path.suffix or path.name != str(path):
+        return path, path.parent
+    known = shipped_experiments()
+    if path.name not in known:
+        close = difflib.get_close_matches(path.name, known, n=1, cutoff=0.4)
+        hint = f"did you mean {close[0]!r}?" if close else f"shipped: {', '.join(known)}"
+        raise BonError(f"no experiment {path.name!r}", f"{hint} (one of your own ends in .yaml)")
+    return known[path.name], Path.cwd()
+
+
+def shipped_experiments() -> dict[str, Path]:
+    """Return the files of the shipped experiments by name."""
+    return {file.stem: file for file in sorted(EXPERIMENTS.glob("*.yaml"))}
+
+
+def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experiment") -> Setup:
+    """Validate an experiment and load its cards; all errors are raised together."""
+    origin = Origin(where) if isinstance(where, str) else where
+    experiment = validate(Experiment, raw, origin)
+    seed = experiment.seed
+
+    policy_refs = _pinned(experiment, "policies", base, origin)
+    policies = all_of(partial(load_policy, ref, base, seed, at) for ref, at in policy_refs)
+    rewarder_refs = _pinned(experiment, "rewarders", base, origin)
+    cards = all_of(partial(_rewarder, ref, base, seed, at) for ref, at in rewarder_refs)
+    models = _separate_specs(card for card in cards if card.card.kind != "ensemble")
+    _unique([policy.card.name for policy in policies] + [card.card.name for card in cards])
+    _unique([spec.name or spec.benchmark for spec in experiment.pairs])
+    _check_counting(experiment, [policy.card for policy in policies], origin)
+    _check_deciding(experiment, models, origin)
+    ensembles = tuple(card for card in cards if card.card.kind == "ensemble")
+    names = {card.card.name for card in models}
+    for ensemble in ensembles:
+        for member in ensemble.card.members:
+            if member not in names:
+                raise BonError(
+                    f"ensemble {ensemble.card.name!r}: no rewarder {member!r} in this experiment",
+                    f"name it under `rewarders:`, or one of {', '.join(sorted(names)) or 'those'}",
+                )
+    resolved = dict(raw)
+    for room, refs in (("policies", policy_refs), ("rewarders", rewarder_refs)):
+        if refs:
+            resolved[room] = [ref for ref, _ in refs]
+    return Setup(experiment, base, tuple(policies), models, ensembles, resolved)
+
+
+def _pinned(
+    experiment: Experiment, room: Room, base: Path, origin: Origin
+) -> list[tuple[CardRef, Origin]]:
+    """Return the card references with their origins; those with `from` are pinned."""
+    refs = getattr(experiment, room)
+    places = [origin.inside(room, at) for at in range(len(refs))]
+    makers = (partial(pinned, ref, room, base, at) for ref, at in zip(refs, places, strict=True))
+    return [(ref, at) for refs, at in zip(all_of(makers), places, strict=True) for ref in refs]
+
+
+def _check_counting(experiment: Experiment, policies: list[PolicyCard], origin: Origin) -> None:
+    """Raise before the run what the analysis would raise after it."""
+    n, most = experiment.analysis.n, min(policy.n for policy in policies)
+    if n is not None and n > most:
+        raise BonError(
+            f"{origin.place(('analysis', 'n'))}: analysis.n: found {n}, but {most} candidates "
+            "are sampled per question",
+            f"choose at most {most}, or raise n of the policies",
+        )
+    for at, rule in enumerate(experiment.analysis.rules):
+        if rule not in RULES:
+            raise BonError(
+                f"{origin.place(('analysis', 'rules', at))}: analysis.rules: no rule {rule!r}",
+                f"choose among {', '.join(RULES)}",
+            )
+
+
+def _check_deciding(
+    experiment: Experiment, models: tuple[Loaded[RewarderCard], ...], origin: Origin
+) -> None:
+    """Raise if interim analyses cannot be made: imported rewarders, or too few."""
+    decide = experiment.judging.decide
+    if decide is None:
+        return
+    place = f"{origin.place(('judging', 'decide'))}: judging.decide"
+    for loaded in models:
+        if loaded.card.brought:
+            raise BonError(
+                f"{place}: {loaded.card.name} is read from files and cannot be asked as it goes",
+                "leave it out, or leave out judging.decide",
+            )
+    if len(models) < (2 if decide == "best" else 1):
+        raise BonError(f"{place}: {len(models)} rewarders", "name those to decide between")
+
+
+def _rewarder(ref: CardRef, base: Path, seed: int, origin: Origin) -> Loaded[RewarderCard]:
+    """Load a rewarder and its class, which may lie beside the experiment."""
+    loaded = load_rewarder(ref, base, seed, origin)
+    if loaded.card.kind == "python":
+        sys.path.extend(p for p in (str(base.resolve()), os.getcwd()) if p not in sys.path)
+    if loaded.card.kind == "ensemble":
+        return loaded
+    rewarder_class(loaded.card)
+    return replace(loaded, code=code_hash(loaded.card))
+
+
+def _separate_specs(models: Iterable[Loaded[RewarderCard]]) -> tuple[Loaded[RewarderCard], ...]:
+    """Give own specs to rewarders that differ from an earlier one only in parsing."""
+    first: dict[str, str] = {}
+    separated = []
+    for loaded in models:
+        parser = parser_key(loaded.card)
+        if first.setdefault(loaded.specs.card, parser) != parser:
+            loaded = replace(loaded, specs=replace(loaded.specs, card=loaded.specs.with_rule))
+        separated.append(loaded)
+    return tuple(separated)
+
+
+def _unique(names: list[str]) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise BonError(
+                f"the name {name!r} is used {count} times", "give one a `name:` of its own"
+            )
+
+
+def located(spec: DatasetSpec, base: Path) -> DatasetSpec:
+    """Return a dataset with the absolute path of its files."""
+    if spec.path is None:
+        return spec
+    return spec.model_copy(update={"path": str((base / os.path.expanduser(spec.path)).resolve())})
+
+
+def options(setup: Setup) -> "Options":
+    """Return the analysis options of an experiment."""
+    from bon.analysis.results import Options
+
+    analysis = setup.experiment.analysis
+    return Options(
+        n=analysis.n,
+        axis=analysis.axis,
+        rules=analysis.rules,
+        target_r=analysis.target_r,
+        ties=analysis.ties,
+        draws=analysis.bootstrap,
+        seed=setup.experiment.seed,
+        level=analysis.confidence,
+        unparsed=analysis.unparsed,
+        aggregate=analysis.aggregate,
+        covariates=analysis.covariates,
+    )

@@ -1,0 +1,1 @@
+"""Runs created from existing responses, exports or shards."""

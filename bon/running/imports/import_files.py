@@ -1,0 +1,249 @@
+"""`bon import`: a run from responses, scores and verdicts in files of other tools."""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bon.benchmarks import BadRow, load_questions
+from bon.benchmarks.leaks import find_leaks
+from bon.core.console import say
+from bon.core.errors import BonError
+from bon.core.files import removed_on_error
+from bon.core.keys import content_key
+from bon.core.records import Question
+from bon.experiment.config import IMPORTED, DatasetSpec
+from bon.formats import forms_of
+from bon.formats.answers import FORM, Answers, read_answers
+from bon.formats.base import Format, file_rows
+from bon.formats.question_join import Known, joined
+from bon.formats.score_tables import read_tables
+from bon.importing.imported_answers import candidate_of, notes_of_answers, write_tool_results
+from bon.importing.imported_rows import (
+    ImportedRecords,
+    candidates,
+    judgements,
+    records_from_tables,
+    rewarder_cards,
+)
+from bon.planning.setup import Setup, prepare
+from bon.policies.generate import text_key
+from bon.running.imports.restore import is_export, restore
+from bon.running.start import now, starting
+from bon.storage.database import DATABASE
+from bon.storage.store import Store
+
+
+def import_files(
+    files: list[Path],
+    policy: str,
+    directory: Path,
+    *,
+    reader: str = "official",
+    columns: Mapping[str, str] | None = None,
+    form: str = "",
+    questions: str = "",
+    benchmark: str = "",
+    replace: bool = False,
+    quiet: bool = False,
+) -> Answers:
+    """Import files into a run directory; formats are detected unless `form` names one.
+
+    `columns` maps roles to columns of response files. `questions` is the benchmark, file or run
+    with the questions of logs that lack them, `benchmark` the name of the imported pairs. Returns
+    the responses read, none for a `bon export`.
+    """
+    if len(files) == 1 and is_export(files[0]):
+        with removed_on_error(directory):
+            restore(files[0], directory, replace=replace, quiet=quiet)
+        return Answers()
+    if not policy:
+        raise BonError("the responses have no policy name", "add --policy NAME")
+    if reader not in ("official", "strict"):
+        raise BonError(f"no answer extractor {reader!r}", "use official or strict")
+    formats = forms_of(files, form, columns)
+    texts = [(file, f) for file, f in formats if f.table == "answers"]
+    tables = [(file, f) for file, f in formats if f.table != "answers"]
+    benchmark = benchmark or _benchmark(formats)
+    with removed_on_error(directory), Store(directory) as store:
+        texts = [(file, with_questions(file, f, questions, store)) for file, f in texts]
+        answers = Answers()
+        if texts:
+            named = dict(columns or {})
+            if tables:  # which other roles belong to
+                named = {
+                    role: name for role, name in named.items() if role in {*FORM.need, *FORM.may}
+                }
+            answers = read_answers(texts, store.images, columns=named)
+        keys: Iterator[tuple[Question, Mapping[int | str, str]]] = (
+            (row.question, {text.index: text_key(text.text or "") for text in row.texts})
+            for row in answers.questions
+        )
+        scores = records_from_tables(read_tables(tables), benchmark, keys)
+        if not (answers.questions or scores.questions):
+            raise BonError(
+                f"{', '.join(map(str, files))}: no table says which candidates there are and "
+                "which are correct",
+                "also give responses, or a table: id, question, candidates (bon list formats)",
+            )
+        setup = _setup(answers, scores, policy, reader, benchmark)
+        with starting(setup, store, replace=replace):
+            _write(store, setup, answers, scores, files)
+            _print_summary(store, answers, scores, files, quiet=quiet)
+    return answers
+
+
+def _write(
+    store: Store, setup: Setup, answers: Answers, scores: ImportedRecords, files: Sequence[Path]
+) -> None:
+    loaded = setup.policies[0]
+    policy, spec, reader = loaded.card.name, loaded.spec, loaded.card.reader
+    benchmark = setup.experiment.pairs[0].name if setup.experiment.pairs else ""
+    store.set_questions([*(row.question for row in answers.questions), *scores.questions])
+    store.set_pairs((benchmark, pair) for pair in scores.pairs)
+    bad = [*((policy, row) for row in answers.bad), *(("scores", row) for row in scores.bad)]
+    store.set_bad_rows((name, row.id, row.reason) for name, row in bad)
+    rows = [
+        (candidate_of(policy, spec, reader, row.question, text), text)
+        for row in answers.questions
+        for text in row.texts
+    ]
+    store.add_candidates(candidate for candidate, _ in rows)
+    write_tool_results(store.directory, rows)
+    store.add_candidates(candidates(scores, policy, spec))
+    for rewarder in setup.rewarders:
+        card = rewarder.card
+        values = scores.scores[card.title]
+        store.add_judgements(judgements(scores, card.name, rewarder.spec, values, card.aggregate))
+    leaks = find_leaks(store.questions(), scores.pairs)
+    store.mark_leaked({leak.question for leak in leaks}, {leak.pair for leak in leaks})
+    store.set_meta(
+        files=list(answers.sources),
+        finished=now(),
+        leaks=[[leak.question, leak.pair, leak.rule] for leak in leaks],
+        datasets=[_provenance(file) for file in files],
+        notes=[*_notes(scores), *notes_of_answers(answers, reader)],
+    )
+
+
+def _notes(scores: ImportedRecords) -> Iterator[str]:
+    """Caveats for the report."""
+    if blank := sum(not row.answers for row in scores.labels.values()):
+        yield (
+            f"{blank} questions say who is right but not what the candidates answer: majority vote "
+            "is a random choice there, and nothing is known of lengths."
+        )
+    if scores.pairs and not any(pair.prompt for pair in scores.pairs):
+        yield "The pairs have no prompts: whether questions are in both sets is not known."
+    for name, values in scores.scores.items():
+        items = len({item for item, value in values if value.kind == "question"})
+        if 0 < items < len(scores.questions):
+            yield f"{name} has scores of {items} of {len(scores.questions)} questions."
+
+
+def _print_summary(
+    store: Store, answers: Answers, scores: ImportedRecords, files: Sequence[Path], *, quiet: bool
+) -> None:
+    bad = len(answers.bad) + len(scores.bad)
+    count = store.count("questions", "active > 0")
+    size = len(answers.sources) or max(len(row.right) for row in scores.labels.values())
+    parts = [f"{count} questions x {size} candidates"]
+    if scores.scores:
+        parts.append(f"{len(scores.pairs)} pairs, {len(scores.scores)} rewarders")
+    say(", ".join(parts), quiet=quiet)
+    if bad:
+        first = [*answers.bad, *scores.bad][0]
+        where = f"{files[0]} " if len(files) == 1 else ""
+        say(
+            f"rows that cannot be read: {bad}, the first: {where}{first.id}: {first.reason}",
+            quiet=quiet,
+        )
+    if leaked := store.count("questions", "leaked > 0"):
+        prompts = {pair.prompt for pair in scores.pairs}
+        same = sum(question.text in prompts for question in store.questions())
+        say(
+            f"{leaked} questions are in both sets, {same} of them word for word: scores on those "
+            "are no prediction",
+            quiet=quiet,
+        )
+
+
+def with_questions(file: Path, form: Format, questions: str, store: Store) -> Format:
+    """Join the named questions to a format whose rows lack them."""
+    if not form.bare and not (form.imageless and questions):
+        return form
+    if not questions:
+        raise BonError(
+            f"{file} ({form.name}) holds neither questions nor options",
+            "name them with --questions: a benchmark, a file or a run directory",
+        )
+    return joined(form, _questions_in(questions, store), questions)
+
+
+def _questions_in(questions: str, store: Store) -> Iterator[Known]:
+    path = Path(questions)
+    if path.is_file():
+        for folder, row in file_rows(path):
+            if isinstance(row, BadRow):
+                raise BonError(f"{path}, {row.id}: {row.reason}", "give a whole file")
+            yield folder, row
+        return
+    if (path / DATABASE).is_file():
+        with Store(path, readonly=True) as run:
+            yield from ((None, _row_of(question)) for question in run.questions())
+        return
+    for question in load_questions(DatasetSpec(benchmark=questions), store.images):
+        yield None, ({} if isinstance(question, BadRow) else _row_of(question))
+
+
+def _row_of(question: Question) -> dict[str, Any]:
+    return {
+        "id": question.id,
+        "question": question.text,
+        "options": list(question.options),
+        "answer": question.answer,
+        "subject": question.subject,
+        "topic_difficulty": question.difficulty,
+        "images": [Path(image.path).read_bytes() for image in question.images],
+    }
+
+
+def _benchmark(formats: Sequence[tuple[Path, Format]]) -> str:
+    """Name the reward benchmark after the file that holds its pairs."""
+    stems = {form.table: file.stem for file, form in reversed(formats)}
+    return stems.get("pairs") or stems.get("pair scores") or "pairs"
+
+
+def _provenance(file: Path) -> dict[str, Any]:
+    digest = {}
+    if file.is_file():
+        with file.open("rb") as data:
+            digest[str(file)] = hashlib.file_digest(data, "sha256").hexdigest()
+    return {"benchmark": file.stem, "revision": None, "files": digest}
+
+
+def _setup(
+    answers: Answers, scores: ImportedRecords, policy: str, reader: str, benchmark: str
+) -> Setup:
+    """Return the experiment that the files amount to."""
+    rows = [repr(row) for row in scores.labels.values()]
+    identity = content_key("import", list(answers.sources), *([rows] if rows else []))
+    widest = max((max(row.right) + 1 for row in scores.labels.values()), default=0)
+    card = {
+        "name": policy,
+        "model": f"{IMPORTED}:{identity}",
+        "engine": "none",
+        "reader": reader,
+        "prompt": "",
+        "n": len(answers.sources) or widest,
+    }
+    raw: dict[str, Any] = {
+        "name": f"{'scores' if scores.scores else 'answers'} of {policy}",
+        "questions": {"benchmark": "multiple_choice", "name": IMPORTED},
+        "policies": [card],
+    }
+    if scores.pairs:
+        raw["pairs"] = [{"benchmark": "preference", "name": benchmark}]
+    if scores.scores:
+        raw["rewarders"] = rewarder_cards(scores.scores)
+    return prepare(raw, Path.cwd())

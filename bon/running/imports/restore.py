@@ -1,0 +1,105 @@
+"""Restore a run from `bon export`: the same rows, so the same numbers.
+
+An export freezes every model: none is called, and no card, prompt or checkpoint is needed.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bon.benchmarks.base import BadRow
+from bon.core.console import say
+from bon.core.errors import BonError
+from bon.core.keys import content_key
+from bon.core.records import Candidate, ImageRef, Judgement, PreferencePair, Question
+from bon.experiment.config import IMPORTED
+from bon.experiment.yamlfile import read_document
+from bon.formats.base import file_rows
+from bon.importing.pinned_sources import frozen
+from bon.planning.setup import Setup, prepare
+from bon.running.start import now, set_leaks, starting
+from bon.storage.store import Store
+
+EXPERIMENT = "experiment.yaml"
+_ENDINGS = ("parquet", "jsonl")
+
+
+def frozen_experiment(setup: Setup, store: Store) -> dict[str, Any]:
+    """Return a run's experiment with frozen models, for readers who have only its rows."""
+    experiment = {key: value for key, value in setup.raw.items() if key not in ("cluster", "shard")}
+    experiment["policies"] = [frozen(store, "policies", m.card, m.spec) for m in setup.policies]
+    rewarders = [frozen(store, "rewarders", m.card, m.spec) for m in setup.rewarders]
+    rewarders += [m.card.model_dump(mode="json", exclude_defaults=True) for m in setup.ensembles]
+    if rewarders:
+        experiment["rewarders"] = rewarders
+    return experiment
+
+
+def is_export(path: Path) -> bool:
+    """Whether a folder was written by `bon export`."""
+    has_rows = any((path / f"candidates.{ending}").is_file() for ending in _ENDINGS)
+    return has_rows and (path / EXPERIMENT).is_file()
+
+
+def restore(folder: Path, out: Path, *, replace: bool = False, quiet: bool = False) -> None:
+    """Restore a run from an export; BonError for a missing table or unreadable row."""
+    document = read_document(folder / EXPERIMENT)
+    setup = prepare(document.data, folder, document.origin)
+    models = {model.card.model: model for model in setup.models}
+    names = {spec.name or spec.benchmark for spec in setup.experiment.pairs}
+    with Store(out) as store, starting(setup, store, replace=replace):
+        if (folder / "images").is_dir():
+            shutil.copytree(folder / "images", store.images.folder, dirs_exist_ok=True)
+        store.set_questions(_question(row, store) for row in _rows(folder, "questions"))
+        pairs = (_pair(row, store) for row in _rows(folder, "pairs"))
+        store.set_pairs((pair.dataset, pair) for pair in pairs if pair.dataset in names)
+        for row in _rows(folder, "candidates"):
+            if model := models.get(_model_name(row)):
+                store.add_candidates([Candidate(**{**_fields(Candidate, row), "spec": model.spec})])
+        for row in _rows(folder, "judgements"):
+            if model := models.get(_model_name(row)):
+                shown = tuple(filter(None, (row["shown"] or "").split(",")))
+                values = {**_fields(Judgement, row), "spec": model.spec, "shown": shown}
+                store.add_judgements([Judgement(**values)])
+        set_leaks(store)
+        store.set_meta(finished=now())
+        counts = [store.count(table) for table in ("questions", "candidates", "judgements")]
+    say("{} questions, {} candidates, {} judgements".format(*counts), quiet=quiet)
+
+
+def _rows(folder: Path, table: str) -> Iterator[dict[str, Any]]:
+    paths = [folder / f"{table}.{ending}" for ending in _ENDINGS]
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        raise BonError(f"{folder} has no table {table}", "give a whole folder of `bon export`")
+    for _, row in file_rows(path):
+        if isinstance(row, BadRow):
+            raise BonError(f"{path}, {row.id}: {row.reason}", "export it again")
+        yield row
+
+
+def _model_name(row: dict[str, Any]) -> str:
+    return f"{IMPORTED}:{content_key('run', row['spec'])}"
+
+
+def _fields(record: Any, row: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return {name: row[name] for name in record.__annotations__}
+    except KeyError as error:
+        raise BonError(f"a row has no column {error}", "export it again") from None
+
+
+def _question(row: dict[str, Any], store: Store) -> Question:
+    return Question(**{**_shared(Question, row, store), "options": tuple(row["options"])})
+
+
+def _pair(row: dict[str, Any], store: Store) -> PreferencePair:
+    first, second = row["responses"]
+    return PreferencePair(**{**_shared(PreferencePair, row, store), "responses": (first, second)})
+
+
+def _shared(record: Any, row: dict[str, Any], store: Store) -> dict[str, Any]:
+    images = tuple(ImageRef(sha, str(store.images.path(sha))) for sha in row["images"] or ())
+    return {**_fields(record, row), "images": images, "meta": json.loads(row["meta"])}

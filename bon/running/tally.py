@@ -1,0 +1,165 @@
+"""What comes back from the workers: stored, counted, priced, and enough of it to stop a model."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bon.core.console import say
+from bon.core.errors import BonError, Incomplete
+from bon.core.records import Candidate, Judgement
+from bon.dispatch.cluster import Dispatcher
+from bon.dispatch.connection import Connection
+from bon.dispatch.source import Source
+from bon.dispatch.worker import Reply
+from bon.engines.endpoints.ledger import LEDGER, Ledger, spent_by_spec
+from bon.experiment.cards import Loaded
+from bon.planning.setup import Setup
+from bon.running.progress import Live, Reporter
+from bon.storage.store import Store
+
+MIN_ROWS_TO_FAIL = 50
+
+
+class Tally:
+    """Store replies, count them and their cost, and stop a model that fails too often."""
+
+    def __init__(self, setup: Setup, store: Store, live: Live | None = None) -> None:
+        self.failed: dict[str, str] = {}
+        self.engines: dict[str, Any] = store.meta("engines", {})
+        self._setup = setup
+        self._config = setup.experiment.cluster
+        self._store = store
+        self._specs = {loaded.card.name: loaded.spec for loaded in setup.models}
+        self._rows: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
+        self.last_error: dict[str, str] = {}
+        self._noted: set[str] = set()  # models whose engine is recorded
+        self._estimated: set[str] = set()
+        self._ledger: Path | None = None
+        self._in_ledger = {loaded.card.name for loaded in setup.models if _has_price(loaded)}
+        self._outside_ledger = 0.0  # US dollars since the start
+        self._stopped: BonError | None = None
+        self._live = live or Live()
+        self._dispatcher: Dispatcher | None = None
+        self._progress: Reporter | None = None
+
+    def dispatch(self, sources: list[Source], progress: Reporter, connection: Connection) -> None:
+        """Run all sources to their end, or until the run may cost no more.
+
+        Raises the BonError that stopped the run once all that was in flight is stored.
+        """
+        stores = {self._store, *(s.target_store for s in sources if s.target_store is not None)}
+        costs: Counter[tuple[str, str]] = Counter()
+        for store in stores:
+            costs.update(store.row_costs())
+        path = self._store.directory / LEDGER
+        if costs or path.exists() or self._in_ledger:
+            self._ledger = path
+            ledger = Ledger(path)
+            ledger.carry(dict(costs))
+            ledger.close()
+        self._progress = progress
+        self._dispatcher = Dispatcher(
+            self._config,
+            self._setup.specs(),
+            sources,
+            self.file,
+            connection,
+            self._ledger,
+            check=self._store.check_exists,
+        )
+        try:
+            self._dispatcher.run()
+        finally:
+            # What is still reserved will never be settled.
+            if self._ledger is not None and self._ledger.exists():
+                Ledger(self._ledger).close()
+            self._live.send(self._cost())
+        for store in stores:
+            store.commit()
+        if self._stopped is not None:
+            raise self._stopped
+
+    def file(self, source: Source, reply: Reply) -> None:
+        """Store a reply's rows; stop its model, or the run, where it says or costs too much."""
+        model, store = source.model, source.target_store or self._store
+        rows: list[Candidate | Judgement] = [
+            *store.add_candidates(reply.candidates, reply.seconds_per_row),
+            *store.add_judgements(reply.judgements, reply.seconds_per_row),
+        ]
+        if reply.engine:
+            store.add_effort(self._specs[model], reply.effort)
+            self._record_engine(model, reply.engine)
+        if reply.bought and self._dispatcher is not None:
+            store.commit()
+            self._dispatcher.forget(reply.bought)
+        if reply.failure and model not in self.failed:
+            self._fail(model, reply.failure)
+        if reply.stop_run:
+            self._stop(reply.failure)
+        if model not in self._in_ledger:
+            self._outside_ledger += sum(row.cost for row in rows)
+        self._live.add(model, rows, self._cost)
+        self._check_cap()
+        self._check_errors(model, rows)
+        if self._progress is not None:
+            self._progress.update(self._dispatcher.busy_workers if self._dispatcher else 1)
+
+    def _record_engine(self, model: str, engine: Mapping[str, Any]) -> None:
+        self.engines[model] = engine
+        if model not in self._noted:  # now: the run may be killed before its end
+            self._noted.add(model)
+            self._store.set_meta(engines=self.engines)
+        if model not in self._estimated and engine.get("ledger", {}).get("estimated"):
+            self._estimated.add(model)
+            say(
+                f"{model}: its endpoint gives no usable `usage` with its replies: their tokens "
+                "are counted here, and its bill may differ",
+                quiet=False,
+            )
+
+    def _check_cap(self) -> None:
+        """Stop a run that exceeds its cap by calls that no ledger reserves."""
+        cap = self._config.spending_cap
+        if cap is not None and self._outside_ledger and self._cost() >= cap:
+            self._stop(
+                f"the run has cost ${self._cost():.2f} and may cost ${cap:.2f} -> "
+                "raise cluster.spending_cap and run the same command: what was bought is kept"
+            )
+
+    def _check_errors(self, model: str, rows: list[Candidate | Judgement]) -> None:
+        self._rows[model] += len(rows)
+        for row in rows:
+            if row.outcome == "error":
+                self._errors[model] += 1
+                self.last_error[model] = row.error
+        total, failed = self._rows[model], self._errors[model]
+        too_many = total >= MIN_ROWS_TO_FAIL and failed > self._config.max_error_share * total
+        if too_many and model not in self.failed:
+            self._fail(model, f"{failed} of {total} items failed (last: {self.last_error[model]})")
+
+    def _cost(self) -> float:
+        """Return the US dollars of the run so far."""
+        spent = spent_by_spec(self._ledger) if self._ledger is not None else {}
+        return sum(spent.values()) + self._outside_ledger
+
+    def _stop(self, reason: str) -> None:
+        """Send nothing more; what is in flight was paid for and is stored."""
+        if self._stopped is None:
+            self._stopped = Incomplete(reason)
+            if self._dispatcher is not None:
+                self._dispatcher.stop()
+
+    def _fail(self, model: str, reason: str) -> None:
+        self.failed[model] = reason
+        self._store.set_meta(failed=self.failed)
+        if self._dispatcher is not None:
+            self._dispatcher.stop_model(model)
+
+
+def _has_price(loaded: Loaded[Any]) -> bool:
+    """Whether the ledger counts what requests to a model cost."""
+    card = loaded.card
+    has_price = "price" in card.engine_args or not isinstance(card.cost, str)
+    return card.engine == "openai" and has_price

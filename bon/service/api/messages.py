@@ -1,0 +1,145 @@
+"""OpenAI-style messages as the engines take them."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from bon.core.records import ImageRef, Question
+from bon.engines.base import ImagePart, Message, Part
+from bon.policies.prompting import policy_messages, question_block
+from bon.service.errors import ApiError
+from bon.service.online.image_fetching import read_image
+from bon.service.online.selector import Conversation, Selector
+from bon.service.settings import Limits, Settings
+
+PIXEL = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+EXAMPLE_MESSAGES: list[JsonValue] = [
+    {
+        "role": "user",
+        "content": [
+            {"type": "image_url", "image_url": {"url": PIXEL}},
+            {"type": "text", "text": "Which colour is this?"},
+        ],
+    }
+]
+
+
+class Open(BaseModel):
+    """A body in which clients may send more fields than are used here."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class ImageUrl(Open):
+    """A data URL, or an address if the operator allows it."""
+
+    url: str
+    detail: str | None = None
+
+
+class TextPart(Open):
+    """Text."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ImageUrlPart(Open):
+    """An image."""
+
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+
+ContentPart = Annotated[TextPart | ImageUrlPart, Field(discriminator="type")]
+
+
+class ChatMessage(Open):
+    """A turn."""
+
+    role: Literal["system", "developer", "user", "assistant"]
+    content: str | list[ContentPart] = Field(min_length=1)
+
+
+Messages = Annotated[list[ChatMessage], Field(min_length=1, max_length=200)]
+Option = Annotated[str, Field(max_length=10_000)]
+Options = Annotated[list[Option], Field(max_length=26)]
+
+
+async def conversation(
+    messages: list[ChatMessage],
+    settings: Settings,
+    options: list[str] | None = None,
+    selector: Selector | None = None,
+    policy: str | None = None,
+) -> Conversation:
+    """Return the messages with their images read; `options` make them a question.
+
+    A question is asked with the policy's own prompt, as when it was validated.
+    """
+    limits = settings.limits
+    if messages[-1].role != "user":
+        raise ApiError(422, "the last message must be the user's")
+    contents = [
+        [TextPart(type="text", text=m.content)] if isinstance(m.content, str) else m.content
+        for m in messages
+    ]
+    images = sum(isinstance(part, ImageUrlPart) for parts in contents for part in parts)
+    if images > limits.images:
+        raise ApiError(413, f"{images} images", f"at most {limits.images}")
+    turns, pixels = [], limits.request_pixels
+    for message, content in zip(messages, contents, strict=True):
+        parts: list[Part] = []
+        for part in content:
+            if isinstance(part, TextPart):
+                check_text(part.text, "a message", limits)
+                parts.append(part.text)
+            else:
+                image, size = await read_image(part.image_url.url, settings, pixels)
+                parts.append(image)
+                pixels -= size
+        role: Any = "system" if message.role == "developer" else message.role
+        turns.append(Message(role, tuple(parts)))
+    plain = Conversation(tuple(turns))
+    return _as_question(plain, options, selector, policy, limits) if options else plain
+
+
+def _as_question(
+    plain: Conversation,
+    options: list[str],
+    selector: Selector | None,
+    policy: str | None,
+    limits: Limits,
+) -> Conversation:
+    if len(plain.messages) != 1:
+        raise ApiError(422, "`options` go with a single user message")
+    text = "".join(part for part in plain.messages[0].parts if isinstance(part, str))
+    for option in options:
+        check_text(option, "an option", limits)
+    images = {image.sha256: image for image in plain.images}
+    refs = tuple(ImageRef(image.sha256, "") for image in plain.images)
+    question = Question("", "", "online", text, tuple(options), None, refs)
+    messages: tuple[Message, ...] = plain.messages
+    if selector is not None and policy is not None:
+        loaded = selector.policy(policy)
+
+        def load(ref: ImageRef) -> ImagePart:
+            return images[ref.sha256]
+
+        if loaded.prompt.text:
+            messages = policy_messages(question, loaded.prompt, load, loaded.card.images)
+    return Conversation(messages, tuple(options), question_block(question))
+
+
+def check_text(text: str, what: str, limits: Limits) -> None:
+    """Refuse a text that is too long or not valid Unicode."""
+    if len(text) > limits.text_chars:
+        raise ApiError(413, f"{what} has {len(text)} characters", f"at most {limits.text_chars}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        message = f"{what} holds half of a surrogate pair"
+        raise ApiError(422, message, "send valid Unicode") from None

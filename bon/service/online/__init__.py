@@ -1,0 +1,1 @@
+"""Best-of-N and rewards online."""

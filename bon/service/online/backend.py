@@ -1,0 +1,261 @@
+"""Where the online models run: Ray actors, or this process.
+
+Both hold a `bon.dispatch.worker.Host`, whose engine batches concurrent requests. Requests beyond
+the queue's size are rejected, so that overload is answered at once and not after minutes.
+"""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from bon.core.errors import one_line
+from bon.dispatch.worker import Host, ModelSpec, Payload, Reply
+from bon.service.errors import ApiError
+from bon.service.settings import Scaling, Settings
+
+log = logging.getLogger("bon.service")
+CLOSE_SECONDS = 5.0
+
+
+class Overloaded(ApiError):  # noqa: N818 - a reply, not a fault
+    """The queue of a model is full; `seconds` is when to come back."""
+
+    def __init__(self, seconds: float = 1.0) -> None:
+        super().__init__(
+            429, "the models are busy and their queue is full", "try again", retry=seconds
+        )
+
+
+class Backend(ABC):
+    """Runs payloads on a model by name."""
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Load or reach the models."""
+
+    @abstractmethod
+    async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
+        """Run the payloads of one request at once; raises Overloaded."""
+
+    @abstractmethod
+    def ready(self) -> bool:
+        """Whether all models are loaded."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Release the models."""
+
+
+class Queue:
+    """Bounds the requests that `replicas` hosts work on, and those that wait for them."""
+
+    def __init__(self, scaling: Scaling, replicas: int = 1) -> None:
+        ongoing = replicas * scaling.max_ongoing_requests
+        self._working = asyncio.Semaphore(ongoing)
+        self._size = ongoing + scaling.max_queued_requests
+        self.length = 0
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Wait for a place among the ongoing requests; raises Overloaded."""
+        if self.length >= self._size:
+            raise Overloaded
+        self.length += 1
+        try:
+            async with self._working:
+                yield
+        finally:
+            self.length -= 1
+
+
+class InProcess(Backend):
+    """A Host in this process: for small models, and for tests."""
+
+    def __init__(self, specs: dict[str, ModelSpec], scaling: Scaling) -> None:
+        self._host = Host(specs)
+        self._loaded = False
+        self.queue = Queue(scaling)
+
+    async def start(self) -> None:
+        """Load the models."""
+        self._loaded = _report(await self._host.load())
+
+    def ready(self) -> bool:
+        """Whether all models are loaded."""
+        return self._loaded
+
+    async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
+        """Wait for a place, then run."""
+        async with self.queue.place():
+            return await self._host.run(model, payloads)
+
+    async def close(self) -> None:
+        """Free the models."""
+        await self._host.close()
+
+
+class RayActors(Backend):
+    """`max_replicas` of the runner's actors for each group of models.
+
+    They listen as Ray does: on loopback alone, and behind a token, if the Ray is ours.
+    """
+
+    def __init__(self, specs: dict[str, ModelSpec], scaling: Scaling, address: str | None) -> None:
+        self._address = address
+        self._connected = False
+        self._pools = [_Pool(group, scaling) for group in grouped(specs).values()]
+        self._pool_of = {model: pool for pool in self._pools for model in pool.specs}
+
+    async def start(self) -> None:
+        """Start the actors, which load their models."""
+        await asyncio.to_thread(self._connect)
+        await asyncio.gather(*(pool.start() for pool in self._pools))
+        log.info("serving", extra={"models": sorted(self._pool_of)})
+
+    async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
+        """Run on the actor with the fewest requests."""
+        return await self._pool_of[model].run(model, payloads)
+
+    def ready(self) -> bool:
+        """Whether an actor of every group has loaded its models."""
+        return all(pool.loaded for pool in self._pools)
+
+    async def close(self) -> None:
+        """End the actors, and disconnect from a Ray that was reached or started here."""
+        from bon.dispatch.connection import disconnect
+
+        await asyncio.gather(*(pool.close() for pool in self._pools))
+        if self._connected:
+            await asyncio.to_thread(disconnect)
+
+    def _connect(self) -> None:
+        import ray
+
+        from bon.dispatch.connection import connect
+
+        if not ray.is_initialized():
+            connect(self._address)
+            self._connected = True
+
+
+class _Pool:
+    """Actors with the same models; `load` counts the requests of those that are up."""
+
+    def __init__(self, specs: dict[str, ModelSpec], scaling: Scaling) -> None:
+        self.specs = specs
+        self.load: dict[Any, int] = {}
+        self.loaded: set[Any] = set()
+        self._replicas = scaling.max_replicas
+        self._queue = Queue(scaling, self._replicas)
+        self._starting: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Start the actors; return when the first is up."""
+        from bon.dispatch.cluster import start_host
+
+        place = next(iter(self.specs.values())).loaded.card.placement
+        for _ in range(self._replicas):
+            self._await(start_host(self.specs, place))
+        await asyncio.wait(self._starting, return_when=asyncio.FIRST_COMPLETED)
+
+    async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
+        """Run on the actor with the fewest requests; raises Overloaded."""
+        import ray
+        from ray.exceptions import RayActorError, RayError
+
+        async with self._queue.place():
+            if not self.load:
+                raise Overloaded(5.0)  # still starting, or restarting
+            actor = min(self.load, key=self.load.__getitem__)
+            self.load[actor] += 1
+            request = actor.run.remote(model, list(payloads))
+            try:
+                reply: Reply = await request
+            except asyncio.CancelledError:  # the client hung up
+                ray.cancel(request)
+                raise
+            except RayError as error:
+                if isinstance(error, RayActorError) and self.load.pop(actor, None) is not None:
+                    self.loaded.discard(actor)
+                    self._await(actor)
+                return _failed(error)
+            finally:
+                if actor in self.load:
+                    self.load[actor] -= 1
+        return reply
+
+    async def close(self) -> None:
+        """Close the engines, whose processes and memory may not be the actors' own."""
+        for task in self._starting:
+            task.cancel()
+        closing = (actor.close.remote() for actor in self.load)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await asyncio.gather(*closing, return_exceptions=True)
+
+    def _await(self, actor: Any) -> None:
+        """Give the actor requests once its process is up, for the first time or again."""
+        self._start(self._add(actor))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._starting.add(task)
+        task.add_done_callback(self._starting.discard)
+
+    async def _add(self, actor: Any) -> None:
+        from ray.exceptions import ActorUnavailableError, RayError
+
+        while True:
+            try:
+                await actor.node.remote()
+            except ActorUnavailableError:
+                await asyncio.sleep(0.2)
+                continue
+            except RayError as error:
+                models = ", ".join(sorted(self.specs))
+                log.error("%s: its worker cannot start: %s", models, one_line(error, 300))
+            else:
+                self.load[actor] = 0
+                self._start(self._load(actor))
+            return
+
+    async def _load(self, actor: Any) -> None:
+        from ray.exceptions import RayError
+
+        try:
+            if _report(await actor.load.remote()):
+                self.loaded.add(actor)
+        except RayError as error:
+            _report([one_line(error, 300)])
+
+
+def _report(failures: list[str]) -> bool:
+    """Log what could not be loaded; return whether all is."""
+    for failure in failures:
+        log.error("not loaded: %s", failure)
+    return not failures
+
+
+def _failed(error: Exception) -> Reply:
+    return Reply(failure=f"its worker failed: {one_line(error, 300)}")
+
+
+def grouped(specs: dict[str, ModelSpec]) -> dict[str, dict[str, ModelSpec]]:
+    """Group models by actor: cards of one placement group share their replicas."""
+    groups: dict[str, dict[str, ModelSpec]] = {}
+    for name, spec in specs.items():
+        card = spec.loaded.card
+        group = card.placement.group
+        groups.setdefault(f"group-{group}" if group else card.name, {})[name] = spec
+    return groups
+
+
+def make_backend(settings: Settings, specs: dict[str, ModelSpec]) -> Backend:
+    """Return the backend that the settings name."""
+    scaling = settings.online.scaling
+    if settings.online.backend == "process":
+        return InProcess(specs, scaling)
+    return RayActors(specs, scaling, settings.ray_address)

@@ -1,0 +1,353 @@
+"""Best-of-N online: sample, judge and choose with the code that validated the selector."""
+
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from bon.choosing.designs import Design
+from bon.choosing.opinion import KIND_OF, Candidates, Kind, item_opinion, shown_of
+from bon.choosing.ranking import Ranking, rank
+from bon.choosing.rules import RULES, rules_for
+from bon.core.keys import content_key
+from bon.core.records import Candidate, Judgement
+from bon.dispatch.worker import JudgeTask, ModelSpec, PolicySpec, Reply, RewarderSpec
+from bon.engines.base import ImagePart, Message
+from bon.experiment.cards import Loaded, load_policy, load_rewarder
+from bon.experiment.config import PolicyCard, RewarderCard
+from bon.planning.preflight import unpulled
+from bon.policies.generate import Ask, text_key
+from bon.rewarders.base import Item
+from bon.rewarders.item_judging import Protocol
+from bon.rewarders.registry import code_hash, rewarder_class
+from bon.service.errors import ApiError
+from bon.service.online.backend import Backend
+from bon.service.online.validated import validated_scales
+from bon.service.server.metrics import Metrics
+from bon.service.settings import Online
+
+_NO_OPTIONS = ("",) * 4  # the extractor needs some; what it reads is not used then
+_MAX_ROWS = 4096
+"""Judgements cached per item: a longer list would slow the next lookup."""
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A request as the engine takes it and as a rewarder is shown it.
+
+    `answer` is the right letter where it is known: for the records, no rewarder sees it.
+    """
+
+    messages: tuple[Message, ...]
+    options: tuple[str, ...] = ()
+    shown: str = ""
+    answer: str | None = None
+
+    @property
+    def images(self) -> tuple[ImagePart, ...]:
+        """Every image in order."""
+        return tuple(p for m in self.messages for p in m.parts if isinstance(p, ImagePart))
+
+    @property
+    def text(self) -> str:
+        """The text for a rewarder: the only turn, else every turn under its role."""
+        if self.shown:
+            return self.shown
+        turns = [(m.role, "".join(p for p in m.parts if isinstance(p, str))) for m in self.messages]
+        if len(turns) == 1:
+            return turns[0][1]
+        return "\n\n".join(f"{role}: {text}" for role, text in turns)
+
+    @cached_property
+    def key(self) -> str:
+        """The content key."""
+        turns = [
+            [m.role, [p.sha256 if isinstance(p, ImagePart) else p for p in m.parts]]
+            for m in self.messages
+        ]
+        return content_key("online", turns, self.text)
+
+
+@dataclass(slots=True)
+class Usage:
+    """Tokens and cost of all calls; a prompt that was sampled n times is counted once."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    cached_judgements: int = 0
+
+    def add(self, rows: Sequence[Candidate | Judgement]) -> None:
+        """Count these calls."""
+        self.completion_tokens += sum(row.num_tokens for row in rows)
+        self.cost += sum(row.cost for row in rows)
+        sampled = [row.num_prompt_tokens for row in rows if isinstance(row, Candidate)]
+        judged = [row.num_prompt_tokens for row in rows if isinstance(row, Judgement)]
+        self.prompt_tokens += max(sampled, default=0) + sum(judged)
+
+    def tokens(self) -> dict[str, int]:
+        """Return the counts under OpenAI's names."""
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "total_tokens": self.prompt_tokens + self.completion_tokens,
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return OpenAI's `usage` with cost and cached judgements added."""
+        cached = self.cached_judgements
+        return {**self.tokens(), "cost": self.cost, "cached_judgements": cached}
+
+
+@dataclass(slots=True)
+class Choice:
+    """The ranked texts of a request, with their judgements."""
+
+    texts: list[str]
+    ranking: Ranking
+    judgements: list[Judgement]
+    answers: list[str | None] = field(default_factory=list)
+
+
+class ModelFailed(ApiError):  # noqa: N818 - a reply, not a fault
+    """A model failed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(502, message)
+
+
+Stored = Callable[[str, str], Sequence[Judgement]]
+"""(spec, item key) -> stored judgements."""
+
+
+class JudgementCache:
+    """Judgements of recent items, so that no question is judged twice."""
+
+    def __init__(self, max_items: int) -> None:
+        self._max_items = max_items
+        self._items: OrderedDict[tuple[str, str], tuple[Judgement, ...]] = OrderedDict()
+        self.stored: Stored = lambda spec, key: ()
+
+    def get(self, spec: str, item: Item) -> tuple[Judgement, ...]:
+        """Return known judgements of the item's present responses."""
+        key = (spec, item.key)
+        if key not in self._items:
+            self.put(spec, item, self.stored(spec, item.key))
+        else:
+            self._items.move_to_end(key)
+        rows = self._items.get(key, ())
+        return tuple(row for row in rows if all(shown in item.responses for shown in shown_of(row)))
+
+    def put(self, spec: str, item: Item, rows: Sequence[Judgement]) -> None:
+        """Cache judgements, except errors, which are retried."""
+        if not self._max_items:
+            return
+        valid = tuple(row for row in rows if row.outcome != "error")
+        old = self._items.pop((spec, item.key), ())
+        self._items[spec, item.key] = (*old, *valid)[-_MAX_ROWS:]
+        while len(self._items) > self._max_items:
+            self._items.popitem(last=False)
+
+
+class Selector:
+    """The operator's policies and rewarders, and how requests use them."""
+
+    def __init__(self, online: Online, base: Path, metrics: Metrics) -> None:
+        self.online = online
+        policies = [load_policy(ref, base) for ref in online.policies]
+        rewarders = [_with_code(load_rewarder(ref, base)) for ref in online.rewarders]
+        for error in unpulled((*policies, *rewarders)):
+            raise error
+        self.policies: dict[str, Loaded[PolicyCard]] = {p.card.name: p for p in policies}
+        self.rewarders: dict[str, Loaded[RewarderCard]] = {r.card.name: r for r in rewarders}
+        self._kinds: dict[str, Kind] = {
+            name: KIND_OF[rewarder_class(loaded.card).arity]
+            for name, loaded in self.rewarders.items()
+        }
+        self._metrics = metrics
+        self._cache = JudgementCache(online.cache_items)
+        validated = online.validated
+        self._scales = {} if validated is None else validated_scales(base / validated)
+        self._backend: Backend | None = None
+
+    def specs(self) -> dict[str, ModelSpec]:
+        """Return every model as a worker needs it."""
+        allowed = self.online.allow_remote_code
+        specs: dict[str, ModelSpec] = {
+            name: PolicySpec(loaded, 1, allowed) for name, loaded in self.policies.items()
+        }
+        for name, loaded in self.rewarders.items():
+            # A knockout needs 2 (n - 1) verdicts where all pairs are n (n - 1).
+            for design in dict.fromkeys(rule.designs[0] for rule in rules_for(self.kind(name))):
+                protocol = Protocol(loaded.spec, loaded.card.votes, design, 1)
+                specs[_model_name(name, design)] = RewarderSpec(loaded, protocol, allowed)
+        return specs
+
+    def use(self, backend: Backend) -> None:
+        """Set where the models run."""
+        self._backend = backend
+
+    def use_stored(self, stored: Stored) -> None:
+        """Set where judgements are looked up that are not cached."""
+        self._cache.stored = stored
+
+    async def start(self) -> None:
+        """Start or reach the backend."""
+        assert self._backend is not None
+        await self._backend.start()
+
+    def ready(self) -> bool:
+        """Whether all models are loaded."""
+        return self._backend is not None and self._backend.ready()
+
+    async def close(self) -> None:
+        """Release the models."""
+        if self._backend is not None:
+            await self._backend.close()
+
+    def names(self) -> dict[str, list[str]]:
+        """Return the names of policies and rewarders."""
+        return {"policies": sorted(self.policies), "rewarders": sorted(self.rewarders)}
+
+    def policy(self, name: str) -> Loaded[PolicyCard]:
+        """Return a policy by name, or raise 404."""
+        if name not in self.policies:
+            raise _unknown("policy", name, self.policies)
+        return self.policies[name]
+
+    def rewarder(self, name: str) -> Loaded[RewarderCard]:
+        """Return a rewarder by name, or raise 404."""
+        if name not in self.rewarders:
+            raise _unknown("rewarder", name, self.rewarders)
+        return self.rewarders[name]
+
+    def kind(self, rewarder: str) -> Kind:
+        """Return what a rewarder's judgements become."""
+        return self._kinds[self.rewarder(rewarder).card.name]
+
+    def scale(self, policy: str, rewarder: str, rule: str) -> float | None:
+        """Return the validated unit of scores if the rule needs one: a request has no run."""
+        if not (RULES[rule].scaled and self.kind(rewarder) == "scores"):
+            return None
+        scale = self.online.scales.get(rewarder, self._scales.get((policy, rewarder)))
+        if scale is None:
+            raise ApiError(
+                422,
+                f"the rule {rule} needs the unit of {rewarder}'s scores",
+                f"set online.validated to a run that has {rule} of {rewarder} on {policy}, or "
+                "online.scales",
+            )
+        return scale
+
+    def rule(self, rewarder: str, rule: str | None) -> str:
+        """Return the rule to choose by; 422 if the rewarder does not support it."""
+        rules = [supported.name for supported in rules_for(self.kind(rewarder))]
+        if rule is None:
+            return rules[0]
+        if rule not in rules:
+            raise ApiError(422, f"{rewarder} supports the rules {', '.join(rules)}, not {rule!r}")
+        return rule
+
+    async def sample(
+        self, policy: str, question: Conversation, n: int, seed: int, usage: Usage
+    ) -> list[Candidate]:
+        """Sample n candidates; equal requests give equal ones where the engine allows it."""
+        key = content_key(question.key, seed)
+        ask = Ask(key, question.messages, question.options or _NO_OPTIONS, tuple(range(n)))
+        reply = await self._run("sample", policy, [ask])
+        rows = [row for row in reply.candidates if row.outcome != "error"]
+        if not rows:
+            reason = reply.candidates[0].error if reply.candidates else "no candidate came back"
+            self._metrics.failures.labels("sample", policy).inc()
+            raise ModelFailed(f"{policy}: {reason}")
+        usage.add(rows)
+        self._count(policy, rows)
+        return rows
+
+    async def choose(
+        self,
+        rewarder: str,
+        rule: str,
+        question: Conversation,
+        texts: list[str],
+        usage: Usage,
+        answers: list[str | None] | None = None,
+        scale: float | None = None,
+    ) -> Choice:
+        """Judge the texts and choose one by the rule, as a replay would."""
+        keys = [text_key(text) for text in texts]
+        rows: list[Judgement] = []
+        if RULES[rule].judged:
+            rows = await self.judge(rewarder, rule, question, texts, usage)
+        answers = answers or [None] * len(texts)
+        candidates = Candidates.of(question.key, keys, answers)
+        ranking = rank(RULES[rule], item_opinion(self.kind(rewarder), rows, candidates, scale))
+        if ranking is None:
+            raise ModelFailed(f"{rewarder}: not all judgements that {rule} needs came back")
+        return Choice(texts, ranking, rows, answers)
+
+    async def judge(
+        self, rewarder: str, rule: str, question: Conversation, texts: Sequence[str], usage: Usage
+    ) -> list[Judgement]:
+        """Return the judgements that a rule needs, cached ones included."""
+        loaded = self.rewarder(rewarder)
+        responses = {text_key(text): text for text in texts}
+        item = Item("question", question.key, question.text, question.images, responses)
+        cached = self._cache.get(loaded.spec, item)
+        task = JudgeTask(item, cached, loaded.card.votes)
+        reply = await self._run("judge", _model_name(rewarder, RULES[rule].designs[0]), [task])
+        rows = list(reply.judgements)
+        usage.add(rows)
+        usage.cached_judgements += len(cached)
+        self._metrics.cache_hits.labels(rewarder).inc(len(cached))
+        self._count(rewarder, rows)
+        failed = [row for row in rows if row.outcome == "error"]
+        self._metrics.failures.labels("judge", rewarder).inc(len(failed))
+        if failed and len(failed) == len(rows) and not cached:
+            raise ModelFailed(f"{rewarder}: {failed[0].error}")
+        self._cache.put(loaded.spec, item, rows)
+        return [*cached, *rows]
+
+    async def _run(self, stage: str, model: str, payloads: list[Any]) -> Reply:
+        assert self._backend is not None
+        started = time.perf_counter()
+        try:
+            reply = await self._backend.run(model, payloads)
+        finally:
+            self._metrics.stage_seconds.labels(stage).observe(time.perf_counter() - started)
+        self._metrics.calls.labels(stage, model).inc()
+        if reply.failure:
+            self._metrics.failures.labels(stage, model).inc()
+            raise ModelFailed(f"{model}: {reply.failure}")
+        return reply
+
+    def _count(self, model: str, rows: Sequence[Candidate | Judgement]) -> None:
+        counter = self._metrics.tokens
+        counter.labels(model, "in").inc(sum(row.num_prompt_tokens for row in rows))
+        counter.labels(model, "out").inc(sum(row.num_tokens for row in rows))
+
+
+def _unknown(kind: str, name: str, known: Sequence[str] | dict[str, Any]) -> ApiError:
+    names = ", ".join(sorted(known)) or "none"
+    return ApiError(404, f"no {kind} {name!r} is online; there are: {names}")
+
+
+def _with_code(loaded: Loaded[RewarderCard]) -> Loaded[RewarderCard]:
+    """File judgements under all that shapes them, the rewarder's code and parser included."""
+    code = code_hash(loaded.card)
+    rule = loaded.specs.with_rule
+    return replace(loaded, filed=content_key(rule, code) if code else rule)
+
+
+def _model_name(rewarder: str, design: Design) -> str:
+    """The name of a rewarder under a design; all designs share the loaded model."""
+    return rewarder if design == "all_pairs" else f"{rewarder}@{design}"
+
+
+def image_part(data: bytes) -> ImagePart:
+    """Return an image under its content hash."""
+    return ImagePart(hashlib.sha256(data).hexdigest(), data)

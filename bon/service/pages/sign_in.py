@@ -1,0 +1,139 @@
+"""The sign-in form, and sign-in with an OpenID Connect provider."""
+
+import asyncio
+import base64
+import hmac
+import re
+from urllib.parse import parse_qs, urlsplit
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse
+from starlette.responses import Response
+
+from bon.service.api.common import Parts, audit
+from bon.service.errors import ApiError
+from bon.service.pages.render import page, root
+from bon.service.server.access import COOKIE, Identity, Tokens, session_cookie
+from bon.service.server.oidc import (
+    ATTEMPT_SECONDS,
+    Attempt,
+    Provider,
+    read_attempt,
+    write_attempt,
+)
+
+ATTEMPT = "bon_sign_in"
+"""The cookie of a sign-in that has begun."""
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/login")
+def login_page(request: Request) -> Response:
+    """The form that turns a token into a session."""
+    target = _local(request.query_params.get("to", ""), root(request))
+    return _form(request, 200, target)
+
+
+@router.post("/login")
+async def login(request: Request, service: Parts) -> Response:
+    """Check the token and set a cookie that stands for it for half a day."""
+    fields = parse_qs((await request.body()).decode("utf-8", "replace"))
+    target = _local(fields.get("to", [""])[0], root(request))
+    identity = await asyncio.to_thread(service.tokens.check, fields.get("token", [""])[0].strip())
+    if identity is None:
+        return _form(request, 401, target)
+    return await asyncio.to_thread(_signed_in, request, service.tokens, identity, target)
+
+
+@router.get("/login/oidc")
+def oidc_login(request: Request, service: Parts) -> Response:
+    """Redirect to the identity provider."""
+    provider = _provider(request)
+    scheme = "https" if _secure(request) else "http"
+    here = request.base_url.replace(scheme=scheme)
+    target = _local(request.query_params.get("to", ""), root(request))
+    attempt = Attempt.begin(f"{str(here).rstrip('/')}/login/oidc/callback", target)
+    response = RedirectResponse(provider.address(attempt), 303)
+    response.set_cookie(
+        ATTEMPT,
+        _sealed(service.tokens, write_attempt(attempt)),
+        max_age=ATTEMPT_SECONDS,
+        path=f"{root(request)}/login/oidc",
+        httponly=True,
+        samesite="lax",  # the provider's redirect must carry it
+        secure=_secure(request),
+    )
+    return response
+
+
+@router.get("/login/oidc/callback")
+def oidc_callback(request: Request, service: Parts) -> Response:
+    """Verify what the provider sent back and open a session for whoever is listed."""
+    provider = _provider(request)
+    text = _opened(service.tokens, request.cookies.get(ATTEMPT, ""))
+    if text is None:
+        raise ApiError(403, "the sign-in failed: it did not begin here", "sign in again")
+    attempt = read_attempt(text)
+    email, role = provider.identify(attempt, dict(request.query_params))
+    identity = service.tokens.admit(email, role)
+    response = _signed_in(request, service.tokens, identity, attempt.target)
+    response.delete_cookie(ATTEMPT, path=f"{root(request)}/login/oidc")
+    return response
+
+
+def _form(request: Request, status: int, target: str) -> Response:
+    oidc = request.app.state.service.settings.oidc
+    provider = oidc and urlsplit(oidc.issuer).hostname
+    wrong = status == 401
+    return page(request, "login.html.jinja", status, wrong=wrong, target=target, provider=provider)
+
+
+def _signed_in(request: Request, tokens: Tokens, identity: Identity, target: str) -> Response:
+    """Open a session and redirect to the target."""
+    audit(request, "sign in", identity.name, identity)
+    response = RedirectResponse(target, 303)
+    session, secure = tokens.session(identity), _secure(request)
+    # Lax: a link from a chat or a wiki opens as signed in; what changes anything is never a GET.
+    path = root(request) or "/"
+    response.set_cookie(COOKIE, session, path=path, httponly=True, samesite="lax", secure=secure)
+    return response
+
+
+@router.post("/logout")
+def logout(request: Request, service: Parts) -> Response:
+    """End the session, here and in the browser."""
+    if identity := request.scope["identity"]:
+        audit(request, "sign out", identity.name)
+    service.tokens.end_session(session_cookie(request.headers))
+    response = RedirectResponse(f"{root(request)}/login", 303)
+    response.delete_cookie(COOKIE, path=root(request) or "/")
+    return response
+
+
+def _local(target: str, prefix: str = "") -> str:
+    """Return a path of this server with its query; the home page for any other address."""
+    local = re.fullmatch(r"/(?![/\\])[\w./-]*(\?[\w=&%.+-]*)?", target.removeprefix(prefix))
+    return target if local and target.startswith(f"{prefix}/") else f"{prefix}/"
+
+
+def _provider(request: Request) -> Provider:
+    provider: Provider | None = request.app.state.provider
+    if provider is None:
+        raise ApiError(404, "this server has no identity provider", "its operator can set oidc")
+    return provider
+
+
+def _secure(request: Request) -> bool:
+    return request.headers.get("x-forwarded-proto", request.url.scheme) == "https"
+
+
+def _sealed(tokens: Tokens, text: str) -> str:
+    data = base64.urlsafe_b64encode(text.encode()).decode()
+    return f"{data}.{tokens.sign(ATTEMPT, data)}"
+
+
+def _opened(tokens: Tokens, cookie: str) -> str | None:
+    """Return the text that this server sealed; None for any other cookie."""
+    data, _, signature = cookie.partition(".")
+    valid = hmac.compare_digest(signature.encode(), tokens.sign(ATTEMPT, data).encode())
+    return base64.urlsafe_b64decode(data).decode() if valid else None

@@ -1,0 +1,224 @@
+"""Authentication: bearer tokens with roles, and browser sessions, hashed at rest.
+
+A token is `bon_ID_SECRET`; its secret has 256 random bits, so a plain SHA-256 cannot be reversed
+and the time of a comparison reveals nothing.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+
+from bon.core.errors import BonError
+from bon.service.settings import ROLES, Role, Settings
+from bon.service.validations.jobs import Jobs
+
+_INCLUDED: dict[Role, tuple[Role, ...]] = {
+    # Annotators must not see which model wrote what, and readers write no labels.
+    "annotate": ("annotate",),
+    "read": ("read",),
+    "submit": ("annotate", "read", "submit"),
+    "admin": ROLES,
+}
+SESSION_SECONDS = 12 * 3600
+COOKIE = "bon_session"
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+FIRST = "admin"
+"""The name of the token that a new server creates for itself."""
+
+# A proxy forwards the requests of others: behind one, no request is local.
+_FORWARDED = re.compile(
+    r"forwarded|via|x-(?:original-)?forwarded(?:-.*)?|x-envoy-.*|cf-.*|.*client-?ip|.*real-ip"
+)
+_HOST = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who sent a request; `token` is empty for the local user of a server without tokens."""
+
+    name: str
+    role: Role
+    token: str = ""
+
+    def may(self, role: Role) -> bool:
+        """Whether the identity's role includes this one."""
+        return role in _INCLUDED[self.role]
+
+
+LOCAL = Identity("local", "admin")
+
+
+class Tokens:
+    """The tokens of one server."""
+
+    def __init__(self, jobs: Jobs, secret: bytes) -> None:
+        self.jobs = jobs
+        self._secret = secret
+
+    def add(self, name: str, role: str, expires: float | None = None, by: str = "bon serve") -> str:
+        """Create a token, which only this call returns; `expires` is in seconds since the epoch."""
+        if role not in ROLES:
+            raise BonError(f"no role {role!r}", f"use one of {', '.join(ROLES)}")
+        if not 1 <= len(name) <= 100 or not name.isprintable():
+            raise BonError(
+                f"{name!r} is not a valid name for a token", "1 to 100 printable characters"
+            )
+        key, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
+        with self.jobs.write() as db:
+            if db.execute("SELECT 1 FROM tokens WHERE name = ?", (name,)).fetchone():
+                raise BonError(f"there is a token named {name!r}", "revoke it, or choose another")
+            row = (key, name, role, _digest(secret), time.time(), expires)
+            db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?)", row)
+            self.jobs.audit(by, "", "add token", f"{name} ({role})")
+        return f"bon_{key}_{secret}"
+
+    def listed(self) -> list[tuple[str, str, float, float | None]]:
+        """Return (name, role, created, expires) of every token, oldest first."""
+        columns = "name, role, created, expires"
+        with self.jobs.write() as db:
+            return db.execute(f"SELECT {columns} FROM tokens ORDER BY created").fetchall()
+
+    def revoke(self, name: str, by: str = "bon serve") -> None:
+        """Delete a token and every session opened with it."""
+        with self.jobs.write() as db:
+            row = db.execute("DELETE FROM tokens WHERE name = ? RETURNING id", (name,)).fetchone()
+            if row is None:
+                raise BonError(f"no token named {name!r}", "bon token list")
+            db.execute("DELETE FROM sessions WHERE token = ?", row)
+            self.jobs.audit(by, "", "revoke token", name)
+
+    def any(self) -> bool:
+        """Whether the server has a token that has not expired."""
+        with self.jobs.write() as db:
+            query = "SELECT 1 FROM tokens WHERE digest != '' AND (expires IS NULL OR expires > ?)"
+            return db.execute(query, (time.time(),)).fetchone() is not None
+
+    def admit(self, name: str, role: Role) -> Identity:
+        """Return the identity of somebody whom the identity provider has verified.
+
+        It is a token without a secret, for as long as a session; `revoke` ends its sessions.
+        """
+        now = time.time()
+        with self.jobs.write() as db:
+            row = db.execute("SELECT id, digest FROM tokens WHERE name = ?", (name,)).fetchone()
+            if row and row[1]:
+                raise BonError(f"there is a token named {name!r}", f"bon token revoke {name}")
+            key = row[0] if row else secrets.token_hex(4)
+            values = (key, name, role, "", now, now + SESSION_SECONDS)
+            db.execute("INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?)", values)
+        return Identity(name, role, key)
+
+    def check(self, token: str) -> Identity | None:
+        """Return the identity of a token that exists and has not expired."""
+        head, _, rest = token.partition("_")
+        key, _, secret = rest.partition("_")
+        with self.jobs.write() as db:
+            row = db.execute(
+                "SELECT name, role, digest FROM tokens WHERE id = ? AND "
+                "(expires IS NULL OR expires > ?)",
+                (key, time.time()),
+            ).fetchone()
+        valid = hmac.compare_digest(_digest(secret), row[2] if row else _digest(""))
+        return Identity(row[0], row[1], key) if head == "bon" and row and valid else None
+
+    def session(self, identity: Identity) -> str:
+        """Return a cookie that stands for the identity's token until it expires or is ended."""
+        cookie, now = secrets.token_urlsafe(32), time.time()
+        with self.jobs.write() as db:
+            db.execute("DELETE FROM sessions WHERE until < ?", (now,))
+            row = (_digest(cookie), identity.token, now + SESSION_SECONDS)
+            db.execute("INSERT INTO sessions VALUES (?, ?, ?)", row)
+        return cookie
+
+    def check_session(self, cookie: str) -> Identity | None:
+        """Return the identity of a session that has not ended and whose token is still valid."""
+        now = time.time()
+        with self.jobs.write() as db:
+            row = db.execute(
+                "SELECT tokens.name, tokens.role, tokens.id FROM sessions "
+                "JOIN tokens ON tokens.id = sessions.token "
+                "WHERE sessions.digest = ? AND until >= ? AND (expires IS NULL OR expires > ?)",
+                (_digest(cookie), now, now),
+            ).fetchone()
+        return None if row is None else Identity(*row)
+
+    def end_session(self, cookie: str) -> None:
+        """Invalidate a cookie and every copy of it."""
+        with self.jobs.write() as db:
+            db.execute("DELETE FROM sessions WHERE digest = ?", (_digest(cookie),))
+
+    def sign(self, purpose: str, text: str) -> str:
+        """Return a signature that only this server can make."""
+        return hmac.new(self._secret, f"{purpose}:{text}".encode(), "sha256").hexdigest()
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+# ------------------------------------------------------------------ requests
+
+
+def identify(settings: Settings, tokens: Tokens) -> Callable[[Headers], Identity | None]:
+    """Return a function from headers to the identity; None for an unknown one."""
+
+    def identity_of(headers: Headers) -> Identity | None:
+        sent = headers.getlist("authorization")
+        if len(sent) > 1:  # a proxy and this server might read different ones
+            return None
+        scheme, _, token = "".join(sent).partition(" ")
+        identity = None
+        if scheme.lower() == "bearer" and token:
+            identity = tokens.check(token.strip())
+        elif cookie := session_cookie(headers):
+            identity = tokens.check_session(cookie)
+        if identity is None and not settings.auth and _is_local(headers):
+            return LOCAL  # whatever key was sent: OpenAI's clients always send one
+        return identity
+
+    return identity_of
+
+
+def check_access(settings: Settings, tokens: Tokens) -> None:
+    """Require tokens, except on loopback with `auth: false`."""
+    if not settings.auth and settings.host not in LOOPBACK:
+        raise BonError(
+            f"{settings.host} can be reached from other machines, which would need no token",
+            "leave out --no-auth (`auth: false`), or listen on 127.0.0.1",
+        )
+    nobody = settings.oidc is None and not tokens.any()
+    if settings.auth and settings.host not in LOOPBACK and nobody:
+        raise BonError(
+            f"nobody could use the server on {settings.host}: it has no token",
+            f"bon token add NAME --role admin --data {settings.data}",
+        )
+
+
+def first_token(settings: Settings, tokens: Tokens) -> str | None:
+    """Create the operator's token for a new server on loopback; None if it needs or has one."""
+    if not settings.auth or settings.host not in LOOPBACK or tokens.any():
+        return None
+    return tokens.add(FIRST, "admin")
+
+
+def hostname(host: str) -> str:
+    """Return the name in a Host header without its port; "" if the header is malformed."""
+    match = _HOST.fullmatch(host)
+    return "" if match is None else (match[1] or match[2]).lower()
+
+
+def session_cookie(headers: Headers) -> str:
+    """Return the session cookie; "" without one."""
+    return cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
+
+
+def _is_local(headers: Headers) -> bool:
+    loopback = hostname(headers.get("host", "")) in LOOPBACK
+    return loopback and not any(map(_FORWARDED.fullmatch, headers))

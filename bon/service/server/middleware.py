@@ -1,0 +1,334 @@
+"""ASGI middleware: hosts, origins, sizes, rates, request ids, security headers, access log.
+
+Rates and shares per client keep any client from taking the server from the others.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import re
+import time
+import uuid
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bon.service.errors import CLOSING, ApiError, error_response, no_token
+from bon.service.server.access import LOOPBACK, Identity, hostname
+from bon.service.server.logs import request_id
+from bon.service.server.metrics import Metrics
+from bon.service.settings import Limits, Settings
+
+log = logging.getLogger("bon.access")
+BODY_SECONDS = 60.0
+LOGGED_CHARS = 300
+PROBES = ("/healthz", "/readyz")
+"""Probes know an address and no host name."""
+UNLIMITED = (*PROBES, "/metrics")
+SAFE = ("GET", "HEAD", "OPTIONS")
+FORMS = ("/login", "/logout")
+"""Forms of the pages, which need no token: a session may have expired."""
+FORM_BYTES = 4096
+REWARDS = ("/get_reward", "/rerank", "/v1/rerank", "/v2/rerank", "/v1/score", "/classify")
+"""Routes for trainers; a trainer that can send no header puts its token first: /t/TOKEN/..."""
+ONLINE = (*REWARDS, "/v1/rank", "/v1/best-of-n", "/v1/chat/completions")
+"""Routes whose bodies may hold images."""
+TOKEN_SHARE, ANONYMOUS_SHARE, BYTES_SHARE = 0.8, 0.2, 0.5
+"""Of the connections: for one token, and for all clients without one; of body bytes: per token."""
+_SIGNATURE = re.compile("[0-9a-fA-F]{64}")
+"""In a link to a report, which it opens for whoever reads it."""
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+# The pages load their own script, style and pictures and nothing else, from nowhere else.
+PAGE_CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "manifest-src 'none'"
+)
+_HEADERS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    # Under `no-referrer` browsers send `Origin: null` with the pages' own forms, too.
+    "referrer-policy": "same-origin",
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+}
+
+
+class RateLimiter:
+    """A token bucket per client, refilled by the minute; the oldest buckets are forgotten."""
+
+    def __init__(self, per_minute: int, max_clients: int = 10_000) -> None:
+        self._rate = per_minute / 60
+        self._size = max(1.0, per_minute / 6)
+        self._max_clients = max_clients
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, client: str) -> float:
+        """Return 0 if the request may proceed, else the seconds until it might."""
+        if self._rate == 0:
+            return 0.0
+        now = time.monotonic()
+        level, then = self._buckets.pop(client, (self._size, now))
+        level = min(self._size, level + (now - then) * self._rate)
+        allowed = level >= 1
+        self._buckets[client] = (level - 1 if allowed else level, now)
+        if len(self._buckets) > self._max_clients:
+            self._buckets.popitem(last=False)
+        return 0.0 if allowed else max(1.0, (1 - level) / self._rate)
+
+
+@dataclass(eq=False, slots=True)
+class OpenRequest:
+    """An open request: its owner ("" without a token) and the bytes of its body so far."""
+
+    owner: str
+    size: int = 0
+
+
+class Shares:
+    """Open requests and the bytes of their bodies, per owner."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._open: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter()
+
+    def open(self, owner: str) -> OpenRequest | None:
+        """Admit a request; None if its owner has as many open as allowed."""
+        share = TOKEN_SHARE if owner else ANONYMOUS_SHARE
+        if self._open[owner] >= self._limits.connections * share:
+            return None
+        self._open[owner] += 1
+        return OpenRequest(owner)
+
+    def add(self, request: OpenRequest, size: int) -> bool:
+        """Count bytes of the body; return whether they are within the limits."""
+        request.size += size
+        self._bytes[request.owner] += size
+        limit = self._limits.bodies_bytes
+        own = self._bytes[request.owner] <= limit * BYTES_SHARE
+        return own and self._bytes.total() <= limit
+
+    def close(self, request: OpenRequest) -> None:
+        """Release what the request took."""
+        for counter, amount in ((self._open, 1), (self._bytes, request.size)):
+            counter[request.owner] -= amount
+            if not counter[request.owner]:
+                del counter[request.owner]
+
+
+class Guard:
+    """ASGI middleware around the whole application."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        metrics: Metrics,
+        identify: Callable[[Headers], Identity | None],
+    ) -> None:
+        self._app = app
+        self._root = settings.root_path
+        self._limits = settings.limits
+        self._metrics = metrics
+        self._identify = identify
+        self._rates = RateLimiter(settings.limits.requests_per_minute)
+        self._shares = Shares(settings.limits)
+        self._named = {name.lower() for name in settings.allow.hosts} - {"*"}
+        self._hosts = {*LOOPBACK, settings.host.lower(), *settings.allow.hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        # Proxies that strip the prefix, and those that keep it.
+        if self._root and f"{scope['path']}/".startswith(f"{self._root}/"):
+            scope["path"] = scope["path"][len(self._root) :] or "/"
+        _move_token(scope)
+        scope["identity"] = None
+        headers = Headers(scope=scope)
+        name = headers.get("x-request-id", "")
+        name = name if _REQUEST_ID.fullmatch(name) else uuid.uuid4().hex[:16]
+        token = request_id.set(name)
+        started = time.perf_counter()
+        status = 0
+
+        async def reply(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                response_headers = MutableHeaders(scope=message)
+                response_headers["x-request-id"] = name
+                for key, value in _HEADERS.items():
+                    response_headers.setdefault(key, value)
+            await send(message)
+
+        self._metrics.open_requests.inc()
+        try:
+            await self._handle(scope, headers, receive, reply)
+        except ApiError as error:
+            response = error_response(error)
+            if error.status in CLOSING:  # what is still being sent is not read
+                response.headers["connection"] = "close"
+            await response(scope, receive, reply)
+        except Exception:
+            log.exception("unhandled")
+            if not status:
+                failure = ApiError(500, "something went wrong here")
+                await error_response(failure)(scope, receive, reply)
+        finally:
+            self._metrics.open_requests.dec()
+            self._record(scope, status or 500, time.perf_counter() - started)
+            request_id.reset(token)
+
+    async def _handle(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
+        self._check_head(scope, headers)
+        identity: Identity | None = scope["identity"]
+        if scope["path"] in UNLIMITED:
+            await self._answer(scope, receive, send)
+            return
+        request = self._shares.open(identity.name if identity else "")
+        if request is None:
+            raise self._rejected("open", "too many requests are open", 5)
+        try:
+            if scope["method"] not in SAFE:
+                body = await self._body(scope, receive, request)
+                receive = _after(body, receive)
+            await self._answer(scope, receive, send)
+        finally:
+            self._shares.close(request)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Call the application, whose paths begin with the root path (ASGI)."""
+        scope["root_path"], scope["path"] = self._root, self._root + scope["path"]
+        await self._app(scope, receive, send)
+
+    def _check_head(self, scope: Scope, headers: Headers) -> None:
+        """Refuse a request that its head alone shows to be invalid, before any of its body."""
+        path, limit = scope["path"], self._limits.header_bytes
+        hosts = headers.getlist("host")
+        host = hostname(hosts[0]) if len(hosts) == 1 else ""
+        if not (host in self._hosts or "*" in self._hosts or path in PROBES):
+            # A name that was made to point at this machine must not let a page in.
+            raise ApiError(421, f"this server is not {host[:100]!r}", "allow.hosts lists its names")
+        size = len(scope["query_string"]) + sum(len(k) + len(v) for k, v in scope["headers"])
+        if size + len(path) > limit:
+            raise ApiError(431, f"the headers are larger than {limit} bytes")
+        identity = scope["identity"] = self._identify(headers)
+        if path not in UNLIMITED:
+            # A token that does not exist has no bucket of its own to hide in.
+            client = identity.token if identity and identity.token else _address(scope)
+            wait = self._rates.wait(client)
+            if wait > 0:
+                raise self._rejected("rate", "too many requests", wait)
+        if scope["method"] in SAFE:
+            return
+        if identity is None and path not in FORMS:
+            raise no_token()
+        origin = headers.get("origin")
+        site = (origin or "").partition("://")[2]
+        # A name that the operator lists is this server's, also behind a proxy that rewrites Host.
+        own = site == headers.get("host", "") or hostname(site) in self._named
+        foreign = origin and not own
+        if foreign or headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            raise ApiError(
+                403,
+                f"requests from other sites are refused: Origin is {origin!r}, "
+                f"Host {headers.get('host', '')!r}",
+                "a proxy must pass the Host header on (examples/deploy), or list the name that "
+                "browsers use in allow.hosts",
+            )
+        length = headers.get("content-length", "0")
+        if not length.isdigit():
+            raise ApiError(400, "content-length is not a number")
+        if int(length) > (most := self._max_bytes(path)):
+            raise _too_large(most)
+
+    def _max_bytes(self, path: str) -> int:
+        """The bytes that a request's body may have."""
+        if path in FORMS:
+            return FORM_BYTES
+        return self._limits.body_bytes if path in ONLINE else self._limits.experiment_bytes
+
+    async def _body(self, scope: Scope, receive: Receive, request: OpenRequest) -> bytes:
+        """Read the whole body within the limits."""
+        limits, most = self._limits, self._max_bytes(scope["path"])
+        seconds = BODY_SECONDS if request.owner else limits.head_seconds
+        chunks: list[bytes] = []
+        more = True
+        try:
+            async with asyncio.timeout(seconds):
+                while more:
+                    message = await receive()
+                    chunks.append(message.get("body", b""))
+                    more = message["type"] == "http.request" and message.get("more_body", False)
+                    room = self._shares.add(request, len(chunks[-1]))
+                    if request.size > most:
+                        raise _too_large(most)
+                    if not room:
+                        raise self._rejected("bytes", "too much is being sent at once", 5)
+        except TimeoutError:
+            raise ApiError(408, f"the body did not come within {seconds:g} s") from None
+        body = b"".join(chunks)
+        # About the number of JSON values: what parsing and validating them costs.
+        values = sum(body.count(mark) for mark in (b",", b"[", b"{"))
+        if len(body) > limits.experiment_bytes and values > limits.body_values:
+            raise ApiError(413, "the body holds too many values", "send less")
+        return body
+
+    def _rejected(self, reason: str, message: str, seconds: float) -> ApiError:
+        self._metrics.rejected.labels(reason).inc()
+        return ApiError(429, message, f"wait {seconds:.0f} s", retry=seconds)
+
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        # The template of the route, never the path: its labels must stay few.
+        route = getattr(scope.get("route"), "path", "") or "other"
+        self._metrics.requests.labels(scope["method"], route, str(status)).inc()
+        self._metrics.request_seconds.labels(route).observe(seconds)
+        extra = {
+            "status": status,
+            "seconds": round(seconds, 4),
+            "route": route,
+            "identity": scope["identity"].name if scope["identity"] else "-",
+            "client": _address(scope),
+        }
+        path = _SIGNATURE.sub("-", scope["path"])[:LOGGED_CHARS]
+        log.info("%s %s", scope["method"], path, extra=extra)
+
+
+def _address(scope: Scope) -> str:
+    """The client's address; a proxy's own unless uvicorn trusts it (FORWARDED_ALLOW_IPS)."""
+    try:
+        return str(ipaddress.ip_address((scope.get("client") or ("",))[0]))
+    except ValueError:
+        return "unknown"
+
+
+def _move_token(scope: Scope) -> None:
+    """Move a token in the path to the headers, before anything can log the path."""
+    _, mark, token, rest = (*scope["path"].split("/", 3), "", "", "")[:4]
+    if mark == "t" and f"/{rest}" in REWARDS:
+        scope["path"], scope["raw_path"] = f"/{rest}", f"/{rest}".encode()
+        headers = [(key, value) for key, value in scope["headers"] if key != b"authorization"]
+        scope["headers"] = [*headers, (b"authorization", f"Bearer {token}".encode())]
+
+
+def _too_large(most: int) -> ApiError:
+    return ApiError(413, f"the body is larger than {most} bytes", "send less")
+
+
+def _after(body: bytes, receive: Receive) -> Receive:
+    """Return a `receive` that yields a body that was read already first."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def first() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return first

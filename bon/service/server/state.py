@@ -1,0 +1,80 @@
+"""The server's parts: settings, database, supervisor, tokens."""
+
+import fcntl
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bon.core.errors import BonError
+from bon.service.server.access import Tokens
+from bon.service.settings import Settings
+from bon.service.validations.budget import Budget
+from bon.service.validations.jobs import Jobs, Validation
+from bon.service.validations.supervisor import Supervisor
+
+DATABASE = "service.sqlite"
+
+
+@dataclass
+class Service:
+    """One server on one data directory."""
+
+    settings: Settings
+    jobs: Jobs
+    supervisor: Supervisor
+    tokens: Tokens
+
+    def directory(self, validation: Validation) -> Path:
+        """Return a validation's run directory."""
+        return self.supervisor.directory(validation.id)
+
+    @property
+    def budget(self) -> Budget:
+        """What validations and requests may still cost."""
+        return Budget(self.settings.limits, self.jobs, self.supervisor.directory)
+
+
+def open_tokens(data: Path) -> Tokens:
+    """Return the tokens of a data directory, also while a server runs on it."""
+    return Tokens(Jobs(data / DATABASE), server_secret(data))
+
+
+@contextmanager
+def open_service(settings: Settings) -> Iterator[Service]:
+    """Lock the data directory and yield the server's parts; the supervisor is not started."""
+    data = settings.data
+    try:
+        for folder in (data, settings.files, settings.runs):
+            folder.mkdir(parents=True, exist_ok=True)
+        lock = (data / "server.lock").open("a", encoding="utf-8")
+    except OSError as error:
+        raise BonError(f"cannot use {data}: {error.strerror}", "choose another --data") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise BonError(
+                f"another bon serve uses {data}", "stop it, or choose another --data"
+            ) from None
+        if settings.miniature and not (settings.files / "miniature" / "pairs.parquet").exists():
+            from bon.miniature.data import write
+
+            write(settings.files / "miniature")
+        jobs = Jobs(data / DATABASE)
+        try:
+            tokens = Tokens(jobs, server_secret(data))
+            yield Service(settings, jobs, Supervisor(settings, jobs), tokens)
+        finally:
+            jobs.close()
+
+
+def server_secret(data: Path) -> bytes:
+    """Return the random bytes that sign report links; created once, readable by the owner."""
+    path = data / "secret"
+    data.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        path.touch(mode=0o600)
+        path.write_bytes(secrets.token_bytes(32))
+    return path.read_bytes()

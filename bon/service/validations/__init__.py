@@ -1,0 +1,1 @@
+"""Validations submitted over HTTP."""

@@ -1,0 +1,305 @@
+"""The validations and their states in one SQLite file, so that `kill -9` loses none.
+
+Only the supervisor moves a validation between states; a request asks for a move with a statement
+that checks the state it starts from.
+"""
+
+import json
+import logging
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from bon.core.errors import BonError
+from bon.service.errors import ApiError
+
+State = Literal["queued", "running", "cancelling", "cancelled", "failed", "done"]
+STATES: tuple[State, ...] = get_args(State)
+FINAL: tuple[State, ...] = ("cancelled", "failed", "done")
+SCHEMA_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS validations (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL, name TEXT NOT NULL,
+  owner TEXT NOT NULL, state TEXT NOT NULL, experiment TEXT NOT NULL, body_hash TEXT NOT NULL,
+  idempotency_key TEXT, created REAL NOT NULL, queued REAL NOT NULL, started REAL,
+  finished REAL, attempt INTEGER NOT NULL DEFAULT 0, crashes INTEGER NOT NULL DEFAULT 0,
+  retry_errors INTEGER NOT NULL DEFAULT 0, error TEXT NOT NULL DEFAULT '',
+  UNIQUE (owner, idempotency_key));
+CREATE INDEX IF NOT EXISTS validations_state ON validations (state);
+CREATE TABLE IF NOT EXISTS tokens (
+  id TEXT PRIMARY KEY, name TEXT UNIQUE NOT NULL, role TEXT NOT NULL, digest TEXT NOT NULL,
+  created REAL NOT NULL, expires REAL);
+CREATE TABLE IF NOT EXISTS audit (
+  seq INTEGER PRIMARY KEY, time REAL NOT NULL, identity TEXT NOT NULL, client TEXT NOT NULL,
+  action TEXT NOT NULL, subject TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS money (
+  validation TEXT PRIMARY KEY, owner TEXT NOT NULL, cap REAL NOT NULL, cost REAL);
+CREATE TABLE IF NOT EXISTS sessions (
+  digest TEXT PRIMARY KEY, token TEXT NOT NULL, until REAL NOT NULL);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """One row. Times are seconds since the epoch; `attempt` counts the processes started."""
+
+    seq: int
+    id: str
+    name: str
+    owner: str
+    state: State
+    experiment: dict[str, Any]
+    body_hash: str
+    idempotency_key: str | None
+    created: float
+    queued: float
+    started: float | None
+    finished: float | None
+    attempt: int
+    crashes: int
+    retry_errors: bool
+    error: str
+
+
+_COLUMNS = ", ".join(Validation.__dataclass_fields__)
+_FINAL_SQL = f"state IN {FINAL}"
+
+
+class Jobs:
+    """The service's database. One connection, guarded: statements here take microseconds."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._lock = threading.RLock()
+        self._db = sqlite3.connect(path, timeout=30, check_same_thread=False)
+        self._db.isolation_level = None
+        path.chmod(0o600)
+        with self.write() as db:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = FULL")
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            if version not in (0, SCHEMA_VERSION):
+                raise BonError(
+                    f"{path} has schema version {version}, this is version {SCHEMA_VERSION}",
+                    "use the version of bon that wrote it, or another --data directory",
+                )
+            db.executescript(_SCHEMA)
+            columns = [row[1] for row in db.execute("PRAGMA table_info(tokens)")]
+            if "expires" not in columns:
+                db.execute("ALTER TABLE tokens ADD COLUMN expires REAL")  # written by version 0.2
+            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection, for this thread alone."""
+        with self._lock:
+            yield self._db
+
+    # -- requests ------------------------------------------------------------------------
+
+    def add(
+        self, name: str, owner: str, experiment: dict[str, Any], body_hash: str, key: str | None
+    ) -> tuple[Validation, bool]:
+        """Queue a validation and return (it, True); (the earlier one, False) for a used key."""
+        now = time.time()
+        with self.write() as db:
+            if (earlier := self.with_key(owner, key)) is not None:
+                if earlier.body_hash != body_hash:
+                    raise ApiError(
+                        409,
+                        f"the idempotency key {key!r} was used for another experiment",
+                        "use a new key",
+                    )
+                return earlier, False
+            new = f"v{time.strftime('%y%m%d', time.gmtime(now))}-{secrets.token_hex(5)}"
+            db.execute(
+                "INSERT INTO validations (id, name, owner, state, experiment, body_hash, "
+                "idempotency_key, created, queued) VALUES (?, ?, ?, 'queued', ?, ?, ?, ?, ?)",
+                (new, name, owner, _dump(experiment), body_hash, key, now, now),
+            )
+            return self._where("id = ?", new)[0], True
+
+    def with_key(self, owner: str, key: str | None) -> Validation | None:
+        """Return the validation that was queued with an owner's idempotency key."""
+        rows = self._where("owner = ? AND idempotency_key = ?", owner, key) if key else []
+        return rows[0] if rows else None
+
+    def get(self, key: str) -> Validation | None:
+        """Return a validation by id."""
+        rows = self._where("id = ?", key)
+        return rows[0] if rows else None
+
+    def listed(
+        self,
+        *,
+        state: str | None = None,
+        owner: str | None = None,
+        text: str | None = None,
+        before: int | None = None,
+        limit: int = 50,
+    ) -> list[Validation]:
+        """Return validations, newest first; `before` is the last page's final `seq`."""
+        filters = {
+            "state = ?": state,
+            "owner = ?": owner,
+            "instr(lower(name), lower(?)) > 0": text or None,
+            "seq < ?": before,
+        }
+        used = {condition: value for condition, value in filters.items() if value is not None}
+        where = " AND ".join(["1", *used])
+        return self._where(f"{where} ORDER BY seq DESC LIMIT ?", *used.values(), limit)
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of validations by state."""
+        with self.write() as db:
+            rows = db.execute("SELECT state, COUNT(*) FROM validations GROUP BY state").fetchall()
+        return {**dict.fromkeys(STATES, 0), **dict(rows)}
+
+    def num_queued(self, owner: str) -> int:
+        """Return the number of an owner's queued validations."""
+        return len(self._where("owner = ? AND state = 'queued'", owner))
+
+    def cancel(self, key: str) -> Validation:
+        """Move queued to cancelled and running to cancelling; final states stay."""
+        with self.write() as db:
+            db.execute(
+                "UPDATE validations SET state = 'cancelled', finished = ? "
+                "WHERE id = ? AND state = 'queued'",
+                (time.time(), key),
+            )
+            db.execute(
+                "UPDATE validations SET state = 'cancelling' WHERE id = ? AND state = 'running'",
+                (key,),
+            )
+            return self._where("id = ?", key)[0]
+
+    def queue_again(
+        self, key: str, *, experiment: dict[str, Any] | None = None, retry_errors: bool = False
+    ) -> Validation:
+        """Queue a finished validation again, as it is or extended."""
+        text = None if experiment is None else _dump(experiment)
+        with self.write() as db:
+            moved = db.execute(
+                "UPDATE validations SET state = 'queued', queued = ?, finished = NULL, "
+                "error = '', crashes = 0, retry_errors = ?, experiment = COALESCE(?, experiment) "
+                f"WHERE id = ? AND {_FINAL_SQL}",
+                (time.time(), int(retry_errors), text, key),
+            ).rowcount
+            validation = self._where("id = ?", key)[0]
+        if not moved:
+            raise ApiError(
+                409, f"{key} is {validation.state}", "cancel it, or wait until it is done"
+            )
+        return validation
+
+    def delete(self, key: str) -> None:
+        """Delete a finished validation."""
+        with self.write() as db:
+            statement = f"DELETE FROM validations WHERE id = ? AND {_FINAL_SQL}"
+            if not db.execute(statement, (key,)).rowcount:
+                raise ApiError(409, f"{key} is queued or running", "cancel it first")
+
+    # -- the audit trail -----------------------------------------------------------------
+
+    def audit(self, identity: str, client: str, action: str, subject: str) -> None:
+        """Record who did what to what, and from which address."""
+        with self.write() as db:
+            row = (time.time(), identity, client, action, subject)
+            db.execute("INSERT INTO audit VALUES (NULL, ?, ?, ?, ?, ?)", row)
+        extra = {"identity": identity, "client": client}
+        logging.getLogger("bon.audit").info("%s %s", action, subject, extra=extra)
+
+    def audited(self, before: int | None = None, limit: int = 200) -> list[dict[str, Any]]:
+        """Return entries of the audit trail, newest first; `before` is the last page's `seq`."""
+        columns = ("seq", "time", "identity", "client", "action", "subject")
+        with self.write() as db:
+            rows = db.execute(
+                f"SELECT {', '.join(columns)} FROM audit WHERE seq < ? ORDER BY seq DESC LIMIT ?",
+                (2**62 if before is None else before, limit),
+            ).fetchall()
+        return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    # -- the supervisor ------------------------------------------------------------------
+
+    def in_state(self, *states: State) -> list[Validation]:
+        """Return the validations in these states, oldest first."""
+        marks = ", ".join("?" * len(states))
+        return self._where(f"state IN ({marks}) ORDER BY seq", *states)
+
+    def next_queued(self) -> Validation | None:
+        """Return the next validation of the owner with the fewest running, then the least recent.
+
+        An owner with a hundred queued validations does not hold up one who has a single one.
+        """
+        queued = self._where(
+            "state = 'queued' ORDER BY "
+            "(SELECT COUNT(*) FROM validations AS v WHERE v.owner = validations.owner "
+            "AND v.state IN ('running', 'cancelling')), "
+            "(SELECT COALESCE(MAX(v.started), 0) FROM validations AS v "
+            "WHERE v.owner = validations.owner), queued, seq LIMIT 1"
+        )
+        return queued[0] if queued else None
+
+    def start(self, key: str) -> Validation | None:
+        """Move queued to running under a new attempt number; None if it no longer is queued."""
+        with self.write() as db:
+            moved = db.execute(
+                "UPDATE validations SET state = 'running', attempt = attempt + 1, started = ? "
+                "WHERE id = ? AND state = 'queued'",
+                (time.time(), key),
+            ).rowcount
+        return self.get(key) if moved else None
+
+    def finish(self, key: str, state: State, error: str = "") -> None:
+        """Move running or cancelling to a final state."""
+        with self.write() as db:
+            db.execute(
+                "UPDATE validations SET state = ?, error = ?, finished = ? "
+                "WHERE id = ? AND state IN ('running', 'cancelling')",
+                (state, error, time.time(), key),
+            )
+
+    def crashed(self, key: str, *, counts: bool) -> None:
+        """Move running to queued, in its old place, and cancelling to cancelled."""
+        with self.write() as db:
+            db.execute(
+                "UPDATE validations SET state = 'queued', crashes = crashes + ? "
+                "WHERE id = ? AND state = 'running'",
+                (int(counts), key),
+            )
+            db.execute(
+                "UPDATE validations SET state = 'cancelled', finished = ? "
+                "WHERE id = ? AND state = 'cancelling'",
+                (time.time(), key),
+            )
+
+    def _where(self, condition: str, *values: Any) -> list[Validation]:
+        with self.write() as db:
+            rows = db.execute(
+                f"SELECT {_COLUMNS} FROM validations WHERE {condition}", values
+            ).fetchall()
+        return [_validation(row) for row in rows]
+
+
+def _validation(row: tuple[Any, ...]) -> Validation:
+    values = dict(zip(Validation.__dataclass_fields__, row, strict=True))
+    values["experiment"] = json.loads(values["experiment"])
+    values["retry_errors"] = bool(values["retry_errors"])
+    return Validation(**values)
+
+
+def _dump(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False)

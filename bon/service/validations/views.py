@@ -1,0 +1,198 @@
+"""Views of a validation: state, progress, counts, tables, log."""
+
+import io
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bon.core.errors import BonError
+from bon.running.reporting import open_run
+from bon.service.server.logs import public_text
+from bon.service.validations.job import LOG, PROGRESS, read_json
+from bon.service.validations.jobs import FINAL, Validation
+from bon.storage.store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COUNTS_SECONDS, COSTLY_SECONDS = 2.0, 0.2
+STARTING = "Ray and the models are starting; the first answers can take a minute."
+TABLES = ("questions", "candidates", "pairs", "judgements", "rewarders")
+"""The analysis tables of a run."""
+SUMMARIES = ("policies", "best_of_n", "benchmarks", "correlations")
+"""Tables in results.json."""
+
+
+class _Counts(NamedTuple):
+    values: dict[str, Any]
+    at: float
+    seconds: float
+    reported: int
+
+
+_counts_cache: dict[tuple[str, int], _Counts] = {}
+
+
+def summary(validation: Validation) -> dict[str, Any]:
+    """Return a validation as the API and the pages show it."""
+    return {
+        "id": validation.id,
+        "name": validation.name,
+        "owner": validation.owner,
+        "state": validation.state,
+        "error": public_text(validation.error),
+        "attempt": validation.attempt,
+        "created": _iso(validation.created),
+        "started": _iso(validation.started),
+        "finished": _iso(validation.finished),
+    }
+
+
+def detail(validation: Validation, directory: Path) -> dict[str, Any]:
+    """Return the summary with progress, counts and which results exist."""
+    return {
+        **summary(validation),
+        "progress": progress(validation, directory),
+        "counts": counts(validation, directory),
+        "results": (directory / "results.json").is_file(),
+        "report": (directory / "report.html").is_file(),
+        "experiment": validation.experiment,
+    }
+
+
+def progress(validation: Validation, directory: Path) -> dict[str, Any]:
+    """Return phase and stages; of a validation that does not run, those where it stopped."""
+    written = read_json(directory / PROGRESS) or {"phase": "", "stages": [], "at": None}
+    view: dict[str, Any] = {"seconds_left": None, "left_is": "about", **written}
+    if validation.state not in ("running", "cancelling"):
+        view |= {"phase": validation.state, "seconds_left": None}
+    waiting = validation.state == "running" and not any(row["rate"] for row in view["stages"])
+    view["note"] = STARTING if waiting and view["phase"] != "analysing" else ""
+    return view
+
+
+def counts(validation: Validation, directory: Path) -> dict[str, Any]:
+    """Return calls, tokens, money and failures so far, read beside a running driver.
+
+    They are sums over tables of up to millions of rows: what took long is kept for longer, and
+    what took no time is counted again as soon as the run has reported progress.
+    """
+    final = validation.state in FINAL
+    key = (validation.id, -validation.attempt if final else validation.attempt)
+    try:
+        reported = (directory / PROGRESS).stat().st_mtime_ns
+    except OSError:
+        reported = 0
+    if (cached := _counts_cache.get(key)) is not None:
+        unchanged = cached.reported == reported and time.monotonic() < cached.at + COUNTS_SECONDS
+        rest = 20 * cached.seconds if cached.seconds > COSTLY_SECONDS else 0.0
+        if final or unchanged or time.monotonic() < cached.at + rest:
+            return cached.values
+    started = time.thread_time()  # waiting for a busy core is no cost
+    values = _count(directory)
+    if len(_counts_cache) > 1000:
+        _counts_cache.clear()
+    seconds = time.thread_time() - started
+    _counts_cache[key] = _Counts(values, time.monotonic(), seconds, reported)
+    return values
+
+
+def forget_counts(key: str) -> None:
+    """Drop the cached counts of a deleted validation."""
+    for cached in [cached for cached in _counts_cache if cached[0] == key]:
+        del _counts_cache[cached]
+
+
+def _count(directory: Path) -> dict[str, Any]:
+    cost, rows = 0.0, [(0,) * 6] * 2
+    try:
+        with Store(directory, readonly=True) as store:
+            cost = store.cost()
+            rows = [
+                store.query(
+                    "SELECT COUNT(*), TOTAL(outcome = 'error'), TOTAL(outcome = 'unparsed'), "
+                    f"TOTAL(num_prompt_tokens), TOTAL(num_tokens), TOTAL(seconds) FROM {table}"
+                )[0]
+                for table in ("candidates", "judgements")
+            ]
+    except BonError:  # no run yet, or one that is being created
+        pass
+    sampled, judged = rows
+    names = ("errors", "unparsed", "input_tokens", "output_tokens")
+    totals = (int(a + b) for a, b in zip(sampled[1:5], judged[1:5], strict=True))
+    return {
+        "candidates": sampled[0],
+        "judgements": judged[0],
+        **dict(zip(names, totals, strict=True)),
+        "cost": cost,
+        "sample_seconds": sampled[5],
+        "judge_seconds": judged[5],
+    }
+
+
+# ------------------------------------------------------------------ tables
+
+
+def table(directory: Path, name: str, results: Mapping[str, Any] | None) -> "pd.DataFrame":
+    """Return an analysis table of a run, or a part of its results as flat rows."""
+    import pandas as pd
+
+    from bon.planning.run_tables import run_tables
+
+    if results is not None:
+        rows = [dict(_flat(row)) for row in results.get(name, [])]
+        return pd.DataFrame(rows, dtype=object)  # integers stay integers beside missing values
+    with Store(directory, readonly=True) as store:
+        frame: pd.DataFrame = getattr(run_tables(open_run(store), store), name)
+        return frame
+
+
+def _flat(row: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Flatten a row; an estimate becomes value, low and high."""
+    for key, value in row.items():
+        if isinstance(value, dict) and {"value", "low", "high"} <= set(value):
+            yield prefix + key, value["value"]
+            yield f"{prefix}{key}_low", value["low"]
+            yield f"{prefix}{key}_high", value["high"]
+        elif isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}_")
+        elif not isinstance(value, list):
+            yield prefix + key, value
+
+
+def to_csv(frame: "pd.DataFrame") -> str:
+    """Return the table as CSV without cells that a spreadsheet would run as formulas."""
+    import pandas as pd
+
+    safe = frame.copy()
+    for name in frame.select_dtypes(include=["object", "string"]):
+        cells = [_safe_cell(value) for value in frame[name]]
+        safe[name] = pd.Series(cells, frame.index, dtype=object)
+    return str(safe.to_csv(index=False))
+
+
+def _safe_cell(value: Any) -> Any:
+    formula = isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r")
+    return f"'{value}" if formula else value
+
+
+def log_tail(directory: Path, size: int) -> str:
+    """Return the log's last bytes from the start of a line, without secrets."""
+    try:
+        with (directory / LOG).open("rb") as file:
+            end = file.seek(0, io.SEEK_END)
+            file.seek(max(0, end - size))
+            data = file.read()
+    except OSError:
+        return ""
+    if end > size:
+        data = data.partition(b"\n")[2]
+    return public_text(data.decode("utf-8", "replace"))
+
+
+def _iso(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,1 @@
+"""A run's database: tables, row validation, salvage."""

@@ -1,0 +1,160 @@
+"""Create, open and lock the SQLite file of a run."""
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from bon.core.errors import BonError
+
+DATABASE = "run.sqlite"
+SCHEMA_VERSION = 1
+CACHE_KIB = 32 * 1024
+CHECKPOINT_KIB = 32 * 1024
+PAGE = 8192
+"""Page size in bytes; smaller pages cost more to write. Before 0.2.0 it was 4096."""
+
+SPENT = """
+CREATE TABLE IF NOT EXISTS spent (
+  spec TEXT PRIMARY KEY, busy REAL NOT NULL, waited REAL NOT NULL, loading REAL NOT NULL,
+  read INTEGER NOT NULL, cached INTEGER NOT NULL) WITHOUT ROWID;
+"""
+"""Effort per spec; added to runs of earlier versions when they continue."""
+
+SCHEMA = f"""{SPENT}
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS questions (
+  seq INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, active INTEGER NOT NULL,
+  leaked INTEGER NOT NULL DEFAULT 0, data TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS pairs (
+  seq INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, benchmark TEXT NOT NULL,
+  active INTEGER NOT NULL, leaked INTEGER NOT NULL DEFAULT 0, data TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS questions_active ON questions (active);
+CREATE INDEX IF NOT EXISTS pairs_active ON pairs (active);
+CREATE TABLE IF NOT EXISTS bad_rows (
+  dataset TEXT NOT NULL, id TEXT NOT NULL, reason TEXT NOT NULL, UNIQUE (dataset, id, reason));
+CREATE TABLE IF NOT EXISTS candidates (
+  key TEXT PRIMARY KEY NOT NULL, question TEXT NOT NULL, policy TEXT NOT NULL, spec TEXT NOT NULL,
+  "index" INTEGER NOT NULL, text TEXT NOT NULL, text_key TEXT NOT NULL, answer TEXT,
+  outcome TEXT NOT NULL, seed INTEGER NOT NULL, logprob REAL, num_tokens INTEGER NOT NULL,
+  num_prompt_tokens INTEGER NOT NULL, finish TEXT NOT NULL, seconds REAL NOT NULL,
+  cost REAL NOT NULL, error TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS candidates_by_question ON candidates (spec, question, "index");
+CREATE INDEX IF NOT EXISTS candidates_failed ON candidates (spec) WHERE outcome = 'error';
+CREATE TABLE IF NOT EXISTS judgements (
+  key TEXT PRIMARY KEY NOT NULL, rewarder TEXT NOT NULL, spec TEXT NOT NULL,
+  item_kind TEXT NOT NULL, item TEXT NOT NULL, first TEXT NOT NULL, second TEXT,
+  vote INTEGER NOT NULL, outcome TEXT NOT NULL, score REAL, text TEXT NOT NULL,
+  shown TEXT NOT NULL, prompt_hash TEXT NOT NULL, num_tokens INTEGER NOT NULL,
+  num_prompt_tokens INTEGER NOT NULL, seconds REAL NOT NULL, cost REAL NOT NULL,
+  error TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS judgements_by_item ON judgements (spec, item);
+CREATE INDEX IF NOT EXISTS judgements_failed ON judgements (spec) WHERE outcome = 'error';
+"""
+"""Candidates and judgements are stored in order of insertion, before 0.2.0 in order of key."""
+
+
+@contextlib.contextmanager
+def guard(path: Path) -> Iterator[None]:
+    """Convert SQLite errors to BonError."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        raise _convert(path, error) from None
+
+
+def _convert(path: Path, error: sqlite3.DatabaseError) -> BonError:
+    text = str(error)
+    if isinstance(error, sqlite3.OperationalError):
+        if "full" in text:
+            return BonError(
+                f"the disk that holds {path.parent} is full",
+                "free space and run the same command again: what was committed is kept",
+            )
+        return BonError(f"{path}: {text}", "check the disk and its permissions")
+    if "not a database" in text:
+        return BonError(
+            f"{path} is not a database: nothing in it can be read",
+            "put a copy of it back, or move it aside to start anew",
+        )
+    return BonError(
+        f"{path} is damaged ({text})", f"see what can be saved: bon doctor {path.parent}"
+    )
+
+
+def open_database(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
+    """Open the database of a run; create it if absent, unless `readonly`.
+
+    Raises:
+        BonError: the database is missing, empty, damaged or of another version.
+    """
+    if path.is_file():
+        if path.stat().st_size == 0:
+            raise BonError(
+                f"{path} is empty (0 bytes): it held the rows of this run",
+                "put a copy of it back, or delete it to start anew",
+            )
+    elif readonly:
+        raise BonError(f"no run in {path.parent}", "give the directory that `bon run` wrote")
+    else:
+        create(path)
+    with guard(path):
+        if readonly:
+            db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)
+        else:
+            db = sqlite3.connect(path, timeout=30)
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+            page = db.execute("PRAGMA page_size").fetchone()[0]
+            db.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_KIB * 1024 // page}")
+        # Keys are hashes: inserts touch every page of their index.
+        db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version != SCHEMA_VERSION:
+        db.close()
+        raise BonError(
+            f"{path} has schema version {version}, this is version {SCHEMA_VERSION}",
+            "use the version of bon that wrote it, or a new --out directory",
+        )
+    if not readonly:
+        with guard(path):
+            db.execute(SPENT)
+    return db
+
+
+def create(path: Path) -> None:
+    """Create an empty database atomically: a kill leaves a whole one or none."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    with guard(path):
+        db = sqlite3.connect(temporary)
+        try:
+            db.execute(f"PRAGMA page_size = {PAGE}")
+            db.executescript(SCHEMA)
+            db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            db.commit()
+        finally:
+            db.close()
+    temporary.replace(path)
+
+
+def take_lock(directory: Path) -> IO[str]:
+    """Take the driver's lock on a run directory; closing the file releases it."""
+    lock = (directory / "driver.lock").open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.seek(0)
+        owner = lock.read().strip() or "unknown"
+        lock.close()
+        raise BonError(
+            f"another driver (process {owner}) is writing {directory}",
+            "wait for it, stop it, or choose another --out",
+        ) from None
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock

@@ -1,0 +1,70 @@
+"""Tables of the rewards that a reward server gave (docs/reward_server.md), and their reader."""
+
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bon.core.errors import BonError
+from bon.core.records import Judgement
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FILE = "rewards.sqlite"
+REWARD = (
+    "id", "time", "owner", "run", "rewarder", "spec", "rule", "scale", "question", "response",
+    "team", "team_size", "score", "reward", "parsed", "consistency", "cached", "tokens", "cost",
+    "correct",
+)  # fmt: skip
+JUDGEMENT = Judgement._fields
+SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS questions (key TEXT PRIMARY KEY, text TEXT, images TEXT);
+CREATE TABLE IF NOT EXISTS responses (key TEXT PRIMARY KEY, text TEXT);
+CREATE TABLE IF NOT EXISTS judgements (
+  {", ".join(f'"{n}"' + (" TEXT PRIMARY KEY" if n == "key" else "") for n in JUDGEMENT)});
+CREATE TABLE IF NOT EXISTS rewards (
+  {", ".join(f'"{n}"' + (" INTEGER PRIMARY KEY" if n == "id" else "") for n in REWARD)});
+CREATE INDEX IF NOT EXISTS rewards_by_run ON rewards (run, id);
+CREATE INDEX IF NOT EXISTS judgements_by_item ON judgements (item, spec);
+"""
+
+
+def rewards_file(path: Path) -> Path | None:
+    """Return the rewards file at a path or in a server's data directory."""
+    file = path / FILE if path.is_dir() else path
+    return file if file.suffix == ".sqlite" and file.is_file() else None
+
+
+def reward_frame(path: Path, run: str | None = None) -> "pd.DataFrame":
+    """Return the rewards of a training run in order, with the text of each response.
+
+    Raises:
+        BonError: not a rewards file, no such run, or several runs and no `run`.
+    """
+    import pandas as pd
+
+    try:
+        with sqlite3.connect(f"file:{path.absolute()}?mode=ro", uri=True) as db:
+            runs = [row[0] for row in db.execute("SELECT DISTINCT run FROM rewards ORDER BY run")]
+            if not runs:
+                raise BonError(f"{path} holds no rewards", "train with it first")
+            if run is None and len(runs) > 1:
+                raise BonError(
+                    f"{path} holds {len(runs)} training runs: {', '.join(map(repr, runs))}",
+                    "name one: --run NAME",
+                )
+            if run is not None and run not in runs:
+                raise BonError(
+                    f"{path} has no training run {run!r}",
+                    f"it has: {', '.join(map(repr, runs))}",
+                )
+            return pd.read_sql_query(
+                "SELECT rewards.*, responses.text FROM rewards "
+                "JOIN responses ON responses.key = response WHERE run = ? ORDER BY id",
+                db,
+                params=[runs[0] if run is None else run],
+            )
+    except (sqlite3.DatabaseError, pd.errors.DatabaseError) as error:
+        raise BonError(
+            f"{path}: {error}", "name the rewards.sqlite of a server's data directory"
+        ) from None

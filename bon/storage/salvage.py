@@ -1,0 +1,76 @@
+"""Salvage a damaged database: copy every readable row, from both ends of a table."""
+
+import shutil
+import sqlite3
+from datetime import datetime
+from pathlib import Path
+
+from bon.core.errors import BonError
+from bon.storage.database import create
+
+TABLES = {
+    "meta": ("key",),
+    "questions": ("seq",),
+    "pairs": ("seq",),
+    "bad_rows": ("dataset",),
+    "candidates": ("rowid", "key"),
+    "judgements": ("rowid", "key"),
+    "spent": ("spec",),
+}
+"""Table -> columns that its rows may be ordered by; before 0.2.0 that was the key."""
+
+
+def back_up(database: Path) -> Path:
+    """Copy a database and its write-ahead log to a folder beside it."""
+    folder = database.parent / f"backup-{datetime.now():%Y%m%dT%H%M%S.%f}"
+    folder.mkdir()
+    for ending in ("", "-wal"):
+        part = database.with_name(database.name + ending)
+        if part.exists():
+            shutil.copy2(part, folder / part.name)
+    return folder
+
+
+def salvage(database: Path) -> int:
+    """Replace a damaged database by one of its readable rows; return their number.
+
+    Raises:
+        BonError: no row can be read; the file is not changed.
+    """
+    fresh = database.with_name(f".{database.name}.salvage")
+    create(fresh)
+    old, new = sqlite3.connect(database), sqlite3.connect(fresh)
+    old.text_factory = lambda text: text.decode("utf-8", "replace")
+    try:
+        for table, orders in TABLES.items():
+            sorts = (f"{order} {direction}" for order in orders for direction in ("ASC", "DESC"))
+            any(_copy(old, new, table, sort) for sort in sorts)  # until the copy is complete
+        new.commit()
+        saved: int = sum(
+            new.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in TABLES
+        )
+    finally:
+        old.close()
+        new.close()
+    if not saved:
+        fresh.unlink()
+        raise BonError(
+            f"no row of {database} can be read", "put a copy of it back, or move it aside"
+        )
+    for ending in ("-wal", "-shm"):
+        database.with_name(database.name + ending).unlink(missing_ok=True)
+    fresh.replace(database)
+    return saved
+
+
+def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: str, order: str) -> bool:
+    """Copy rows until one cannot be read; return whether all were copied."""
+    try:
+        names = [row[1] for row in new.execute(f"PRAGMA table_info({table})")]
+        columns, places = ", ".join(f'"{n}"' for n in names), ", ".join("?" * len(names))
+        rows = old.execute(f"SELECT {columns} FROM {table} ORDER BY {order}")
+        for row in rows:
+            new.execute(f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({places})", row)
+    except sqlite3.DatabaseError:
+        return False
+    return True

@@ -1,0 +1,441 @@
+"""The store of a run: one SQLite file, one writer, content-hash keys, crash-safe.
+
+Rows are inserted under their key with INSERT OR IGNORE and committed in batches: a `kill -9` loses
+at most the uncommitted ones and nothing is ever duplicated. A run never deletes rows: changed
+settings give new keys, and analyses select rows by the `spec` of the current cards.
+"""
+
+import json
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, fields
+from pathlib import Path
+from typing import IO, Any
+
+from bon.core.errors import BonError
+from bon.core.images import ImageStore
+from bon.core.records import Candidate, Effort, ImageRef, Judgement, PreferencePair, Question
+from bon.core.text import unicode_only
+from bon.engines.endpoints.ledger import LEDGER, spent_by_spec
+from bon.storage.database import DATABASE, guard, open_database, take_lock
+from bon.storage.row_validation import (
+    validate_candidate,
+    validate_judgement,
+    validate_outcome,
+)
+
+COMMIT_ROWS = 2000
+COMMIT_SECONDS = 0.5
+
+_CANDIDATE_COLUMNS = Candidate._fields
+_JUDGEMENT_COLUMNS = Judgement._fields
+_EFFORT_COLUMNS = tuple(field.name for field in fields(Effort))
+
+
+def _names(columns: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in columns)
+
+
+def _insert(table: str, columns: Sequence[str]) -> str:
+    marks = ", ".join("?" * len(columns))
+    return f"INSERT OR IGNORE INTO {table} ({_names(columns)}) VALUES ({marks})"
+
+
+_INSERT_CANDIDATE = _insert("candidates", _CANDIDATE_COLUMNS)
+_INSERT_JUDGEMENT = _insert("judgements", _JUDGEMENT_COLUMNS)
+_CANDIDATES_OF = (
+    f"SELECT {_names(_CANDIDATE_COLUMNS)} FROM candidates "
+    'WHERE spec = ? AND question = ? ORDER BY "index"'
+)
+_JUDGEMENTS_OF = f"SELECT {_names(_JUDGEMENT_COLUMNS)} FROM judgements WHERE spec = ? AND item = ?"
+_ADD_EFFORT = (
+    f"INSERT INTO spent (spec, {', '.join(_EFFORT_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (spec) DO UPDATE SET "
+    + ", ".join(f"{name} = {name} + excluded.{name}" for name in _EFFORT_COLUMNS)
+)
+_SHOWN = _JUDGEMENT_COLUMNS.index("shown")
+
+
+class Store:
+    """A run directory; `readonly` opens it beside a running driver."""
+
+    def __init__(self, directory: Path, *, readonly: bool = False) -> None:
+        self.directory = directory
+        self.readonly = readonly
+        self.path = directory / DATABASE
+        self.images = ImageStore(directory / "images")
+        self._lock: IO[str] | None = None
+        self._pending_rows = 0
+        self._last_commit = time.monotonic()
+        self._in_transaction = False
+        if not readonly:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._lock = take_lock(directory)
+        try:
+            self.db = open_database(self.path, readonly=readonly)
+            self._inode = self._find_inode()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "Store":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Commit pending rows and release the lock."""
+        db = getattr(self, "db", None)
+        try:
+            if db is not None:
+                if not self.readonly:
+                    with guard(self.path):
+                        db.commit()
+                db.close()
+        finally:
+            if self._lock is not None:
+                self._lock.close()
+                self._lock = None
+
+    def check_exists(self) -> None:
+        """Raise BonError if the database was deleted, moved or replaced since it was opened."""
+        if self._find_inode() != self._inode:
+            raise BonError(
+                f"{self.path} was deleted or moved while this run was writing it",
+                "put it back and run the same command again, or start anew with another --out",
+            )
+
+    def _find_inode(self) -> tuple[int, int] | None:
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit everything written inside together, or none of it."""
+        assert not self._in_transaction
+        self.commit()
+        self._in_transaction = True
+        try:
+            yield
+        except BaseException:
+            self.db.rollback()
+            raise
+        finally:
+            self._in_transaction = False
+        self.commit()
+
+    # -- writing -------------------------------------------------------------------------
+
+    def add_candidates(
+        self, rows: Iterable[Candidate], seconds: float | None = None
+    ) -> list[Candidate]:
+        """Insert new candidates and return them validated; `seconds` overrides theirs."""
+        valid = [validate_candidate(row) for row in rows]
+        self._write(_INSERT_CANDIDATE, _with_seconds(valid, seconds))
+        return valid
+
+    def add_judgements(
+        self, rows: Iterable[Judgement], seconds: float | None = None
+    ) -> list[Judgement]:
+        """Insert new judgements and return them validated; `seconds` overrides theirs."""
+        valid = [validate_judgement(row) for row in rows]
+        values = _with_seconds(valid, seconds)
+        columns = [(*row[:_SHOWN], ",".join(row[_SHOWN]), *row[_SHOWN + 1 :]) for row in values]
+        self._write(_INSERT_JUDGEMENT, columns)
+        return valid
+
+    def add_effort(self, spec: str, effort: Effort) -> None:
+        """Add to the effort spent under a spec."""
+        self._write(_ADD_EFFORT, [(spec, *astuple(effort))])
+
+    def set_questions(self, rows: Iterable[Question]) -> int:
+        """Make these the active questions, in this order; return their number."""
+        return self._set_active("questions", (("", row) for row in rows))
+
+    def set_pairs(self, rows: Iterable[tuple[str, PreferencePair]]) -> int:
+        """Make these the active (benchmark, pair)s, in this order; return their number."""
+        return self._set_active("pairs", rows)
+
+    def set_bad_rows(self, rows: Iterable[tuple[str, str, str]]) -> None:
+        """Replace the recorded (dataset, id, reason) of unreadable dataset rows."""
+        with guard(self.path):
+            self.db.execute("DELETE FROM bad_rows")
+        clean, counts = [], Counter[tuple[str, ...]]()
+        for row in rows:  # ids may repeat, and every row counts
+            dataset, name, reason = key = tuple(map(unicode_only, row))
+            counts[key] += 1
+            clean.append((dataset, name if counts[key] == 1 else f"{name} ({counts[key]})", reason))
+        self._write("INSERT OR IGNORE INTO bad_rows VALUES (?, ?, ?)", clean)
+        self.commit()
+
+    def mark_leaked(self, questions: Iterable[str], pairs: Iterable[str]) -> None:
+        """Mark questions and pairs that occur in both the benchmark and the downstream set."""
+        with guard(self.path):
+            for table, keys in (("questions", questions), ("pairs", pairs)):
+                self.db.execute(f"UPDATE {table} SET leaked = 0")
+                sql = f"UPDATE {table} SET leaked = 1 WHERE key = ?"
+                self.db.executemany(sql, [(key,) for key in keys])
+        self.commit()
+
+    def set_answers(self, rows: Iterable[tuple[str | None, str, str]]) -> None:
+        """Update parsed answers: (answer, outcome, candidate key)."""
+        self._write("UPDATE candidates SET answer = ?, outcome = ? WHERE key = ?", list(rows))
+
+    def set_readings(self, rows: Iterable[Judgement]) -> None:
+        """Update the parsed outcome of judgements under their keys."""
+        valid = map(validate_judgement, rows)
+        self._write(
+            "UPDATE judgements SET outcome = ?, score = ?, first = ?, error = ? WHERE key = ?",
+            [(row.outcome, row.score, row.first, row.error, row.key) for row in valid],
+        )
+
+    def set_meta(self, **values: Any) -> None:
+        """Store JSON values by name."""
+        rows = [(key, json.dumps(value)) for key, value in values.items()]
+        self._write("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+        self.commit()
+
+    def forget_errors(self) -> int:
+        """Delete rows whose outcome is `error`, so that the next run retries them."""
+        count = 0
+        with guard(self.path):
+            for table in ("candidates", "judgements"):
+                count += self.db.execute(f"DELETE FROM {table} WHERE outcome = 'error'").rowcount
+        self.commit()
+        return count
+
+    def commit(self) -> None:
+        """Commit everything written so far; a transaction commits at its end."""
+        if self._in_transaction:
+            return
+        with guard(self.path):
+            self.db.commit()
+        self._pending_rows = 0
+        self._last_commit = time.monotonic()
+
+    # -- reading -------------------------------------------------------------------------
+
+    def meta(self, key: str, default: Any = None) -> Any:
+        """Return the JSON value stored under a name."""
+        row = self._one("SELECT value FROM meta WHERE key = ?", (key,))
+        try:
+            return default if row is None else json.loads(row[0])
+        except ValueError:
+            raise BonError(
+                f"{self.path}: its entry {key!r} cannot be read",
+                f"bon doctor {self.directory} --repair",
+            ) from None
+
+    def count(self, table: str, where: str = "1", parameters: Sequence[Any] = ()) -> int:
+        """Count the rows of a table that satisfy a condition."""
+        return int(self.query(f"SELECT COUNT(*) FROM {table} WHERE {where}", parameters)[0][0])
+
+    def has(self, table: str, where: str = "1", parameters: Sequence[Any] = ()) -> bool:
+        """Return whether any row of a table satisfies a condition."""
+        return self._one(f"SELECT 1 FROM {table} WHERE {where} LIMIT 1", parameters) is not None
+
+    def questions(self, *, page: int = 256) -> Iterator[Question]:
+        """Iterate over the active questions in order."""
+        for data in self._pages("questions", page):
+            yield self.read_question(data)
+
+    def pairs(self, *, page: int = 256) -> Iterator[tuple[str, PreferencePair]]:
+        """Iterate over the active (benchmark, pair)s in order."""
+        for data in self._pages("pairs", page, column="benchmark || char(31) || data"):
+            benchmark, _, text = data.partition("\x1f")
+            yield benchmark, self.read_pair(text)
+
+    def errors(self, table: str, spec: str) -> int:
+        """Count the rows of a spec whose outcome is `error`."""
+        return self.count(table, "spec = ? AND outcome = 'error'", (spec,))
+
+    def cost(self) -> float:
+        """Return the cost of the run so far in US dollars."""
+        return sum(self.costs().values())
+
+    def costs(self) -> dict[str, float]:
+        """Return US dollars by spec: the larger of ledger and rows.
+
+        Rows alone record batch files, engines of other packages and versions without a ledger.
+        """
+        rows: defaultdict[str, float] = defaultdict(float)
+        for (_, spec), dollars in self.row_costs().items():
+            rows[spec] += dollars
+        costs = spent_by_spec(self.directory / LEDGER)
+        return costs | {spec: max(rows[spec], costs.get(spec, 0.0)) for spec in rows}
+
+    def row_costs(self) -> dict[tuple[str, str], float]:
+        """Return the US dollars recorded in rows, by (model, spec)."""
+        rows = self.query(
+            "SELECT policy, spec, TOTAL(cost) FROM candidates GROUP BY policy, spec UNION ALL "
+            "SELECT rewarder, spec, TOTAL(cost) FROM judgements GROUP BY rewarder, spec"
+        )
+        return {(model, spec): dollars for model, spec, dollars in rows if dollars > 0}
+
+    def effort(self, spec: str) -> Effort | None:
+        """Return the effort spent under a spec; None for runs of earlier versions."""
+        if not self.has("sqlite_master", "name = 'spent'"):
+            return None
+        row = self._one(f"SELECT {_names(_EFFORT_COLUMNS)} FROM spent WHERE spec = ?", (spec,))
+        return None if row is None else Effort(*row)
+
+    def options(self) -> dict[str, tuple[str, ...]]:
+        """Return the options of every question by key, also of inactive ones."""
+        rows = self.query("SELECT key, data FROM questions")
+        return {key: tuple(json.loads(data)["options"]) for key, data in rows}
+
+    def question(self, key: str) -> Question | None:
+        """Return a question by key."""
+        row = self._one("SELECT data FROM questions WHERE key = ?", (key,))
+        return None if row is None else self.read_question(row[0])
+
+    def pair(self, key: str) -> PreferencePair:
+        """Return a pair by key."""
+        return self.read_pair(self.query("SELECT data FROM pairs WHERE key = ?", (key,))[0][0])
+
+    def indices(self, spec: str, question: str) -> set[int]:
+        """Return the indices of the stored candidates of a question under a spec."""
+        sql = 'SELECT "index" FROM candidates WHERE spec = ? AND question = ?'
+        return {index for (index,) in self.query(sql, (spec, question))}
+
+    def candidates(self, spec: str, question: str) -> list[Candidate]:
+        """Return the candidates of a question under a spec, by index."""
+        return [*map(Candidate._make, self.query(_CANDIDATES_OF, (spec, question)))]
+
+    def judgements(self, spec: str, item: str) -> list[Judgement]:
+        """Return the judgements of an item under a spec, by key."""
+        return [_valid_judgement(row) for row in sorted(self.query(_JUDGEMENTS_OF, (spec, item)))]
+
+    def replies(self, spec: str, *, page: int = 2000) -> Iterator[list[Judgement]]:
+        """Iterate over pages of the judgements under a spec, without errors."""
+        last = ""
+        while rows := self.query(
+            f"SELECT {_names(_JUDGEMENT_COLUMNS)} FROM judgements "
+            "WHERE key > ? AND +spec = ? AND outcome != 'error' ORDER BY key LIMIT ?",
+            (last, spec, page),  # + keeps SQLite on the primary key
+        ):
+            last = rows[-1][0]
+            yield [_valid_judgement(row) for row in rows]
+
+    def read_question(self, data: str) -> Question:
+        """Parse a question; TypeError, ValueError or KeyError if its data is damaged."""
+        raw = json.loads(data)
+        return Question(
+            **{**raw, "options": tuple(raw["options"]), "images": self._refs(raw["images"])}
+        )
+
+    def read_pair(self, data: str) -> PreferencePair:
+        """Parse a pair; TypeError, ValueError or KeyError if its data is damaged."""
+        raw = json.loads(data)
+        first, second = raw["responses"]
+        images = self._refs(raw["images"])
+        return PreferencePair(**{**raw, "responses": (first, second), "images": images})
+
+    def stored_candidates(self) -> Iterator[Candidate]:
+        """Iterate over all stored candidates."""
+        yield from map(Candidate._make, self._rows("candidates", _CANDIDATE_COLUMNS))
+
+    def stored_judgements(self, spec: str | None = None) -> Iterator[Judgement]:
+        """Iterate over all stored judgements, of a spec if given, without validation."""
+        yield from map(_parse_judgement, self._rows("judgements", _JUDGEMENT_COLUMNS, spec))
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a SELECT."""
+        with guard(self.path):
+            return self.db.execute(sql, parameters).fetchall()
+
+    # -- inside --------------------------------------------------------------------------
+
+    def _write(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        if not rows:
+            return
+        with guard(self.path):
+            self.db.executemany(sql, rows)
+        self._pending_rows += len(rows)
+        if (
+            self._pending_rows >= COMMIT_ROWS
+            or time.monotonic() - self._last_commit >= COMMIT_SECONDS
+        ):
+            self.commit()
+
+    def _set_active(self, table: str, rows: Iterable[tuple[str, Question | PreferencePair]]) -> int:
+        count = cleaned = 0
+        extra, value = ("benchmark, ", "?, ") if table == "pairs" else ("", "")
+        sql = (
+            f"INSERT INTO {table} (key, {extra}data, active) VALUES (?, {value}?, ?) "
+            "ON CONFLICT (key) DO UPDATE SET active = excluded.active, data = excluded.data"
+        )
+
+        def values() -> Iterator[tuple[Any, ...]]:
+            nonlocal count, cleaned
+            for benchmark, row in rows:
+                count += 1
+                raw = _dump(row)
+                data = unicode_only(raw)
+                cleaned += data != raw
+                middle = (unicode_only(benchmark),) if table == "pairs" else ()
+                yield row.key, *middle, data, count
+
+        with guard(self.path):
+            self.db.execute(f"UPDATE {table} SET active = 0")
+            self.db.executemany(sql, values())
+        self.set_meta(**{f"cleaned_{table}": cleaned})
+        return self.count(table, "active > 0")
+
+    def _pages(self, table: str, page: int, column: str = "data") -> Iterator[str]:
+        last = 0
+        while rows := self.query(
+            f"SELECT active, {column} FROM {table} WHERE active > ? ORDER BY active LIMIT ?",
+            (last, page),
+        ):
+            last = rows[-1][0]
+            yield from (data for _, data in rows)
+
+    def _refs(self, hashes: list[str]) -> tuple[ImageRef, ...]:
+        return tuple(ImageRef(sha256, str(self.images.path(sha256))) for sha256 in hashes)
+
+    def _rows(
+        self, table: str, columns: Sequence[str], spec: str | None = None
+    ) -> Iterator[tuple[Any, ...]]:
+        where, parameters = ("1", ()) if spec is None else ("spec = ? ORDER BY item, key", (spec,))
+        with guard(self.path):
+            yield from self.db.execute(
+                f"SELECT {_names(columns)} FROM {table} WHERE {where}", parameters
+            )
+
+    def _one(self, sql: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
+        return next(iter(self.query(sql, parameters)), None)
+
+
+def _dump(row: Question | PreferencePair) -> str:
+    """Serialise a record; images by hash only, so that a run directory can be moved."""
+    raw = {field.name: getattr(row, field.name) for field in fields(row)}
+    raw["images"] = [image.sha256 for image in row.images]
+    return json.dumps(raw, ensure_ascii=False)
+
+
+def _with_seconds(
+    rows: Sequence[Candidate | Judgement], seconds: float | None
+) -> Sequence[tuple[Any, ...]]:
+    return rows if seconds is None else [row._replace(seconds=seconds) for row in rows]
+
+
+def _parse_judgement(row: tuple[Any, ...]) -> Judgement:
+    shown = tuple(row[_SHOWN].split(",")) if row[_SHOWN] else ()
+    return Judgement._make((*row[:_SHOWN], shown, *row[_SHOWN + 1 :]))
+
+
+def _valid_judgement(values: tuple[Any, ...]) -> Judgement:
+    row = _parse_judgement(values)
+    # Earlier versions stored rows unvalidated.
+    outcome, score, _ = validate_outcome(
+        row.outcome, row.score, pairwise=row.second is not None, n_listed=len(row.shown)
+    )
+    same = outcome == row.outcome and score == row.score
+    return row if same else row._replace(outcome=outcome, score=score)

@@ -1,0 +1,171 @@
+"""Answer extractors: the answer letter of a policy's reply, or None; never a guess.
+
+`official` is MMMU-Pro's published scorer without its random choice; it takes letters of words and
+the pronoun "I" for answers. `strict` (bon.policies.answer_extraction) takes what is plainly stated,
+and is recommended for new work. Every report compares the two on the same replies. The rules of
+other harnesses, for `bon regrade`, leave out their random choices and the models they ask.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal, NamedTuple, get_args
+
+from bon.core.patterns import checked, last_match
+from bon.core.text import is_withheld
+from bon.experiment.letters import option_letters
+from bon.policies.answer_extraction import stated_letter
+from bon.policies.refusals import declines
+
+ExtractorName = Literal["official", "strict"]
+
+Extractor = Callable[[str, str, Sequence[str]], str | None]
+"""From a reply, the options' letters and the options to a letter or None."""
+
+EXTRACTOR_VERSIONS = {"official": "official", "strict": "strict 3"}
+"""Versions that a run records; answers are extracted again when one changes."""
+
+
+class Reading(NamedTuple):
+    """An extracted letter and the outcome."""
+
+    letter: str | None
+    outcome: Literal["parsed", "unparsed"]
+
+
+UNPARSED = Reading(None, "unparsed")
+
+
+class BothLetters(NamedTuple):
+    """The letters of both extractors, and whether a reply declines without stating a letter."""
+
+    official: str | None
+    strict: str | None
+    declined: bool
+
+
+NO_LETTERS = BothLetters(None, None, False)
+
+
+def extract_answer(text: str, options: Sequence[str], mode: ExtractorName = "official") -> Reading:
+    """Extract the answer letter of a reply to a question with these options."""
+    if mode not in get_args(ExtractorName):
+        raise ValueError(f"unknown answer extractor {mode!r}: use official or strict")
+    letter = EXTRACTORS[mode](text, option_letters(options), options)
+    return UNPARSED if letter is None else Reading(letter, "parsed")
+
+
+def extract_both(
+    text: str, options: Sequence[str], mode: ExtractorName, letter: str | None
+) -> BothLetters:
+    """Apply both extractors; that of `mode` has extracted `letter` already."""
+    other: ExtractorName = "strict" if mode == "official" else "official"
+    letters = {mode: letter, other: extract_answer(text, options, other).letter}
+    strict = letters["strict"]
+    return BothLetters(letters["official"], strict, strict is None and declines(text))
+
+
+# ------------------------------------------------------------------ MMMU-Pro and lmms-eval
+
+# Forms of a letter in order of trust, and how its last occurrence is then located.
+_ALONE = " {} ".format
+_FORMS: tuple[tuple[Callable[[str], str], Callable[[str], str]], ...] = (
+    ("({})".format, "({})".format),
+    ("{} ".format, _ALONE),
+    ("{}.".format, _ALONE),
+)
+
+
+def official_letter(
+    text: str, letters: str, options: Sequence[str], *, marked: bool = True
+) -> str | None:
+    """Apply MMMU-Pro's published rules, quirks included, so that numbers compare.
+
+    A reply ending in "Answer: C) Apple" is ambiguous, since A is a letter of that text too; "I "
+    matches the pronoun when there are nine options; an empty option is found in every reply.
+
+    marked: try what follows the last "Answer:" first.
+    """
+    _, mark, after = text.rpartition("Answer:") if marked else ("", "", "")
+    if mark:
+        present = [letter for letter in letters if letter in after]
+        if len(present) == 1:
+            return present[0]
+    for punctuation in ",.!?;:'":  # one after the other, each from both ends
+        text = text.strip(punctuation)
+    text = f" {text} "
+    for form, located in _FORMS:
+        present = [letter for letter in letters if form(letter) in text]
+        if present:
+            # max() keeps the first of equals: if no letter stands alone, the first wins.
+            return max(present, key=lambda letter: text.rfind(located(letter)))
+    if len(text.split()) <= 5:
+        return None
+    lowered = text.lower()
+    mentioned = [i for i, option in enumerate(options) if option.lower() in lowered]
+    if not mentioned:
+        return None
+    return letters[max(mentioned, key=lambda i: (lowered.rfind(options[i].lower()), -i))]
+
+
+def lmms_eval_letter(text: str, letters: str, options: Sequence[str]) -> str | None:
+    """Apply lmms-eval's MMMU rules: MMMU-Pro's without what follows "Answer:"."""
+    return official_letter(text, letters, options, marked=False)
+
+
+# ------------------------------------------------------------------ VLMEvalKit and patterns
+
+_ANSWER_LINE = re.compile(r"^\s*answer:\s*(.*?)\s*$", re.IGNORECASE | re.MULTILINE)
+_PUNCTUATION = re.compile(r"[.()\[\],:;!*#{}]")
+
+
+def vlmevalkit_letter(text: str, letters: str, options: Sequence[str]) -> str | None:
+    """Apply VLMEvalKit's rules before it asks a model.
+
+    A single letter on the last line that starts with "Answer:"; else the only letter that is a
+    word of its own ("A" not in longer texts, where it may be the article); else the only option
+    whose text a short reply contains.
+    """
+    lines = _ANSWER_LINE.findall(text)
+    if lines and len(lines[-1]) == 1 and lines[-1].upper() in letters:
+        return str(lines[-1].upper())
+    words = _PUNCTUATION.sub(" ", text).split()
+    present = [letter for letter in letters if letter in words]
+    if len(present) == 1 and not (present[0] == "A" and len(words) > 3):
+        return present[0]
+    if present or len(text) > 2 * sum(map(len, options)):
+        return None
+    lowered = text.lower()
+    mentioned = [
+        i for i, option in enumerate(options) if option.strip() and option.lower() in lowered
+    ]
+    return letters[mentioned[0]] if len(mentioned) == 1 else None
+
+
+def pattern_letter(pattern: str) -> Extractor:
+    """Return an extractor of the last match's group; ValueError if the pattern is not usable."""
+    regex = checked(pattern)
+
+    def extract(text: str, letters: str, options: Sequence[str]) -> str | None:
+        match = last_match(regex, text)
+        letter = match.value.strip().upper() if match else ""
+        return letter if len(letter) == 1 and letter in letters else None
+
+    return extract
+
+
+def _of_replies(extract: Extractor) -> Extractor:
+    """Return an extractor that reads no letter from what an endpoint refused or cut."""
+    return lambda text, letters, options: (
+        None if is_withheld(text) else extract(text, letters, options)
+    )
+
+
+EXTRACTORS: Mapping[str, Extractor] = MappingProxyType(
+    {
+        "official": _of_replies(official_letter),
+        "strict": _of_replies(stated_letter),
+        "lmms-eval": _of_replies(lmms_eval_letter),
+        "vlmevalkit": _of_replies(vlmevalkit_letter),
+    }
+)

@@ -1,0 +1,116 @@
+"""One policy on one question: sample the missing candidates and extract their answers."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from bon.core.errors import one_line
+from bon.core.keys import content_key, content_keys, item_seed
+from bon.core.records import Candidate, travels
+from bon.engines.base import (
+    Engine,
+    GenerateRequest,
+    Generation,
+    Message,
+    Sample,
+    call_for_all,
+)
+from bon.experiment.config import PolicyCard
+from bon.experiment.letters import option_letters
+from bon.policies.extractors import extract_answer
+
+
+@travels
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A rendered question and the indices of its missing candidates.
+
+    `answer_key`: the correct letter, for a policy on the echo engine only; None for all others.
+    """
+
+    question: str
+    messages: tuple[Message, ...]
+    options: tuple[str, ...]
+    missing: tuple[int, ...]
+    answer_key: str | None = None
+
+
+@lru_cache(maxsize=1024)
+def text_key(text: str) -> str:
+    """Return the key of a response; identical texts are one response."""
+    return content_key("text", text)
+
+
+def candidate_key(spec: str, question: str, index: int) -> str:
+    """Return the key of a candidate."""
+    return candidate_keys(spec, question, (index,))[0]
+
+
+def candidate_keys(spec: str, question: str, indices: Iterable[int]) -> list[str]:
+    """Return the keys of candidates of one question."""
+    return content_keys("candidate", spec, question, last=indices)
+
+
+async def sample(
+    engine: Engine, card: PolicyCard, spec: str, retries: int, ask: Ask
+) -> list[Candidate]:
+    """Sample one candidate per missing index; a failing engine gives rows of outcome `error`."""
+    letters = tuple(option_letters(ask.options))
+    seeds = _seeds(spec, ask)
+    index_of = dict(zip(seeds, ask.missing, strict=True))
+
+    async def call(seeds: tuple[int, ...]) -> list[Candidate]:
+        part = replace(ask, missing=tuple(index_of[seed] for seed in seeds))
+        request = GenerateRequest(ask.messages, card.sampling, seeds, choices=letters)
+        return _rows(card, spec, part, await engine.generate(request))
+
+    rows, left, failure = await call_for_all(call, seeds, retries)
+    if failure is None:
+        return rows
+    missing = replace(ask, missing=tuple(index_of[seed] for seed in left))
+    return rows + give_up(card, spec, missing, one_line(failure))
+
+
+def give_up(card: PolicyCard, spec: str, ask: Ask, error: str) -> list[Candidate]:
+    """File the missing candidates of a question as rows of outcome `error`."""
+    failed = Generation((Sample("", 0, finish="error"),) * len(ask.missing), 0)
+    rows = _rows(card, spec, ask, failed)
+    return [row._replace(answer=None, outcome="error", finish="", error=error) for row in rows]
+
+
+def _rows(card: PolicyCard, spec: str, ask: Ask, generation: Generation) -> list[Candidate]:
+    keys, seeds = candidate_keys(spec, ask.question, ask.missing), _seeds(spec, ask)
+    texts = {sample.text for sample in generation.samples}  # many are the same
+    answers = {
+        text: (text_key(text), *extract_answer(text, ask.options, card.reader)) for text in texts
+    }
+    cost = generation.cost / len(seeds)
+    rows = []
+    for key, index, seed, sample in zip(keys, ask.missing, seeds, generation.samples, strict=True):
+        shared_key, answer, outcome = answers[sample.text]
+        rows.append(
+            Candidate(  # by position: twice as fast as by name
+                key,
+                ask.question,
+                card.name,
+                spec,
+                index,
+                sample.text,
+                shared_key,
+                answer,
+                outcome,
+                seed,
+                sample.logprob,
+                sample.num_tokens,
+                generation.num_prompt_tokens,
+                sample.finish,
+                cost=cost,
+            )
+        )
+    return rows
+
+
+def _seeds(spec: str, ask: Ask) -> tuple[int, ...]:
+    # Consecutive, so that vLLM draws all samples of one request from the first seed.
+    first = item_seed(spec, ask.question)
+    return tuple(first + index for index in ask.missing)

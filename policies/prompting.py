@@ -1,0 +1,83 @@
+"""Questions as the messages of a policy, and as the text that a judge reads.
+
+A policy's prompt is a template over `question` (its text), `options` (lines "A. ...") and
+`letters` ("A, B, C"). Those in prompts/ are the project's own wording.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+from bon.core.records import ImageRef, Question
+from bon.engines.base import ImagePart, Message, Part
+from bon.experiment.letters import option_letters
+from bon.experiment.prompts import Prompt
+
+Placement = Literal["first", "interleaved", "last"]
+LoadImage = Callable[[ImageRef], ImagePart | None]
+"""Returns the part to send for an image, or None to drop it."""
+
+_TOKEN = re.compile(r"<image (\d+)>")
+
+
+def option_lines(question: Question) -> str:
+    """Return the options as lines "A. ..."."""
+    letters = option_letters(question.options)
+    pairs = zip(letters, question.options, strict=True)
+    return "\n".join(f"{letter}. {option}" for letter, option in pairs)
+
+
+def question_block(question: Question) -> str:
+    """Return question and options as one text, which judges read as the question."""
+    text = question.text.strip()
+    return f"{text}\n{option_lines(question)}" if text else option_lines(question)
+
+
+def render_prompt(question: Question, prompt: Prompt) -> str:
+    """Render the prompt for one question."""
+    return prompt.render(
+        question=question.text,
+        options=option_lines(question),
+        letters=", ".join(option_letters(question.options)),
+    )
+
+
+def policy_messages(
+    question: Question,
+    prompt: Prompt,
+    load_image: LoadImage,
+    placement: Placement = "first",
+) -> tuple[Message, ...]:
+    """Return the user turn that asks the policy.
+
+    placement: `first` and `last` put all images before or after the text, whose "<image 1>" stays;
+        `interleaved` puts image i wherever the text says "<image i>", and images that it never
+        names before it.
+    """
+    text = render_prompt(question, prompt)
+    images = [load_image(ref) for ref in question.images]
+    if placement == "interleaved":
+        parts = _interleave(text, images)
+    else:
+        parts = [text, *images] if placement == "last" else [*images, text]
+    return (Message(role="user", parts=tuple(part for part in parts if part is not None)),)
+
+
+def _interleave(text: str, images: list[ImagePart | None]) -> list[Part | None]:
+    parts: list[Part | None] = []
+    named: set[int] = set()
+    pending = ""  # text since the last image
+    end = 0
+    for token in _TOKEN.finditer(text):
+        index = int(token[1]) - 1
+        pending += text[end : token.start()]
+        end = token.end()
+        if 0 <= index < len(images) and images[index] is not None:
+            parts += [pending, images[index]] if pending else [images[index]]
+            pending = ""
+            named.add(index)
+        else:  # the token of a dropped or missing image stays
+            pending += token[0]
+    pending += text[end:]
+    unnamed = [image for index, image in enumerate(images) if index not in named]
+    return [*unnamed, *parts, pending] if pending else [*unnamed, *parts]

@@ -1,0 +1,343 @@
+"""One rewarder on one item: find the missing judgements, make the calls, file the verdicts.
+
+A downstream question and a preference pair are judged by the same code, so a rewarder is asked the
+same way on both axes.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from bon.choosing.designs import (
+    Design,
+    Pair,
+    most_pairs,
+    most_windows,
+    next_pairs,
+    next_windows,
+)
+from bon.choosing.opinion import Candidates, item_opinion, shown_of
+from bon.choosing.race import EarlyStopping
+from bon.core.errors import BonError, one_line
+from bon.core.keys import content_keys, item_seed, item_seeds
+from bon.core.records import Judgement
+from bon.engines.base import call_for_all
+from bon.experiment.config import RewarderCard
+from bon.rewarders.base import Arity, Item, Rewarder, Verdict
+from bon.rewarders.registry import rewarder_class
+
+Showing = tuple[str, str | None, int]
+"""Text keys of the first and the second response, if there is one, and the vote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """How often and in which comparisons a rewarder is asked."""
+
+    spec: str
+    votes: int
+    design: Design
+    retries: int = 2
+
+    def with_votes(self, votes: int) -> "Protocol":
+        """Return the protocol with another number of votes."""
+        return self if votes == self.votes else replace(self, votes=votes)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request: these responses in this order, once per vote."""
+
+    shown: tuple[str, ...]
+    votes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Filing:
+    """What a call's judgements have in common."""
+
+    card: RewarderCard
+    arity: Arity
+    prompt_hash: str
+    item: Item
+    protocol: Protocol
+
+    def missing(
+        self, existing: Sequence[Judgement], early_stopping: EarlyStopping | None
+    ) -> list[Call]:
+        """Return the calls of the next round."""
+        item, arity = self.item, self.arity
+        return missing_calls(
+            self.card, arity, item.responses, item.key, self.protocol, existing, early_stopping
+        )
+
+
+# ------------------------------------------------------------------ judging an item
+
+
+async def judge_item(
+    rewarder: Rewarder,
+    item: Item,
+    protocol: Protocol,
+    existing: Sequence[Judgement],
+    early_stopping: EarlyStopping | None = None,
+) -> list[Judgement]:
+    """Return the judgements of `item` that are not in `existing`, in the order they were made.
+
+    `early_stopping` and the design decide which comparisons are made; the rewarder sees neither.
+    """
+    judgements: list[Judgement] = []
+    try:
+        while rows := await judge_round(
+            rewarder, item, protocol, [*existing, *judgements], early_stopping
+        ):
+            judgements += rows
+            if rewarder.arity == "one":  # all calls are made in the first round
+                break
+    except BonError as error:
+        error.rows = (*judgements, *error.rows)
+        raise
+    return judgements
+
+
+async def judge_round(
+    rewarder: Rewarder,
+    item: Item,
+    protocol: Protocol,
+    existing: Sequence[Judgement],
+    early_stopping: EarlyStopping | None = None,
+) -> list[Judgement]:
+    """Make all calls that can be made at once, given what exists; empty when the item is done."""
+    calls = _filing(rewarder, item, protocol).missing(existing, early_stopping)
+    return await make_calls(rewarder, item, protocol, calls)
+
+
+async def make_calls(
+    rewarder: Rewarder, item: Item, protocol: Protocol, calls: Sequence[Call]
+) -> list[Judgement]:
+    """Make these calls, whatever exists for the item."""
+    seeds = item_seeds(protocol.spec, item.key, last=[call.shown for call in calls])
+    filing = _filing(rewarder, item, protocol)
+    batches = await asyncio.gather(
+        *(_ask(rewarder, filing, call, seed) for call, seed in zip(calls, seeds, strict=True)),
+        return_exceptions=True,
+    )
+    rows: list[Judgement] = []
+    failures: list[BonError] = []
+    for batch in batches:
+        if isinstance(batch, BonError):
+            failures.append(batch)
+            rows += batch.rows
+        elif isinstance(batch, BaseException):
+            raise batch
+        else:
+            rows += batch
+    if failures:  # the other calls are paid for
+        failures[0].rows = tuple(rows)
+        raise failures[0]
+    return rows
+
+
+async def _ask(rewarder: Rewarder, filing: Filing, call: Call, seed: int) -> list[Judgement]:
+    """Make one call, again after an exception; it is filed as an error if no attempt succeeds."""
+
+    async def judgements_of(seeds: tuple[int, ...]) -> list[Judgement]:
+        part = replace(call, votes=tuple([each - seed for each in seeds]))
+        verdicts = await rewarder.judge(filing.item, call.shown, seeds)
+        _check(rewarder, verdicts, part)
+        return _file(filing, part, verdicts)
+
+    seeds = tuple([seed + vote for vote in call.votes])
+    rows, left, failure = await call_for_all(judgements_of, seeds, filing.protocol.retries)
+    if failure is None:
+        return rows
+    missing = replace(call, votes=tuple(each - seed for each in left))
+    return rows + failed_judgements(filing, [missing], one_line(failure))
+
+
+def _filing(rewarder: Rewarder, item: Item, protocol: Protocol) -> Filing:
+    prompt_hash = rewarder.prompt.sha256[:16]
+    return Filing(rewarder.card, rewarder.arity, prompt_hash, item, protocol)
+
+
+def _check(rewarder: Rewarder, verdicts: Sequence[Verdict], call: Call) -> None:
+    """Raise if the result of a rewarder's `judge` cannot be filed."""
+    name, votes = type(rewarder).__name__, len(call.votes)
+    listed = isinstance(verdicts, Sequence) and all([isinstance(v, Verdict) for v in verdicts])
+    if not listed or len(verdicts) != votes:
+        raise TypeError(f"{name}.judge answered {verdicts!r:.200}, not a list of {votes} verdicts")
+    for verdict in verdicts:
+        if verdict.outcome == "chosen" and verdict.score not in range(len(call.shown)):
+            raise ValueError(f"{name}.judge chose {verdict.score!r} of {len(call.shown)} responses")
+
+
+# ------------------------------------------------------------------ missing judgements
+
+
+def missing_calls(
+    card: RewarderCard,
+    arity: Arity,
+    responses: Iterable[str],
+    item: str,
+    protocol: Protocol,
+    existing: Sequence[Judgement],
+    early_stopping: EarlyStopping | None = None,
+) -> list[Call]:
+    """Return the calls of the next round, given what exists; empty when the item is done."""
+    keys = sorted(responses)
+    # As if the run had always had today's settings.
+    existing = existing and [
+        row
+        for row in existing
+        if in_protocol(card.orders, protocol.votes, item, row.first, row.second, row.vote)
+    ]
+    showings: list[tuple[str, ...]]
+    if arity == "one":
+        showings = [(key,) for key in keys]
+    elif arity == "many":
+        showings = next_windows(keys, item, card.window, existing)
+    else:
+        showings = [
+            shown
+            for pair in _open_pairs(keys, item, protocol, card, existing, early_stopping)
+            for shown in orders(pair, item, card.orders)
+        ]
+    votes = tuple(range(protocol.votes))
+    if not existing:
+        return [Call(shown, votes) for shown in showings]
+    judged = {(shown_of(row), row.vote) for row in existing}
+    calls = [
+        Call(shown, tuple(vote for vote in votes if (shown, vote) not in judged))
+        for shown in showings
+    ]
+    return [call for call in calls if call.votes]
+
+
+def _open_pairs(
+    keys: list[str],
+    item: str,
+    protocol: Protocol,
+    card: RewarderCard,
+    existing: Sequence[Judgement],
+    early_stopping: EarlyStopping | None,
+) -> list[Pair]:
+    """Return pairs that lack an order or a vote, else the pairs of the next round."""
+    votes: dict[Pair, int] = {}
+    for row in existing:
+        if row.second is not None:
+            first, second = sorted((row.first, row.second))
+            votes[first, second] = votes.get((first, second), 0) + 1
+    needed = protocol.votes * (2 if card.orders == "both" else 1)
+    partial = [pair for pair, count in votes.items() if count < needed]
+    if partial:
+        return partial
+    opinion = item_opinion("preferences", existing, Candidates.of(item, keys))
+    return next_pairs(protocol.design, opinion, early_stopping)
+
+
+def orders(pair: Pair, item: str, policy: str) -> list[Pair]:
+    """Return both orders of a pair, or the one that the item's seed picks."""
+    first, second = sorted(pair)
+    if policy == "both":
+        return [(first, second), (second, first)]
+    flipped = item_seed("order", item, first, second) % 2 == 1
+    return [(second, first) if flipped else (first, second)]
+
+
+def in_protocol(
+    policy: str, votes: int, item: str, first: str, second: str | None, vote: int
+) -> bool:
+    """Whether today's settings include this vote on this showing."""
+    if vote >= votes:
+        return False
+    if policy == "both" or second is None:
+        return True
+    return (first, second) in orders((first, second), item, policy)
+
+
+def is_complete(
+    card: RewarderCard, responses: Collection[str], item: str, votes: int, shown: set[Showing]
+) -> bool:
+    """Whether every possible call was made, in which case nothing is missing.
+
+    A design may be done with less, and listwise windows are not known in advance: always False.
+    """
+    arity = rewarder_class(card).arity
+    if arity == "many":
+        return False
+    if arity == "one":
+        return all((key, None, vote) in shown for key in responses for vote in range(votes))
+    return all(
+        (first, second, vote) in shown
+        for pair in combinations(sorted(responses), 2)
+        for first, second in orders(pair, item, card.orders)
+        for vote in range(votes)
+    )
+
+
+def max_calls(card: RewarderCard, design: Design, responses: int, votes: int) -> int:
+    """Return the maximum number of judgements of an item with so many different responses."""
+    arity = rewarder_class(card).arity
+    if arity == "one":
+        return responses * votes
+    if arity == "many":
+        return most_windows(responses, card.window) * votes
+    return most_pairs(design, responses) * votes * (2 if card.orders == "both" else 1)
+
+
+# ------------------------------------------------------------------ filing verdicts
+
+
+def give_up(
+    filing: Filing,
+    existing: Sequence[Judgement],
+    error: str,
+    early_stopping: EarlyStopping | None = None,
+) -> list[Judgement]:
+    """File everything that is missing of an item as errors."""
+    rows: list[Judgement] = []
+    while calls := filing.missing([*existing, *rows], early_stopping):
+        rows += failed_judgements(filing, calls, error)
+    return rows
+
+
+def failed_judgements(filing: Filing, calls: Sequence[Call], error: str) -> list[Judgement]:
+    """File these calls as errors."""
+    return [
+        row
+        for call in calls
+        for row in _file(filing, call, [Verdict("error", reason=error)] * len(call.votes))
+    ]
+
+
+def _file(filing: Filing, call: Call, verdicts: Sequence[Verdict]) -> list[Judgement]:
+    spec, item, arity = filing.protocol.spec, filing.item, filing.arity
+    keys = content_keys(spec, item.key, call.shown, last=call.votes)
+    rows = []
+    for key, vote, verdict in zip(keys, call.votes, verdicts, strict=True):
+        # An unparsed choice names the first response; its outcome says that it is unparsed.
+        picked = arity == "many" and verdict.outcome == "chosen"
+        index = int(verdict.score) if picked and verdict.score is not None else 0
+        rows.append(
+            Judgement(  # by position: twice as fast as by name
+                key,
+                filing.card.name,
+                spec,
+                item.kind,
+                item.key,
+                call.shown[index],
+                call.shown[1] if arity == "two" else None,
+                vote,
+                verdict.outcome,
+                verdict.score,
+                verdict.text,
+                call.shown if arity == "many" else (),
+                filing.prompt_hash,
+                verdict.num_tokens,
+                verdict.num_prompt_tokens,
+                cost=verdict.cost,
+                error=verdict.reason,
+            )
+        )
+    return rows

@@ -1,0 +1,199 @@
+"""Parsing generated replies into a verdict, a score or P(yes); what cannot be parsed is None.
+
+A rule names its parser: `strict` (bon.rewarders.verdict_parser) or `published`, the last match.
+Parsing depends only on what the store keeps of a reply, so it can be repeated.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from bon.core.patterns import compiled, last_match
+from bon.core.records import JudgementOutcome
+from bon.core.text import is_withheld
+from bon.engines.base import Sample
+from bon.experiment.config import RewarderCard, ScoreRule, VerdictRule
+from bon.rewarders import verdict_parser
+
+_SCALE = re.compile(
+    r"(?<![\w.,])[01]\s*(?:[-–—~〜]|to|bis|à|a|до|到|至|から)\s*(5|7|10|20|100)(?![\w.,]\d|\d)"
+    r"|(?:满分|満点)\D{0,3}(\d+)|(\d+)\s*(?:点満点|점 만점)",
+    re.IGNORECASE,
+)
+
+
+WITHHELD = "the endpoint refused or filtered the reply"
+"""In `error` of judgements without a reply."""
+
+
+class Reading(NamedTuple):
+    """The outcome of a reply, its score if it has one, and why it is `unparsed`."""
+
+    outcome: JudgementOutcome
+    score: float | None = None
+    reason: str = ""
+
+
+def read_reply(card: RewarderCard, sample: Sample, responses: int, *, cut: bool) -> Reading:
+    """Parse a reply of a generative rewarder that was shown so many responses.
+
+    cut: the reply reached its token limit.
+    """
+    if card.kind == "pairwise":
+        assert card.verdict is not None
+        return read_verdict(sample.text, card.verdict, cut=cut)
+    assert card.score is not None
+    reading = read_score(sample, card.score, cut=cut)
+    if card.kind != "listwise" or reading.score is None:
+        return reading
+    if reading.score not in range(1, responses + 1):
+        return _unparsed(f"chooses {reading.score:g} of {responses}")
+    return Reading("chosen", reading.score - 1)  # an index
+
+
+def read_verdict(text: str, rule: VerdictRule, *, cut: bool = False) -> Reading:
+    """Parse which of two responses a reply prefers."""
+    if is_withheld(text):
+        return _unparsed(WITHHELD)
+    sides = _sides(rule)
+    if rule.reader == "published":
+        match, reason = _last_match(text, rule.pattern, rule.delete)
+        if match is None:
+            return _unparsed(reason)
+        if match not in sides:
+            return _unparsed(f"states {match[:40]!r}, which the rule does not know")
+        return Reading(sides[match])
+    folded = _without_case(sides)
+
+    def meaning(word: str) -> JudgementOutcome | None:
+        return sides.get(word.strip()) or folded.get(word.strip().casefold())
+
+    outcome: JudgementOutcome | None
+    outcome, reason = verdict_parser.parse(
+        text, rule.pattern, rule.delete, cut=cut, meaning=meaning
+    )
+    return _unparsed(reason) if outcome is None else Reading(outcome)
+
+
+def read_score(sample: Sample, rule: ScoreRule, *, cut: bool = False) -> Reading:
+    """Parse the number in a reply, or P(yes) where the rule names words for yes and no."""
+    if is_withheld(sample.text):
+        return _unparsed(WITHHELD)
+    if rule.yes:
+        return yes_probability(sample, rule, cut=cut)
+    if rule.reader == "published":
+        match, reason = _last_match(sample.text, rule.pattern, rule.delete)
+        if match is None:
+            return _unparsed(reason)
+        score = _score(match, rule.values, rule)
+        return _unparsed(f"gives {match[:40]!r}") if score is None else Reading("scored", score)
+    values = {word.casefold(): value for word, value in rule.values.items()} | rule.values
+
+    def meaning(word: str) -> float | None:
+        word = word.strip()
+        return _score(word if word in values else word.casefold(), values, rule)
+
+    score, reason = verdict_parser.parse(
+        sample.text, rule.pattern, rule.delete, cut=cut, meaning=meaning, unit=_unit(rule)
+    )
+    if score is None:
+        return _unparsed(reason)
+    if rule.range and any(end != f"{rule.range[1]:g}" for end in _scale_ends(sample.text)):
+        return _unparsed("names another scale")
+    return Reading("scored", score)
+
+
+def _scale_ends(text: str) -> list[str]:
+    """Return the upper ends of the scales that a reply names, such as "from 1 to 10"."""
+    return [next(filter(None, ends)) for ends in _SCALE.findall(text)]
+
+
+def yes_probability(sample: Sample, rule: ScoreRule, *, cut: bool = False) -> Reading:
+    """Return P(yes) / (P(yes) + P(no)) at the verdict token, from raw log-probabilities.
+
+    The verdict token is the last generated one that is a word for yes or no, spaces aside, and the
+    only one of a reply of one token. All its listed alternatives count. Of a reply that was cut off
+    it must be at the end.
+    """
+    for index in range(len(sample.tokens) - 1, -1, -1):
+        token = sample.tokens[index]
+        if token.token.strip() not in (*rule.yes, *rule.no) and len(sample.tokens) > 1:
+            continue
+        after = "".join(later.token for later in sample.tokens[index + 1 :])
+        if cut and any(character.isalnum() for character in after):
+            return _unparsed(verdict_parser.CUT)
+        yes = no = 0.0
+        for spelling, logprob in {token.token: token.logprob, **token.top}.items():
+            word = spelling.strip()
+            if word not in rule.yes and word not in rule.no:
+                continue
+            if not logprob <= 1:  # rounding may put it slightly above 0; also refuses NaN
+                return _unparsed(f"the log-probability of {spelling!r} is {logprob}")
+            if word in rule.yes:
+                yes += math.exp(logprob)
+            else:
+                no += math.exp(logprob)
+        if yes + no == 0:
+            return _unparsed("the probabilities of yes and no are both 0")
+        return Reading("scored", yes / (yes + no))
+    return _unparsed("states neither yes nor no")
+
+
+def holds_verdict(text: str, pattern: str) -> bool:
+    r"""Whether a response contains what the rule would parse as a verdict.
+
+    Only a pattern with words of its own can tell: `(\d+)` is in nearly every response.
+    """
+    statement = verdict_parser.last_statement(text, pattern) if pattern else None
+    return statement is not None and any(c.isalpha() for c in statement)
+
+
+def _unparsed(reason: str) -> Reading:
+    return Reading("unparsed", None, reason)
+
+
+def _last_match(text: str, pattern: str, delete: str) -> tuple[str | None, str]:
+    """Return the group of the last match, as published scripts do, or None and why."""
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    for character in delete:
+        text = text.replace(character, "")
+    try:
+        span = last_match(compiled(pattern), text)
+    except ValueError as error:
+        return None, str(error)
+    return (span.value.strip(), "") if span else (None, "states nothing that the rule reads")
+
+
+def _sides(rule: VerdictRule) -> dict[str, JudgementOutcome]:
+    """Map the group's values to outcomes; `first` wins where lists overlap."""
+    sides: dict[str, JudgementOutcome] = dict.fromkeys(rule.tie, "tie")
+    sides |= dict.fromkeys(rule.second, "second")
+    return sides | dict.fromkeys(rule.first, "first")
+
+
+def _without_case(sides: dict[str, JudgementOutcome]) -> dict[str, JudgementOutcome]:
+    """Fold the case of words, except those that case alone distinguishes."""
+    outcomes: dict[str, set[JudgementOutcome]] = {}
+    for word, outcome in sides.items():
+        outcomes.setdefault(word.casefold(), set()).add(outcome)
+    return {word: options.pop() for word, options in outcomes.items() if len(options) == 1}
+
+
+def _score(text: str, values: Mapping[str, float], rule: ScoreRule) -> float | None:
+    try:
+        value = values[text] if text in values else float(text)
+    except ValueError:
+        return None
+    low, high = rule.range or (-math.inf, math.inf)
+    return value if math.isfinite(value) and low <= value <= high else None
+
+
+def _unit(rule: ScoreRule) -> str:
+    """Return the pattern of what may follow a number: points, or the end of the rule's scale."""
+    if rule.range is None:
+        return ""
+    end = f"{rule.range[1]:g}"
+    scale = rf"(?:/|out\s+of|of)\s*{end}(?:\.0+)?"
+    percent = r"|\s*%" if end == "100" else ""
+    return rf"(?:\.0+)?\s*\]?(?:\s*points?)?(?:\s*{scale}|\s*\({scale}\)){{0,1}}{percent}"

@@ -1,0 +1,54 @@
+"""People with a known error rate at a queue: who is asked what, and what the audit makes of it."""
+
+import pytest
+
+from bon.analysis.results import Options
+from bon.curating.labelling.annotation_queue import AnnotationQueue, Submission
+from bon.curating.labelling.annotations import TIE
+from bon.curating.labelling.assignment import LEASE_SECONDS, shown_order
+from bon.curating.labelling.consensus import label_audit, load_labelling
+from tests.curating.labelled_items import make_bench, verdict
+
+ERROR_RATE = 0.3
+
+
+def stated(item, annotator, choice):
+    order = shown_order(item.key, annotator, len(item.responses))
+    place = None if choice == TIE else order.index(int(choice))
+    event = f"{annotator}-{item.id}"
+    return Submission(event, item.key, choice if choice == TIE else "", place, seconds=4.0)
+
+
+def test_the_audit_finds_the_error_rate_of_people_and_the_third_sees_what_they_differ_on(tmp_path):
+    bench = make_bench(tmp_path / "shapes", pairs=50, images=0)
+    queue = AnnotationQueue(bench.directory)
+    said = {}
+    for name in ("ann", "bob", "cem"):
+        said[name] = {}
+        while (item := queue.lease_next(name)) is not None:
+            said[name][item.key] = verdict(item, name, ERROR_RATE)
+            queue.submit(name, stated(item, name, said[name][item.key]))
+    assert len(said["ann"]) == len(said["bob"]) == 50
+    apart = {key for key in said["ann"] if said["ann"][key] != said["bob"][key]}
+    assert apart <= said["cem"].keys()
+    assert len(said["cem"].keys() - apart) <= 3, "and gold checks"
+    audit = label_audit(load_labelling(bench), Options())
+    # Half of the errors are ties, which contradict no label.
+    planted = (ERROR_RATE / 2) / (1 - ERROR_RATE / 2)
+    for one in audit.annotators:
+        assert one.answers == len(said[one.annotator])
+        assert one.against_gold.low < planted < one.against_gold.high
+    assert queue.progress("ann").complete == 50
+
+
+@pytest.mark.parametrize("waits", [0, LEASE_SECONDS + 1])
+def test_a_late_answer_is_kept_and_an_item_that_was_left_goes_to_others(tmp_path, waits):
+    now = [0.0]
+    bench = make_bench(tmp_path / "shapes", pairs=1, images=0, annotators_per_item=1, gold_checks=0)
+    queue = AnnotationQueue(bench.directory, clock=lambda: now[0])
+    item = queue.lease_next("ann")
+    now[0] += waits
+    assert (queue.lease_next("bob") is None) == (waits == 0)
+    queue.submit("ann", stated(item, "ann", "0"))
+    assert queue.lease_next("ann") is None
+    assert queue.progress("ann").answered == 1

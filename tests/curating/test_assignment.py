@@ -1,0 +1,147 @@
+"""Who is asked what: nobody twice, everything often enough, and in the end everything."""
+
+from collections import Counter, defaultdict
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bon.curating.labelling.assignment import (
+    LEASE_SECONDS,
+    Lease,
+    QueueState,
+    gold_checks,
+    next_item,
+    open_slots,
+    required_answers,
+    shown_order,
+)
+from bon.curating.recipe import Annotating
+from tests.curating.labelled_items import curated
+
+ITEMS = [curated(number) for number in range(8)]
+KEYS = [item.key for item in ITEMS]
+PEOPLE = ("ann", "bob", "cem", "dai")
+
+
+class Room:
+    """People who open items and answer them, or do not, while time goes by."""
+
+    def __init__(self, annotating):
+        self.annotating = annotating
+        self.checks = gold_checks(ITEMS, annotating, 0)
+        self.choices = defaultdict(dict)
+        self.leases = {}
+        self.now = 0.0
+        self.given = Counter()
+
+    def state(self):
+        live = [lease for lease in self.leases.values() if lease.until > self.now]
+        return QueueState(self.choices, live)
+
+    def open(self, person):
+        key = next_item(KEYS, self.checks, self.annotating, 0, self.state(), person)
+        if key is not None:
+            assert person not in self.choices[key], "given twice"
+            if key not in self.checks and self.held(person) != key:
+                assert open_slots(key, self.annotating, self.state(), person) > 0
+            self.leases[person] = Lease(key, person, self.now + LEASE_SECONDS)
+        return key
+
+    def held(self, person):
+        lease = self.leases.get(person)
+        return lease.item if lease is not None and lease.until > self.now else None
+
+    def answer(self, person, choice):
+        if person in self.leases:
+            self.choices[self.leases.pop(person).item][person] = choice
+
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(PEOPLE),
+        st.sampled_from(("open", "answer", "leave")),
+        st.sampled_from(("0", "1", "tie", "cannot")),
+    ),
+    max_size=120,
+)
+recipes = st.builds(
+    Annotating,
+    annotators_per_item=st.integers(1, 3),
+    third_on_disagreement=st.booleans(),
+    gold_checks=st.sampled_from((0.0, 0.2)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(recipes, steps)
+def test_nobody_is_given_an_item_twice_and_all_is_answered_in_the_end(annotating, steps):
+    room = Room(annotating)
+    for person, what, choice in steps:
+        if what == "open":
+            first = room.open(person)
+            assert room.open(person) == first, "a page that is loaded again shows the same item"
+        elif what == "answer":
+            room.answer(person, choice)
+        else:
+            room.now += LEASE_SECONDS / 2
+    room.now += LEASE_SECONDS  # whoever left does not keep anything from the others
+    for person in PEOPLE:
+        while room.open(person) is not None:
+            room.answer(person, "0")
+    for key in KEYS:
+        said = room.choices[key]
+        assert len(said) >= min(len(PEOPLE), required_answers(annotating, said.values()))
+
+
+@given(st.integers(1, 3), st.permutations(PEOPLE))
+def test_people_who_come_at_once_get_as_many_answers_as_wanted_and_no_more(wanted, people):
+    room = Room(Annotating(annotators_per_item=wanted, gold_checks=0))
+    while any([room.open(person) for person in people]):
+        for person in people:
+            room.answer(person, "1")
+    assert all(len(room.choices[key]) == wanted for key in KEYS)
+
+
+def test_a_disagreement_goes_to_one_more_person():
+    two = Annotating(annotators_per_item=2)
+    assert [required_answers(two, said) for said in ([], ["0"], ["0", "0"])] == [2, 2, 2]
+    assert required_answers(two, ["0", "1"]) == 3
+    assert required_answers(two, ["0", "cannot"]) == 3
+    assert required_answers(two, ["0", "1", "1"]) == 2
+    assert required_answers(two, ["0", "1", "tie"]) == 3, "and then to nobody else"
+    assert required_answers(Annotating(third_on_disagreement=False), ["0", "1"]) == 2
+    assert required_answers(Annotating(annotators_per_item=1), ["0"]) == 1
+
+
+def test_a_last_place_is_held_for_ten_minutes():
+    room = Room(Annotating(annotators_per_item=1, gold_checks=0))
+    assert room.open("ann") != room.open("bob")
+    left = room.held("ann")
+    room.now = LEASE_SECONDS + 1
+    assert room.open("bob") == left or left in {room.open("cem"), room.open("dai")}
+
+
+def test_everybody_is_given_the_gold_checks():
+    annotating = Annotating(annotators_per_item=1, gold_checks=0.25)
+    room = Room(annotating)
+    assert len(room.checks) == 2
+    for person in PEOPLE:
+        while room.open(person):
+            room.answer(person, "0")
+        assert all(person in room.choices[key] for key in room.checks)
+    assert gold_checks(ITEMS, Annotating(gold_checks=0), 0) == frozenset()
+    uncertain = [curated(3), curated(4)]
+    object.__setattr__(uncertain[0], "answers", ("A", ""))
+    assert gold_checks(uncertain, Annotating(gold_checks=0.5), 0) == {uncertain[1].key}
+
+
+@given(st.text(max_size=20), st.text(max_size=20), st.integers(2, 4))
+def test_sides_are_a_person_s_own_and_stay(item, annotator, responses):
+    order = shown_order(item, annotator, responses)
+    assert sorted(order) == list(range(responses))
+    assert order == shown_order(item, annotator, responses)
+
+
+def test_sides_are_even():
+    firsts = Counter(shown_order(f"item {number}", "ann", 4)[0] for number in range(2000))
+    assert all(400 < firsts[place] < 600 for place in range(4))

@@ -1,0 +1,92 @@
+"""Nothing of a run can be reached from another machine, unless a setting says so."""
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from bon.dispatch.listeners import Listener, listeners
+
+BON = str(Path(sys.executable).with_name("bon"))
+# Starts with the first Python below it, in a process of its own.
+LISTEN = """
+import socket, sys
+server = socket.create_server((%r, 0))
+print(flush=True)
+sys.stdin.read()
+"""
+PLANT = f"""
+import os, subprocess, sys
+if os.environ.pop("PLANT", ""):
+    command = [sys.executable, "-S", "-c", {LISTEN!r} % os.environ["PLANT_AT"]]
+    planted = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    planted.stdout.readline()
+"""
+
+
+def planted(folder: Path, address: str) -> dict[str, str]:
+    """An environment in which `bon` starts a process that listens at `address`."""
+    (folder / "plant").mkdir()
+    (folder / "plant" / "sitecustomize.py").write_text(PLANT)
+    path = [str(folder / "plant"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "BON_"))}
+    return {**environment, "PYTHONPATH": ":".join(path), "PLANT": "1", "PLANT_AT": address}
+
+
+@pytest.mark.parametrize(
+    ("ip", "loopback"),
+    [
+        ("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("::ffff:127.0.0.1", True),
+        ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("::ffff:10.0.0.1", False),
+        ("fe80::1%eth0", False),
+    ],
+)  # fmt: skip
+def test_what_only_this_machine_reaches(ip, loopback):
+    assert Listener("python", 1, ip, 80).loopback is loopback
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("address", "setting", "code"), [("", "false", 2), ("", "true", 0), ("127.0.0.1", "false", 0)]
+)
+def test_a_run_refuses_a_listener_of_its_process_tree(
+    make_experiment, tmp_path, address, setting, code
+):
+    (tmp_path / "e.yaml").write_text(yaml.safe_dump(make_experiment()))
+    command = [BON, "run", "e.yaml", "--quiet", "--out", "run"]
+    command += ["--set", f"cluster.listen_beyond_loopback={setting}"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=planted(tmp_path, address), stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=200, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    if code:
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("bon: python")
+        assert "listens on 0.0.0.0:" in line
+        assert "cluster.listen_beyond_loopback: true" in line
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.model
+def test_every_listener_of_the_demo_is_on_loopback(tmp_path):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "BON_"))}
+    command = [BON, "demo", "--quiet", "--limit", "2", "--out", "run"]
+    command += ["--set", "rewarders=[mini-critic-a, mini-scalar-a]"]
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment)
+    seen = set()
+    while process.poll() is None:
+        with suppress(psutil.NoSuchProcess):
+            seen |= set(listeners(process.pid))
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.5)
+    assert process.returncode in (0, 3)
+    assert {"gcs_server", "raylet", "ray::HostActor"} <= {listener.process for listener in seen}
+    assert not [listener for listener in seen if not listener.loopback]

@@ -1,0 +1,5 @@
+"""Fixtures shared with the tests of runs."""
+
+from running.conftest import go
+
+__all__ = ["go"]

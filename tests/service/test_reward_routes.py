@@ -1,0 +1,109 @@
+"""The reward routes: every form of a request, those that are refused, and the log of rewards."""
+
+import asyncio
+import json
+import sqlite3
+
+import pytest
+
+from bon.core.records import Judgement
+from bon.engines.base import Message
+from bon.service.online.reward_log import RatedGroup, RewardLog
+from bon.service.online.selector import Conversation, Usage
+from tests.service.test_online import asks, serving
+from tests.service.test_rewards import MUTE, ROLLOUT, SAMPLE, with_sets
+
+JSON = {"content-type": "application/json"}
+CHAT = [*asks(), {"role": "assistant", "content": "It is 4."}]
+SCORED = {"rewarder": "head", "messages": asks(), "candidates": ["4", "5"]}
+RANKED = {"model": "head", "query": "2 + 2?", "documents": ["4", "5"]}
+ANSWERED = [
+    ("/get_reward?rewarder=head", ROLLOUT),
+    ("/get_reward?rewarder=head&scale=raw&run=a+b%20c", SAMPLE),
+    ("/get_reward?rewarder=head&key=score", SAMPLE),
+    ("/get_reward?rewarder=head&scale=zscore", {"samples": [SAMPLE, {**SAMPLE, "response": "5"}]}),
+    ("/get_reward?rewarder=head", {**SAMPLE, "label": "bon://sums/q1", "more": 1}),
+    ("/v1/score", SCORED),
+    ("/v1/score", {"model": "head", "queries": "2 + 2?", "documents": ["4", "5"]}),
+    ("/rerank", RANKED),
+    ("/v2/rerank?rewarder=head", {"query": "2 + 2?", "texts": ["4", "5"]}),
+    ("/classify", {"model": "head", "messages": CHAT}),
+]
+REFUSED = [
+    ("/get_reward", SAMPLE),
+    ("/get_reward?rewarder=nobody", SAMPLE),
+    ("/get_reward?rewarder=head&rewarder=judge", SAMPLE),
+    ("/get_reward?rewarder=head&unknown=1", SAMPLE),
+    ("/get_reward?rewarder=head&group=x", SAMPLE),
+    ("/get_reward?rewarder=head&run=%FF", SAMPLE),
+    ("/get_reward?rewarder=judge", SAMPLE),
+    ("/get_reward?rewarder=mute", SAMPLE),
+    ("/get_reward?rewarder=head", {}),
+    ("/get_reward?rewarder=head", []),
+    ("/get_reward?rewarder=head", {**SAMPLE, "response": 7}),
+    ("/get_reward?rewarder=head", {**SAMPLE, "response": "\ud800"}),
+    ("/get_reward?rewarder=head", {**SAMPLE, "label": "bon://sums/none"}),
+    ("/v1/score?scale=rank", SCORED),
+    ("/v1/score", {**SCORED, "unknown": 1}),
+    ("/rerank", {**RANKED, "documents": []}),
+    ("/classify", {"model": "head", "messages": asks()}),
+]
+
+
+@pytest.fixture
+def routes(settings):
+    """A client of a server with question sets and a rewarder whose replies cannot be read."""
+    yield from serving(with_sets(settings, rewarders=[*with_sets(settings).online.rewarders, MUTE]))
+
+
+@pytest.mark.parametrize(("path", "body"), ANSWERED)
+def test_valid_requests_are_answered(routes, path, body):
+    assert routes.post(path, json=body).status_code == 200
+
+
+@pytest.mark.parametrize(("path", "body"), REFUSED)
+def test_others_are_refused(routes, path, body):
+    answer = routes.post(path, content=json.dumps(body), headers=JSON)
+    assert answer.status_code in (404, 422, 503)
+    assert answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("content", [b"{", b"", b"\xff\xfe", b'{"label": NaN}'])
+def test_odd_bodies_too(routes, content):
+    path = "/get_reward?rewarder=head"
+    assert routes.post(path, content=content, headers=JSON).status_code in (400, 422)
+
+
+def test_groups_that_come_at_once_are_written_together_and_a_bad_one_alone_fails(tmp_path):
+    log = RewardLog(tmp_path / "rewards.sqlite")
+    commits = []
+    log._db.set_trace_callback(lambda text: commits.append(text) if text == "COMMIT" else None)
+    about = ("x",) * 6
+    rated = RatedGroup([1.0], [1.0], 1, 1.0, None, Usage(), 0)
+
+    async def add(number, text):
+        question = Conversation((Message("user", (f"question {number}",)),))
+        judgement = Judgement(
+            f"j{number}", "x", "x", "question", question.key, "k", None, 0, "scored", 1.0
+        )
+        await log.add(about, question, [text], [judgement], rated)
+
+    async def everyone():
+        return await asyncio.gather(
+            *(add(n, "\ud800" if n == 7 else f"answer {n}") for n in range(40)),
+            return_exceptions=True,
+        )
+
+    result = asyncio.run(everyone())
+    assert [n for n, item in enumerate(result) if item is not None] == [7]
+    with sqlite3.connect(tmp_path / "rewards.sqlite") as db:
+        assert db.execute("SELECT COUNT(*) FROM rewards").fetchone() == (39,)
+        assert db.execute("SELECT COUNT(*) FROM judgements").fetchone() == (39,)
+    commits.clear()
+    asyncio.run(asyncio.wait_for(_many(add), 30))
+    assert len(commits) < 10
+    log.close()
+
+
+async def _many(add):
+    await asyncio.gather(*(add(n, f"again {n}") for n in range(100, 140)))

@@ -1,0 +1,1 @@
+"""Training of the miniature's checkpoints from seeds."""

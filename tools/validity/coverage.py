@@ -1,0 +1,272 @@
+"""Coverage of the intervals: `python -m tools.validity.coverage [--quick]`.
+
+Whole studies are simulated with known truth: rewarders whose true accuracies on the two axes
+have correlation .85, questions and pairs of different difficulty that all rewarders share, right
+and wrong answers drawn from those. Every study gets the intervals that a real one gets, from
+the same functions. The table says how often they cover the truth; 95 % intervals should do so
+between 93 and 97 times in 100.
+
+Rewarders are drawn from a normal population, or from a lopsided one: many weak ones close
+together and a tail of strong ones, as real collections have.
+
+Two truths are distinguished. The *measured* r is the one that very many rewarders would show on
+benchmarks of this size: noise in both axes lowers it. The *true* r is that of the accuracies
+themselves; only the corrected r aims at it.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from bon.analysis.correlation.coefficients import coefficient, drawn
+from bon.analysis.correlation.noise import reliability
+from bon.analysis.correlation.paired_accuracies import Measured, difference_errors
+from bon.analysis.estimators import resampling
+from bon.analysis.estimators.resampling import Draws, draw, from_draws
+from bon.analysis.results import Estimate, Options
+from tools.validity import mixtures, populations
+from tools.validity.populations import COLLECTIONS, PROMISE
+
+Floats = NDArray[np.float64]
+
+Population = Literal["normal", "lopsided"]
+
+REWARDERS = (6, 10, 16, 50)
+QUESTIONS = (200, 1730)
+TRUE_R = 0.85
+SPREAD_X, SPREAD_Y, DIFFICULTY = 0.30, 0.25, 1.0  # on the probit scale
+POPULATIONS: tuple[Population, ...] = ("normal", "lopsided")
+FEW_QUESTIONS, SKILLS = (20, 50, 100), (0.3, 1.5, 3.0)
+HALVES = 20
+BLOCK = 50  # studies that share their bootstrap draws
+
+
+def main() -> None:
+    """Print the table, and write it to docs/validity.md unless --quick."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="few studies, nothing written")
+    parser.add_argument("--studies", type=int, default=1000)
+    parser.add_argument("--out", type=Path, default=Path("docs/validity.md"))
+    arguments = parser.parse_args()
+    studies = 40 if arguments.quick else arguments.studies
+    rows = []
+    for population in POPULATIONS[:1] if arguments.quick else POPULATIONS:
+        for q in QUESTIONS[:1] if arguments.quick else QUESTIONS:
+            for r in REWARDERS:
+                rows.append(coverage(r, q, studies, population))
+                print(f"{population}, {r} rewarders, {q} questions: {rows[-1]}", flush=True)
+    nulls = [null_p(r, min(studies, 1000)) for r in (6, 16)]
+    hard = [populations.row(c, hard_studies(studies)) for c in COLLECTIONS]
+    few = [populations.gains(q, s, 4 * studies) for q in FEW_QUESTIONS for s in SKILLS]
+    more = populations.page(hard, few)
+    mixed = 40 if arguments.quick else mixtures.STUDIES
+    more += mixtures.page(list(mixtures.rows(mixed)), mixed)
+    text = "\n".join((page(rows, nulls, studies, sum(os.times()[:4])), *more))
+    if arguments.quick:
+        print(text)
+    else:
+        arguments.out.write_text(text, encoding="utf-8")
+
+
+# ------------------------------------------------------------------ a simulated study
+
+
+def hard_studies(studies: int) -> int:
+    """Return the number of studies per collection that is not clean, each a full `correlate`."""
+    return max(12, studies * 2 // 5)
+
+
+def true_qualities(
+    rng: np.random.Generator, r: int, population: Population
+) -> tuple[Floats, Floats]:
+    """Draw probit qualities of r rewarders on the benchmark and on Best-of-N."""
+    x = rng.normal(size=r) if population == "normal" else rng.exponential(size=r) - 1
+    y = TRUE_R * x + np.sqrt(1 - TRUE_R**2) * rng.normal(size=r)
+    scale = np.sqrt(1 + DIFFICULTY**2)
+    return x * SPREAD_X * scale, y * SPREAD_Y * scale
+
+
+def true_accuracy(quality: Floats) -> Floats:
+    """Return the expected accuracy over all possible questions."""
+    return np.asarray(special.ndtr(quality / np.sqrt(1 + DIFFICULTY**2)))
+
+
+def answers(rng: np.random.Generator, quality: Floats, size: int) -> NDArray[np.float32]:
+    """Draw right or wrong answers (size, R) to questions of shared difficulty."""
+    ease = rng.normal(size=(size, 1)) * DIFFICULTY
+    noise = rng.normal(size=(size, len(quality)))
+    return (quality + ease + noise > 0).astype(np.float32)
+
+
+def truths(q: int, p: int, population: Population) -> tuple[float, float]:
+    """Return the true r, and the r of very many rewarders on q questions and p pairs."""
+    rng = np.random.default_rng(5)
+    x, y = true_qualities(rng, 400_000, population)
+    true = float(resampling.pearson_rows(true_accuracy(x), true_accuracy(y)))
+    measured_r = []
+    for _ in range(12):
+        x, y = true_qualities(rng, 2000, population)
+        r = resampling.pearson_rows(answers(rng, x, p).mean(0), answers(rng, y, q).mean(0))
+        measured_r.append(float(r))
+    return true, float(np.mean(measured_r))
+
+
+def _studies(
+    r: int, q: int, p: int, studies: int, options: Options, population: Population
+) -> Iterator[tuple[Measured, Floats]]:
+    """Simulate studies with the true Best-of-N accuracies of their rewarders."""
+    rng = np.random.default_rng([r, q, 3])
+    none = Estimate(value=0.0)
+    for k in range(studies):
+        if k % BLOCK == 0:
+            on_q = draw(q, options.draws, k, "questions")
+            on_p = draw(p, options.draws, k, "pairs")
+        x, y = true_qualities(rng, r, population)
+        xs, ys = answers(rng, x, p), answers(rng, y, q)
+        measured = Measured(
+            tuple(map(str, range(r))),
+            xs.mean(axis=0, dtype=float),
+            ys.mean(axis=0, dtype=float),
+            (none,) * r,
+            (none,) * r,
+            on_p.means(xs),
+            on_q.means(ys),
+            _split(rng, xs),
+            _split(rng, ys),
+        )
+        yield measured, true_accuracy(y)
+
+
+def _split(rng: np.random.Generator, values: NDArray[np.float32]) -> Floats:
+    """Return accuracies on random halves and on their complements: (2, R, S)."""
+    size = len(values)
+    half = np.argsort(rng.random((HALVES, size)), axis=1) < size // 2
+    parts = [Draws(side.astype(np.float32)).means(values).astype(float) for side in (half, ~half)]
+    return np.stack(parts)
+
+
+# ------------------------------------------------------------------ coverage
+
+
+def coverage(
+    r: int, q: int, studies: int, population: Population = "normal"
+) -> dict[str, float | str]:
+    """Return the share of studies whose intervals cover the truth, for every interval."""
+    p = max(200, round(q * 1250 / 1730))
+    true, measured_r = truths(q, p, population)
+    options = Options(draws=500)
+    covered: dict[str, list[bool]] = {}
+    widths: dict[str, list[float]] = {}
+
+    def count(name: str, estimate: Estimate | None, truth: float) -> None:
+        if estimate is None or estimate.low is None or estimate.high is None:
+            return
+        covered.setdefault(name, []).append(estimate.low <= truth <= estimate.high)
+        widths.setdefault(name, []).append(estimate.high - estimate.low)
+
+    for m, accuracy in _studies(r, q, p, studies, options, population):
+        assert m.y_draws is not None
+        one = from_draws(m.y[:1], m.y_draws[:1], q, "questions", options.level)[0]
+        count("accuracy", one, float(accuracy[0]))
+        error = float(difference_errors(m.y_draws[:2])[0, 1])
+        gap = float(m.y[0] - m.y[1])
+        count(
+            "difference",
+            Estimate(value=gap, low=gap - 1.96 * error, high=gap + 1.96 * error),
+            float(accuracy[0] - accuracy[1]),
+        )
+        pearson = coefficient(m, "pearson", drawn(m, options), options, p=False)
+        count("Fisher", pearson.fisher, measured_r)
+        count("jackknife", pearson.jackknife, measured_r)
+        count("bootstrap", pearson.bootstrap, measured_r)
+        count("read", pearson.estimate, measured_r)
+        count("Fisher, true r", pearson.fisher, true)
+        count("corrected, true r", reliability(m, pearson.estimate, options).disattenuated, true)
+    row = {name: float(np.mean(h)) for name, h in covered.items()}
+    return {
+        "population": population,
+        "rewarders": r,
+        "questions": q,
+        "true r": true,
+        "measured r": measured_r,
+        **row,
+        "width": float(np.median(widths["read"])),
+    }
+
+
+def null_p(r: int, studies: int) -> dict[str, float]:
+    """Return the distribution of permutation p for independent axes, which should be uniform."""
+    rng = np.random.default_rng([r, 17])
+    p_values = []
+    for _ in range(studies):
+        x, y = rng.normal(size=r), rng.normal(size=r)
+        p_values.append(resampling.permutation_p(x, y, "pearson", 1000, 0)[0])
+    p = np.array(p_values)
+    return {
+        "rewarders": r,
+        "p ≤ .05": float((p <= 0.05).mean()),
+        "p ≤ .20": float((p <= 0.20).mean()),
+        "p ≤ .50": float((p <= 0.50).mean()),
+        "p uniform (Kolmogorov-Smirnov)": float(stats.kstest(p, "uniform").pvalue),
+    }
+
+
+# ------------------------------------------------------------------ the page
+
+
+def page(
+    rows: list[dict[str, float | str]], nulls: list[dict[str, float]], studies: int, seconds: float
+) -> str:
+    """Write docs/validity.md; `seconds` of processor time."""
+    head = list(rows[0])
+    promised = head[head.index("accuracy") : head.index("width")]
+    lines = [
+        "# Do the intervals hold?",
+        "",
+        *(__doc__ or "").strip().split("\n\n", 1)[1].splitlines(),
+        "",
+        f"`make validity`: {studies} studies per row ({hard_studies(studies)} per collection that "
+        f"is not clean), {seconds / 60:.0f} minutes of processor time; one standard "
+        f"error of a coverage of .95 is {np.sqrt(0.95 * 0.05 / studies):.3f}.",
+        "",
+        "| " + " | ".join(head) + " |",
+        "|" + " --- |" * len(head),
+    ]
+    for row in rows:
+        cells = []
+        for name in head:
+            value = row[name]
+            text = f"{value:.3f}" if isinstance(value, float) else str(value)
+            off = isinstance(value, float) and not PROMISE[0] <= value <= PROMISE[1]
+            cells.append(f"**{text}**" if name in promised and off else text)
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        "`accuracy`: Best-of-N accuracy of one rewarder, questions resampled. `difference`: of "
+        "two, paired. `Fisher`, `jackknife` (over rewarders, Student's t on Fisher's scale) and "
+        "`bootstrap` (rewarders, questions and pairs together): of Pearson's r against the "
+        "measured r. `read`: the one that reports show, Fisher's below 8 rewarders and the "
+        "jackknife's from there on. "
+        "`Fisher, true r`: the same interval against the true r, for which it is not made. "
+        "`corrected, true r`: r corrected for attenuation. `width`: median width of `read`. "
+        "**Bold**: outside 93 to 97 in 100.",
+        "",
+        "## Permutation p under the null",
+        "",
+        "| " + " | ".join(nulls[0]) + " |",
+        "|" + " --- |" * len(nulls[0]),
+    ]
+    for null in nulls:
+        cells = [f"{v:.0f}" if c == "rewarders" else f"{v:.3f}" for c, v in null.items()]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -118,6 +118,7 @@ def bounded(limits: Limits) -> type[asyncio.Protocol]:
 
         def cut(self) -> None:
             """Abort the connection, with all its requests."""
+            waiting.pop(self, None)  # lost in the loop's next round: until then others may come
             for cycle in self.open:
                 cycle.disconnected = True
             self.transport.abort()

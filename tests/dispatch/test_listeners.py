@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from bon.dispatch.listeners import Listener, listeners
+from bon.storage.store import Store
 
 BON = str(Path(sys.executable).with_name("bon"))
 # Starts with the first Python below it, in a process of its own.
@@ -76,7 +77,7 @@ def test_a_run_refuses_a_listener_of_its_process_tree(
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.model
-def test_every_listener_of_the_demo_is_on_loopback(tmp_path):
+def test_every_listener_of_the_limited_demo_is_on_loopback(tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "BON_"))}
     command = [BON, "demo", "--quiet", "--limit", "2", "--out", "run"]
     command += ["--set", "rewarders=[mini-critic-a, mini-scalar-a]"]
@@ -90,3 +91,5 @@ def test_every_listener_of_the_demo_is_on_loopback(tmp_path):
     assert process.returncode in (0, 3)
     assert {"gcs_server", "raylet", "ray::HostActor"} <= {listener.process for listener in seen}
     assert not [listener for listener in seen if not listener.loopback]
+    with Store(tmp_path / "run", readonly=True) as store:  # --limit bounds both tables
+        assert (store.count("questions", "active"), store.count("pairs", "active")) == (2, 2)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from bon.commands.main import app
 from bon.dispatch.worker import Host, JudgeTask, Reply
-from bon.engines.endpoints.ledger import LEDGER, Ledger
+from bon.engines.endpoints.ledger import LEDGER, Ledger, Reservation, spent_by_spec
 from bon.planning.setup import Setup, prepare
 from bon.planning.sources import Source
 from bon.rewarders.base import Item
@@ -231,3 +231,14 @@ def test_an_endpoint_without_usage_is_counted_and_said(tmp_path: Path) -> None:
     assert result.stderr.count("no usable `usage`") == 1
     with Store(tmp_path / "run", readonly=True) as store:
         assert store.cost() == billing.bill == 12
+
+
+def test_what_a_killed_process_had_requested_stays_spent(tmp_path):
+    """The endpoint may have billed it: nobody knows, so the cap counts it."""
+    killed = Ledger(tmp_path / LEDGER, cap=5.0)
+    assert asyncio.run(killed.reserve(Reservation("m", "spec", 3.0))) == ""
+    killed.close()  # without settling
+    later = Ledger(tmp_path / LEDGER, cap=5.0)
+    assert "$3 spent" in str(asyncio.run(later.reserve(Reservation("m", "spec", 3.0))))
+    assert asyncio.run(later.reserve(Reservation("m", "spec", 2.0))) == ""
+    assert spent_by_spec(tmp_path / LEDGER) == {"spec": 3.0}

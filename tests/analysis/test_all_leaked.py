@@ -45,3 +45,14 @@ def test_the_verdict_leaves_leaks_out_and_states_r_with_them():
     caveat = f"With leaked questions and pairs, r is {sign}{abs(value):.2f}".replace("0.", ".")
     assert any(text.startswith(caveat) for text in results.finding.caveats)
     assert {b.leaks for b in results.correlation_by_n} == {"out"}
+
+
+def test_a_strong_r_among_too_few_unleaked_pairs_is_no_yes():
+    tables = synthetic_tables(num_rewarders=14, num_questions=150, num_pairs=200, link=1.0, seed=3)
+    tables.rewarders["family"] = tables.rewarders["rewarder"]
+    options = Options(draws=100, permutations=200)
+    assert analyse(tables, options).finding.verdict != "cannot tell"
+    tables.pairs["leaked"] = np.arange(200) < 160  # 40 remain of 200
+    finding = analyse(tables, options).finding
+    assert finding.verdict == "cannot tell"
+    assert any("40 of 200 pairs are not leaked" in text for text in finding.caveats)

@@ -25,6 +25,10 @@ from bon.choosing.opinion import (
 )
 from bon.choosing.opinion import opinion as build_opinion
 from bon.core.errors import BonError
+from bon.core.keys import content_key
+
+SAMPLED = 128
+"""Questions whose content is compared between runs (a bottom-k sketch, Broder 1997)."""
 
 Index: TypeAlias = "pd.Index[Any]"
 
@@ -84,6 +88,16 @@ class Pool:
     def constant(self) -> Bools:
         """Questions whose candidates are all correct or all wrong (Q)."""
         return np.asarray(self.correct.min(axis=1) == self.correct.max(axis=1))
+
+    @property
+    def content(self) -> tuple[str, ...]:
+        """The SAMPLED questions with the lowest content keys, each with a key of its candidates."""
+        lowest = sorted((content_key(q), i) for i, q in enumerate(self.candidates.items))[:SAMPLED]
+        keys, correct = self.candidates.keys, self.correct
+        return tuple(
+            f"{key[:12]}:{content_key(keys[i].tolist(), correct[i].tolist())[:12]}"
+            for key, i in lowest
+        )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Meta-analysis of several runs: does the benchmark predict for the next policy too?
 
-A study is a policy of a run, on its primary axis, with leaked questions. r enters on Fisher's scale
+A study is a policy of a run, on its primary axis; copies are refused. r enters on Fisher's scale
 with variance 1/(n − 3), the slope with its squared standard error. Studies share rewarders and
 rewarders share base models, so the mean is also jackknifed over families (in all studies at once),
 and the larger standard error is read. There is no interval with fewer than five base models.
@@ -20,6 +20,7 @@ from scipy import optimize, special
 
 from bon.analysis.correlation.line import Line
 from bon.analysis.correlation.pooled import LIMIT, slope_error
+from bon.analysis.decision.shared_content import blocks, not_compared
 from bon.analysis.estimators.resampling import estimate, nothing, pearson_rows
 from bon.analysis.results import (
     ENOUGH_BASES,
@@ -37,6 +38,8 @@ from bon.core.errors import BonError
 Floats = NDArray[np.float64]
 
 MIN_REWARDERS = 5
+UNEQUAL = 2
+"""Ratio of the largest to the smallest study from which a caveat names the sizes."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +76,10 @@ def pool_runs(runs: Sequence[tuple[str, Results]]) -> tuple[PooledRuns, ...]:
         runs: a name and the results of each run.
 
     Raises:
-        BonError: no benchmark has two studies, or runs were reported at different levels.
+        BonError: no benchmark has two studies, two studies have the same candidates, or runs were
+            reported at different levels.
     """
+    block = blocks(runs)
     levels = {results.options.level for _, results in runs}
     if len(levels) > 1:
         raise BonError(
@@ -83,7 +88,11 @@ def pool_runs(runs: Sequence[tuple[str, Results]]) -> tuple[PooledRuns, ...]:
         )
     level = next(iter(levels), 0.95)
     studies: dict[str, list[Study]] = {}
-    few = []
+    few = not_compared(runs)
+    if len(set(block.values())) < len(runs):
+        few.append(
+            "Runs share questions: the prediction is for a further policy on these questions."
+        )
     for name, results in runs:
         for c in (c for c in results.correlations if c.primary):
             if c.num_rewarders < MIN_REWARDERS or c.fit is None or c.pearson.estimate.value is None:
@@ -316,6 +325,12 @@ def _caveats(families: set[str], counts: Counter[str], studies: list[Study]) -> 
         caveats.append(
             f"{shared} of {len(counts)} rewarders are in more than one study, so studies err "
             "alike: the intervals allow for it, Q and I² do not and may be too low."
+        )
+    sizes = sorted(len(s.names) for s in studies)
+    if sizes[-1] >= UNEQUAL * sizes[0]:
+        caveats.append(
+            f"The studies have {sizes[0]} to {sizes[-1]} rewarders: the prediction is for a policy "
+            f"with at least {sizes[len(sizes) // 2]}; with {sizes[0]} it may cover only 83 %."
         )
     if len({s.correlation.axis for s in studies}) > 1:
         caveats.append("The runs' primary axes differ: macro and overall accuracy are mixed.")

@@ -1,9 +1,9 @@
 """Which rewarder to use: gain against cost over stored runs, and who can be distinguished.
 
 A task is a policy of a run; all tasks count alike, and only rewarders that chose in all of them
-count. Gains and differences are means over tasks. Tasks of one run share their questions, so their
-standard errors are added up; runs are taken as independent. Differences are corrected over all
-pairs (Holm), so the ranks hold for all rewarders at once.
+count. Gains and differences are means over tasks. Standard errors of tasks that share questions, as
+those of one run do, are added up; others are independent. Differences are corrected over all pairs
+(Holm), so the ranks hold for all rewarders at once.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +13,7 @@ import numpy as np
 from scipy import special
 
 from bon.analysis.decision.rank_bands import rank_bands
+from bon.analysis.decision.shared_content import Task, blocks, not_compared
 from bon.analysis.estimators.resampling import estimate, holm, nothing
 from bon.analysis.results import (
     BestOfN,
@@ -46,8 +47,10 @@ def recommend(
         unit: of costs; None: dollars, or else seconds, if every run recorded them, or else calls.
 
     Raises:
-        BonError: no rewarder chose in every task, or costs in this unit were not recorded.
+        BonError: no rewarder chose in every task, two tasks have the same candidates, or costs in
+            this unit were not recorded.
     """
+    block = blocks(runs)
     level = runs[0][1].options.level
     tasks = {
         (run, p.policy): {
@@ -71,10 +74,10 @@ def recommend(
     z = float(special.ndtri((1 + level) / 2))
 
     def over(read: Callable[[BestOfN], Estimate], name: str) -> Estimate:
-        return _mean([(run, read(task[name])) for (run, _), task in tasks.items()], z)
+        return _mean([(block[key], read(task[name])) for key, task in tasks.items()], z)
 
     gains = {name: over(lambda b: b.gain, name) for name in shared}
-    comparisons = _comparisons(runs, shared, level)
+    comparisons = _comparisons(runs, block, shared, level)
     distinct = {frozenset((c.a, c.b)) for c in comparisons if c.distinguishable}
     bands = {b.rewarder: (b.first, b.last) for b in rank_bands(comparisons)}
     ordered = sorted(shared, key=lambda n: (-_value(gains[n]), costs[n], n))
@@ -123,18 +126,18 @@ def _value(number: Estimate) -> float:
     return number.value if number.value is not None else -np.inf
 
 
-def _mean(parts: list[tuple[str, Estimate]], z: float) -> Estimate:
-    """Average over tasks: errors within a run add up, runs are independent."""
+def _mean(parts: list[tuple[int, Estimate]], z: float) -> Estimate:
+    """Average over tasks: errors within a block add up, blocks are independent."""
     if len(parts) == 1:
         return parts[0][1]
     values = [e.value for _, e in parts if e.value is not None]
     if len(values) < len(parts):
         return nothing()
-    by_run: dict[str, float] = {}
-    for run, e in parts:
+    by_block: dict[int, float] = {}
+    for block, e in parts:
         half = (e.high - e.low) / 2 if e.low is not None and e.high is not None else float("nan")
-        by_run[run] = by_run.get(run, 0.0) + half / z
-    error = float(np.sqrt(sum(s * s for s in by_run.values()))) / len(parts)
+        by_block[block] = by_block.get(block, 0.0) + half / z
+    error = float(np.sqrt(sum(s * s for s in by_block.values()))) / len(parts)
     mean = float(np.mean(values))
     return estimate(mean, mean - z * error, mean + z * error, len(parts), "tasks")
 
@@ -142,15 +145,17 @@ def _mean(parts: list[tuple[str, Estimate]], z: float) -> Estimate:
 # ------------------------------------------------------------------ who can be distinguished
 
 
-def _comparisons(runs: Runs, shared: list[str], level: float) -> list[Comparison]:
+def _comparisons(
+    runs: Runs, block: dict[Task, int], shared: list[str], level: float
+) -> list[Comparison]:
     """Compare every pair over all tasks (Holm)."""
     z = float(special.ndtri((1 + level) / 2))
-    parts: dict[Pair, list[tuple[str, Estimate]]] = {}
+    parts: dict[Pair, list[tuple[int, Estimate]]] = {}
     for run, results in runs:
         for c in results.comparisons:
             if c.table == "best_of_n" and c.a in shared and c.b in shared:
                 d = c.difference if c.a < c.b else _turned(c.difference)
-                parts.setdefault(frozenset((c.a, c.b)), []).append((run, d))
+                parts.setdefault(frozenset((c.a, c.b)), []).append((block[run, c.policy or ""], d))
     pairs = [p for p in combinations(sorted(shared), 2) if frozenset(p) in parts]
     means = [_mean(parts[frozenset(p)], z) for p in pairs]
     p_values = [_p(d, z) for d in means]
@@ -304,7 +309,7 @@ def _sentence(
 
 
 def _warnings(runs: Runs, missing: Iterable[str], unit: CostUnit) -> list[str]:
-    warnings = []
+    warnings = not_compared(runs)
     absent = sorted(missing)
     if absent:
         warnings.append(

@@ -264,6 +264,7 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
         correct_per_question=tuple(int(k) for k in num_correct),
         files=files,
         slices=_policy_slices(s),
+        content=pool.content,
     )
 
 

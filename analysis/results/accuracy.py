@@ -51,7 +51,10 @@ class Readers(Record):
 
 
 class PolicyResult(Record):
-    """A policy without rewarders; `longest`, `majority`, `logprob` and `oracle` at n."""
+    """A policy without rewarders; `longest`, `majority`, `logprob` and `oracle` at n.
+
+    `content`: content keys of a sample of its questions and their candidates.
+    """
 
     policy: str
     num_questions: int
@@ -72,6 +75,7 @@ class PolicyResult(Record):
     correct_per_question: tuple[int, ...]
     files: tuple[CandidateFile, ...] = ()
     slices: tuple[PolicySlice, ...] = ()
+    content: tuple[str, ...] = ()
 
 
 class ReaderScore(Record):

@@ -18,8 +18,8 @@ MAX_QUESTIONS = 20
 
 STANDINGS = {
     "front": "",
-    "alike": "a cheaper one may be as good",
-    "worse": "a cheaper one is better",
+    "alike": "another may be as good at no higher cost",
+    "worse": "another is better at no higher cost",
 }
 
 

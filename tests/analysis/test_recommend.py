@@ -1,6 +1,7 @@
 """Which rewarder to use: the Pareto set by enumeration, means over tasks, budgets, no costs."""
 
 import json
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -21,6 +22,14 @@ from bon.core.errors import BonError
 def made(seed: int, policies=("a",), rewarders: int = 6, costs: bool = True):
     tables = synthetic_tables(
         num_rewarders=rewarders, num_questions=60, num_pairs=40, policies=policies, seed=seed
+    )
+    rename = {"question": lambda t: seed * "other " + t["question"]}
+    tables = replace(
+        tables,
+        questions=tables.questions.assign(**rename),
+        candidates=tables.candidates.assign(**rename),
+        judgements=tables.judgements.assign(item=lambda t: seed * "other " + t["item"]),
+        pairs=tables.pairs.assign(pair=lambda t: seed * "other " + t["pair"]),
     )
     if not costs:
         tables.judgements[["cost", "seconds"]] = np.nan
@@ -131,8 +140,8 @@ def test_groups_are_the_longest_stretches_that_cannot_be_distinguished(size, pai
 
 def test_errors_of_one_run_add_up_and_those_of_two_do_not():
     e = Estimate(value=0.1, low=0.0, high=0.2)
-    assert _mean([("r", e), ("r", e)], 1.96).high == pytest.approx(0.2)
-    assert _mean([("r", e), ("s", e)], 1.96).high == pytest.approx(0.1 + 0.1 / np.sqrt(2))
+    assert _mean([(0, e), (0, e)], 1.96).high == pytest.approx(0.2)
+    assert _mean([(0, e), (1, e)], 1.96).high == pytest.approx(0.1 + 0.1 / np.sqrt(2))
 
 
 def test_the_command_its_figure_and_its_refusals(runs, tmp_path):
@@ -152,3 +161,21 @@ def test_the_command_its_figure_and_its_refusals(runs, tmp_path):
     assert "no cost is in 'euros'" in str(odd.exception)
     texts = {t.get_text() for t in plots.gain_and_cost(found, width="single").axes[0].texts}
     assert {r.rewarder for r in found.rewarders} <= texts
+
+
+def test_runs_that_share_questions_err_alike_and_copies_are_refused(runs, tmp_path):
+    for name in ("run", "copy"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "results.json").write_text(runs[0][1].model_dump_json())
+    for command in ("recommend", "pool"):
+        result = CliRunner().invoke(app, [command, str(tmp_path / "run"), str(tmp_path / "copy")])
+        assert "run (a) and copy (a) have the same candidates on 100 %" in str(result.exception)
+    # Other candidates of the same questions: no narrower than one run of two tasks.
+    tables = synthetic_tables(6, 60, num_pairs=40, policies=("c",), seed=1)
+    other = analyse(tables, draws=100, permutations=100)
+    one, two = runs[0][1], runs[1][1]
+    width = {}
+    for label, second in (("same", other), ("new", two)):
+        gain = recommend([("one", one), ("two", second)], unit="calls").rewarders[0].gain
+        width[label] = gain.high - gain.low
+    assert width["same"] > 1.15 * width["new"]

@@ -65,7 +65,7 @@ def benchmark_results(
     kept = axes(pairs, worth, ~pairs.leaked) if leaks else None
     treatments: tuple[Treatment, ...] = ("drop", "wrong", "chance", "official")
     treated = {t: _treated(pairs, verdicts, t, options, worth, everything) for t in treatments}
-    tags = pairs.frame["tag"].fillna("").astype(str).to_numpy()
+    tags = pairs.frame["tag"].fillna("").to_numpy(dtype=str)
     tagged = _by_label(pairs, worth, codes, tags, sorted(set(tags) - {""}), options)
     by_length = _by_label(pairs, worth, codes, *length_quartiles(length_gap(pairs.frame)), options)
     controlled = _length_controlled(pairs, worth, options)

@@ -80,16 +80,16 @@ def records_from_tables(
         items["question", row.id] = question.key
         records.responses[question.key] = {i: text_key(_text(i)) for i in row.right}
     repeats: Counter[str] = Counter()
-    for row in with_texts:
-        if isinstance(row, BadRow):
-            records.bad.append(row)
+    for with_text in with_texts:
+        if isinstance(with_text, BadRow):
+            records.bad.append(with_text)
             continue
-        records.pairs.append(row)
-        repeats[row.id] += 1
-        number = f"#{repeats[row.id]}" if repeats[row.id] > 1 else ""
-        items["pair", row.id + number] = row.key
-        texts = (row.responses[row.preferred], row.responses[1 - row.preferred])
-        records.responses[row.key] = dict(zip(SIDES, map(text_key, texts), strict=True))
+        records.pairs.append(with_text)
+        repeats[with_text.id] += 1
+        number = f"#{repeats[with_text.id]}" if repeats[with_text.id] > 1 else ""
+        items["pair", with_text.id + number] = with_text.key
+        better, worse = with_text.responses[:: -1 if with_text.preferred else 1]
+        records.responses[with_text.key] = {"chosen": text_key(better), "rejected": text_key(worse)}
     for pair in tables.pairs.values() or ([] if with_texts else _unlisted_pairs(tables)):
         record = _pair(pair, benchmark)
         records.pairs.append(record)

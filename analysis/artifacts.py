@@ -54,7 +54,7 @@ def frames(results: Results) -> dict[str, pd.DataFrame]:
     groups = [
         {"benchmark": b.benchmark, "rewarder": b.rewarder, "by": by, **_flat(s)}
         for b in results.benchmarks
-        for by, slices in (("group", b.groups), ("tag", b.tags))
+        for by, slices in (("group", b.groups), ("tag", b.tags), ("length", b.by_length))
         for s in slices
     ]
     label = ("policy", "benchmark", "axis", "leaks", "n")
@@ -75,7 +75,9 @@ def frames(results: Results) -> dict[str, pd.DataFrame]:
         "accuracy_at_n": curves,
         "reward_benchmark": map(_flat, results.benchmarks),
         "reward_benchmark_groups": groups,
+        "lengths": map(_flat, results.lengths),
         "comparisons": map(_flat, results.comparisons),
+        "ranks": map(_flat, results.ranks),
         "correlations": map(_coefficients, results.correlations),
         "correlation_points": points,
         "leave_one_out": left_out,

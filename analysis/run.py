@@ -34,6 +34,7 @@ from bon.analysis.estimators.answer_extractors import warnings as reader_warning
 from bon.analysis.estimators.baselines import BASELINES, ON_PAIRS, baseline_replays
 from bon.analysis.estimators.choices import Study, best_of_n, policy_result, study
 from bon.analysis.estimators.comparisons import compare, separations
+from bon.analysis.estimators.pair_results import lengths
 from bon.analysis.estimators.pair_sets import PairSet
 from bon.analysis.estimators.replay import Replay, Setting, ensemble_opinion, replay_opinion
 from bon.analysis.estimators.resampling import Draws
@@ -162,6 +163,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         readers=tuple(extractors),
         rewarders=study_description.rewarders(run, rules, ensembles, baselines),
         benchmarks=tuple(r for b in benchmarks for r in b.results),
+        lengths=tuple(row for b in benchmarks for row in lengths(b.pairs)),
         best_of_n=tuple(best),
         comparisons=tuple(comparisons),
         separation=tuple(separations(comparisons)),

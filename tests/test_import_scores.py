@@ -119,6 +119,49 @@ def test_scores_are_enough_for_both_axes(small):
     assert found["steps"] == pytest.approx((1.0, 1.0))  # .45 against .432, as a product
 
 
+def test_a_benchmark_needs_no_responses(tmp_path):
+    paths = [write(tmp_path, name, TABLES[name]) for name in ("pairs", "pair_scores")]
+    ran = CliRunner().invoke(app, ["import", *map(str, paths), "--out", str(tmp_path / "run")])
+    assert ran.exit_code == 0, ran.output
+    assert "6 pairs, 3 rewarders" in ran.output
+    assert "steps scores highest on pairs: 100.0 %" in ran.output
+    assert "1 of 3 pairs of rewarders can be distinguished" in ran.output
+    results = bon.load(tmp_path / "run").results
+    ranks = {r.rewarder: (r.benchmark, r.first, r.last) for r in results.ranks}
+    assert ranks == {"good": ("pairs", 1, 3), "bad": ("pairs", 2, 3), "steps": ("pairs", 1, 2)}
+    assert [c.p_adjusted for c in results.comparisons if c.benchmark == "pairs"]
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "Differences of all pairs of rewarders on pairs" in page
+    assert "best of 0" not in page
+
+
+def test_pairs_as_mm_rlhf_publishes_them(tmp_path):
+    """170 rows about 46 prompts: an id occurs once per pair, and videos are left out."""
+    row = {"id": "7", "image": "mcq/a.png", "prompt": "p", "chosen": "yes", "rejected": "no"}
+    rows = [
+        row,
+        row | {"rejected": "nothing"},
+        row | {"id": "9", "image": "safety/b.png", "chosen": "certainly"},
+        {key: row[key] for key in row if key != "image"} | {"id": "8", "video": "video/a.mp4"},
+    ]
+    scores = [
+        {"rewarder": "a", "pair": pair, "chosen": chosen, "rejected": 0.5}
+        for pair, chosen in (("7", 1.0), ("7#2", 0.0), ("9", 1.0))
+    ]
+    paths = [write(tmp_path, "mm_reward_bench", rows), write(tmp_path, "scores", scores)]
+    import_files(paths, "", tmp_path / "run", benchmark="mm_rlhf", quiet=True)
+    results = analysed(tmp_path / "run")
+    (judge,) = (b for b in results.benchmarks if b.rewarder == "a")
+    assert {g.name: g.accuracy.value for g in judge.groups} == {"mcq": 0.5, "safety": 1.0}
+    assert judge.acc_plus.value == 0.5
+    assert {x.response: x.median for x in results.lengths} == {
+        "better": 3, "worse": 2, "difference": 1
+    }  # fmt: skip
+    assert [(s.name, s.accuracy.value) for s in judge.by_length] == [
+        ("-4 to -4", 0.0), ("+1 to +1", 1.0), ("+7 to +7", 1.0)
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("name", "right"), [("min", False), ("last", False), ("mean", False), ("product", True)]
 )

@@ -15,7 +15,7 @@ from bon.analysis.correlation.families import (
     untested,
     without_bounds,
 )
-from bon.analysis.correlation.line import fit
+from bon.analysis.correlation.line import fit, structural_fit
 from bon.analysis.correlation.noise import agreement, reliability
 from bon.analysis.correlation.paired_accuracies import (
     MIN_REWARDERS,
@@ -67,6 +67,8 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
     pearson, spearman, kendall = (coefficient(m, name, draws, options) for name in COEFFICIENTS)
     known = pearson.estimate.value is not None
     shared = families(m, options.level)
+    bounded = shared is None or shared.enough
+    line = fit(m.x, m.y, options.level, bounded=bounded)
     loo = robustness.leave_one_out(m) if known else ()
     without_family = robustness.leave_family_out(m) if known else ()
     carrier = robustness.carried(pearson, loo)
@@ -95,7 +97,11 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
         pearson=pearson,
         spearman=spearman,
         kendall=kendall,
-        fit=fit(m.x, m.y, options.level, bounded=shared is None or shared.enough),
+        fit=line.model_copy(
+            update={"structural": structural_fit(m, options.level, bounded=bounded)}
+        )
+        if line
+        else None,
         leave_one_out=tuple(map(tested, loo)),
         leave_family_out=tuple(map(tested, without_family)),
         carried_by=carrier.left_out if carrier else None,

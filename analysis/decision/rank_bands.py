@@ -10,27 +10,32 @@ from collections.abc import Iterable
 
 from bon.analysis.results import Comparison, RankBand
 
+Table = tuple[str | None, str | None]
+"""The policy, or the benchmark, on which rewarders are compared."""
+
 
 def rank_bands(comparisons: Iterable[Comparison]) -> list[RankBand]:
-    """Return a band for every rewarder of every policy, in the order of the comparisons."""
-    better: Counter[tuple[str, str]] = Counter()
-    worse: Counter[tuple[str, str]] = Counter()
-    rewarders: dict[str, dict[str, None]] = {}
+    """Return a band for every rewarder of each table, in the order of the comparisons."""
+    better: Counter[tuple[Table, str]] = Counter()
+    worse: Counter[tuple[Table, str]] = Counter()
+    rewarders: dict[Table, dict[str, None]] = {}
     for c in comparisons:
-        if c.table != "best_of_n" or c.policy is None or c.difference.value is None:
+        table = (c.policy, c.benchmark)
+        if c.difference.value is None:
             continue
-        rewarders.setdefault(c.policy, {}).update(dict.fromkeys((c.a, c.b)))
+        rewarders.setdefault(table, {}).update(dict.fromkeys((c.a, c.b)))
         if c.distinguishable:
             top, bottom = (c.a, c.b) if c.difference.value > 0 else (c.b, c.a)
-            better[c.policy, bottom] += 1
-            worse[c.policy, top] += 1
+            better[table, bottom] += 1
+            worse[table, top] += 1
     return [
         RankBand(
-            policy=policy,
+            policy=table[0],
+            benchmark=table[1],
             rewarder=name,
-            first=1 + better[policy, name],
-            last=len(names) - worse[policy, name],
+            first=1 + better[table, name],
+            last=len(names) - worse[table, name],
         )
-        for policy, names in rewarders.items()
+        for table, names in rewarders.items()
         for name in names
     ]

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.correlation.families import family_codes
+from bon.analysis.correlation.line import structural
 from bon.analysis.correlation.paired_accuracies import Label, Measured, rewarder_draws
 from bon.analysis.decision.gate import WORDS
 from bon.analysis.estimators.resampling import estimate, nothing, quantiles
-from bon.analysis.results import ENOUGH_BASES, Base, Options, Threshold
+from bon.analysis.results import ENOUGH_BASES, Base, Estimate, Options, Threshold
 from bon.analysis.results.phrasing import percent, plural
 
 Floats = NDArray[np.float64]
@@ -40,15 +41,11 @@ def threshold(
     r = len(m.names)
     if r < MIN_REWARDERS or np.ptp(m.x) < 1e-9:
         return None
-    score = float(lowest(m.x, m.y, np.array(base), options.level))
     codes = family_codes(m)
     count = r if codes is None else int(codes.max()) + 1
-    result = nothing(r)
-    if np.isfinite(score):
-        low, high = np.nan, np.nan
-        if count >= ENOUGH_BASES:
-            low, high = _interval(m, base_draws, options)
-        result = estimate(score, low, high, r, "rewarders and questions")
+    enough, errors = count >= ENOUGH_BASES, m.error_variances
+    result = _sufficient(m, base, base_draws, options, enough)
+    score = np.inf if result.value is None else result.value
     caveat = ""
     if count < ENOUGH_BASES:
         of = plural(count, "base model")
@@ -58,55 +55,79 @@ def threshold(
         over=over,
         accuracy=base,
         score=result,
-        extrapolated=bool(score > m.x.max()),
+        true_score=_sufficient(m, base, base_draws, options, enough, errors) if errors else None,
+        extrapolated=bool(np.isfinite(score) and score > m.x.max()),
         sentence=_sentence(label, WORDS[over], score, m, base) + caveat,
     )
 
 
-def lowest(x: Floats, y: Floats, base: Floats, level: float) -> Floats:
+def lowest(
+    x: Floats, y: Floats, base: Floats, level: float, errors: tuple[Floats, Floats] | None = None
+) -> Floats:
     """Find the lowest score in [0, 1] at which Student's lower prediction limit reaches `base`.
 
-    For fits over the last axis of x and y (…, R); NaN if no score reaches it, or if the line does
-    not rise. The limit is concave in the score, so its crossing from below is the smaller root of
-    a quadratic.
+    For fits over the last axis of x and y (…, R): least squares, or the line of true accuracies if
+    the error variances of both axes are given. NaN if no score reaches it, or if the line does not
+    rise. The limit is concave in the score, so its crossing from below is the smaller root of a
+    quadratic.
     """
     r = x.shape[-1]
-    centre, height = x.mean(axis=-1), y.mean(axis=-1)
-    dx, dy = x - centre[..., None], y - height[..., None]
+    t = special.stdtrit(r - 2, (1 + level) / 2)
     with np.errstate(invalid="ignore", divide="ignore"):
-        sxx = (dx * dx).sum(axis=-1)
-        slope = (dx * dy).sum(axis=-1) / sxx
-        residual = dy - slope[..., None] * dx
-        t = special.stdtrit(r - 2, (1 + level) / 2)
-        noise = t**2 * (residual**2).sum(axis=-1) / (r - 2)
-        missing = base - height  # solve (slope·u − missing)² = noise·(1 + 1/r + u²/sxx)
-        a = slope**2 - noise / sxx
+        if errors is None:
+            centre, height = x.mean(axis=-1), y.mean(axis=-1)
+            dx, dy = x - centre[..., None], y - height[..., None]
+            sxx = (dx * dx).sum(axis=-1)
+            slope = (dx * dy).sum(axis=-1) / sxx
+            residual = dy - slope[..., None] * dx
+            noise = (residual**2).sum(axis=-1) / (r - 2)
+            tilt, spread = t**2 * noise / sxx, t**2 * noise * (1 + 1 / r)
+        else:
+            slope, centre, height, scatter, slope_error, height_error = structural(x, y, *errors)
+            tilt, spread = t**2 * slope_error, t**2 * (scatter + height_error)
+        missing = base - height  # solve (slope·u − missing)² = spread + tilt·u²
+        a = slope**2 - tilt
         b = -slope * missing
-        c = missing**2 - noise * (1 + 1 / r)
+        c = missing**2 - spread
         root = np.sqrt(np.maximum(b * b - a * c, 0))  # a perfect fit may miss zero by rounding
         solutions = np.stack([(-b - root) / a, (-b + root) / a])
-        reach = np.sqrt(noise * (1 + 1 / r + solutions**2 / sxx))
+        reach = np.sqrt(spread + tilt * solutions**2)
         reached = slope * solutions - missing >= reach - 1e-9  # also squared: the upper limit
         at = solutions + centre
         inside = (at >= -1e-9) & (at <= 1 + 1e-9)
         score = np.where(reached & inside, np.clip(at, 0, 1), np.inf).min(axis=0)
-        whole = slope * -centre - missing >= np.sqrt(noise * (1 + 1 / r + centre**2 / sxx))
+        whole = slope * -centre - missing >= np.sqrt(spread + tilt * centre**2)
         score = np.where(whole, 0.0, score)
         return np.where((slope > 0) & np.isfinite(score), score, np.nan)
 
 
-def _interval(
-    m: Measured, base_draws: NDArray[np.floating], options: Options
-) -> tuple[float, float]:
-    if m.x_draws is None or m.y_draws is None:
-        return float("nan"), float("nan")
-    rows = rewarder_draws(len(m.names), m.x_draws.shape[1], options.seed)
-    x, y = (
-        np.take_along_axis(np.asarray(d.T, dtype=float), rows, 1) for d in (m.x_draws, m.y_draws)
-    )
-    scores = lowest(x, y, np.asarray(base_draws, dtype=float), options.level)
-    low, high = quantiles(np.where(np.isfinite(scores), scores, NEVER), options.level)
-    return float(low[0]), float(high[0])
+def _sufficient(
+    m: Measured,
+    base: float,
+    base_draws: NDArray[np.floating],
+    options: Options,
+    bounded: bool,
+    errors: tuple[Floats, Floats] | None = None,
+) -> Estimate:
+    """Return the sufficient score; its interval resamples rewarders, pairs and questions."""
+    r = len(m.names)
+    score = float(lowest(m.x, m.y, np.array(base), options.level, errors))
+    if not np.isfinite(score):
+        return nothing(r)
+    low, high = np.array([np.nan]), np.array([np.nan])
+    if bounded and m.x_draws is not None and m.y_draws is not None:
+        rows = rewarder_draws(r, m.x_draws.shape[1], options.seed)
+        x, y = (
+            np.take_along_axis(np.asarray(d.T, dtype=float), rows, 1)
+            for d in (m.x_draws, m.y_draws)
+        )
+        doubled = None  # a draw adds an error of the same variance to the one measured
+        if errors is not None:
+            doubled = (2 * errors[0][rows], 2 * errors[1][rows])
+        base_draws = np.asarray(base_draws, dtype=float)
+        scores = lowest(x, y, base_draws, options.level, doubled)
+        low, high = quantiles(np.where(np.isfinite(scores), scores, NEVER), options.level)
+    return estimate(score, low[0], high[0], r, "rewarders and questions")
 
 
 def _sentence(label: Label, over: str, score: float, m: Measured, base: float) -> str:

@@ -1,8 +1,12 @@
 """Results on a reward benchmark: overall, macro, groups, tags, and what may bias them."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import special
 
 from bon.analysis.data.verdicts import (
     NOT_ASKED,
@@ -35,6 +39,7 @@ from bon.analysis.results import (
     Estimate,
     Options,
     OutcomeRate,
+    PairLengths,
     Slice,
     Treatment,
     TreatmentResult,
@@ -60,7 +65,10 @@ def benchmark_results(
     kept = axes(pairs, worth, ~pairs.leaked) if leaks else None
     treatments: tuple[Treatment, ...] = ("drop", "wrong", "chance", "official")
     treated = {t: _treated(pairs, verdicts, t, options, worth, everything) for t in treatments}
-    tagged = _tags(pairs, worth, codes, options)
+    tags = pairs.frame["tag"].fillna("").to_numpy(dtype=str)
+    tagged = _by_label(pairs, worth, codes, tags, sorted(set(tags) - {""}), options)
+    by_length = _by_label(pairs, worth, codes, *length_quartiles(length_gap(pairs.frame)), options)
+    controlled = _length_controlled(pairs, worth, options)
     consistent, position, per_judgement = _by_judgement(pairs, list(verdicts.values()), options)
     longer, length = _length_biases(pairs, codes, worth, options)
     best_of_k = _best_of_k(pairs, codes, options)
@@ -105,6 +113,7 @@ def benchmark_results(
                 macro_without_leaks=at(kept, "macro") if kept else None,
                 groups=groups,
                 tags=tagged[r],
+                by_length=by_length[r],
                 overall_from_groups=sum(a * k for a, k in implied) / size if size else None,
                 acc_plus=_acc_plus(pairs, codes[:, r], options),
                 best_of_k=best_of_k[r],
@@ -117,6 +126,7 @@ def benchmark_results(
                 position_bias=position[r],
                 picks_longer=longer[r],
                 length_bias=length[r],
+                length_controlled=controlled[r],
             )
         )
     return results
@@ -184,17 +194,23 @@ def _slices(
     return tuple(slices)
 
 
-def _tags(pairs: PairSet, worth: Worth, codes: Ints, options: Options) -> list[tuple[Slice, ...]]:
-    """Accuracy of every rewarder by tag."""
-    tags = pairs.frame["tag"].fillna("").astype(str).to_numpy()
+def _by_label(
+    pairs: PairSet,
+    worth: Worth,
+    codes: Ints,
+    labels: NDArray[np.str_],
+    names: Sequence[str],
+    options: Options,
+) -> list[tuple[Slice, ...]]:
+    """Accuracy of every rewarder on the pairs of each label."""
     slices: list[list[Slice]] = [[] for _ in codes.T]
-    for tag in sorted(set(tags) - {""}):
-        inside = np.asarray(tags == tag, dtype=bool)
+    for name in names:
+        inside = np.asarray(labels == name, dtype=bool)
         axis = ratio(pairs, worth, inside)
         counts = (codes[inside] != NOT_ASKED).sum(axis=0)
         for r, count in enumerate(counts.tolist()):
             if count:
-                slices[r].append(Slice(name=tag, accuracy=_estimate(axis, r, count, options)))
+                slices[r].append(Slice(name=name, accuracy=_estimate(axis, r, count, options)))
     return [tuple(part) for part in slices]
 
 
@@ -273,6 +289,95 @@ def _ratios(pairs: PairSet, num: Floats, den: Floats, options: Options) -> list[
     for k, r in enumerate(known.tolist()):
         result[r] = _estimate(axis, k, int((den[:, r] > 0).sum()), options)
     return result
+
+
+def length_quartiles(gap: Floats) -> tuple[NDArray[np.str_], list[str]]:
+    """Return the quartile of each length difference (P; empty where unknown), and their names."""
+    known = np.isfinite(gap)
+    labels = np.full(len(gap), "", dtype="<U40")
+    names: list[str] = []
+    if known.any():
+        quartile = np.searchsorted(np.quantile(gap[known], (0.25, 0.5, 0.75)), gap)
+        for q in np.unique(quartile[known]):
+            inside = known & (quartile == q)
+            names.append(f"{gap[inside].min():+.0f} to {gap[inside].max():+.0f}")
+            labels[inside] = names[-1]
+    return labels, names
+
+
+def lengths(pairs: PairSet) -> list[PairLengths]:
+    """Return the quartiles of the lengths of both responses and of their difference."""
+    sizes = pairs.frame[["length_0", "length_1"]].to_numpy(dtype=float)
+    rows = np.arange(len(sizes))
+    better, worse = sizes[rows, pairs.preferred], sizes[rows, 1 - pairs.preferred]
+    kinds: tuple[tuple[Literal["better", "worse", "difference"], Floats], ...] = (
+        ("better", better),
+        ("worse", worse),
+        ("difference", better - worse),
+    )
+    known = np.isfinite(better - worse)
+    results = []
+    for response, values in kinds if known.any() else ():
+        low, median, high = np.quantile(values[known], (0.25, 0.5, 0.75)).tolist()
+        results.append(
+            PairLengths(
+                benchmark=pairs.name,
+                response=response,
+                num_pairs=int(known.sum()),
+                first_quartile=low,
+                median=median,
+                third_quartile=high,
+            )
+        )
+    return results
+
+
+def _length_controlled(pairs: PairSet, worth: Worth, options: Options) -> list[Estimate | None]:
+    """Accuracy expected if both responses were of one length, as AlpacaEval 2 controls win rates.
+
+    Logistic regression of right on tanh of the standardised length difference, at a difference of
+    zero (Dubois et al. 2024); the standard error is robust to clusters (Liang and Zeger 1986).
+    """
+    gap = length_gap(pairs.frame)
+    spread = np.nanstd(gap) if np.isfinite(gap).any() else 0.0
+    results: list[Estimate | None] = []
+    z = float(special.ndtri((1 + options.level) / 2))
+    for num, den in zip(worth.num.T, worth.den.T, strict=True):
+        used = (den > 0) & np.isfinite(gap)
+        if not used.any() or not spread:
+            results.append(None)
+            continue
+        x = np.stack([np.ones(used.sum()), np.tanh(gap[used] / spread)], axis=1)
+        fit = logistic(x, (num / np.maximum(den, 1e-9))[used], pairs.cluster[used])
+        if fit is None:
+            results.append(None)
+            continue
+        logit, error = fit[0][0], np.sqrt(fit[1][0, 0])
+        value, low, high = special.expit([logit, logit - z * error, logit + z * error])
+        results.append(estimate(value, low, high, int(used.sum()), "pairs"))
+    return results
+
+
+def logistic(x: Floats, y: Floats, cluster: Ints) -> tuple[Floats, Floats] | None:
+    """Fit a logistic regression of y in [0, 1] on x (P, K); return coefficients and covariance.
+
+    None where the likelihood has no maximum (separation).
+    """
+    beta = np.zeros(x.shape[1])
+    for _ in range(50):
+        p = special.expit(x @ beta)
+        bread = (x.T * (p * (1 - p))) @ x
+        if np.linalg.cond(bread) > 1e8:
+            return None
+        step = np.linalg.solve(bread, x.T @ (y - p))
+        beta = beta + step
+        if np.abs(step).max() < 1e-9:
+            break
+    else:
+        return None
+    scores = pd.DataFrame(x * (y - p)[:, None]).groupby(cluster).sum().to_numpy()
+    half = np.linalg.solve(bread, scores.T)
+    return beta, half @ half.T * len(scores) / max(len(scores) - 1, 1)
 
 
 def _length_biases(

@@ -3,6 +3,7 @@
 It selects from the recommendation, the finding and the plan of a larger study.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +16,13 @@ from bon.analysis.results import (
     Correlation,
     CostUnit,
     Estimate,
+    RankBand,
     Recommendation,
+    Recommended,
     Results,
     Verdict,
 )
-from bon.analysis.results.phrasing import bounded, names, percent, plural, points
+from bon.analysis.results.phrasing import bounded, interval, names, percent, plural, points
 from bon.core.errors import BonError
 
 ANSWERS: dict[Verdict, str] = {
@@ -85,7 +88,7 @@ def _choice(results: Results, advice: Recommendation | None) -> tuple[str, str, 
     single = _mean([p.pass_at_1 for p in results.policies])
     vote = _mean([p.majority for p in results.policies])
     if single is None or vote is None:
-        return "", "There are no answers to choose among.", ""
+        return _highest(results)
     free, accuracy = ("majority vote", vote) if vote > single else ("a single response", single)
     kept = f"Use {free}: {percent(accuracy)} right"
     kept += f", {points(vote - single)} over pass@1, at no cost." if vote > single else "."
@@ -107,13 +110,36 @@ def _choice(results: Results, advice: Recommendation | None) -> tuple[str, str, 
 
 def _because(results: Results, advice: Recommendation, rows: list[BestOfN]) -> str:
     """Return why the pick is the pick, and what its accuracy is without the luck of the highest."""
-    rivals = sum(r.first == 1 for r in advice.rewarders) - 1
-    text = f"It is the most accurate of {plural(len(advice.rewarders), 'rewarder')}; "
-    text += f"{rivals} may be as good." if rivals else "all others are distinguishably worse."
+    text = _rivals(advice.rewarders)
     decision = next((d for d in results.decisions if rows[0].rewarder in d.best), None)
     if len(rows) == 1 and decision and decision.available < (rows[0].accuracy.value or 0.0) - 5e-4:
         text += f" Corrected for picking the winner: about {percent(decision.available)}."
     return text
+
+
+def _rivals(rewarders: Sequence[RankBand | Recommended]) -> str:
+    rivals = sum(r.first == 1 for r in rewarders) - 1
+    text = f"It is the most accurate of {plural(len(rewarders), 'rewarder')}; "
+    return text + (
+        f"{rivals} may be as good." if rivals > 0 else "all others are distinguishably worse."
+    )
+
+
+def _highest(results: Results) -> tuple[str, str, str]:
+    """Name the most accurate rewarder on the first benchmark of a run without responses."""
+    rewarders = {r.rewarder for r in results.rewarders if not r.baseline}
+    rows = [b for b in results.benchmarks if b.rewarder in rewarders and b.macro.value is not None]
+    if not rows:
+        return "", "There are no answers to choose among.", ""
+    name = rows[0].benchmark
+    best = max((b for b in rows if b.benchmark == name), key=lambda b: b.macro.value or 0.0)
+    bands = [r for r in results.ranks if r.benchmark == name]
+    accuracy = percent(best.macro.value) + interval(best.macro, percent).replace(" % to", " to")
+    return (
+        best.rewarder,
+        f"{best.rewarder} scores highest on {name}: {accuracy}.",
+        (_rivals(bands) if len(bands) > 1 else ""),
+    )
 
 
 def _strength(results: Results, c: Correlation) -> str:

@@ -46,7 +46,7 @@ def write_report(
     figures = figures or report_figures(results)
     context = {"results": results, "folder": folder.name, **_context(results)}
     html = render("report.html.jinja", figures, data="", **context)
-    if views is not None:
+    if views is not None and results.policies:
         rewarders = [r.rewarder for r in results.rewarders if not r.baseline]
         packing = Packing(folder, images, rewarders)
         for view in views:
@@ -95,8 +95,10 @@ def _context(results: Results) -> dict[str, Any]:
             }
             for policy, rows in chosen.items()
         },
-        "ranks": {(r.policy, r.rewarder): r for r in results.ranks},
-        "separation": {s.policy: s for s in results.separation if s.policy},
+        "ranks": {(r.policy, r.benchmark, r.rewarder): r for r in results.ranks},
+        "separation": {(s.policy, s.benchmark): s for s in results.separation},
+        "lengths": _by_benchmark(results.lengths),
+        "compared": _by_benchmark(c for c in results.comparisons if c.benchmark),
         "benchmark_tables": list(_benchmark_tables(results)),
         "baseline_names": baselines | ({b.rewarder for b in results.benchmarks} - rewarders),
         "treatments": list(
@@ -227,6 +229,13 @@ def _benchmark_tables(
         shown.sort(key=lambda b: (-(b.macro.value or 0), b.rewarder))
         groups = dict.fromkeys(g.name for b in shown for g in b.groups)
         yield name, shown, list(groups)
+
+
+def _by_benchmark(records: Iterable[Any]) -> dict[str, list[Any]]:
+    groups = defaultdict(list)
+    for record in records:
+        groups[record.benchmark].append(record)
+    return groups
 
 
 def _find(items: Iterable[Any], key: str, name: str, value: str) -> Any:

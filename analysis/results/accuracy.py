@@ -196,6 +196,8 @@ class BenchmarkResult(Record):
       RewardBench 2's accuracy).
     - `position_bias`: share of decided verdicts for the first response minus the second.
     - `length_bias`: accuracy where the better response is the longer one minus the rest.
+    - `by_length`: accuracy in quartiles of the better response's length minus the other's.
+    - `length_controlled`: accuracy expected if both responses were of one length.
     """
 
     benchmark: str
@@ -207,6 +209,7 @@ class BenchmarkResult(Record):
     macro_without_leaks: Estimate | None
     groups: tuple[Slice, ...]
     tags: tuple[Slice, ...] = ()
+    by_length: tuple[Slice, ...] = ()
     overall_from_groups: float | None
     overall_agrees: bool
     acc_plus: Estimate | None = None
@@ -218,8 +221,23 @@ class BenchmarkResult(Record):
     position_bias: Estimate | None
     picks_longer: Estimate | None
     length_bias: Estimate | None
+    length_controlled: Estimate | None = None
     outcomes: tuple[OutcomeRate, ...] = ()
     sensitivity: tuple[TreatmentResult, ...] = ()
+
+
+class PairLengths(Record):
+    """Quartiles of the lengths of a benchmark's responses, or of their difference, in characters.
+
+    `difference`: length of the better response minus that of the other.
+    """
+
+    benchmark: str
+    response: Literal["better", "worse", "difference"]
+    num_pairs: int
+    first_quartile: float
+    median: float
+    third_quartile: float
 
 
 # ------------------------------------------------------------------ comparisons
@@ -252,9 +270,10 @@ class Separation(Record):
 
 
 class RankBand(Record):
-    """The ranks, `first` to `last`, that a rewarder may have on a policy."""
+    """The ranks, `first` to `last`, that a rewarder may have on a policy or on a benchmark."""
 
-    policy: str
+    policy: str | None
+    benchmark: str | None = None
     rewarder: str
     first: int
     last: int

@@ -27,6 +27,7 @@ class Results(Record):
     readers: tuple[accuracy.Readers, ...] = ()
     rewarders: tuple[study.RewarderInfo, ...]
     benchmarks: tuple[accuracy.BenchmarkResult, ...] = ()
+    lengths: tuple[accuracy.PairLengths, ...] = ()
     best_of_n: tuple[accuracy.BestOfN, ...] = ()
     comparisons: tuple[accuracy.Comparison, ...] = ()
     separation: tuple[accuracy.Separation, ...] = ()

@@ -452,7 +452,9 @@ class Experiment(Strict):
     seed: int = Field(0, ge=0)
     questions: QuestionsSpec
     pairs: Annotated[tuple[PairsSpec, ...], BeforeValidator(_one_or_many)] = ()
-    policies: tuple[CardRef, ...] = Field(min_length=1, examples=[["qwen2.5-vl-7b"]])
+    policies: tuple[CardRef, ...] = Field(
+        examples=[["qwen2.5-vl-7b"]], description="[]: a reward benchmark alone"
+    )
     rewarders: tuple[CardRef, ...] = Field((), examples=[["qwen2.5-vl-7b-judge"]])
     judging: Judging = Judging()
     analysis: AnalysisConfig = AnalysisConfig()
@@ -461,6 +463,11 @@ class Experiment(Strict):
 
     @model_validator(mode="after")
     def _check_one_sample(self) -> Self:
+        if not (self.policies or self.pairs):
+            raise ValueError(
+                "`policies` is empty and there are no `pairs`",
+                "name a policy, or the pairs of a reward benchmark",
+            )
         if self.judging.decide is not None and self.questions.subset < 1:
             raise ValueError(
                 "`judging.decide` looks at what is known, and `questions.subset` estimates",
@@ -471,9 +478,9 @@ class Experiment(Strict):
     @model_validator(mode="before")
     @classmethod
     def _questions_of_policies(cls, data: Any) -> Any:
-        """Take the questions from the policies if all are imported."""
+        """Take the questions from the policies if all are imported, or if there are none."""
         policies = data.get("policies") if isinstance(data, Mapping) else None
-        if not (isinstance(policies, list | tuple) and policies):
+        if not isinstance(policies, list | tuple):
             return data
         if not all(isinstance(card, Mapping) and "from" in card for card in policies):
             return data

@@ -51,11 +51,15 @@ class ImportedRecords:
 
 
 def records_from_tables(
-    tables: ScoreTables, benchmark: str, answered: Iterable[tuple[Question, Mapping[Label, str]]]
+    tables: ScoreTables,
+    benchmark: str,
+    answered: Iterable[tuple[Question, Mapping[Label, str]]],
+    with_texts: Sequence[PreferencePair | BadRow] = (),
 ) -> ImportedRecords:
     """Convert tables to records.
 
-    answered: imported questions with the text key of each candidate by its index.
+    answered: imported questions with the text key of each candidate by its index. with_texts: pairs
+    that their benchmark's adapter read; scores call the second one of an id ID#2.
 
     Raises:
         BonError: no table lists the candidates, or scores match none of them.
@@ -75,7 +79,18 @@ def records_from_tables(
         records.labels[question.key] = row
         items["question", row.id] = question.key
         records.responses[question.key] = {i: text_key(_text(i)) for i in row.right}
-    for pair in tables.pairs.values() or _unlisted_pairs(tables):
+    repeats: Counter[str] = Counter()
+    for with_text in with_texts:
+        if isinstance(with_text, BadRow):
+            records.bad.append(with_text)
+            continue
+        records.pairs.append(with_text)
+        repeats[with_text.id] += 1
+        number = f"#{repeats[with_text.id]}" if repeats[with_text.id] > 1 else ""
+        items["pair", with_text.id + number] = with_text.key
+        better, worse = with_text.responses[:: -1 if with_text.preferred else 1]
+        records.responses[with_text.key] = {"chosen": text_key(better), "rejected": text_key(worse)}
+    for pair in tables.pairs.values() or ([] if with_texts else _unlisted_pairs(tables)):
         record = _pair(pair, benchmark)
         records.pairs.append(record)
         items["pair", pair.id] = record.key

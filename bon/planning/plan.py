@@ -245,7 +245,7 @@ class _Planner:
                 return Rows(name, spec.benchmark, count, "in the run")
         if spec.benchmark == IMPORTED:
             policies, base = self._setup.policies, self._setup.base
-            count = max(questions_in(policy.card, base) for policy in policies)
+            count = max((questions_in(policy.card, base) for policy in policies), default=0)
             known = "counted where the answers are from"
         elif spec.path is not None:
             count, known = _count_file(spec), "counted in the file"

@@ -159,8 +159,8 @@ def _pinned(
 
 def _check_counting(experiment: Experiment, policies: list[PolicyCard], origin: Origin) -> None:
     """Raise before the run what the analysis would raise after it."""
-    n, most = experiment.analysis.n, min(policy.n for policy in policies)
-    if n is not None and n > most:
+    n, most = experiment.analysis.n, min((policy.n for policy in policies), default=0)
+    if n is not None and policies and n > most:
         raise BonError(
             f"{origin.place(('analysis', 'n'))}: analysis.n: found {n}, but {most} candidates "
             "are sampled per question",

@@ -133,7 +133,7 @@ def report_run(
 
 
 def leaderboards(results: Results) -> list[str]:
-    """Return a table of rewarders and baselines for each policy, and what to take, as text."""
+    """Return tables of rewarders and baselines by policy, or benchmark, and what to take."""
     from bon.analysis.finding.first_page import first_page
     from bon.analysis.report.leaderboard import leaderboard
     from bon.analysis.results.phrasing import percent, points
@@ -151,7 +151,36 @@ def leaderboards(results: Results) -> list[str]:
             if not row.baseline or row.name in BASELINES
         ]
         tables += [f"{policy.policy}:" if len(results.policies) > 1 else "", show_listing(rows), ""]
-    return [*tables, first_page(results).choice]
+    if not results.policies:
+        tables += _benchmark_tables(results)
+    page = first_page(results)
+    return [*tables, page.choice if results.policies else f"{page.choice} {page.because}"]
+
+
+def _benchmark_tables(results: Results) -> Iterator[str]:
+    from bon.analysis.report.format import share
+
+    bands = {(r.benchmark, r.rewarder): r for r in results.ranks}
+    for name in dict.fromkeys(b.benchmark for b in results.benchmarks):
+        shown = [b for b in results.benchmarks if b.benchmark == name]
+        rows = []
+        for b in sorted(shown, key=lambda b: (-(b.macro.value or 0.0), b.rewarder)):
+            band = bands.get((name, b.rewarder))
+            rows.append({
+                "": b.rewarder,
+                "rank": "-" if band is None else "–".join(
+                    dict.fromkeys((str(band.first), str(band.last)))
+                ),
+                f"{name}, macro": share(b.macro),
+                "overall": share(b.overall),
+            })  # fmt: skip
+        yield show_listing(rows)
+        for s in results.separation:
+            if s.benchmark == name:
+                yield (
+                    f"\n{s.num_distinguishable} of {s.num_pairs} pairs of rewarders can be "
+                    "distinguished (paired differences, Holm).\n"
+                )
 
 
 def model_costs(setup: Setup, store: Store) -> tuple[ModelCost, ...]:

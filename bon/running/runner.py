@@ -95,7 +95,7 @@ def compute(
         store.set_meta(finished=now())
     for model, reason in tally.failed.items():
         say(f"failed: {model}: {reason}", quiet=quiet)
-    if not store.has("candidates", "outcome != 'error'"):
+    if setup.policies and not store.has("candidates", "outcome != 'error'"):
         last = "; ".join(dict.fromkeys(tally.last_error.values()))
         reasons = dict.fromkeys(tally.failed.values()) or [
             f"every item of every policy failed{f' (last: {last})' if last else ''}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bon.benchmarks import BadRow, load_questions
+from bon.benchmarks import BadRow, adapter, benchmarks, load_pairs, load_questions
 from bon.benchmarks.leaks import find_leaks
 from bon.core.console import say
 from bon.core.errors import BonError
@@ -15,7 +15,7 @@ from bon.core.records import Question
 from bon.experiment.config import IMPORTED, DatasetSpec
 from bon.formats import forms_of
 from bon.formats.answers import FORM, Answers, read_answers
-from bon.formats.base import Format, file_rows
+from bon.formats.base import Format, columns_of, file_rows
 from bon.formats.question_join import Known, joined
 from bon.formats.score_tables import read_tables
 from bon.importing.imported_answers import candidate_of, notes_of_answers, write_tool_results
@@ -50,22 +50,29 @@ def import_files(
     """Import files into a run directory; formats are detected unless `form` names one.
 
     `columns` maps roles to columns of response files. `questions` is the benchmark, file or run
-    with the questions of logs that lack them, `benchmark` the name of the imported pairs. Returns
-    the responses read, none for a `bon export`.
+    with the questions of logs that lack them, `benchmark` the name of the imported pairs, whose
+    adapter reads pairs with texts. Returns the responses read, none for a `bon export`.
     """
     if len(files) == 1 and is_export(files[0]):
         with removed_on_error(directory):
             restore(files[0], directory, replace=replace, quiet=quiet)
         return Answers()
-    if not policy:
-        raise BonError("the responses have no policy name", "add --policy NAME")
     if reader not in ("official", "strict"):
         raise BonError(f"no answer extractor {reader!r}", "use official or strict")
-    formats = forms_of(files, form, columns)
+    readers = {file: name for file in files if (name := _pairs_adapter(file, benchmark))}
+    formats = forms_of([file for file in files if file not in readers], form, columns)
     texts = [(file, f) for file, f in formats if f.table == "answers"]
     tables = [(file, f) for file, f in formats if f.table != "answers"]
-    benchmark = benchmark or _benchmark(formats)
+    benchmark = benchmark or next((file.stem for file in readers), _benchmark(formats))
     with removed_on_error(directory), Store(directory) as store:
+        pairs = [
+            row
+            for file, name in readers.items()
+            for row in load_pairs(
+                DatasetSpec(benchmark=name, path=str(file), columns={"image": ""}, name=benchmark),
+                store.images,
+            )
+        ]
         texts = [(file, with_questions(file, f, questions, store)) for file, f in texts]
         answers = Answers()
         if texts:
@@ -79,13 +86,15 @@ def import_files(
             (row.question, {text.index: text_key(text.text or "") for text in row.texts})
             for row in answers.questions
         )
-        scores = records_from_tables(read_tables(tables), benchmark, keys)
-        if not (answers.questions or scores.questions):
+        scores = records_from_tables(read_tables(tables), benchmark, keys, pairs)
+        if not (answers.questions or scores.questions or (scores.pairs and scores.scores)):
             raise BonError(
                 f"{', '.join(map(str, files))}: no table says which candidates there are and "
                 "which are correct",
                 "also give responses, or a table: id, question, candidates (bon list formats)",
             )
+        if not policy and (answers.questions or scores.questions):
+            raise BonError("the responses have no policy name", "add --policy NAME")
         setup = _setup(answers, scores, policy, reader, benchmark)
         with starting(setup, store, replace=replace):
             _write(store, setup, answers, scores, files)
@@ -96,21 +105,24 @@ def import_files(
 def _write(
     store: Store, setup: Setup, answers: Answers, scores: ImportedRecords, files: Sequence[Path]
 ) -> None:
-    loaded = setup.policies[0]
-    policy, spec, reader = loaded.card.name, loaded.spec, loaded.card.reader
     benchmark = setup.experiment.pairs[0].name if setup.experiment.pairs else ""
     store.set_questions([*(row.question for row in answers.questions), *scores.questions])
     store.set_pairs((benchmark, pair) for pair in scores.pairs)
-    bad = [*((policy, row) for row in answers.bad), *(("scores", row) for row in scores.bad)]
+    notes = [*_notes(scores)]
+    bad = [*(("responses", row) for row in answers.bad), *(("scores", row) for row in scores.bad)]
+    for loaded in setup.policies:  # one, or none of a benchmark alone
+        policy, spec, reader = loaded.card.name, loaded.spec, loaded.card.reader
+        rows = [
+            (candidate_of(policy, spec, reader, row.question, text), text)
+            for row in answers.questions
+            for text in row.texts
+        ]
+        store.add_candidates(candidate for candidate, _ in rows)
+        write_tool_results(store.directory, rows)
+        store.add_candidates(candidates(scores, policy, spec))
+        notes += notes_of_answers(answers, reader)
+        bad = [(policy if name == "responses" else name, row) for name, row in bad]
     store.set_bad_rows((name, row.id, row.reason) for name, row in bad)
-    rows = [
-        (candidate_of(policy, spec, reader, row.question, text), text)
-        for row in answers.questions
-        for text in row.texts
-    ]
-    store.add_candidates(candidate for candidate, _ in rows)
-    write_tool_results(store.directory, rows)
-    store.add_candidates(candidates(scores, policy, spec))
     for rewarder in setup.rewarders:
         card = rewarder.card
         values = scores.scores[card.title]
@@ -122,7 +134,7 @@ def _write(
         finished=now(),
         leaks=[[leak.question, leak.pair, leak.rule] for leak in leaks],
         datasets=[_provenance(file) for file in files],
-        notes=[*_notes(scores), *notes_of_answers(answers, reader)],
+        notes=notes,
     )
 
 
@@ -133,7 +145,7 @@ def _notes(scores: ImportedRecords) -> Iterator[str]:
             f"{blank} questions say who is right but not what the candidates answer: majority vote "
             "is a random choice there, and nothing is known of lengths."
         )
-    if scores.pairs and not any(pair.prompt for pair in scores.pairs):
+    if scores.questions and scores.pairs and not any(pair.prompt for pair in scores.pairs):
         yield "The pairs have no prompts: whether questions are in both sets is not known."
     for name, values in scores.scores.items():
         items = len({item for item, value in values if value.kind == "question"})
@@ -145,9 +157,10 @@ def _print_summary(
     store: Store, answers: Answers, scores: ImportedRecords, files: Sequence[Path], *, quiet: bool
 ) -> None:
     bad = len(answers.bad) + len(scores.bad)
-    count = store.count("questions", "active > 0")
-    size = len(answers.sources) or max(len(row.right) for row in scores.labels.values())
-    parts = [f"{count} questions x {size} candidates"]
+    parts = []
+    if count := store.count("questions", "active > 0"):
+        size = len(answers.sources) or max(len(row.right) for row in scores.labels.values())
+        parts.append(f"{count} questions x {size} candidates")
     if scores.scores:
         parts.append(f"{len(scores.pairs)} pairs, {len(scores.scores)} rewarders")
     say(", ".join(parts), quiet=quiet)
@@ -214,6 +227,19 @@ def _benchmark(formats: Sequence[tuple[Path, Format]]) -> str:
     return stems.get("pairs") or stems.get("pair scores") or "pairs"
 
 
+def _pairs_adapter(file: Path, benchmark: str) -> str:
+    """Return the adapter for a file of pairs with texts: the benchmark's own, or `preference`."""
+    columns = columns_of(file)
+    known = [name for name in (benchmark, "preference") if name in benchmarks()]
+    fits = (
+        name
+        for name in known
+        if adapter(name).kind == "pairs"
+        and any({*form.need.values()} <= columns for form in adapter(name).forms)
+    )
+    return "" if "rewarder" in columns else next(fits, "")
+
+
 def _provenance(file: Path) -> dict[str, Any]:
     digest = {}
     if file.is_file():
@@ -226,6 +252,16 @@ def _setup(
     answers: Answers, scores: ImportedRecords, policy: str, reader: str, benchmark: str
 ) -> Setup:
     """Return the experiment that the files amount to."""
+    if not (answers.questions or scores.questions):
+        return prepare(
+            {
+                "name": f"scores of {benchmark}",
+                "pairs": [{"benchmark": "preference", "name": benchmark}],
+                "policies": [],
+                "rewarders": rewarder_cards(scores.scores),
+            },
+            Path.cwd(),
+        )
     rows = [repr(row) for row in scores.labels.values()]
     identity = content_key("import", list(answers.sources), *([rows] if rows else []))
     widest = max((max(row.right) + 1 for row in scores.labels.values()), default=0)

@@ -93,6 +93,8 @@ class Rewarder(ABC):
             return Message("user", (*item.parts(text), *item.images))
         before, tag, after = text.partition("<image>")
         if self.card.images == "interleaved" and tag:
+            if not item.images:
+                after = after.removeprefix("\n")
             return Message("user", (*item.parts(before), *item.images, *item.parts(after)))
         return Message("user", (*item.images, *item.parts(text)))
 

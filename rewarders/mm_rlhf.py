@@ -98,7 +98,10 @@ class MmRlhfReward(Rewarder):
         with _ONE_AT_A_TIME:
             critic = load(settings["model"], settings["revision"])
             tensors, sizes = critic.images(images) if images else (None, None)
-            prompt = "\n".join(["<image>"] * len(images) + [text])
+            prompt = text
+            if images:
+                text = text.replace("<image>", "").strip()
+                prompt = "\n".join(["<image>"] * len(images) + [text])
             with _no_grad():
                 critique = critic.critique(prompt, tensors, sizes, self.card.sampling, seed)
                 score = critic.score(prompt, critique, tensors, sizes)

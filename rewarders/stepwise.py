@@ -70,8 +70,9 @@ class StepwiseCritic(Rewarder):
 
     def _steps(self, response: str) -> list[str]:
         separator = self.card.step_separator
-        parts = response.split(separator)
-        steps = [part.strip() for part in parts if part.strip()] or [response.strip()]
+        steps = response.split(separator)
+        if not self.card.options.get("turns"):  # those models read steps as they were written
+            steps = [step.strip() for step in steps if step.strip()] or [response.strip()]
         size = math.ceil(len(steps) / self.card.options.get("max_steps", len(steps)))
         return [separator.join(steps[at : at + size]) for at in range(0, len(steps), size)]
 

@@ -121,7 +121,7 @@ def test_a_wrong_setting_is_refused_when_the_card_is_read(card):
     with pytest.raises(BonError, match=r"card 'mine': engine 'echo' has no .* 'acuracy' -> .*'acc"):
         load_policy({"card": card.name, "engine_args": {"acuracy": 1}}, card.parent)
     openai = {"engine": "openai", "model": "m", "engine_args": {"base_url": "http://x/v1"}}
-    with pytest.raises(BonError, match="openai' has no setting 'revision'"):
+    with pytest.raises(BonError, match="openai': revision without serve -> add serve"):
         load_policy({"card": card.name, **openai, "revision": "main"}, card.parent)
 
 

@@ -252,9 +252,10 @@ def test_a_judge_is_sent_what_the_published_script_sends(name, published, monkey
 def test_mm_rlhf_reward_is_sent_what_the_published_script_sends(published, monkeypatch):
     build = function(published("mm-rlhf-reward"), "make_conv_rm", DEFAULT_IMAGE_TOKEN="<image>")
     loaded = load_rewarder("mm-rlhf-reward", Path())
-    for images in (IMAGES[:1], ()):
-        turns = sent(loaded, QUESTION, images, (FIRST, SECOND), monkeypatch)
-        assert turns == [("user", build(QUESTION, FIRST, bool(images)))]
+    for question in (QUESTION, "Is <image> red?\n"):
+        for images in (IMAGES[:1], ()):
+            turns = sent(loaded, question, images, (FIRST, SECOND), monkeypatch)
+            assert turns == [("user", build(question, FIRST, bool(images)))]
 
 
 def test_a_reranker_reads_a_pair_in_the_published_layout(published):
@@ -277,13 +278,23 @@ def test_visualprm_opens_and_goes_on_as_published(system, published, monkeypatch
     else:
         opening = value(source, "PRM_SYSTEM_PROMPT")
     loaded = load_rewarder({"card": "visualprm-8b", "system": {"upstream": system}}, Path())
-    assert sent(loaded, QUESTION, IMAGES[:1], (FIRST,), monkeypatch) == [
-        ("system", opening),
-        ("user", "### Question:\n", "[image 1]", f"\n{QUESTION}\n\n### Solution Process:\n"
-         "It is {red}."),
-        ("assistant", "+"),
-        ("user", "Answer: A"),
-    ]  # fmt: skip
+    # split_response of the published model's code: nothing is stripped or left out.
+    response = " It is {red}. \n\n\n\nAnswer: A\n"
+    first, empty, last = response.split("\n\n")
+    assert empty == ""
+    question = f"{QUESTION}\n\n### Solution Process:\n{first}"
+    for images, opened in (
+        (IMAGES[:1], ("### Question:\n", "[image 1]", f"\n{question}")),
+        ((), ("### Question:\n", question)),
+    ):
+        assert sent(loaded, QUESTION, images, (response,), monkeypatch) == [
+            ("system", opening),
+            ("user", *opened),
+            ("assistant", "+"),
+            ("user", empty),
+            ("assistant", "+"),
+            ("user", last),
+        ]
     assert load_rewarder("visualprm-8b", Path()).prompt.system.id == "upstream:internvl-system"
 
 

@@ -57,6 +57,12 @@ def test_it_is_the_reproduction_that_it_says(name: str) -> None:
     ]  # fmt: skip
     assert setup.experiment.questions.benchmark == "mmmu_pro"
     assert not setup.experiment.allow_remote_code
+    for loaded in setup.rewarders:  # MMRB2: two dozen images, some text, and the longest reply
+        flags = loaded.card.engine_args.get("engine_args", {})
+        if loaded.card.verdict and "max_pixels" in loaded.card.engine_args:
+            images = 24 * loaded.card.engine_args["max_pixels"] / 28**2
+            room = flags["max_model_len"] - images
+            assert room >= loaded.card.sampling.max_tokens + 1024, loaded.card.name
     for loaded in (*setup.policies, *setup.rewarders):  # unattended, on one GPU
         assert loaded.card.placement.gpus == 1
         assert loaded.card.engine in ("vllm", "transformers")

@@ -15,7 +15,7 @@ _BASES = {
     r"internvl-?(\d(\.\d)?)": "internvl{0}",
     r"qwen-?(\d?(\.\d)?)-?(vl|omni|math)": "qwen{0}-{2}",
     r"qwen-?(\d(\.\d)?)": "qwen{0}",
-    r"gpt-?(4o|4\.1|4|5|3\.5)": "gpt-{0}",
+    r"gpt-?(4o|4\.1|4|5|6|3\.5)": "gpt-{0}",
     r"(claude|gemini|pixtral|mistral|mixtral|molmo|nvlm|gemma|deepseek|olmo|grok)": "{0}",
     r"llama-?(\d(\.\d)?)": "llama-{0}",
     r"phi-?(\d(\.\d)?)": "phi-{0}",

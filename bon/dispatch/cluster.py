@@ -60,7 +60,10 @@ class HostActor(Host):
 
 
 def start_host(
-    specs: dict[str, ModelSpec], placement: Placement, ledger: "RemoteLedger | None" = None
+    specs: dict[str, ModelSpec],
+    placement: Placement,
+    ledger: "RemoteLedger | None" = None,
+    logs: Path | None = None,
 ) -> Any:
     """Start an actor that holds these models; Ray restarts it when its process dies."""
     options: dict[str, Any] = {
@@ -72,7 +75,7 @@ def start_host(
     }
     if placement.runtime_env:
         options["runtime_env"] = placement.runtime_env
-    return ray.remote(**options)(HostActor).remote(specs, sys.path, ledger)
+    return ray.remote(**options)(HostActor).remote(specs, sys.path, ledger, logs)
 
 
 class RemoteLedger:
@@ -99,8 +102,11 @@ class Dispatcher:
         connection: Connection,
         ledger: Path | None = None,
         check: Callable[[], None] = lambda: None,
+        logs: Path | None = None,
     ) -> None:
         """`ledger`: the file of the run's ledger, where its models cost money.
+
+        `logs`: the folder for the output of servers that engines start.
 
         `check` is called every second; what it raises ends the run.
         """
@@ -108,7 +114,7 @@ class Dispatcher:
         self._config = config
         self._handle = handle
         self._connection = connection
-        self._ledger_path = ledger
+        self._ledger_path, self._logs = ledger, logs
         self._ledger: Any = None
         self._groups = make_groups(specs, list(sources))
         self._waiting = deque(self._groups)
@@ -234,7 +240,7 @@ class Dispatcher:
             return
         while len(group.workers) < placement.actors and self._fits(placement):
             self._release(placement, -1)
-            actor = start_host(group.specs, placement, self._remote_ledger())
+            actor = start_host(group.specs, placement, self._remote_ledger(), self._logs)
             group.workers.append(Worker(actor, actor.node.remote()))
 
     def _remote_ledger(self) -> RemoteLedger | None:

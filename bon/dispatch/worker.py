@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -17,7 +18,7 @@ from bon.choosing.race import EarlyStopping
 from bon.core.errors import BonError, one_line
 from bon.core.images import ImageError, apply_filter, encode, open_image
 from bon.core.records import Candidate, Effort, Judgement, columns_of, rows_of, travels
-from bon.engines import build
+from bon.engines import build, serves, settings_of
 from bon.engines.base import Engine, ImagePart
 from bon.engines.echo import answer_key
 from bon.engines.endpoints.ledger import Books, Payer, paying, purchases, stop
@@ -163,11 +164,14 @@ class Host:
         specs: dict[str, ModelSpec],
         path: Sequence[str] = (),
         ledger: Books | None = None,
+        logs: Path | None = None,
     ) -> None:
+        """`logs`: the folder for the output of servers that engines start."""
         # Appended: a folder of the user must not shadow what is installed.
         sys.path.extend(entry for entry in path if entry not in sys.path)
         self._specs = specs
         self._ledger = ledger
+        self._logs = logs
         self._payers: WeakValueDictionary[str, Payer] = WeakValueDictionary()
         self._engines: dict[str, Engine] = {}
         self._loading = asyncio.Lock()
@@ -231,6 +235,8 @@ class Host:
             if key in self._engines:
                 return self._engines[key], 0.0
             arguments = engine_arguments(card, model_path, remote_code=spec.remote_code)
+            if self._logs and serves(arguments):
+                arguments.setdefault("log", str(self._logs / f"{card.name}.log"))
             # Memory that this worker's own engines use is no reason to wait.
             share = 0.0 if self._engines else gpu_memory_share(card)
             occupied = await asyncio.to_thread(wait_for_room, share) if share else ""
@@ -320,7 +326,13 @@ def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[
             f"card {card.name!r} runs code that comes with the model",
             "read that code, then allow it with --allow-remote-code",
         )
-    return engine_settings(card, model_path)
+    arguments = engine_settings(card, model_path)
+    if 0 < card.placement.gpus < 1 and "engine_args" in settings_of(card.engine).model_fields:
+        sglang = arguments.get("serve") == "sglang"
+        flag = "mem_fraction_static" if sglang else "gpu_memory_utilization"
+        share = {flag: round(gpu_memory_share(card), 3)}
+        arguments["engine_args"] = share | dict(arguments.get("engine_args") or {})
+    return arguments
 
 
 def gpu_memory_share(card: Card) -> float:

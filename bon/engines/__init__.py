@@ -89,6 +89,16 @@ def engine_entry(name: str) -> EngineEntry:
     return EngineEntry(settings=plugin.settings)
 
 
+def serves(values: Mapping[str, Any]) -> bool:
+    """Return whether bon starts the server of a model with these settings."""
+    return bool(values.get("serve")) and not values.get("base_url")
+
+
+def weights_entry(name: str, values: Mapping[str, Any]) -> EngineEntry:
+    """Return the entry that memory, disk and revision are planned by: vLLM's for a server."""
+    return engine_entry("vllm" if serves(values) else name)
+
+
 def settings_of(name: str) -> type[EngineSettings]:
     """Return the settings class of an engine."""
     return engine_entry(name).settings

@@ -165,10 +165,13 @@ class Renderer:
                 {"type": "image"} if isinstance(part, ImagePart) else {"type": "text", "text": part}
                 for part in message.parts
             ]
-        return "".join(
-            part if isinstance(part, str) else self._image_text(next(numbers))
-            for part in message.parts
-        )
+        text, opening = "", True
+        for part in message.parts:
+            opening = opening and isinstance(part, ImagePart)
+            place = part if isinstance(part, str) else self._image_text(next(numbers))
+            # A line of its own where images open the turn; else the text says what is around them.
+            text += place + "\n" if place and opening else place
+        return text
 
     def _image_text(self, number: int) -> str:
         text = self._placeholder(number)
@@ -177,7 +180,7 @@ class Renderer:
                 f"the chat template of {self._model!r} has no place for images",
                 "use engine: vllm, which knows this model's placeholder, or another checkpoint",
             )
-        return text and text + "\n"
+        return text
 
 
 def _images(messages: tuple[Message, ...]) -> tuple[ImagePart, ...]:

@@ -1,6 +1,7 @@
 """Shipped cards, benchmarks, rules, formats and experiments: `bon list` and `bon show`."""
 
 import difflib
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -176,7 +177,8 @@ def _headed(title: str, text: str) -> str:
 def _card_row(card: Row) -> Row:
     names = ("name", "kind", "engine", "size", "licence", "model")
     row = {name: card[name] for name in names if name in card}
-    return row | {"size": _size(card["size"])}
+    run = not re.search(r"not run|tests run", card["tested"])
+    return row | {"size": _size(card["size"]), "run": "yes" if run else "no"}
 
 
 def _size(parameters: float | None) -> str:

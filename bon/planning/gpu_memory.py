@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bon.engines import engine_entry
+from bon.engines import weights_entry
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card
 
@@ -41,6 +41,7 @@ KV_BYTES: Mapping[str, Mapping[float, int]] = {
     "llava-onevision": {8: 57_344, 72: 327_680},
     "phi-3.5": {4: 393_216},
     "pixtral": {12: 163_840},
+    "qwen3.5": {9: 32_768, 27: 65_536},  # one layer of four keeps a cache
     "qwen3-vl": {2: 114_688, 4: 147_456, 8: 147_456, 32: 262_144},
     "visualprm": {8: 131_072},
 }
@@ -75,7 +76,7 @@ class GpuFit:
 def fit_of(loaded: Loaded[Any]) -> GpuFit | None:
     """Estimate the memory of a model; None if it is remote, on CPU or of unknown size."""
     card: Card = loaded.card
-    engine = engine_entry(card.engine)
+    engine = weights_entry(card.engine, card.engine_args)
     local = engine.weights_here and card.placement.gpus
     if not local or card.brought or card.size is None:
         return None
@@ -88,7 +89,7 @@ def fit_of(loaded: Loaded[Any]) -> GpuFit | None:
     over = int(settings.get("tensor_parallel_size") or 1)
     if card.engine_args.get("device_map") == "auto":
         over = max(1, int(card.placement.gpus))
-    used = float(settings.get("gpu_memory_utilization") or USED)
+    used = float(settings.get("gpu_memory_utilization") or USED * min(1, card.placement.gpus))
 
     small = min(weights, card.size * FOUR_BIT / GIB)
 
@@ -137,7 +138,9 @@ def _bytes_per_parameter(card: Card, settings: Mapping[str, Any]) -> float:
 def _family_kv(card: Card) -> int:
     assert card.size is not None
     billions = card.size / 1e9
-    family = "qwen3-vl" if "qwen3" in card.model.lower() else card.family
+    family = card.family
+    if family not in KV_BYTES and "qwen3" in card.model.lower():
+        family = "qwen3-vl"
     table = KV_BYTES.get(family, QWEN2_KV_BYTES)
     return table[min(table, key=lambda size: abs(size - billions) / size)]
 
@@ -181,7 +184,8 @@ def checkpoint_weights(models: Iterable[Loaded[Any]]) -> Weights | None:
     sizes: dict[tuple[str, str | None], float | None] = {}
     for model in models:
         card, name = model.card, model.model_path
-        if engine_entry(card.engine).weights_here and not card.brought and name.count("/") == 1:
+        local = weights_entry(card.engine, card.engine_args).weights_here
+        if local and not card.brought and name.count("/") == 1:
             sizes[name, card.revision] = card.size
     if not sizes:
         return None

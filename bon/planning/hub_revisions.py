@@ -14,7 +14,7 @@ from typing import Any
 
 from bon.core.console import say
 from bon.core.errors import BonError
-from bon.engines import settings_of
+from bon.engines import serves, settings_of
 from bon.experiment.cards import Loaded
 from bon.experiment.yamlfile import read_yaml
 from bon.planning.catalogue import find_card
@@ -32,6 +32,7 @@ def unpinned(models: Iterable[Loaded[Any]]) -> list[Loaded[Any]]:
         for model in models
         if not (model.card.revision or model.card.brought)
         and "revision" in settings_of(model.card.engine).model_fields
+        and (model.card.engine != "openai" or serves(model.card.engine_args))
         and _MODEL_ID.fullmatch(model.card.model)
         and model.model_path == model.card.model  # not a folder
     ]

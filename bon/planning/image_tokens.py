@@ -48,7 +48,9 @@ PER_TOKEN: dict[str, tuple[float, float]] = {
 """Family -> pixels per token and the most pixels of an image; larger images are shrunk."""
 
 PER_IMAGE: dict[str, int] = {
-    **dict.fromkeys(("internvl2", "internvl2.5", "internvl3", "nvlm", "visualprm"), 2255),
+    **dict.fromkeys(
+        ("internvl2", "internvl2.5", "internvl3", "internvl3.5", "nvlm", "visualprm"), 2255
+    ),
     **dict.fromkeys(("llava-onevision", "llava-critic", "mm-rlhf-reward"), 3007),
     "llama-3.2": 2946,
     "phi-3.5": 721,

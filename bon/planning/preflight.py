@@ -62,17 +62,22 @@ def _check_model(
     except BonError as error:
         yield error
         return
-    if not here or card.placement.runtime_env:
+    if not here or card.placement.runtime_env.keys() - {"env_vars"}:
         return  # workers have an environment of their own
-    packages = engine_entry(card.engine).packages
-    missing = [name for name, *_ in packages if find_spec(name) is None]
+    settings = read_settings(card.engine, arguments)
+    endpoint = settings if isinstance(settings, OpenAISettings) else None
+    fixes = {
+        name: f"pip install 'bon[{card.engine}]'" for name, *_ in engine_entry(card.engine).packages
+    }
+    if endpoint and endpoint.starts and not endpoint.serve_command:
+        fixes[endpoint.starts] = "install it, or name its command in engine_args.serve_command"
+    missing = [name for name in fixes if find_spec(name) is None]
     if missing:
         yield BonError(
             f"card {card.name!r}: engine {card.engine} needs the package {missing[0]}",
-            f"pip install 'bon[{card.engine}]'",
+            fixes[missing[0]],
         )
-    settings = read_settings(card.engine, arguments)
-    key = settings.api_key_env if isinstance(settings, OpenAISettings) else None
+    key = endpoint.api_key_env if endpoint and not endpoint.starts else None
     if key and not os.environ.get(key, "").strip():
         yield BonError(
             f"card {card.name!r}: the environment variable {key} with the key is not set",

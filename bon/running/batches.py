@@ -27,7 +27,7 @@ from bon.dispatch.worker import (
     engine_arguments,
     filter_images,
 )
-from bon.engines import read_settings
+from bon.engines import read_settings, serves
 from bon.engines.endpoints.deferred import Answer, Body, DeferredEngine
 from bon.engines.endpoints.ledger import most_dollars
 from bon.engines.settings import OpenAISettings
@@ -155,7 +155,7 @@ class _Pass:
         self._sources = make_sources(setup, store)
         for model in setup.models:
             card = model.card
-            if card.engine == "openai":
+            if card.engine == "openai" and not serves(card.engine_args):
                 arguments = engine_arguments(card, model.model_path, remote_code=False)
                 settings = read_settings(card.engine, arguments)
                 assert isinstance(settings, OpenAISettings)

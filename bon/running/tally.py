@@ -68,6 +68,7 @@ class Tally:
             connection,
             self._ledger,
             check=self._store.check_exists,
+            logs=(self._store.directory / "servers").absolute(),
         )
         try:
             self._dispatcher.run()

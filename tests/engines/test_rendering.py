@@ -55,12 +55,21 @@ def test_parts_in_order() -> None:
 
 def test_string_templates_number_their_images() -> None:
     renderer = Renderer(Tokenizer(parts=False), "m", lambda number: f"<|image_{number}|>")
-    assert "user: <|image_1|>\nWhat is <|image_2|>\n? <end>" in renderer.prompt(ASKED).text
+    assert "user: <|image_1|>\nWhat is <|image_2|>? <end>" in renderer.prompt(ASKED).text
     assert (
         "user: a <end>" in Renderer(Tokenizer(False), "m").prompt((Message("user", ("a",)),)).text
     )
     with pytest.raises(BonError, match="no place for images"):
         Renderer(Tokenizer(parts=False), "m").prompt(ASKED)
+
+
+def test_string_templates_keep_the_line_breaks_around_an_image() -> None:
+    """InternVL's own code: `<image>\\n` opens a turn, and VisualPRM's turn holds it in place."""
+    renderer = Renderer(Tokenizer(parts=False), "m", lambda _: "<image>")
+    steps = (Message("user", ("### Question:\n", IMAGES[0], "\nWhy?")),)
+    assert "user: ### Question:\n<image>\nWhy? <end>" in renderer.prompt(steps).text
+    two = (Message("user", (*IMAGES, "Why?")),)
+    assert "user: <image>\n<image>\nWhy? <end>" in renderer.prompt(two).text
 
 
 def test_response_and_conversation() -> None:

@@ -42,6 +42,12 @@ def test_every_rule_says_what_it_reads():
     assert {row["name"] for row in listing("rules") if row["reads"] != "-"} == set(RULES)
 
 
+def test_a_list_says_what_was_run():
+    rows = {row["name"]: row["run"] for row in listing("rewarders")}
+    assert rows["mini-critic-a"] == "yes"
+    assert {rows[name] for name in ("r1-reward", "ensemble-scores", "scalar-head")} == {"no"}
+
+
 def test_an_unknown_list_or_card_gets_the_nearest():
     with pytest.raises(BonError, match="did you mean 'rewarders'"):
         listing("rewarder")

@@ -65,7 +65,7 @@ def test_mm_rlhf_scores_after_its_critique(monkeypatch, tmp_path, temperature, s
     critic = Critic()
     monkeypatch.setattr(mm_rlhf, "load", lambda model, revision: critic)
     monkeypatch.setattr(mm_rlhf, "_no_grad", contextlib.nullcontext)
-    prompt = Prompt("p", "{{ prompt }}|{{ response }}")
+    prompt = Prompt("p", "{{ prompt }}<image>|{{ response }}")  # as published: one mark per image
     changes = {"sampling": {"temperature": temperature}}
     verdicts = judge("mm-rlhf-reward", tmp_path, prompt=prompt, **changes)
     assert [verdict.score for verdict in verdicts] == scores

@@ -64,11 +64,12 @@ def test_steps_are_scored_and_put_together(aggregate, score):
 
 
 def test_turns_are_answered_by_the_first_yes_word():
-    engine = Scripted([0.5, 0.5, 0.5])
+    engine = Scripted([0.5] * 4)
     judge(critic(engine, options={"turns": True}))
     last = engine.asked[-1]
-    assert [message.role for message in last] == ["user", "assistant"] * 2 + ["user"]
-    assert [message.parts[-1] for message in last] == ["Why?|1|one", "+", "two", "+", "three"]
+    assert [message.role for message in last] == ["user", "assistant"] * 3 + ["user"]
+    texts = [message.parts[-1] for message in last]
+    assert texts == ["Why?|1|one", "+", "two", "+", "", "+", "three"]  # as written
 
 
 def test_a_step_that_cannot_be_read_leaves_no_score():

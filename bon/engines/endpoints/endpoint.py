@@ -6,7 +6,7 @@ import itertools
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, NoReturn
@@ -149,7 +149,9 @@ class Endpoint:
         limit: AdaptiveLimit,
         purse: Purse,
         wait: float = 1.0,
+        revive: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`revive` is awaited before each retry."""
         self.url = base_url.rstrip("/")
         self.host = urlsplit(base_url).hostname or ""
         self._key = ""
@@ -162,6 +164,7 @@ class Endpoint:
                 )
         self._retries = retries
         self._wait = wait
+        self._revive = revive
         self.limit = limit
         self.totals = EngineTotals()
         self._purse = purse
@@ -191,6 +194,8 @@ class Endpoint:
             if attempt <= self._retries:
                 self.totals.retries += 1
                 await asyncio.sleep(self._pause(failed.after, attempt))
+                if self._revive is not None:
+                    await self._revive()
         tries = f"after {self._retries + 1} tries"
         if failed.down:
             raise BonError(

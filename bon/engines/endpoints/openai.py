@@ -51,6 +51,7 @@ from bon.engines.endpoints.ledger import (
     stop,
 )
 from bon.engines.endpoints.model_names import is_same_model
+from bon.engines.endpoints.server import API_KEY, Server
 from bon.engines.metering import SALT, fresh, note_cached
 from bon.engines.settings import OpenAISettings
 
@@ -76,14 +77,17 @@ class OpenAIEngine(Engine):
         kwargs = settings.chat_template_kwargs
         self._template = {"chat_template_kwargs": kwargs} if kwargs else {}
         most = settings.max_concurrency
+        server = self._server = Server(settings) if settings.starts else None
+        key = API_KEY if settings.starts == "vllm" else None
         self._endpoint = Endpoint(
-            settings.base_url,
-            settings.api_key_env,
+            server.url if server else settings.base_url,
+            key if server else settings.api_key_env,
             settings.timeout,
             settings.retries,
             AdaptiveLimit(min(settings.concurrency, most), settings.min_concurrency, most),
             self._purse,
             wait=settings.retry_wait,
+            revive=server.revive if server else None,
         )
         self._endpoint.totals.spent = settings.spent
 
@@ -196,7 +200,8 @@ class OpenAIEngine(Engine):
         }
         return {
             "engine": self.name,
-            "base_url": self._endpoint.url,
+            "base_url": "" if self._server else self._endpoint.url,
+            "server": self._server.command if self._server else [],
             "model": self._model,
             "endpoint": self._kind,
             "capabilities": self.can.model_dump(),
@@ -210,8 +215,10 @@ class OpenAIEngine(Engine):
         }
 
     async def close(self) -> None:
-        """Close connections."""
+        """Close connections, and end the server if bon started it."""
         await self._endpoint.close()
+        if self._server:
+            await asyncio.to_thread(self._server.end)
 
     def _split(self, seeds: tuple[int, ...]) -> list[tuple[int, ...]]:
         """Return the seeds of each HTTP request."""

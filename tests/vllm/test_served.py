@@ -1,0 +1,46 @@
+"""`serve: vllm`: bon starts the real server, starts it again after a crash, and ends it."""
+
+import os
+import signal
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+found = find_spec("vllm")
+if found is None or found.origin is None:  # a folder of that name is not the package
+    pytest.skip("vllm is not installed: see tests/vllm/run.sh", allow_module_level=True)
+
+from tiny_checkpoint import image  # noqa: E402
+
+from bon.core.processes import command, descendants  # noqa: E402
+from bon.core.sampling import Sampling  # noqa: E402
+from bon.engines import build  # noqa: E402
+from bon.engines.base import GenerateRequest, Message  # noqa: E402
+
+pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def servers() -> list[int]:
+    return [pid for pid in descendants(os.getpid()) if "openai.api_server" in command(pid)]
+
+
+def test_a_served_model_survives_a_crash_of_its_server(
+    tmp_path: Path, checkpoint: Path, hf: Any, flags: dict[str, Any], session: Any
+) -> None:
+    pixels = {"mm_processor_kwargs": {"max_pixels": 6272}, "enable_chunked_prefill": False}
+    settings = {"model": str(checkpoint), "serve": "vllm", "engine_args": flags | pixels}
+    engine = build("openai", settings | {"log": str(tmp_path / "server.log")})
+    turn = Message("user", (image(1), "What is in the picture?"))
+    request = GenerateRequest((turn,), Sampling(temperature=0, max_tokens=8), (1,))
+    expected = session.run(hf.generate(request)).samples[0].text
+    assert session.run(engine.generate(request)).samples[0].text == expected
+    (server,) = servers()
+    os.kill(server, signal.SIGKILL)
+    with pytest.warns(UserWarning, match="restarted"):
+        assert session.run(engine.generate(request)).samples[0].text == expected
+    assert len(servers()) == 1
+    session.run(engine.close())
+    assert servers() == []
+    assert (tmp_path / "server.log").stat().st_size

@@ -22,7 +22,7 @@ DEVICE ?= cuda
 # Processes of the test suite: each has a Ray of its own.
 JOBS ?= 2
 PARALLEL := -n $(JOBS) --dist loadfile
-.PHONY: help demo docs test test-fast test-gpu test-vllm lint soak bench validity miniature locks clean
+.PHONY: help demo docs gallery test test-fast test-gpu test-vllm lint soak bench validity miniature locks clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -54,6 +54,9 @@ lint: $(VENV)/.dev  ## Check style and types.
 
 docs: $(VENV)/.dev  ## Build the documentation site, strictly, into build/site.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+gallery: $(VENV)/.dev  ## Draw the figures of docs/gallery.md from runs/demo (make demo).
+	$(BIN)/python -m tools.gallery runs/demo
 
 soak: $(VENV)/.dev  ## Kill, stop, starve and change runs for MINUTES=15 (HOURS=8); all must come out as if not.
 	$(BIN)/python tests/soak/soak.py --minutes $(or $(MINUTES),15) --hours $(or $(HOURS),0)

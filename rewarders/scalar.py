@@ -67,5 +67,5 @@ class Reranker(ScoringRewarder):
 def scored(score: float, num_prompt_tokens: int = 0, text: str = "") -> Verdict:
     """Return a finite score as a verdict."""
     if not math.isfinite(score):
-        raise ValueError(f"the model gave the score {score}")
+        raise ValueError(f"the model returned the score {score}")
     return Verdict("scored", score=score, text=text, num_prompt_tokens=num_prompt_tokens)

@@ -81,7 +81,7 @@ class StepwiseCritic(Rewarder):
             return self.turns(item, steps=steps, step=steps[-1], number=len(steps))
         if self.card.score is None or not self.card.score.yes:
             raise BonError(
-                f"card {self.card.name!r}: options.turns needs the word that answers a good step",
+                f"card {self.card.name!r}: options.turns needs the reply that marks a good step",
                 "set score: {yes: [+], no: [-]}",
             )
         messages = self.turns(item, steps=steps[:1], step=steps[0], number=1)

@@ -54,6 +54,10 @@ def _log(path: Path, rows: Rows) -> None:
     path.write_text(json.dumps({"version": 2, "status": "success", "eval": {}, "samples": rows}))
 
 
+def _numbered(path: Path, rows: Rows) -> None:
+    path.write_text(json.dumps({str(row["number"]): row for row in rows}, indent=4))
+
+
 def _table(path: Path, rows: Rows) -> None:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]) if rows else ["index"], delimiter="\t")
@@ -98,6 +102,14 @@ def _lmms_eval() -> Rows:
             "mmmu_acc": {"id": f"q{i}", "parsed_pred": "ABC"[i % 3]},
             "input": prompt(i),
         }
+        for i in range(COUNT)
+    ]
+
+
+def _opencompass() -> Rows:
+    turns = [[{"role": "HUMAN", "prompt": prompt(i)}] for i in range(COUNT)]
+    return [
+        {"number": i, "origin_prompt": turns[i], "prediction": text(i, 0), "gold": "B"}
         for i in range(COUNT)
     ]
 
@@ -245,6 +257,7 @@ MADE: dict[str, Made] = {
     ),
     "lmms_eval": Made("2026_samples_task.jsonl", _lmms_eval, questions=True),
     "openai_batch": Made("output.jsonl", _batch, questions=True),
+    "opencompass": Made("mmlu.json", _opencompass, _numbered, questions=True),
     "inspect_ai": Made("log.eval", _inspect, _zipped),
     "inspect_ai json": Made("log.json", _inspect, _log),
     "vlmevalkit": Made("M_MMMU.xlsx", _vlmevalkit, _book),

@@ -273,7 +273,7 @@ def test_a_rewarder_that_cannot_be_loaded_is_one_line_and_the_others_go_on(
 def test_a_policy_that_fails_altogether_ends_the_run_with_its_reason(make_experiment, tmp_path):
     experiment = make_experiment(questions=4, cluster={"retries": 0})
     experiment["policies"][0]["engine_args"]["failure_rate"] = 1.0
-    cause = r"no candidate could be sampled: every item .* \(last: EchoError: echo was told to fail"
+    cause = r"no candidate was sampled: every item .* \(last: EchoError: echo was told to fail"
     with pytest.raises(BonError, match=cause):
         go(experiment, tmp_path)
 
@@ -282,7 +282,7 @@ def test_a_model_that_wants_more_than_there_is_says_so_before_it_starts(make_exp
     experiment = make_experiment()
     for model in [*experiment["policies"], *experiment["rewarders"]]:
         model["placement"] = {"gpus": 8}
-    with pytest.raises(BonError, match=r"wants 8 GPU per actor, and Ray has 0 -> set "):
+    with pytest.raises(BonError, match=r"needs 8 GPU per actor, and Ray has 0 -> set "):
         go(experiment, tmp_path)
 
 
@@ -499,7 +499,7 @@ def test_a_frozen_worker_is_replaced_and_a_slow_one_is_not(
     frozen_rows, lines = run("frozen")
     assert stopper.wait() == 0
     assert frozen_rows == rows
-    assert lines.count("has not answered for 5 seconds; another one takes its place") == 1
+    assert lines.count("has not answered for 5 seconds; it is replaced") == 1
 
 
 STOP_WORKER = """

@@ -171,7 +171,7 @@ def test_process_scores_are_read_anew_from_what_is_stored(small, name, right):
 
 
 def test_a_report_changes_only_how_is_counted(small):
-    with pytest.raises(BonError, match="changes how a run is counted"):
+    with pytest.raises(BonError, match="can change the analysis only"):
         report_run(small, quiet=True, settings=["seed=3"])
     with pytest.raises(BonError, match="aggregate"):
         report_run(small, quiet=True, settings=["analysis.aggregate=median"])
@@ -290,7 +290,7 @@ BAD = {
         {"questions": [{**q, "id": "x" + q["id"]} for q in QUESTIONS]},
         r"is about question 'q5', but no table holds it, .* all 54 rows about questions",
     ),
-    "nobody": ({"questions": []}, "also give the table that says who is right"),
+    "nobody": ({"questions": []}, "also give the table of right candidates"),
     "words": (
         {"scores": [{"rewarder": "r", "question": "q0", "scores": ["high"] * 3}]},
         "its score 'high' is not a number",

@@ -141,7 +141,7 @@ def test_several_mistakes_are_said_at_once_but_not_all_of_many(tmp_path):
         ("stepwise", "", "needs `score:`"),
         ("ensemble", "", "needs `members:`"),
         ("python", "", "needs `python:`"),
-        ("pairwise", "verdict: {pattern: (a), first: []}", "`first` lists nothing"),
+        ("pairwise", "verdict: {pattern: (a), first: []}", "`first` is empty"),
         ("pairwise", "verdict: {pattern: (a), tie: ['1']}", "'1' is in both `first` and `tie`"),
         ("pointwise", "score: {yes: [Yes]}", "`yes` without `no`"),
         ("pointwise", "score: {values: {Good: 1}}", "gives neither a pattern nor words"),

@@ -21,7 +21,7 @@ from bon.analysis.results import (
     Options,
     SizePoint,
 )
-from bon.analysis.results.phrasing import coefficient, interval
+from bon.analysis.results.phrasing import coefficient, interval, lost
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -111,11 +111,13 @@ def _sentences(label: Label, sizes: tuple[SizePoint, ...], level: float) -> list
     half = next((s for s in sizes if s.share == 1 / 2), None)
     if half is not None and half.pearson.value is not None:
         bounds = interval(half.subsets).removesuffix(")")
-        regrets = [f"{100 * (size.loss.value or 0):.1f}" for size in (half, whole)]
+        loss = whole.loss
+        noise = (loss.low or 0) <= (half.loss.value or 0) <= (loss.high or 0)
+        with_half = "not distinguishably more or less" if noise else lost(half.loss)
         sentences.append(
-            f"With {half.num_pairs} of the {whole.num_pairs} pairs of {label.benchmark}, r on "
+            f"With random halves of the {whole.num_pairs} pairs of {label.benchmark}, r on "
             f"{label.policy} is {coefficient(half.pearson.value)}{bounds} in {100 * level:.0f} % "
-            f"of subsets) instead of {coefficient(whole.pearson.value)}; the pick loses "
-            f"{regrets[0]} points instead of {regrets[1]}."
+            f"of halves); with all, {coefficient(whole.pearson.value)}. The pick loses "
+            f"{lost(loss)} with all pairs, {with_half} with half of them."
         )
     return sentences

@@ -227,7 +227,7 @@ def _cost(runs: Runs, name: str, unit: CostUnit) -> float:
         info = next(r for r in results.rewarders if r.rewarder == name)
         calls = next((j for j in results.judging if j.rewarder == name), None)
         if calls is None:
-            raise BonError(f"{run} does not say what {name} was asked", f"bon report {run}")
+            raise BonError(f"{run} does not record the calls of {name}", f"bon report {run}")
         totals = {"dollars": info.cost, "seconds": info.seconds, "calls": 1.0 * info.num_judgements}
         total = totals[unit]
         if total is None:

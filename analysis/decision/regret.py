@@ -70,8 +70,8 @@ def decide(label: Label, m: Measured, options: Options) -> Decision | None:
         shortlists=tuple(lists),
         sentence=(
             f"Choosing by {label.benchmark or 'the benchmark'} gives {percent(picked.value)} on "
-            f"{label.policy}; the best rewarder gives {percent(available)} ({percent(m.y.max())} "
-            "as measured: optimistic, since it was selected as the highest). The choice loses "
+            f"{label.policy}; the best rewarder gives {percent(m.y.max())} as measured, about "
+            f"{percent(available)} after correcting for picking the winner. The choice loses "
             f"{lost(loss)}; a random rewarder loses {lost(blind)}."
         ),
     )

@@ -134,14 +134,14 @@ def _sentence(label: Label, over: str, score: float, m: Measured, base: float) -
     baseline = f"{over} ({percent(base)})"
     if not np.isfinite(score):
         return (
-            f"No score on {label.benchmark} is high enough to expect a new rewarder to exceed "
+            f"No score on {label.benchmark} is high enough to expect a new rewarder to beat "
             f"{baseline} on {label.policy}."
         )
     text = (
-        f"From a score of {percent(score)} on {label.benchmark}, a new rewarder is expected to "
-        f"exceed {baseline} on {label.policy}"
+        f"Above {percent(score)} on {label.benchmark}, a new rewarder is expected to beat "
+        f"{baseline} on {label.policy}"
     )
     if score > m.x.max():
         return f"{text}: more than any rewarder of this run scores."
     above = m.y[m.x >= score] > base
-    return f"{text}; {int(above.sum())} of the {len(above)} rewarders of this run at that score do."
+    return f"{text}, as {int(above.sum())} of the {len(above)} rewarders of this run above it do."

@@ -1,4 +1,4 @@
-"""Terms of the report in one sentence each; docs/report.md shows the same table."""
+"""Terms of the report in one sentence each; docs/glossary.md holds the same table."""
 
 TERMS = {
     "Acc+": "Share of questions all of whose pairs are right.",

@@ -100,7 +100,7 @@ def annotate(
     if to not in ("", "jsonl"):
         raise BonError(f"--to {to} was removed in bon 0.3", "write a sheet: OUT.csv or OUT.jsonl")
     if out is not None and source is not None:
-        raise BonError("a file to write goes without --from", "export and import in two commands")
+        raise BonError("OUT and --from exclude each other", "export and import in two commands")
     if out is not None:
         export_sheet(bench, out, drafts=drafts)
         typer.echo(out)
@@ -114,19 +114,12 @@ def annotate(
 def predict(
     directory: Bench,
     on: Annotated[list[Path] | None, Option("--on", help="Another run of the rewarders.")] = None,
-    selected: Annotated[str | None, Option("--select", hidden=True)] = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
     """Measure how well the benchmark predicts Best-of-N on questions outside its items."""
     from bon.curating.predict import predict as measure
 
-    if selected is not None:
-        raise BonError(
-            "items are not selected by what they predict: among some hundred there are always some "
-            "that predict a dozen rewarders of one run, and no others",
-            "change quotas or filters in recipe.yaml, which know nothing of Best-of-N",
-        )
     prediction = measure(_open(directory), on or [], quiet=quiet or as_json)
     emit(prediction, prediction.text, as_json)
 

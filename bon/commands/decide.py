@@ -151,7 +151,7 @@ def recommend(
 
     units: dict[str, CostUnit] = {unit: unit for unit in recommending.UNITS}
     if cost and cost not in units:
-        raise BonError(f"no cost is in {cost!r}", f"choose {', '.join(units)}")
+        raise BonError(f"no cost unit {cost!r}", f"choose {', '.join(units)}")
     advice = recommending.recommend(read_runs(directories), budget, units.get(cost))
     figures = {"gain_and_cost": plots.gain_and_cost(advice)} if out else {}
     _save(out, "recommendation", advice.model_dump(mode="json"), figures)
@@ -211,7 +211,7 @@ def read_runs(directories: list[Path]) -> "list[tuple[str, Results]]":
     for directory in directories:
         path = directory.resolve()
         if path in names:
-            raise BonError(f"{directory} is named twice", "name each run once")
+            raise BonError(f"{directory} occurs twice", "name each run once")
         names[path] = str(directory) if path.name in names.values() else path.name
     return [(name, read_results(path)) for path, name in names.items()]
 

@@ -117,7 +117,7 @@ UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 _REPHRASED = (
     (r"^Missing \w+ '?(.+?)'?$", r"needs \1"),
     (r"^Option '(.+?)' requires an argument$", r"needs a value for \1"),
-    (r"^Got unexpected extra arguments?(?:\(s\))? \((.+)\)$", r"takes nothing more: found \1"),
+    (r"^Got unexpected extra arguments?(?:\(s\))? \((.+)\)$", r"takes no argument \1"),
     (r"^Invalid value for '(.+?)': (?:Input should be )?(.+?)(?:, unable to parse .*)?$",
      r"\1: expected \2"),
     ("greater than or equal to", "at least"),
@@ -141,10 +141,11 @@ def usage_error(error: Any) -> BonError:
         return BonError(f"{path} has no {what} {name or repr(name)}", fix)
     for pattern, words in _REPHRASED:
         message = re.sub(pattern, words, message)
+    message = re.sub(r"^needs \w+$", lambda match: f"needs {match[0][6:].upper()}", message)
     usage = "bon COMMAND [OPTIONS]"
     if error.ctx:
         pieces = " ".join(error.ctx.command.collect_usage_pieces(error.ctx))
         pieces = re.sub(r"\{(\w+)\}", lambda match: match[1].upper(), pieces)
         usage = f"{path} {pieces}"
     command = path.removeprefix("bon").strip()
-    return BonError(f"{command} {message}".strip(), f"{usage} ({path} --help says more)")
+    return BonError(f"{command} {message}".strip(), f"{usage} (see {path} --help)")

@@ -45,7 +45,7 @@ def regrade_files(
     formats = forms_of(files, form, columns)
     for file, format_ in formats:
         if format_.table != "answers":
-            raise BonError(f"{file} holds {format_.table}, no answers", "give files with texts")
+            raise BonError(f"{file} holds {format_.table}, not answers", "give files with texts")
     with TemporaryDirectory() as folder, Store(Path(folder)) as store:
         complete = [(file, with_questions(file, f, questions, store)) for file, f in formats]
         answers = read_answers(complete, store.images, columns=dict(columns))
@@ -66,7 +66,7 @@ def _answers_of_run(directory: Path) -> Answers:
             if texts:
                 answers.questions.append(Answered(question, texts))
     if not answers.questions:
-        raise BonError(f"{directory} holds no texts of answers", "give the files they came from")
+        raise BonError(f"{directory} holds no response texts", "give the files they came from")
     return answers
 
 

@@ -68,7 +68,7 @@ def run(
     if repeat_check is not None:
         settings.append(f"judging.repeat_check={repeat_check}")
     setup = read_experiment(file, settings)
-    directory = run_directory(out, setup)
+    directory = run_directory(out, setup, file)
     silent = quiet or as_json
     full_plan = None
     if pilot is not None:
@@ -119,7 +119,7 @@ def plan(
     from bon.running.study_size import sizing
 
     setup = read_experiment(file, options.settings_of(sets, limit, seed))
-    directory = run_directory(out, setup)
+    directory = run_directory(out, setup, file)
     plan = make_plan(setup, directory, here=setup.experiment.cluster.address is None)
     sizes = []
     if target_width is not None or budget is not None:
@@ -178,8 +178,10 @@ def merge(
     options.print_results(report_run(out, quiet=silent), as_json)
 
 
-def run_directory(out: Path | None, setup: "Setup") -> Path:
-    """Return the run directory: `out`, or runs/NAME."""
+def run_directory(out: Path | None, setup: "Setup", file: Path) -> Path:
+    """Return the run directory: `out`, that of a run's own experiment.yaml, or runs/NAME."""
+    if out is None and (file.parent / "run.sqlite").is_file():
+        return file.parent
     return out or Path("runs") / setup.experiment.name.replace(" ", "-")
 
 
@@ -233,7 +235,7 @@ def write(
     from bon.running.batches import write_batch
 
     setup = read_experiment(file, options.settings_of(sets, limit))
-    directory = run_directory(out, setup)
+    directory = run_directory(out, setup, file)
     batch = write_batch(
         setup,
         directory,

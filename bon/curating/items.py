@@ -83,7 +83,7 @@ def read_items(path: Path) -> list[CuratedItem]:
     frame = pd.read_parquet(path)
     pairs = frame[(frame["responses"].map(len) == 2) & frame["better"].notna()]
     if other := len(frame) - len(pairs):
-        say(f"{path}: {other} items are no pairs and are left out (best-of-4 and ties of bon 0.2)")
+        say(f"{path}: {other} items are not pairs and are left out (best-of-4 and ties of bon 0.2)")
     items = []
     for row in pairs.to_dict("records"):
         values: dict[str, Any] = {

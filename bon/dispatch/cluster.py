@@ -336,7 +336,7 @@ class Dispatcher:
             group.deaths.update(models)
             names = ", ".join(sorted(models or group.specs))
             seconds = f"has not answered for {FROZEN_SECONDS:g} seconds"
-            self._connection.report(f"{names}: a worker {seconds}; another one takes its place")
+            self._connection.report(f"{names}: a worker {seconds}; it is replaced")
             self._remove(group, worker)
 
     def _give_up_worker(self, group: Group, worker: Worker, error: RayError) -> None:
@@ -472,7 +472,7 @@ class Dispatcher:
         for name, wanted, key in (("GPU", placement.gpus, "gpus"), ("CPU", placement.cpus, "cpus")):
             if wanted > self._free[name]:
                 raise BonError(
-                    f"{', '.join(sorted(group.specs))}: wants {wanted:g} {name} per actor, "
+                    f"{', '.join(sorted(group.specs))}: needs {wanted:g} {name} per actor, "
                     f"and Ray has {self._free[name]:g}",
                     f"set placement.{key}, or use a larger cluster with --ray-address",
                 )

@@ -77,7 +77,7 @@ def connect(
 
     def report_retry(state: Any) -> None:
         reason = one_line(state.outcome.exception(), 200)
-        report(f"Ray {where} is not there yet ({reason}); trying again")
+        report(f"Ray {where} is not up yet ({reason}); trying again")
 
     attempts = Retrying(
         stop=stop_after_delay(patience) if address else stop_after_attempt(MAX_STARTS),
@@ -204,7 +204,7 @@ class Connection:
         retry = self._owned and self._losses <= MAX_RESTARTS
         if retry:
             how = "connecting again" if self._address else "starting it again"
-            self.report(f"{lost}; {how}, and what was under way is asked again")
+            self.report(f"{lost}; {how}, and its work in flight is repeated")
         self._close(lost=True)
         if not retry:
             times = f" {self._losses} times without any work done in between" if self._owned else ""

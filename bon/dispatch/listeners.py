@@ -51,5 +51,5 @@ def refuse_listeners(setting: str, *, allowed_ports: Collection[int] = ()) -> No
         if not listener.loopback and listener.port not in allowed_ports:
             raise BonError(
                 f"{listener}, where other machines can reach it",
-                f"close it, or bind it to 127.0.0.1; {setting}: true lets it be",
+                f"close it, or bind it to 127.0.0.1; {setting}: true permits it",
             )

@@ -252,12 +252,12 @@ class OpenAISettings(EngineSettings):
             )
         if self.chat_template_kwargs and self.kind not in ("vllm", "plain"):
             raise BonError(
-                f"endpoint {parts.hostname} ({self.kind}) takes no chat_template_kwargs",
+                f"endpoint {parts.hostname} ({self.kind}) does not support chat_template_kwargs",
                 "switch thinking by its own field, e.g. extra_body: {reasoning_effort: none}",
             )
         if self.response_format is not None and not self.can.structured_output:
             raise BonError(
-                f"endpoint {parts.hostname} ({self.kind}) takes no response_format",
+                f"endpoint {parts.hostname} ({self.kind}) does not support response_format",
                 "drop it, or capabilities: {structured_output: true}",
             )
         return self

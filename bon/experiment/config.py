@@ -192,7 +192,7 @@ class VerdictRule(Strict):
     def _check_words(self) -> Self:
         for name in ("first", "second"):
             if not getattr(self, name):
-                raise ValueError(f"`{name}` lists nothing", f"list its words: `{name}: [A]`")
+                raise ValueError(f"`{name}` is empty", f"list its words: `{name}: [A]`")
         _check_distinct(first=self.first, second=self.second, tie=self.tie)
         return self
 
@@ -359,10 +359,10 @@ class Race(Strict):
             return data
         kept = {key: value for key, value in data.items() if key not in ("lead", "audit")}
         if data.get("lead") is not None:
-            say_once("judging.race.lead is gone and ignored: a race ends once it is certain")
+            say_once("judging.race.lead was removed and is ignored: a race ends once it is certain")
         if kept.get("class") == "correct":
             kept["class"] = "answer"
-            say_once("judging.race.class: correct is gone and read as answer: no gold decides")
+            say_once("judging.race.class: correct was removed and is read as answer")
         return kept
 
 

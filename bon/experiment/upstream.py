@@ -206,7 +206,7 @@ def _locate(source: Upstream, text: str, name: str) -> tuple[ast.expr | str, Spl
         ):
             fstring = any(isinstance(part, ast.JoinedStr) for part in ast.walk(node.value))
             return node.value, _fstring_segments if fstring else _format_segments
-    raise BonError(f"published prompt {name!r}: nothing is assigned to {source.name!r}")
+    raise BonError(f"published prompt {name!r}: no assignment to {source.name!r}")
 
 
 def _fstring_segments(node: ast.expr | str) -> Iterator[Segment]:

@@ -114,7 +114,7 @@ def _not_empty(rows: Iterable[Training], preferences: Preferences) -> Iterable[T
         by = preferences.by
         why = "all are right or all are wrong" if by == "correct" else "it ranks them equally"
         raise BonError(
-            f"nothing to train on by {by!r}: no question has two answers that differ ({why})",
+            f"no training rows by {by!r}: no question has two answers that differ ({why})",
             "choose another --preferences"
             + (" or a smaller --margin" if preferences.margin else ""),
         )

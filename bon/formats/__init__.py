@@ -15,6 +15,7 @@ from bon.formats import (
     judge_outputs,
     lmms_eval,
     openai_batch,
+    opencompass,
     reward_bench,
     vlmevalkit,
 )
@@ -30,6 +31,7 @@ _SHIPPED = {
         inspect_ai.FORMAT,
         vlmevalkit.FORMAT,
         openai_batch.FORMAT,
+        opencompass.FORMAT,
         reward_bench.FORMAT,
         *judge_outputs.FORMATS,
         *TABLES,

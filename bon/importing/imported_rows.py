@@ -126,7 +126,7 @@ def attach_scores(
             raise BonError(
                 f"{records.bad[-1].id}: {records.bad[-1].reason}, and the same is true of all "
                 f"{count} rows about {kind}s",
-                "also give the table that says who is right: id, question, candidates, or a column "
+                "also give the table of right candidates (id, question, candidates), or a column "
                 "`correct` beside the scores",
             )
 

@@ -67,7 +67,7 @@ def listing(what: str) -> list[Row]:
     names = ("policies", "rewarders", "benchmarks", "rules", "formats", "experiments")
     close = difflib.get_close_matches(what, names, n=1, cutoff=0.4)
     hint = f"did you mean {close[0]!r}?" if close else f"one of {', '.join(names)}"
-    raise BonError(f"there is no list of {what!r}", hint)
+    raise BonError(f"no list of {what!r}", hint)
 
 
 def _attributes(entry: Any, *names: str) -> Row:

@@ -29,11 +29,12 @@ from bon.planning.gpu_memory import (
 )
 from bon.planning.hub_revisions import unpinned
 from bon.planning.image_tokens import (
+    CHARACTERS,
     DEFAULT_TOKENS,
     N_MEASURED,
     TYPICAL,
     Size,
-    first_sizes,
+    first_rows,
     tokens_of,
 )
 from bon.planning.judging_scope import drawn, stakes_of, to_judge
@@ -65,8 +66,9 @@ ASSUMPTIONS = (
     f"first {N_MEASURED} rows of a local dataset, else from {len(TYPICAL)} images of MMMU-Pro, one "
     f"per question or pair (MMRB2: 4.2, prompts excluded); {DEFAULT_TOKENS:,} tokens for families "
     "that are not listed",
-    f"text: {QUESTION_TOKENS} tokens per question, {PROMPT_TOKENS} of judge instructions, "
-    f"{CANDIDATE_TOKENS} per candidate or response",
+    f"text: as in the first {N_MEASURED} rows of a local dataset, {CHARACTERS} characters a token, "
+    f"else {QUESTION_TOKENS} tokens per question and {CANDIDATE_TOKENS} per response of a pair; "
+    f"{PROMPT_TOKENS} of judge instructions, {CANDIDATE_TOKENS} per candidate",
     f"replies of judges: {_REPLIES}, at most max_tokens",
     "calls: all candidates of a question differ, so judge calls are an upper bound; equal texts "
     "are judged once, questions whose candidates are all right or all wrong are not judged",
@@ -219,9 +221,11 @@ class _Planner:
         pairs = [located(spec, setup.base) for spec in experiment.pairs]
         self._questions = self._rows(questions, "questions")
         self._pairs = tuple(self._rows(spec, "pairs") for spec in pairs)
-        self._sizes = {"questions": self._image_sizes(questions, "questions")}
+        self._sizes: dict[str, tuple[float, tuple[Size, ...]]] = {}
+        self._texts: dict[str, tuple[float, float]] = {}  # tokens of a question, of a response
+        self._measure(questions, "questions", "questions")
         for spec in pairs:
-            self._sizes[spec.name or spec.benchmark] = self._image_sizes(spec, "pairs")
+            self._measure(spec, "pairs", spec.name or spec.benchmark)
 
     def plan(self) -> Plan:
         setup = self._setup
@@ -261,19 +265,18 @@ class _Planner:
             )
         return Rows(name, spec.benchmark, min(count, spec.limit or count), known)
 
-    def _image_sizes(
-        self, spec: DatasetSpec, kind: Literal["questions", "pairs"]
-    ) -> tuple[float, tuple[Size, ...]]:
-        """Return images per row and their sizes, measured where the dataset is local."""
-        if spec.columns.get("image") == "":
-            return 0.0, TYPICAL
-        if spec.path is None or spec.benchmark == IMPORTED:
-            if spec.hub is not None or spec.benchmark == IMPORTED:
-                return 1.0, TYPICAL
+    def _measure(self, spec: DatasetSpec, kind: Literal["questions", "pairs"], name: str) -> None:
+        """Keep images per row, their sizes and lengths of texts, measured on a local dataset."""
+        per_row, sizes, texts = 1.0, list(TYPICAL), [float(QUESTION_TOKENS), CANDIDATE_TOKENS]
+        if spec.path is not None and spec.benchmark != IMPORTED:
+            per_row, sizes, texts = first_rows(spec, kind)
+        elif spec.columns.get("image") == "":
+            per_row = 0.0
+        elif spec.hub is None and spec.benchmark != IMPORTED:
             published = adapter(spec.benchmark).published
-            return published.images_per_row if published else 1.0, TYPICAL
-        per_row, sizes = first_sizes(spec, kind)
-        return per_row, tuple(sizes) or TYPICAL
+            per_row = published.images_per_row if published else 1.0
+        self._sizes[name] = per_row, tuple(sizes) or TYPICAL
+        self._texts[name] = texts[0], texts[1] if kind == "pairs" else CANDIDATE_TOKENS
 
     def _image_tokens(self, card: Card, name: str = "questions") -> float:
         if getattr(card, "image_filter", "") == "drop":
@@ -289,7 +292,7 @@ class _Planner:
         if self._store is not None:
             where = 'spec = ? AND "index" < ?'
             work.reused = self._store.count("candidates", where, (policy.spec, card.n))
-        assumed = (QUESTION_TOKENS + self._image_tokens(card), CANDIDATE_TOKENS)
+        assumed = (self._texts["questions"][0] + self._image_tokens(card), CANDIDATE_TOKENS)
         prompt, reply = self._lengths("candidates", policy.spec, work, *assumed)
         # A prompt is read once for all its candidates.
         reads = math.ceil(work.to_do / card.n)
@@ -318,8 +321,12 @@ class _Planner:
             stored = self._store.count("judgements", where, (rewarder.spec,))
             work.reused += min(work.on_pairs, stored)
         work.again = self._again(rewarder)
-        images = sum(count * self._image_tokens(card, name) for name, count in calls_on.items())
-        assumed = _assumed_lengths(card, images / max(1, n_calls))
+        question = response = 0.0  # mean tokens over all calls
+        for name, count in calls_on.items():
+            share, texts = count / max(1, n_calls), self._texts[name]
+            question += share * (texts[0] + self._image_tokens(card, name))
+            response += share * texts[1]
+        assumed = _assumed_lengths(card, question, response)
         prompt, reply = self._lengths("judgements", rewarder.spec, work, *assumed)
         steps = STEPS if work.lengths == "assumed" and card.kind == "stepwise" else 1
         prompts = reads * prompt * steps * work.to_do / max(1, n_calls)
@@ -389,13 +396,12 @@ class _Planner:
         return prompt, reply
 
 
-def _assumed_lengths(card: RewarderCard, image_tokens: float) -> tuple[float, float]:
-    question = QUESTION_TOKENS + image_tokens
+def _assumed_lengths(card: RewarderCard, question: float, response: float) -> tuple[float, float]:
     if card.kind in ("scalar", "likelihood", "rerank"):
-        return question + CANDIDATE_TOKENS, 0
+        return question + response, 0
     n_shown = {"pairwise": 2, "listwise": card.window}.get(card.kind, 1)
     yes_no = card.score and card.score.yes and card.sampling.max_tokens < 16
-    prompt = PROMPT_TOKENS + question + n_shown * CANDIDATE_TOKENS
+    prompt = PROMPT_TOKENS + question + n_shown * response
     return prompt, 1 if yes_no else REPLY_TOKENS.get(card.kind, 0)
 
 
@@ -420,9 +426,9 @@ def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
     warnings = []
     datasets = (plan.questions, *plan.pairs)
     if unread := [rows.name for rows in datasets if rows.known_from.startswith("not read")]:
-        warnings.append(f"not read, only counted as published or limited: {', '.join(unread)}")
+        warnings.append(f"counted as published or limited, not read: {', '.join(unread)}")
     if setup.experiment.judging.decide is not None:
-        warnings.append("judging.decide asks less: calls are what all questions would take")
+        warnings.append("judging.decide makes fewer calls: those shown are for all questions")
     cap, dollars = setup.experiment.cluster.spending_cap, plan.totals()["dollars"]
     if cap is not None and dollars > cap:
         warnings.append(

@@ -85,7 +85,7 @@ def _check_model(
         )
     if card.placement.gpus and not has_gpu():
         yield BonError(
-            f"card {card.name!r} wants {card.placement.gpus:g} GPU per actor "
+            f"card {card.name!r} needs {card.placement.gpus:g} GPU per actor "
             "and this machine has none",
             "set placement.gpus: 0, or use a cluster with --ray-address",
         )

@@ -185,11 +185,11 @@ def _check_deciding(
     for loaded in models:
         if loaded.card.brought:
             raise BonError(
-                f"{place}: {loaded.card.name} is read from files and cannot be asked as it goes",
+                f"{place}: {loaded.card.name} is read from files and cannot be judged in steps",
                 "leave it out, or leave out judging.decide",
             )
     if len(models) < (2 if decide == "best" else 1):
-        raise BonError(f"{place}: {len(models)} rewarders", "name those to decide between")
+        raise BonError(f"{place}: {len(models)} rewarders", "name at least two to compare")
 
 
 def _rewarder(ref: CardRef, base: Path, seed: int, origin: Origin) -> Loaded[RewarderCard]:

@@ -94,7 +94,7 @@ def write_batch(
     """
     if not any(model.card.engine == "openai" for model in setup.models):
         raise BonError(
-            "no model of this experiment is behind an endpoint: nothing can go into a batch",
+            "no model of this experiment is behind an endpoint: there is nothing to batch",
             "a batch asks cards with `engine: openai` (vLLM's run-batch reads it too)",
         )
     with Store(directory) as store:
@@ -282,7 +282,7 @@ class _BatchFolder:
                     self._add(row["custom_id"], _answer(row), counts)
             if counts.new + counts.repeated + counts.transient == before:
                 raise BonError(
-                    f"{file} answers none of the requests of this run",
+                    f"{file} holds no answer to a request of this run",
                     "give the files that came back for RUN/batch/requests-*.jsonl",
                 )
         return counts

@@ -52,14 +52,14 @@ def open_run(store: Store, settings: Sequence[str] = ()) -> Setup:
     raw, base = store.meta("experiment"), store.meta("base")
     if raw is None or base is None:
         raise BonError(
-            f"{store.directory} holds no experiment yet: its start failed or still goes on",
+            f"{store.directory} holds no experiment yet: it failed to start, or is starting",
             "run it: bon run FILE --out DIRECTORY",
         )
     setup = with_stored_specs(prepare(raw, Path(base), str(store.directory)), store)
     for setting in settings:
         if not setting.startswith("analysis."):
             raise BonError(
-                f"--set {setting}: a report changes how a run is counted, nothing else",
+                f"--set {setting}: a report can change the analysis only",
                 "set analysis.KEY=VALUE here, and anything else at `bon run`",
             )
     if not settings:

@@ -100,7 +100,7 @@ def compute(
         reasons = dict.fromkeys(tally.failed.values()) or [
             f"every item of every policy failed{f' (last: {last})' if last else ''}"
         ]
-        raise Incomplete(f"no candidate could be sampled: {'; '.join(reasons)}")
+        raise Incomplete(f"no candidate was sampled: {'; '.join(reasons)}")
     return status
 
 

@@ -33,7 +33,7 @@ def _judge(directory: Path, questions: int, *, quiet: bool) -> None:
         setup = open_run(store)
         rewarders = tuple(r for r in setup.rewarders if not r.card.brought)
         if not rewarders:
-            raise BonError(f"{directory} has no rewarder that can be asked", "name some in a run")
+            raise BonError(f"{directory} has no rewarder to call", "name some in a run")
         pools = [CandidatePool(store, policy) for policy in setup.policies]
         targets = list(
             make_targets(
@@ -43,7 +43,7 @@ def _judge(directory: Path, questions: int, *, quiet: bool) -> None:
             )
         )
     if not targets:
-        raise BonError(f"{directory} holds no candidate that is right", "sample more candidates")
+        raise BonError(f"{directory} holds no right candidate", "sample more candidates")
     setup = attacked_setup(replace(setup, rewarders=rewarders))
     with Store(directory / FOLDER) as store:
         store.images = ImageStore(directory / "images")  # the run's own

@@ -126,7 +126,7 @@ class Tally:
         if cap is not None and self._outside_ledger and self._cost() >= cap:
             self._stop(
                 f"the run has cost ${self._cost():.2f} and may cost ${cap:.2f} -> "
-                "raise cluster.spending_cap and run the same command: what was bought is kept"
+                "raise cluster.spending_cap and run the same command: paid replies are kept"
             )
 
     def _check_errors(self, model: str, rows: list[Candidate | Judgement]) -> None:

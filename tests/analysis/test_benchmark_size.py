@@ -91,7 +91,7 @@ def test_the_loss_of_the_pick_grows_as_pairs_are_left_out():
     assert [s.num_pairs for s in found.sizes] == [25, 50, 100, 200, 400]
     assert losses[0] > losses[-1]
     assert all(s.loss.low <= s.loss.value <= s.loss.high for s in found.sizes)
-    assert "With 200 of the 400 pairs of bench, r on p is" in found.sentences[0]
+    assert "With random halves of the 400 pairs of bench, r on p is" in found.sentences[0]
     few = m.keep(np.arange(3))
     worth = worth_of(right[:, :3])
     assert how_much(Label("p", "b", "overall"), few, pairs, worth, OPTIONS) is None

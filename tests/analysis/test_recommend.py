@@ -158,7 +158,7 @@ def test_the_command_its_figure_and_its_refusals(runs, tmp_path):
     again = CliRunner().invoke(app, ["recommend", *names, "--json"])
     assert json.loads(again.output)["pick"] == found.pick
     odd = CliRunner().invoke(app, ["recommend", *names, "--cost", "euros"])
-    assert "no cost is in 'euros'" in str(odd.exception)
+    assert "no cost unit 'euros'" in str(odd.exception)
     texts = {t.get_text() for t in plots.gain_and_cost(found, width="single").axes[0].texts}
     assert {r.rewarder for r in found.rewarders} <= texts
 

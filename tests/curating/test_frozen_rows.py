@@ -105,4 +105,4 @@ def test_items_of_version_0_2_that_are_no_pairs_are_left_out(bench, tmp_path: Pa
     four = frame.iloc[:1].assign(responses=[list("abcd")], text_keys=[list("abcd")], key="of four")
     pd.concat([frame, both, four]).assign(correct=None).to_parquet(path)
     assert read_items(path) == items
-    assert "2 items are no pairs and are left out" in capfd.readouterr().err
+    assert "2 items are not pairs and are left out" in capfd.readouterr().err

@@ -186,7 +186,7 @@ def test_why_workers_cannot_start_is_said_once_and_in_few_words(bon, tmp_path):
     assert process.returncode == 3
     why = "ModuleNotFoundError: No module named 'bon.dispatch'; 'bon' is not a package"
     last = errors.splitlines()[-1]
-    assert last.startswith(f"bon: no candidate could be sampled: its worker cannot start: {why}")
+    assert last.startswith(f"bon: no candidate was sampled: its worker cannot start: {why}")
     assert errors.count(why) == 1
 
 

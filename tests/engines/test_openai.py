@@ -239,7 +239,7 @@ def test_strange_answers() -> None:
         one(engine(server.url, endpoint="openai"), ask())
     with (
         serve(always(200, b"not json")) as server,
-        pytest.raises(EndpointError, match="not JSON"),
+        pytest.raises(EndpointError, match="not a JSON object"),
     ):
         one(engine(server.url, endpoint="openai", retries=1), ask())
     silent = {"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]}
@@ -275,7 +275,7 @@ def test_another_model_than_the_one_asked_for_stops_the_model() -> None:
     with (
         serve(behave) as server,
         pytest.raises(
-            BonError, match=r"asked for 'gemini-2.5-flash' and answered as .* -> name that model"
+            BonError, match=r"asked for 'gemini-2.5-flash', but .* answered -> name that model"
         ),
     ):
         one(engine(server.url, endpoint="gemini", model="gemini-2.5-flash"), ask())

@@ -93,7 +93,7 @@ REFUSED = [
     ("openai", {"capabilities": {"seed": True}}, "capabilities.seed is true -> none, loose"),
     ("openai", {"spending_cap": 5}, "spending_cap without a price -> set price:"),
     ("openai", {"price": {"in": 1}}, "has no setting 'price.in' -> known: input_per_million"),
-    ("openai", {"response_format": {"type": "json_object"}}, "(plain) takes no response_format"),
+    ("openai", {"response_format": {"type": "json_object"}}, "does not support response_format"),
     ("openai", {"retries": -1}, "retries is -1 -> a whole number of at least 0"),
     ("none", {"modle": "x"}, "did you mean 'model'?"),
 ]  # fmt: skip

@@ -151,7 +151,9 @@ def test_endpoints_take_both_as_they_name_them() -> None:
         plain = build("openai", settings)
         with pytest.raises(Unsupported, match="no limit on thinking alone -> name its field"):
             asyncio.run(plain.generate(limited))
-        with pytest.raises(BonError, match="takes no chat_template_kwargs -> switch thinking"):
+        with pytest.raises(
+            BonError, match="does not support chat_template_kwargs -> switch thinking"
+        ):
             build("openai", {**settings, "endpoint": "openai", "chat_template_kwargs": values})
 
 

@@ -221,7 +221,7 @@ def test_what_cannot_be_decided_is_refused(experiment, tmp_path, change, message
 
 def test_a_plan_says_that_its_calls_are_the_most(experiment, tmp_path):
     said = make_plan(prepare(experiment, tmp_path)).warnings
-    assert "judging.decide asks less: calls are what all questions would take" in said
+    assert "judging.decide makes fewer calls: those shown are for all questions" in said
 
 
 def test_a_shard_cannot_decide(experiment, tmp_path):

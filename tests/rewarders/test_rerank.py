@@ -58,7 +58,7 @@ def test_the_question_is_the_query_and_a_response_the_document() -> None:
 
 
 def test_a_score_that_is_no_number_is_an_error() -> None:
-    with pytest.raises(ValueError, match="the model gave the score nan"):
+    with pytest.raises(ValueError, match="the model returned the score nan"):
         judged(Heard(float("nan")), "y")
 
 

@@ -123,7 +123,7 @@ def test_easyr1(server):
     result = module.compute_score(rows)
     ranked([row["overall"] for row in result])
     assert all(isinstance(value, float) for row in result for key, value in row.items() if key)
-    with pytest.raises(RuntimeError, match="there is no question"):
+    with pytest.raises(RuntimeError, match="no question was sent"):
         module.compute_score([{**rows[0], "ground_truth": "B"}, {**rows[1], "ground_truth": "B"}])
 
 

@@ -117,7 +117,7 @@ def test_a_run_that_cannot_work_says_why(running):
     broken = experiment()
     broken["policies"][0]["engine_args"]["failure_rate"] = 1.0
     key = running.post("/v1/validations", json=broken).json()["id"]
-    with pytest.raises(AssertionError, match="no candidate could be sampled"):
+    with pytest.raises(AssertionError, match="no candidate was sampled"):
         wait_for(running, key, "done")
 
 

@@ -103,7 +103,7 @@ def begin(
     resolved = [run.resolve() for run in runs]
     for run, path in zip(runs, resolved, strict=True):
         if resolved.count(path) > 1:
-            raise BonError(f"{run} is named twice", "name each run once")
+            raise BonError(f"{run} occurs twice", "name each run once")
         _check_has_pools(run)
     settings = {
         "runs": [os.path.relpath(path, out.resolve()) for path in resolved],
@@ -123,7 +123,7 @@ def _check_has_pools(directory: Path) -> None:
         setup = open_run(store)
         if not store.has("questions", "active > 0 AND json_extract(data, '$.answer') IS NOT NULL"):
             raise BonError(
-                f"{directory} does not know the answer of any question",
+                f"{directory} holds no gold answer",
                 "use a run with gold answers: a benchmark needs to know which answers are right",
             )
         missing = completeness(setup, store).missing

@@ -200,7 +200,7 @@ class Endpoint:
         if failed.down:
             raise BonError(
                 f"{self.url} cannot be reached {tries}: {failed}",
-                "start the server or correct base_url; what was done is kept",
+                "start the server or correct base_url; finished work is kept",
             )
         raise EndpointError(f"{self.host} failed {tries}: {failed}")
 
@@ -232,7 +232,7 @@ class Endpoint:
                     booking = book(reply) if reply and reply.get("usage") else Booking(0.0)
                     self._refuse(path, response, reply or {})
                 if reply is None:
-                    raise _TransientError("the reply is not JSON that holds an object")
+                    raise _TransientError("the reply is not a JSON object")
                 booking = book(reply)
             finally:
                 self.totals.spent += booking.dollars
@@ -253,7 +253,7 @@ class Endpoint:
         if status == 402 or any(code in _NO_MONEY for code in codes if isinstance(code, str)):
             raise BonError(
                 f"{self.host} has no credit left for this key: {reason}",
-                "add credit and run the same command: what was bought is kept",
+                "add credit and run the same command: paid replies are kept",
             )
         if status in _TRANSIENT:
             self.limit.shrink()

@@ -291,7 +291,7 @@ class Purse:
                 return request.id
             if refusal is not None:
                 raise SpendingCapReached(
-                    refusal, "raise it and run the same command: what was bought is kept"
+                    refusal, "raise it and run the same command: paid replies are kept"
                 )
             await asyncio.sleep(pause)
             pause = min(0.5, 1.5 * pause)

@@ -339,7 +339,7 @@ class OpenAIEngine(Engine):
                 raise EndpointError(f"{self._endpoint.host}: {reason}")
             if len(samples) < len(seeds):
                 self._warn(
-                    "n", f"gave {len(samples)} of {len(seeds)} samples: the rest is asked again"
+                    "n", f"gave {len(samples)} of {len(seeds)} samples; the rest is requested again"
                 )
             seeds = tuple(seed for seed in seeds if seed not in samples)
 
@@ -450,7 +450,7 @@ class OpenAIEngine(Engine):
             return
         host = self._endpoint.host
         error = BonError(
-            f"endpoint {host} was asked for {self._model!r} and answered as {name!r}",
+            f"endpoint {host} was asked for {self._model!r}, but {name!r} answered",
             f"name that model on the card, or set engine_args.served_as: {name} if it is the same",
         )
         stop(error)
@@ -548,7 +548,7 @@ def _logprob(row: dict[str, Any]) -> float:
     """Return a log-probability; ValueError for NaN."""
     value = float(row["logprob"])
     if math.isnan(value):
-        raise ValueError("a log-probability that is no number")
+        raise ValueError("a log-probability that is not a number")
     return value
 
 

@@ -55,7 +55,7 @@ def convert_head(source: Path, target: Path, head: str = "auto") -> Conversion:
     if not (source / "config.json").is_file():
         raise BonError(f"{source} holds no checkpoint", "give the folder with its config.json")
     if target.exists():
-        raise BonError(f"{target} is there already", "name a new folder")
+        raise BonError(f"{target} exists", "name a new folder")
     loaded = load_head(str(source), HeadSettings(layers=[head]), None, "cpu")
     if len(loaded.layers) != 1:
         raise BonError(f"the head of {source} has {len(loaded.layers)} layers, not one")

@@ -124,7 +124,7 @@ def training_rows(setup: Setup, store: Store, preferences: Preferences) -> Itera
     """
     rank = _ranking(setup, store, preferences.by)
     if not store.has("candidates", "outcome != 'error' AND finish != ?", (WITHOUT_TEXT,)):
-        raise BonError("the run holds no texts of answers", "import the answers too, then export")
+        raise BonError("the run holds no response texts", "import the answers too, then export")
     return _rows(setup, store, preferences, rank)
 
 

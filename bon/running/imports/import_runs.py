@@ -75,7 +75,7 @@ class Imports:
             stored = self._store.add_candidates(rows)
             if not stored:
                 raise BonError(
-                    f"{policy.card.name}: none of the questions of {paths[0]} is asked here",
+                    f"{policy.card.name}: this experiment has none of the questions of {paths[0]}",
                     "leave out `questions:`, or name the benchmark that it answers",
                 )
             covered = len({row.question for row in stored})

@@ -84,7 +84,7 @@ def read_shard(text: str) -> Shard:
     """Parse `3/8`, the third of eight shards."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
-        raise BonError(f"--shard {text!r} is no part of a whole", "write --shard 3/8 for the third")
+        raise BonError(f"--shard {text!r} is not a shard", "write --shard 3/8 for the third")
     return int(match[1]), int(match[2])
 
 

@@ -155,7 +155,7 @@ async def run_models(
         if task.done():
             return task.result()
         if closed.done():
-            raise ApiError(CLIENT_CLOSED, "the client hung up")
+            raise ApiError(CLIENT_CLOSED, "the client disconnected")
         raise ApiError(504, f"no answer within {seconds:g} s")
     finally:
         closed.cancel()

@@ -130,7 +130,7 @@ async def give_rewards(
 def _only_rewarder(selector: Selector) -> str:
     if len(selector.rewarders) != 1:
         known = ", ".join(sorted(selector.rewarders))
-        raise ApiError(422, "which rewarder?", f"add rewarder=NAME to the address: {known}")
+        raise ApiError(422, "no rewarder is named", f"add rewarder=NAME to the address: {known}")
     return next(iter(selector.rewarders))
 
 
@@ -156,7 +156,7 @@ def _check(
     longest = max(len(sample.text) for sample in samples)
     check_shown(selector, rewarder, size, size * longest, limits)
     if query.wait >= limits.request_seconds:
-        raise ApiError(422, f"wait={query.wait:g} leaves no time to judge", "wait for less")
+        raise ApiError(422, f"wait={query.wait:g} leaves no time for judging", "wait for less")
 
 
 async def rollout_of(
@@ -179,7 +179,7 @@ async def _conversation(prompt: str | list[Any], settings: Settings) -> Conversa
     """Return a prompt as a question: a text, or messages with images in them."""
     if not prompt or (isinstance(prompt, str) and not prompt.strip()):
         fix = "send its prompt, or its id as the label: bon://SET/ID"
-        raise ApiError(422, "there is no question", fix)
+        raise ApiError(422, "no question was sent", fix)
     if isinstance(prompt, str):
         check_text(prompt, "a prompt", settings.limits)
         return Conversation((Message("user", (prompt,)),))

@@ -151,7 +151,7 @@ def extend(validation: Own, more: Extension, request: Request, service: Parts) -
     """Add rewarders, policies, benchmarks, questions or a larger n, and queue it again."""
     if not any(more.model_dump().values()):
         fix = "give n, limit, rewarders, policies or pairs"
-        raise ApiError(422, "there is nothing to add", fix)
+        raise ApiError(422, "nothing to add", fix)
     raw = _extended(validation.experiment, more)
     setup = check_submission(raw, service.settings)
     _check_plan(setup, service)

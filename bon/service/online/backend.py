@@ -174,7 +174,7 @@ class _Pool:
             request = actor.run.remote(model, list(payloads))
             try:
                 reply: Reply = await request
-            except asyncio.CancelledError:  # the client hung up
+            except asyncio.CancelledError:  # the client disconnected
                 ray.cancel(request)
                 raise
             except RayError as error:

@@ -95,7 +95,7 @@ class AnnotatorName(BaseModel):
         """Return the token's name, or else the one that was sent."""
         name = identity.name if identity.token else self.annotator.strip()
         if not name:
-            raise ApiError(422, "who answers has no name", "write your name first")
+            raise ApiError(422, "the annotator has no name", "write your name first")
         return name
 
 

@@ -72,7 +72,7 @@ def oidc_callback(request: Request, service: Parts) -> Response:
     provider = _provider(request)
     text = _opened(service.tokens, request.cookies.get(ATTEMPT, ""))
     if text is None:
-        raise ApiError(403, "the sign-in failed: it did not begin here", "sign in again")
+        raise ApiError(403, "the sign-in failed: it did not start on this server", "sign in again")
     attempt = read_attempt(text)
     email, role = provider.identify(attempt, dict(request.query_params))
     identity = service.tokens.admit(email, role)

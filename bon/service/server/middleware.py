@@ -181,7 +181,7 @@ class Guard:
         except Exception:
             log.exception("unhandled")
             if not status:
-                failure = ApiError(500, "something went wrong here")
+                failure = ApiError(500, "internal error")
                 await error_response(failure)(scope, receive, reply)
         finally:
             self._metrics.open_requests.dec()

@@ -20,6 +20,7 @@ from bon.analysis.correlation.paired_accuracies import (
 from bon.analysis.correlation.pooled import pool as pool_policies
 from bon.analysis.correlation.power import needed, what_if
 from bon.analysis.data.arrays import Pool, Run, opinion, read
+from bon.analysis.data.gold_pairs import warning as read_as_pairs
 from bon.analysis.data.tables import Tables
 from bon.analysis.decision.before_after import before_after
 from bon.analysis.decision.benchmark_size import how_much
@@ -399,6 +400,8 @@ def _thresholds(label: Label, m: Measured, s: Study, options: Options) -> list[T
 
 def _warnings(run: Run, studies: list[Study], benchmarks: list[ScoredPairs]) -> list[str]:
     warnings = [str(w) for w in run.tables.meta.get("warnings", ())]
+    if by_gold := run.tables.meta.get("read_as_pairs"):
+        warnings.append(read_as_pairs(by_gold))
     warnings += [
         f"{name} names {before} as itself before training, which is no rewarder of this run: the "
         "effect of training is not reported."

@@ -257,14 +257,60 @@ def test_verdicts_in_both_orders_and_several_votes(tmp_path):
 
     rows = [row for pair in PAIRS for row in verdicts(pair["id"], "chosen", "rejected")]
     for i, q in enumerate(QUESTIONS):
-        others = [at for at in range(3) if at != i % 3]
-        rows += [row for at in others for row in verdicts(q["id"], i % 3, at)]
+        right, *wrong = (i % 3, (i + 1) % 3, (i + 2) % 3)
+        for better, worse in ((right, wrong[0]), (right, wrong[1]), wrong):
+            rows += verdicts(q["id"], better, worse)
     paths = files(tmp_path, scores=[], pair_scores=[], verdicts=rows)
     import_files(paths, "p", tmp_path / "run", quiet=True)
     assert numbers(tmp_path / "run")["judge"] == pytest.approx((1.0, 1.0))
     judged = bon.load(tmp_path / "run").tables.judgements
     assert set(judged.vote) == {0, 1}
-    assert judged.outcome.value_counts()["tie"] == 6 + 12
+    assert judged.outcome.value_counts()["tie"] == 6 + 18
+
+
+def test_a_tournament_around_the_right_answer_is_accuracy_on_pairs(tmp_path):
+    """A coin flip on one right against four wrong answers is right in half of the pairs."""
+    rng = random.Random(0)
+    questions = [
+        {
+            "id": f"q{i}",
+            "question": f"{i}?",
+            "candidates": [{"correct": j == i % 5} for j in range(5)],
+        }
+        for i in range(30)
+    ]
+    rows = []
+    for i, q in enumerate(questions):
+        for at in set(range(5)) - {i % 5}:
+            first, second = rng.sample([i % 5, at], 2)
+            for name, outcome in (
+                ("coin", rng.choice(["first", "second"])),
+                ("judge", "first" if first == i % 5 else "second"),
+            ):
+                row = {"rewarder": name, "question": q["id"], "first": first, "second": second}
+                rows.append({**row, "outcome": outcome})
+    paths = [write(tmp_path, "questions", questions), write(tmp_path, "verdicts", rows)]
+    run = str(tmp_path / "run")
+    result = CliRunner().invoke(app, ["import", *map(str, paths), "--policy", "p", "--out", run])
+    assert "coin and judge compared almost only right with wrong candidates." in result.output
+    results = Results.model_validate_json((tmp_path / "run" / "results.json").read_text())
+    assert any("read as accuracy on pairs, not as Best-of-N" in w for w in results.warnings)
+    assert not [b for b in results.best_of_n if b.rule != "baseline"]
+    pairs = {b.rewarder: b for b in results.benchmarks}
+    won = sum((r["outcome"] == "first") == (r["first"] == int(r["question"][1:]) % 5)
+              for r in rows if r["rewarder"] == "coin")  # fmt: skip
+    assert pairs["coin"].overall.value == pytest.approx(won / 120)
+    assert pairs["judge"].overall.value == 1
+    # All pairs of a question are still choices.
+    every = [
+        {"rewarder": "all", "question": q["id"], "first": a, "second": b, "outcome": "first"}
+        for q in questions
+        for a in range(5)
+        for b in range(a)
+    ]
+    paths = [paths[0], write(tmp_path, "every", every)]
+    import_files(paths, "p", tmp_path / "blind", quiet=True)
+    assert {b.rewarder for b in analysed(tmp_path / "blind").best_of_n} > {"all"}
 
 
 def test_the_same_rows_twice_are_one(tmp_path, small):

@@ -4,24 +4,23 @@ Studies of other sizes are simulated from the variance components of a run or a 
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from bon.analysis.correlation import simulated_studies
 from bon.analysis.correlation.paired_accuracies import Measured
 from bon.analysis.estimators.resampling import pearson_rows
 from bon.analysis.results import Components, Correlation, Results, Spread
 
 Floats = NDArray[np.float64]
 
-STUDIES = 300
+LEVEL = 0.95
 REWARDERS = (6, 8, 10, 12, 14, 16, 20, 24, 30, 40)
 PAIRS = (75, 150, 300, 600, 1250, 2500, 5000)
 QUESTIONS = (50, 75, 100, 150, 200, 300, 400, 600, 800, 1200, 1600, 2400, 3200, 6400)
-JACKKNIFE = 8
-"""From this many rewarders on r has the jackknife's interval, as in a report; below, Fisher's."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Outlook:
     """Judge calls and expected results of a study.
 
     `r`: mean; `width`: median width of its interval; `regret`: half the interval of the difference
-    of two rewarders' accuracies.
+    of two rewarders' accuracies; `yes`: share of verdicts, where it was simulated.
     """
 
     size: Size
@@ -47,6 +46,7 @@ class Outlook:
     r: float
     width: float
     regret: float
+    yes: float | None = None
 
 
 def components(
@@ -125,35 +125,25 @@ class Prices:
 
 
 def simulate(parts: Components, prices: Prices, size: Size) -> Outlook:
-    """Simulate studies of one size, with random numbers shared by all sizes."""
-    y_spread = next(spread for spread in parts.y if spread.n == size.candidates)
-    rng = np.random.default_rng([size.rewarders, STUDIES])
-    x, rest, noise_x, noise_y = rng.normal(size=(4, STUDIES, size.rewarders))
-    y = parts.true_r * x + np.sqrt(1 - parts.true_r**2) * rest
-    x = x + np.sqrt(parts.x.noise / parts.x.between / size.pairs) * noise_x
-    y = y + np.sqrt(y_spread.noise / y_spread.between / size.questions) * noise_y
-    r, width = _r_and_width(x, y)
-    regret = float(special.ndtri(0.975) * np.sqrt(2 * y_spread.noise / size.questions))
-    return Outlook(size, prices.of_study(size), float(r.mean()), float(np.median(width)), regret)
+    """Simulate studies of one size."""
+    y_noise = next(spread for spread in parts.y if spread.n == size.candidates).noise
+    r, low, high = simulated_studies.interval(*_study(parts, size), LEVEL)
+    regret = float(special.ndtri((1 + LEVEL) / 2) * np.sqrt(2 * y_noise / size.questions))
+    width = float(np.median(high - low))
+    return Outlook(size, prices.of_study(size), float(r.mean()), width, regret)
 
 
-def _r_and_width(x: Floats, y: Floats, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Return r of studies (S, R) and the width of the interval that a report reads."""
-    n = x.shape[1]
-    r = pearson_rows(x, y)
-    z = np.arctanh(np.clip(r, -0.9999999, 0.9999999))
-    if n < JACKKNIFE:
-        half = np.full(len(z), special.ndtri((1 + level) / 2) / np.sqrt(n - 3))
-    else:
-        x, y = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
-        left = n / (n - 1)  # of a sum of squares without one point: less its own share
-        sxy, sxx, syy = (
-            (a * b).sum(axis=1, keepdims=True) - left * a * b for a, b in ((x, y), (x, x), (y, y))
-        )
-        zs = np.arctanh(np.clip(sxy / np.sqrt(sxx * syy), -0.9999999, 0.9999999))
-        spread = ((zs - zs.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
-        half = special.stdtrit(n - 1, (1 + level) / 2) * np.sqrt((n - 1) / n * spread)
-    return r, np.tanh(z + half) - np.tanh(z - half)
+def _study(parts: Components, size: Size) -> tuple[Floats, Floats]:
+    y = next(spread for spread in parts.y if spread.n == size.candidates)
+    noise_x = parts.x.noise / parts.x.between / size.pairs
+    noise_y = y.noise / y.between / size.questions
+    return simulated_studies.simulate(parts.true_r, size.rewarders, noise_x, noise_y)
+
+
+def with_yes(parts: Components, study: Outlook) -> Outlook:
+    """Add the share of studies of this size whose verdict is yes."""
+    result = simulated_studies.outcomes(*_study(parts, study.size), LEVEL)
+    return replace(study, yes=float(result.yes.mean()))
 
 
 def studies(

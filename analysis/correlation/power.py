@@ -8,12 +8,12 @@ from bon.analysis.correlation.families import without_bounds
 from bon.analysis.correlation.line import Line
 from bon.analysis.correlation.paired_accuracies import Measured
 from bon.analysis.correlation.robustness import STRONG
-from bon.analysis.estimators.resampling import estimate, nothing, pearson_rows
+from bon.analysis.correlation.simulated_studies import outcomes, simulate
+from bon.analysis.estimators.resampling import estimate, nothing
 from bon.analysis.results import Correlation, Needed, NeededRow, Options, Prediction, WhatIf
 from bon.analysis.results.phrasing import coefficient, interval, percent, points
 
-REWARDERS = (6, 10, 16, 24, 36, 50, 75, 100, 150, 200)
-STUDIES = 400
+REWARDERS = (6, 8, 10, 14, 18, 24, 36, 50, 75, 100, 150, 200)
 POWER = 0.8  # `needed` says 80 %
 
 Floats = NDArray[np.float64]
@@ -84,8 +84,8 @@ def needed(
     """Simulate whole studies to find how many rewarders and questions show r > target.
 
     Each study draws R rewarders with the true r (corrected for attenuation, where known), adds
-    the noise of this run to both axes, scaled to its numbers of questions and pairs, and takes
-    Fisher's interval. The target is the verdict's line unless the options name another one.
+    the noise of this run to both axes, scaled to its numbers of questions and pairs, and gets the
+    report's interval and verdict. The target is the verdict's line unless the options name another.
     """
     value, noise = correlation.pearson.estimate.value, correlation.reliability
     if value is None:
@@ -102,27 +102,27 @@ def needed(
             true_r = noise.disattenuated.value
     true_r = float(np.clip(true_r, -0.99, 0.99))
     target = STRONG if options.target_r is None else options.target_r
-    rng = np.random.default_rng([options.seed, 11])
     rows = []
     for questions in sorted({max(num_questions // 4, 50), num_questions, num_questions * 4}):
         factor = questions / num_questions
-        sx, sy = ((1 / rel - 1) / factor for rel in (rel_x, rel_y))
+        noise_x, noise_y = ((1 / rel - 1) / factor for rel in (rel_x, rel_y))
         for r in REWARDERS:
-            found, low, high = _simulate(rng, true_r, r, sx, sy, options.level)
+            study = outcomes(*simulate(true_r, r, noise_x, noise_y), options.level)
             rows.append(
                 NeededRow(
                     num_rewarders=r,
                     num_questions=questions,
                     num_pairs=round(num_pairs * factor),
-                    expected_r=float(found.mean()),
-                    median_width=float(np.median(high - low)),
-                    power=float((low > target).mean()),
+                    expected_r=float(study.r.mean()),
+                    median_width=float(np.nanmedian(study.high - study.low)),
+                    power=float((study.low > target).mean()),
+                    yes=float(study.yes.mean()),
                 )
             )
     powerful = [row for row in rows if row.power >= POWER]
-    enough = min(
-        (row.num_rewarders for row in powerful if row.num_questions == num_questions), default=None
-    )
+    as_many = [row for row in rows if row.num_questions == num_questions]
+    enough = min((row.num_rewarders for row in as_many if row.power >= POWER), default=None)
+    for_yes = min((row.num_rewarders for row in as_many if (row.yes or 0) >= POWER), default=None)
     claim, true = f"r > {coefficient(target)}", f"If the true r is {coefficient(true_r)},"
     if true_r <= target:
         sentence = f"{true} no study can show {claim}."
@@ -131,6 +131,9 @@ def needed(
             f"{true} {enough} rewarders from different base models on {num_questions} questions "
             f"have 80 % power to show {claim}."
         )
+        share = next(row.yes for row in as_many if row.num_rewarders == enough)
+        sentence += f" The verdict is then yes in {percent(share, 0)} of studies"
+        sentence += f", with {for_yes} rewarders in 80 %." if for_yes not in (None, enough) else "."
     elif powerful:
         best = min(powerful, key=lambda row: (row.num_questions, row.num_rewarders))
         sentence = (
@@ -150,19 +153,6 @@ def needed(
         true_r=true_r,
         rows=tuple(rows),
         num_rewarders=enough,
+        num_for_yes=for_yes,
         sentence=sentence,
     )
-
-
-def _simulate(
-    rng: np.random.Generator, true_r: float, r: int, noise_x: float, noise_y: float, level: float
-) -> tuple[Floats, Floats, Floats]:
-    """Simulate studies of r rewarders with unit variance: r with its bounds, (STUDIES) each."""
-    x = rng.normal(size=(STUDIES, r))
-    y = true_r * x + np.sqrt(1 - true_r**2) * rng.normal(size=(STUDIES, r))
-    x = x + np.sqrt(noise_x) * rng.normal(size=x.shape)
-    y = y + np.sqrt(noise_y) * rng.normal(size=y.shape)
-    found = pearson_rows(x, y)
-    z = np.arctanh(np.clip(found, -0.9999999, 0.9999999))
-    half = special.ndtri((1 + level) / 2) / np.sqrt(r - 3)
-    return found, np.tanh(z - half), np.tanh(z + half)

@@ -148,59 +148,75 @@ def better_half(m: Measured, pearson: Coefficient, level: float) -> BetterHalf |
 
 
 def groups(m: Measured, level: float) -> Groups | None:
-    """Compare one line through the rewarders with two to four groups of unrelated ones.
-
-    Either account is normal: the line has one correlation, the groups have a mean and a share
-    each, one variance per axis, and no correlation within. k groups have 3k − 4 parameters more.
-    Groups are intervals along the sum of both standardised axes (the difference, if r < 0), of
-    least squares (k-means). None below five rewarders.
-    """
+    """Compare one line through the rewarders with a few groups; None below five rewarders."""
     r = len(m.names)
     if not 5 <= r <= MANY or np.ptp(m.x) < 1e-12 or np.ptp(m.y) < 1e-12:
         return None
-    axes = np.stack([(v - v.mean()) / v.std() for v in (m.x, m.y)])
-    pearson = float(axes[0] @ axes[1]) / r
-    order = np.argsort(axes[0] + np.copysign(1, pearson) * axes[1], kind="stable")
-    within = _squares_within(axes[:, order])
-    line = np.log(max(1 - pearson**2, 1e-12))
-    best, codes = np.inf, np.zeros(r, dtype=np.int64)
-    for edges in _partitions(within.sum(axis=0), min(MOST_GROUPS, r - 2)):
-        sizes = np.diff(edges)
-        squares = within[:, edges[:-1], edges[1:]].sum(axis=1) / r
-        entropy = -2 * float(sizes @ np.log(sizes / r))
-        rival = float(np.log(np.maximum(squares, 1e-9)).sum())
-        difference = r * (rival - line) + entropy + (3 * len(sizes) - 4) * np.log(r)
-        if difference < best:
-            best, codes[order] = difference, np.repeat(np.arange(len(sizes)), sizes)
+    (difference,), (codes,) = line_or_groups(m.x[None], m.y[None])
     count = int(codes.max()) + 1
     return Groups(
         groups=tuple(
             tuple(m.names[i] for i in np.flatnonzero(codes == code)) for code in range(count)
         ),
-        bic_difference=best,
+        bic_difference=difference,
         within=within_groups(m, codes, level),
     )
 
 
+def line_or_groups(x: Floats, y: Floats) -> tuple[Floats, Ints]:
+    """Compare one line through rewarders (S, R) with two to four groups of unrelated ones.
+
+    Either account is normal: the line has one correlation, the groups have a mean and a share
+    each, one variance per axis, and no correlation within. k groups have 3k − 4 parameters more.
+    Groups are intervals along the sum of both standardised axes (the difference, if r < 0), of
+    least squares (k-means). Returns the difference in BIC for the line (S) and the groups (S, R).
+    """
+    studies, r = x.shape
+    axes = np.stack([
+        (v - v.mean(axis=1, keepdims=True)) / v.std(axis=1, keepdims=True) for v in (x, y)
+    ])  # fmt: skip
+    pearson = (axes[0] * axes[1]).mean(axis=1)
+    along = axes[0] + np.copysign(1, pearson)[:, None] * axes[1]
+    order = np.argsort(along, axis=1, kind="stable")
+    within = _squares_within(np.take_along_axis(axes, order[None], axis=2))
+    line = np.log(np.maximum(1 - pearson**2, 1e-12))
+    best, codes = np.full(studies, np.inf), np.zeros((studies, r), dtype=np.int64)
+    rows, place = np.arange(studies)[:, None], np.empty_like(order)
+    np.put_along_axis(place, order, np.arange(r)[None], axis=1)
+    for edges in _partitions(within.sum(axis=0), min(MOST_GROUPS, r - 2)):
+        sizes = np.diff(edges, axis=1)
+        squares = within[:, rows, edges[:, :-1], edges[:, 1:]].sum(axis=2) / r
+        entropy = -2 * (sizes * np.log(sizes / r)).sum(axis=1)
+        rival = np.log(np.maximum(squares, 1e-9)).sum(axis=0)
+        difference = r * (rival - line) + entropy + (3 * sizes.shape[1] - 4) * np.log(r)
+        group = (edges[:, 1:-1, None] <= place[:, None, :]).sum(axis=1)
+        codes = np.where((difference < best)[:, None], group, codes)
+        best = np.minimum(best, difference)
+    return best, codes
+
+
 def _squares_within(axes: Floats) -> Floats:
-    """Sums of squares around their mean of points i to j - 1, (2, R + 1, R + 1); inf if empty."""
-    sums, squares = (np.pad(np.cumsum(v, axis=1), ((0, 0), (1, 0))) for v in (axes, axes**2))
-    size = np.arange(axes.shape[1] + 1) - np.arange(axes.shape[1] + 1)[:, None]
-    between = (sums[:, None, :] - sums[:, :, None]) ** 2 / np.where(size > 0, size, 1)
-    return np.where(size > 0, squares[:, None, :] - squares[:, :, None] - between, np.inf)
+    """Sums of squares around their mean of points i to j - 1, (…, R + 1, R + 1); inf if empty."""
+    sums, squares = (
+        np.cumsum(np.pad(v, [(0, 0)] * (v.ndim - 1) + [(1, 0)]), axis=-1) for v in (axes, axes**2)
+    )
+    size = np.arange(sums.shape[-1]) - np.arange(sums.shape[-1])[:, None]
+    total, square = (v[..., None, :] - v[..., :, None] for v in (sums, squares))
+    return np.where(size > 0, square - total**2 / np.where(size > 0, size, 1), np.inf)
 
 
 def _partitions(cost: Floats, most: int) -> list[Ints]:
-    """Edges of the best partition into 2, 3, … intervals, by dynamic programming (Fisher 1958)."""
-    total, previous, partitions = cost[0], [], []
+    """Edges (S, k + 1) of the best partition into k = 2, 3, … intervals (Fisher 1958)."""
+    total, previous, partitions = cost[:, 0], [], []
+    last = np.full((len(cost), 1), cost.shape[1] - 1)
     for _ in range(most - 1):
-        candidates = total[:, None] + cost
-        previous.append(candidates.argmin(axis=0))
-        total = candidates.min(axis=0)
-        edges = [len(cost) - 1]
+        candidates = total[:, :, None] + cost
+        previous.append(candidates.argmin(axis=1))
+        total = candidates.min(axis=1)
+        edges = [last]
         for starts in reversed(previous):
-            edges.append(int(starts[edges[-1]]))
-        partitions.append(np.array([*edges, 0][::-1]))
+            edges.append(np.take_along_axis(starts, edges[-1], axis=1))
+        partitions.append(np.concatenate([*edges, 0 * last][::-1], axis=1))
     return partitions
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from bon.analysis.data.gold_pairs import as_pairs, chosen_by_gold
 from bon.analysis.data.tables import Tables
 from bon.choosing.opinion import (
     OUTCOMES,
@@ -223,10 +224,17 @@ def read(tables: Tables) -> Run:
     rows = {str(name): np.asarray(index) for name, index in by_rewarder.items()}
     find_response, find_side = _response_finder(keys, responses), _side_finder(tables.pairs)
     pairs = pd.Index(tables.pairs["pair"])
+    judged = _judged(tables.judgements, rows, names, "question", questions, *find_response)
+    right = np.zeros(len(responses), dtype=bool)
+    right[response] = frame["correct"].to_numpy(dtype=bool) & (frame["outcome"] == "parsed")
+    owner = responses // max(len(keys), 1)
+    by_gold = [n for n, j in judged.items() if chosen_by_gold(j.first, j.second, right, owner)]
+    if by_gold and tables.meta.get("judging", {}).get("design", "all_pairs") == "all_pairs":
+        return read(as_pairs(tables, by_gold))
     return Run(
         tables,
         pools,
-        _judged(tables.judgements, rows, names, "question", questions, *find_response),
+        judged,
         _judged(tables.judgements, rows, names, "pair", pairs, *find_side),
         rows,
         names,

@@ -169,10 +169,11 @@ def _to_trust(results: Results, c: Correlation, advice: Recommendation | None) -
         return "Nothing more for models like these."
     if plan is None:
         return ""
-    if plan.num_rewarders is None:
+    enough = plan.num_rewarders if plan.rows[0].yes is None else plan.num_for_yes
+    if enough is None:
         return f"More than {max(row.num_rewarders for row in plan.rows)} rewarders."
     bases = c.families.num_families if c.families is not None else c.num_rewarders
-    more = max(plan.num_rewarders - bases, ENOUGH_BASES - bases)
+    more = max(enough - bases, ENOUGH_BASES - bases)
     if more <= 0:
         return ""
     text = f"{more} more rewarders from new base models"

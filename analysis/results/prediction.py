@@ -21,7 +21,10 @@ class WhatIf(PerAxis):
 
 
 class NeededRow(Record):
-    """The r and the median width of its interval in simulated studies of one size."""
+    """The r and the median width of its interval in simulated studies of one size.
+
+    `power`: share whose interval lies above the target; `yes`: share whose verdict is yes.
+    """
 
     num_rewarders: int
     num_questions: int
@@ -29,13 +32,14 @@ class NeededRow(Record):
     expected_r: float
     median_width: float
     power: float
+    yes: float | None = None
 
 
 class Needed(Record):
     """The size of study that shows r > `target_r`, given `true_r` (corrected for noise).
 
-    `power`: share of simulated studies whose interval lies above the target; `num_rewarders`:
-    the fewest with a power of 80 % on as many questions as this run has.
+    Of as many questions as this run has, `num_rewarders`: the fewest with a power of 80 %;
+    `num_for_yes`: the fewest with a yes in 80 %.
     """
 
     policy: str
@@ -44,6 +48,7 @@ class Needed(Record):
     true_r: float
     rows: tuple[NeededRow, ...]
     num_rewarders: int | None
+    num_for_yes: int | None = None
     sentence: str
 
 

@@ -100,7 +100,8 @@ def show_sizing(sizing: "Sizing") -> str:
         lines += [show_listing([_study(study) for study in sizing.fewer_candidates]), ""]
     lines.append(
         "Rewarders of different base models, from the same population; width: of r's 95 % "
-        "interval; loss known to: half the interval of the difference of two accuracies."
+        "interval; yes: share of such studies with that verdict; loss known to: half the interval "
+        "of the difference of two accuracies."
     )
     return "\n".join(lines)
 
@@ -116,6 +117,7 @@ def _study(study: "Outlook") -> Row:
         "judge calls": f"{study.calls:,}",
         "r": coefficient(study.r),
         "width": coefficient(study.width),
+        "yes": "" if study.yes is None else f"{100 * study.yes:.0f} %",
         "loss known to": f"± {100 * study.regret:.1f} points",
     }
 

@@ -89,6 +89,7 @@ def report_run(
     """
     from bon.analysis.artifacts import write_figures, write_tables
     from bon.analysis.data.arrays import read
+    from bon.analysis.data.gold_pairs import warning
     from bon.analysis.estimators.hacks import hacks
     from bon.analysis.estimators.picks import as_picks, choices
     from bon.analysis.estimators.repeated import repeats
@@ -127,6 +128,8 @@ def report_run(
             write_figures(results, folder / "figures")
     if counts.complete:
         sentences = [results.finding.sentence, *(row.sentence for row in results.repeats)]
+        if by_gold := arrays.tables.meta.get("read_as_pairs"):
+            sentences.append(warning(by_gold))
         for line in (*leaderboards(results), *sentences, f"report: {page}"):
             say(line, quiet=quiet)
     return page

@@ -9,6 +9,7 @@ from bon.analysis.correlation.allocation import (
     cheapest,
     narrowest,
     studies,
+    with_yes,
 )
 from bon.analysis.results import Components, Results
 from bon.core.errors import BonError
@@ -58,7 +59,8 @@ def _sizing(
 
     def best(n: int) -> list[Outlook]:
         options = studies(components, prices, n, questions=questions, pairs=pairs, budget=budget)
-        return narrowest(options) if width is None else cheapest(options, width)
+        chosen = narrowest(options) if width is None else cheapest(options, width)
+        return [with_yes(components, study) for study in chosen]
 
     def criterion(study: Outlook) -> float:
         return study.width if width is None else study.calls

@@ -14,6 +14,7 @@ from bon.analysis.correlation.coefficients import correlate
 from bon.analysis.correlation.paired_accuracies import Label, Measured
 from bon.analysis.correlation.pooled import pool
 from bon.analysis.correlation.robustness import better_half, groups
+from bon.analysis.correlation.simulated_studies import outcomes, simulate
 from bon.analysis.estimators.resampling import pearson_without
 from bon.analysis.finding.verdict import find, verdict
 from bon.analysis.published import correlate_table
@@ -330,3 +331,16 @@ def test_unknown_base_models_rule_out_a_yes_and_guesses_are_named(tmp_path):
     guessed = finding([f"Qwen2.5-VL-{size}" for size in sizes])
     assert "from 1 base model, too few" in guessed.sentence
     assert any("guessed from names: Qwen2.5-VL-0B (qwen2.5-vl?)" in c for c in guessed.caveats)
+
+
+@pytest.mark.parametrize("rewarders", [7, 9, 16])
+def test_a_plan_simulates_what_a_report_on_each_study_says(rewarders):
+    x, y = simulate(0.95, rewarders, 0.1, 0.1, studies=25)
+    planned = outcomes(x, y, OPTIONS.level)
+    for i, (a, b) in enumerate(zip(x, y, strict=True)):
+        c = studied(a, b)
+        low = np.nan if c.pearson.estimate.low is None else c.pearson.estimate.low
+        if not planned.low[i] <= 0:  # a lower bound below zero shows nothing, withheld or not
+            assert planned.low[i] == pytest.approx(low, nan_ok=True)
+        assert planned.yes[i] == (verdict(c) == "predicts")
+    assert planned.yes.any() == (rewarders > 8)

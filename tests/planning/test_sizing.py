@@ -14,6 +14,7 @@ from bon.analysis.correlation.allocation import (
     narrowest,
     simulate,
     studies,
+    with_yes,
 )
 from bon.analysis.results import Components, Options, Results, RunCompleteness, Spread
 from bon.analysis.run import analyse
@@ -85,6 +86,9 @@ def test_more_of_anything_is_narrower_and_the_best_of_each_is_found():
         assert by_rewarders[study.size.rewarders].width <= study.width + 5e-4
     for study in cheapest(made, 0.3):
         assert study.width <= 0.3
+    few, many = (with_yes(found, simulate(found, prices, Size(n, 800, 600, 8))) for n in (6, 30))
+    assert few.yes == 0
+    assert many.yes > 0.5
 
 
 def test_plan_says_it_from_a_run(results, make_experiment, tmp_path):
@@ -99,6 +103,7 @@ def test_plan_says_it_from_a_run(results, make_experiment, tmp_path):
     said = CliRunner().invoke(app, command)
     assert said.exit_code == 0, said.exception
     assert "60,000 judge calls; from 10 rewarders" in said.stdout
+    assert said.stdout.count(" %") > 3  # how often the verdict is yes
     command[-2:] = ["--target-width", "0.3", "--json"]
     (size,) = json.loads(CliRunner().invoke(app, command).stdout)["sizes"]
     assert size["goal"] == "an interval of r of width 0.3"

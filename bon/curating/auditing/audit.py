@@ -7,7 +7,7 @@ import bon
 from bon.analysis.report.audit_page import Suspected, audit_page
 from bon.analysis.results import Options
 from bon.analysis.results.audit import CurationAudit, ItemsAudit, LabelAudit
-from bon.analysis.results.phrasing import names
+from bon.analysis.results.phrasing import names, plural
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
 from bon.curating.auditing.audit_text import blocks, findings, warnings
@@ -15,7 +15,7 @@ from bon.curating.auditing.item_audit import Evidence, items_audit
 from bon.curating.auditing.shortcut_audit import shortcut_audit
 from bon.curating.labelling.assignment import required_answers
 from bon.curating.labelling.consensus import Labelling, label_audit, load_labelling
-from bon.curating.proposing.item_judgements import credits, verdicts
+from bon.curating.proposing.item_judgements import credits, missing_items, verdicts
 from bon.curating.proposing.judged_runs import judged_runs
 from bon.curating.workbench import Workbench
 
@@ -136,11 +136,18 @@ def _missing_verdicts(
     elif items is None:
         yield f"Rewarders: none has judged an item -> {judge}"
     else:
-        lacking = {row.rewarder: len(items.items) - row.items for row in items.rewarders}
-        if short := [name for name, count in lacking.items() if count]:
+        lacking = {name: len(keys) for name, keys in missing_items(bench).items() if keys}
+        if lacking:
             yield (
-                f"Rewarders: not every item was judged by {names(short, 4)} (up to "
+                f"Rewarders: not every item was judged by {names(list(lacking), 4)} (up to "
                 f"{max(lacking.values())} missing) -> {judge}"
             )
+        for row in items.rewarders:
+            if silent := len(items.items) - row.items - lacking.get(row.rewarder, 0):
+                yield (
+                    f"Verdicts: {row.rewarder} judged {plural(silent, 'item')} without a verdict "
+                    "(unparsed, or an error): they count for nothing, and judging does not ask "
+                    "them again."
+                )
         if items.rasch_missing:
             yield f"Rasch: {items.rasch_missing}"

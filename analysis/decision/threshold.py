@@ -124,8 +124,7 @@ def _sufficient(
         doubled = None  # a draw adds an error of the same variance to the one measured
         if errors is not None:
             doubled = (2 * errors[0][rows], 2 * errors[1][rows])
-        base_draws = np.asarray(base_draws, dtype=float)
-        scores = lowest(x, y, base_draws, options.level, doubled)
+        scores = lowest(x, y, np.asarray(base_draws, dtype=float), options.level, doubled)
         low, high = quantiles(np.where(np.isfinite(scores), scores, NEVER), options.level)
     return estimate(score, low[0], high[0], r, "rewarders and questions")
 

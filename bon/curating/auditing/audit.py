@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator
 
+import pandas as pd
+
 import bon
 from bon.analysis.report.audit_page import Suspected, audit_page
 from bon.analysis.results import Options
@@ -15,7 +17,7 @@ from bon.curating.auditing.item_audit import Evidence, items_audit
 from bon.curating.auditing.shortcut_audit import shortcut_audit
 from bon.curating.labelling.assignment import required_answers
 from bon.curating.labelling.consensus import Labelling, label_audit, load_labelling
-from bon.curating.proposing.item_judgements import credits, missing_items, verdicts
+from bon.curating.proposing.item_judgements import credits, verdicts
 from bon.curating.proposing.judged_runs import judged_runs
 from bon.curating.workbench import Workbench
 
@@ -136,18 +138,22 @@ def _missing_verdicts(
     elif items is None:
         yield f"Rewarders: none has judged an item -> {judge}"
     else:
-        lacking = {name: len(keys) for name, keys in missing_items(bench).items() if keys}
-        if lacking:
+        decided = evidence.credits.stack().dropna().index
+        judged = evidence.verdicts[["item", "rewarder"]].drop_duplicates()
+        silent = judged[~pd.MultiIndex.from_frame(judged).isin(decided)]["rewarder"].value_counts()
+        lacking = {
+            row.rewarder: len(items.items) - row.items - int(silent.get(row.rewarder, 0))
+            for row in items.rewarders
+        }
+        if short := [name for name, count in lacking.items() if count]:
             yield (
-                f"Rewarders: not every item was judged by {names(list(lacking), 4)} (up to "
+                f"Rewarders: not every item was judged by {names(short, 4)} (up to "
                 f"{max(lacking.values())} missing) -> {judge}"
             )
-        for row in items.rewarders:
-            if silent := len(items.items) - row.items - lacking.get(row.rewarder, 0):
-                yield (
-                    f"Verdicts: {row.rewarder} judged {plural(silent, 'item')} without a verdict "
-                    "(unparsed, or an error): they count for nothing, and judging does not ask "
-                    "them again."
-                )
+        for name, count in silent.items():
+            yield (
+                f"Verdicts: {name} judged {plural(int(count), 'item')} without a verdict: unparsed "
+                "replies or errors, which count for nothing and are not asked again."
+            )
         if items.rasch_missing:
             yield f"Rasch: {items.rasch_missing}"

@@ -46,7 +46,6 @@ from bon.analysis.results import (
 )
 from bon.choosing.opinion import Bools, Floats, Ints
 
-
 NEWTON_STEPS = 25
 
 

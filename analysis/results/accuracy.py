@@ -274,3 +274,8 @@ class RankBand(Record):
     rewarder: str
     first: int
     last: int
+
+    @property
+    def places(self) -> str:
+        """1–3, or 2."""
+        return str(self.first) if self.first == self.last else f"{self.first}–{self.last}"

@@ -110,29 +110,26 @@ def structural_fit(
     m: Measured, level: float, points: int = 25, bounded: bool = True
 ) -> StructuralFit | None:
     """Fit the line of true accuracies with its band; None without known measurement errors."""
-    errors = m.error_variances
-    if errors is None or len(m.names) <= MIN_REWARDERS:
-        return None
-    line, n = structural(m.x, m.y, *errors), len(m.names)
-    if not np.isfinite(line.slope_error):
+    errors, n = m.error_variances, len(m.names)
+    line = structural(m.x, m.y, *errors) if errors and n > MIN_REWARDERS else None
+    if line is None or not np.isfinite(line.slope_error):
         return None
     t = float(special.stdtrit(n - 2, (1 + level) / 2)) if bounded else np.nan
 
-    def at(x: float) -> Estimate:
-        y = float(line.height + line.slope * (x - line.centre))
-        half = t * float(np.sqrt(line.height_error + (x - line.centre) ** 2 * line.slope_error))
-        return estimate(y, y - half, y + half, n, "t")
+    def student(value: Floats, variance: Floats) -> Estimate:
+        half = t * np.sqrt(variance)
+        return estimate(value, value - half, value + half, n, "t")
 
-    slope, half = float(line.slope), t * float(np.sqrt(line.slope_error))
+    def at(x: float) -> Estimate:
+        u = x - line.centre
+        return student(line.height + line.slope * u, line.height_error + u**2 * line.slope_error)
+
+    grid = np.linspace(m.x.min(), m.x.max(), points).tolist()
     return StructuralFit(
-        slope=estimate(slope, slope - half, slope + half, n, "t"),
+        slope=student(line.slope, line.slope_error),
         intercept=at(0.0),
         scatter_sd=float(np.sqrt(line.scatter)),
-        band=tuple(
-            BandPoint(x=x, y=e.value, low=e.low, high=e.high)
-            for x in np.linspace(m.x.min(), m.x.max(), points).tolist()
-            if (e := at(x)).value is not None
-        ),
+        band=tuple(BandPoint(x=x, y=at(x).value, low=at(x).low, high=at(x).high) for x in grid),
     )
 
 

@@ -115,6 +115,15 @@ def _pooled(studies: list[Study], level: float, warnings: list[str]) -> PooledRu
     variances = np.array([1 / (len(s.names) - 3) for s in studies])
     errors = np.array([slope_error(s.correlation) for s in studies])
     pearson, weights = _mean(studies, families, variances, _fisher_z, np.tanh, level)
+
+    def without(left_out: int) -> Estimate | None:
+        rows = [i for i in range(len(studies)) if i != left_out]
+        if len(rows) < 2:
+            return None
+        rest = [studies[i] for i in rows]
+        named = {family for s in rest for family in s.families.tolist()}
+        return _mean(rest, named, variances[rows], _fisher_z, np.tanh, level)[0].mean
+
     slope, _ = _mean(studies, families, errors**2, _slope, float, level)
     return PooledRuns(
         benchmark=studies[0].correlation.benchmark,
@@ -130,8 +139,9 @@ def _pooled(studies: list[Study], level: float, warnings: list[str]) -> PooledRu
                 pearson=s.correlation.pearson.estimate,
                 slope=s.correlation.fit.slope if s.correlation.fit else nothing(),
                 weight=float(weight),
+                without=without(i),
             )
-            for s, weight in zip(studies, weights, strict=True)
+            for i, (s, weight) in enumerate(zip(studies, weights, strict=True))
         ),
         pearson=pearson,
         slope=slope,

@@ -124,8 +124,7 @@ def _sufficient(
         doubled = None  # a draw adds an error of the same variance to the one measured
         if errors is not None:
             doubled = (2 * errors[0][rows], 2 * errors[1][rows])
-        drawn_base = np.asarray(base_draws, dtype=float)
-        scores = lowest(x, y, drawn_base, options.level, doubled)
+        scores = lowest(x, y, np.asarray(base_draws, dtype=float), options.level, doubled)
         low, high = quantiles(np.where(np.isfinite(scores), scores, NEVER), options.level)
     return estimate(score, low[0], high[0], r, "rewarders and questions")
 
@@ -134,14 +133,14 @@ def _sentence(label: Label, over: str, score: float, m: Measured, base: float) -
     baseline = f"{over} ({percent(base)})"
     if not np.isfinite(score):
         return (
-            f"No score on {label.benchmark} is high enough to expect a new rewarder to beat "
+            f"No score on {label.benchmark} is high enough to expect a new rewarder to exceed "
             f"{baseline} on {label.policy}."
         )
     text = (
-        f"Above {percent(score)} on {label.benchmark}, a new rewarder is expected to beat "
-        f"{baseline} on {label.policy}"
+        f"From a score of {percent(score)} on {label.benchmark}, a new rewarder is expected to "
+        f"exceed {baseline} on {label.policy}"
     )
     if score > m.x.max():
         return f"{text}: more than any rewarder of this run scores."
     above = m.y[m.x >= score] > base
-    return f"{text}, as {int(above.sum())} of the {len(above)} rewarders of this run above it do."
+    return f"{text}; {int(above.sum())} of the {len(above)} rewarders of this run at that score do."

@@ -1,7 +1,6 @@
 """Results on a reward benchmark: overall, macro, groups, tags, and what may bias them."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -46,6 +45,8 @@ from bon.analysis.results import (
     VotesPoint,
 )
 from bon.choosing.opinion import Bools, Floats, Ints
+
+NEWTON_STEPS = 25
 
 
 def agrees_with_groups(overall: float, groups: Sequence[tuple[float, float]], slack: float) -> bool:
@@ -293,91 +294,70 @@ def _ratios(pairs: PairSet, num: Floats, den: Floats, options: Options) -> list[
 
 def length_quartiles(gap: Floats) -> tuple[NDArray[np.str_], list[str]]:
     """Return the quartile of each length difference (P; empty where unknown), and their names."""
-    known = np.isfinite(gap)
-    labels = np.full(len(gap), "", dtype="<U40")
-    names: list[str] = []
-    if known.any():
-        quartile = np.searchsorted(np.quantile(gap[known], (0.25, 0.5, 0.75)), gap)
-        for q in np.unique(quartile[known]):
-            inside = known & (quartile == q)
-            names.append(f"{gap[inside].min():+.0f} to {gap[inside].max():+.0f}")
-            labels[inside] = names[-1]
-    return labels, names
+    known = pd.Series(gap).dropna()
+    if known.empty:
+        return np.full(len(gap), ""), []
+    quartiles = pd.qcut(known, 4, duplicates="drop").cat.categories
+    names = [f"{edges.left:+.0f} to {edges.right:+.0f}" for edges in quartiles]
+    at = quartiles.get_indexer(gap)
+    return np.where(at < 0, "", np.array(names)[at]), names
 
 
 def lengths(pairs: PairSet) -> list[PairLengths]:
     """Return the quartiles of the lengths of both responses and of their difference."""
-    sizes = pairs.frame[["length_0", "length_1"]].to_numpy(dtype=float)
-    rows = np.arange(len(sizes))
-    better, worse = sizes[rows, pairs.preferred], sizes[rows, 1 - pairs.preferred]
-    kinds: tuple[tuple[Literal["better", "worse", "difference"], Floats], ...] = (
-        ("better", better),
-        ("worse", worse),
-        ("difference", better - worse),
-    )
-    known = np.isfinite(better - worse)
-    results = []
-    for response, values in kinds if known.any() else ():
-        low, median, high = np.quantile(values[known], (0.25, 0.5, 0.75)).tolist()
-        results.append(
-            PairLengths(
-                benchmark=pairs.name,
-                response=response,
-                num_pairs=int(known.sum()),
-                first_quartile=low,
-                median=median,
-                third_quartile=high,
-            )
+    frame = pairs.frame[["length_0", "length_1"]].astype(float)
+    better = np.where(pairs.preferred == 0, frame["length_0"], frame["length_1"])
+    frame = pd.DataFrame({"better": better, "worse": frame.sum(axis=1, skipna=False) - better})
+    frame = frame.assign(difference=frame["better"] - frame["worse"]).dropna()
+    quartiles = frame.quantile([0.25, 0.5, 0.75]) if len(frame) else pd.DataFrame()
+    return [
+        PairLengths(
+            benchmark=pairs.name, response=str(name), num_pairs=len(frame),
+            first_quartile=low, median=median, third_quartile=high,
         )
-    return results
+        for name, (low, median, high) in quartiles.items()
+    ]  # fmt: skip
 
 
 def _length_controlled(pairs: PairSet, worth: Worth, options: Options) -> list[Estimate | None]:
     """Accuracy expected if both responses were of one length, as AlpacaEval 2 controls win rates.
 
     Logistic regression of right on tanh of the standardised length difference, at a difference of
-    zero (Dubois et al. 2024); the standard error is robust to clusters (Liang and Zeger 1986).
+    zero (Dubois et al. 2024).
     """
     gap = length_gap(pairs.frame)
-    spread = np.nanstd(gap) if np.isfinite(gap).any() else 0.0
+    known = np.isfinite(gap)
+    if len(np.unique(gap[known])) < 2:
+        return [None] * worth.num.shape[1]
+    x = np.stack([np.ones(len(gap)), np.tanh(gap / np.nanstd(gap))], axis=1)
+    z = float(special.ndtri((1 + options.level) / 2)) * np.array([0, -1, 1])
     results: list[Estimate | None] = []
-    z = float(special.ndtri((1 + options.level) / 2))
     for num, den in zip(worth.num.T, worth.den.T, strict=True):
-        used = (den > 0) & np.isfinite(gap)
-        if not used.any() or not spread:
-            results.append(None)
-            continue
-        x = np.stack([np.ones(used.sum()), np.tanh(gap[used] / spread)], axis=1)
-        fit = logistic(x, (num / np.maximum(den, 1e-9))[used], pairs.cluster[used])
-        if fit is None:
-            results.append(None)
-            continue
-        logit, error = fit[0][0], np.sqrt(fit[1][0, 0])
-        value, low, high = special.expit([logit, logit - z * error, logit + z * error])
-        results.append(estimate(value, low, high, int(used.sum()), "pairs"))
+        used = known & (den > 0)
+        logit, error = intercept(x[used], num[used] / den[used], pairs.cluster[used])
+        bounds = special.expit(logit + z * error)
+        fitted = np.isfinite(bounds).all()
+        results.append(estimate(*bounds, int(used.sum()), "pairs") if fitted else None)
     return results
 
 
-def logistic(x: Floats, y: Floats, cluster: Ints) -> tuple[Floats, Floats] | None:
-    """Fit a logistic regression of y in [0, 1] on x (P, K); return coefficients and covariance.
+def intercept(x: Floats, y: Floats, cluster: Ints) -> tuple[float, float]:
+    """Return the first coefficient of a logistic regression of y in [0, 1] on x (P, K).
 
-    None where the likelihood has no maximum (separation).
+    Its standard error is robust to clusters (Liang and Zeger 1986). NaN where the likelihood has no
+    maximum (separation).
     """
     beta = np.zeros(x.shape[1])
-    for _ in range(50):
+    for _ in range(NEWTON_STEPS):
         p = special.expit(x @ beta)
-        bread = (x.T * (p * (1 - p))) @ x
-        if np.linalg.cond(bread) > 1e8:
-            return None
-        step = np.linalg.solve(bread, x.T @ (y - p))
+        information = (x.T * (p * (1 - p))) @ x
+        if not np.linalg.cond(information) < 1e8:
+            return np.nan, np.nan
+        step = np.linalg.solve(information, x.T @ (y - p))
         beta = beta + step
-        if np.abs(step).max() < 1e-9:
-            break
-    else:
-        return None
     scores = pd.DataFrame(x * (y - p)[:, None]).groupby(cluster).sum().to_numpy()
-    half = np.linalg.solve(bread, scores.T)
-    return beta, half @ half.T * len(scores) / max(len(scores) - 1, 1)
+    half = np.linalg.solve(information, scores.T)[0]
+    return float(beta[0]), float(np.sqrt(half @ half * len(half) / max(len(half) - 1, 1)))
 
 
 def _length_biases(

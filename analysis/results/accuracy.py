@@ -227,13 +227,10 @@ class BenchmarkResult(Record):
 
 
 class PairLengths(Record):
-    """Quartiles of the lengths of a benchmark's responses, or of their difference, in characters.
-
-    `difference`: length of the better response minus that of the other.
-    """
+    """Quartiles in characters of the better or the worse `response`, or of their difference."""
 
     benchmark: str
-    response: Literal["better", "worse", "difference"]
+    response: str
     num_pairs: int
     first_quartile: float
     median: float
@@ -277,3 +274,8 @@ class RankBand(Record):
     rewarder: str
     first: int
     last: int
+
+    @property
+    def places(self) -> str:
+        """1–3, or 2."""
+        return str(self.first) if self.first == self.last else f"{self.first}–{self.last}"

@@ -9,7 +9,7 @@ from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Record
 
 
 class PooledStudy(Record):
-    """One policy of one run; `weight` is its share in the mean r."""
+    """One policy of one run; `weight`: its share in the mean r; `without`: that of the others."""
 
     run: str
     policy: str
@@ -20,6 +20,7 @@ class PooledStudy(Record):
     pearson: Estimate
     slope: Estimate
     weight: float
+    without: Estimate | None = None
 
 
 class PooledMean(Record):

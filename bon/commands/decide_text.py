@@ -64,13 +64,12 @@ def pooled_text(pooled: PooledRuns) -> str:
             else study.num_bases,
             "r": bounded(study.pearson),
             "slope": bounded(study.slope),
+            "mean r without it": bounded(study.without) if study.without else "-",
         }
         for study in pooled.studies
     ]
     mean = {"r": bounded(pooled.pearson.mean), "slope": bounded(pooled.slope.mean)}
-    rows.append(
-        {"run": "mean", **dict.fromkeys(("policy", "rewarders", "base models"), ""), **mean}
-    )
+    rows.append({"run": "mean", **dict.fromkeys(list(rows[0])[1:], ""), **mean})
     lines = [
         f"r, on Fisher's scale: {_heterogeneity(pooled.pearson)}",
         f"slope: {_heterogeneity(pooled.slope)}",

@@ -163,27 +163,25 @@ def leaderboards(results: Results) -> list[str]:
 def _benchmark_tables(results: Results) -> Iterator[str]:
     from bon.analysis.report.format import share
 
-    bands = {(r.benchmark, r.rewarder): r for r in results.ranks}
+    places = {(r.benchmark, r.rewarder): r.places for r in results.ranks}
     for name in dict.fromkeys(b.benchmark for b in results.benchmarks):
-        shown = [b for b in results.benchmarks if b.benchmark == name]
-        rows = []
-        for b in sorted(shown, key=lambda b: (-(b.macro.value or 0.0), b.rewarder)):
-            band = bands.get((name, b.rewarder))
-            rows.append({
+        rows = [
+            {
                 "": b.rewarder,
-                "rank": "-" if band is None else "–".join(
-                    dict.fromkeys((str(band.first), str(band.last)))
-                ),
+                "rank": places.get((name, b.rewarder), "-"),
                 f"{name}, macro": share(b.macro),
                 "overall": share(b.overall),
-            })  # fmt: skip
-        yield show_listing(rows)
-        for s in results.separation:
-            if s.benchmark == name:
-                yield (
-                    f"\n{s.num_distinguishable} of {s.num_pairs} pairs of rewarders can be "
-                    "distinguished (paired differences, Holm).\n"
-                )
+            }
+            for b in sorted(results.benchmarks, key=lambda b: (-(b.macro.value or 0), b.rewarder))
+            if b.benchmark == name
+        ]
+        yield f"{show_listing(rows)}\n"
+        yield from (
+            f"{s.num_distinguishable} of {s.num_pairs} pairs of rewarders can be distinguished "
+            "(paired differences, Holm).\n"
+            for s in results.separation
+            if s.benchmark == name
+        )
 
 
 def model_costs(setup: Setup, store: Store) -> tuple[ModelCost, ...]:

@@ -126,6 +126,10 @@ def test_runs_are_pooled_over_their_policies(runs):
     assert (found.num_rewarders, found.num_shared, found.num_bases) == (7, 7, 7)
     assert any("in more than one study" in w for w in found.warnings)
     assert sum(s.weight for s in found.studies) == pytest.approx(1)
+    for i, study in enumerate(found.studies):
+        others = random_effects(np.delete(z, i), np.full(2, 1 / 4))
+        assert study.without.value == pytest.approx(np.tanh(others.mean))
+    assert found.studies[2].without == pool_runs(runs[:1])[0].pearson.mean
 
 
 def test_few_bases_and_single_studies_are_not_pooled_into_an_interval(runs):
@@ -173,6 +177,7 @@ def test_the_command_and_its_forest(runs, tmp_path):
     assert said.exit_code == 0
     assert said.output.startswith("Over 3 policies of 2 runs, synthetic-rewardbench has a mean r")
     assert "the next policy can be expected to show an r between" in said.output
+    assert "mean r without it" in said.output
     assert (tmp_path / "out" / "forest.svg").is_file()
     again = CliRunner().invoke(app, ["pool", *names, "--json"])
     assert json.loads(again.output) == json.loads((tmp_path / "out" / "pool.json").read_text())

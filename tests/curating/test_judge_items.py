@@ -1,5 +1,7 @@
 """`bon curate judge`: what is missing is asked for, and nothing else."""
 
+import shutil
+
 import numpy as np
 import pytest
 import yaml
@@ -58,3 +60,29 @@ def test_nothing_is_missing_of_one_policy(judged, tmp_path):
     propose(bench, quiet=True)
     found = write_judging(bench)
     assert found.by_rewarder.keys() <= {"lister"}
+
+
+def test_audit_and_judge_agree_on_an_item_without_a_verdict(judged, tmp_path):
+    """Its replies were read and state nothing: it was judged, and is not missing."""
+    run = tmp_path / "run"
+    shutil.copytree(judged, run)
+    bench = bench_with(run, tmp_path / "bench", quotas="{near-miss: 1}")
+    propose(bench, quiet=True)
+    before = missing(bench)
+    judged_items = set(verdicts(bench).query("rewarder == 'judge'")["item"])
+    item = next(item for item in bench.items if item.key in judged_items)
+    with Store(run) as store, store.transaction():
+        store.query(
+            "UPDATE judgements SET outcome = 'unparsed' WHERE rewarder = 'judge' AND item = ? "
+            "AND first IN (?, ?) AND second IN (?, ?)",
+            (item.question, *item.text_keys, *item.text_keys),
+        )
+    audit, judge = (
+        CliRunner().invoke(app, ["curate", name, str(bench.directory)]).output
+        for name in ("audit", "judge")
+    )
+    assert "judge judged 1 item without a verdict" in audit
+    most = max(before.values())
+    assert (f"up to {most} missing" in audit) == (most > 0)
+    assert missing(bench) == before
+    assert (f"judge{'':<27}lacks" in judge) == (before["judge"] > 0)

@@ -3,11 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
+import pandas as pd
+
 import bon
 from bon.analysis.report.audit_page import Suspected, audit_page
 from bon.analysis.results import Options
 from bon.analysis.results.audit import CurationAudit, ItemsAudit, LabelAudit
-from bon.analysis.results.phrasing import names
+from bon.analysis.results.phrasing import names, plural
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
 from bon.curating.auditing.audit_text import blocks, findings, warnings
@@ -136,11 +138,22 @@ def _missing_verdicts(
     elif items is None:
         yield f"Rewarders: none has judged an item -> {judge}"
     else:
-        lacking = {row.rewarder: len(items.items) - row.items for row in items.rewarders}
+        decided = evidence.credits.stack().dropna().index
+        judged = evidence.verdicts[["item", "rewarder"]].drop_duplicates()
+        silent = judged[~pd.MultiIndex.from_frame(judged).isin(decided)]["rewarder"].value_counts()
+        lacking = {
+            row.rewarder: len(items.items) - row.items - int(silent.get(row.rewarder, 0))
+            for row in items.rewarders
+        }
         if short := [name for name, count in lacking.items() if count]:
             yield (
                 f"Rewarders: not every item was judged by {names(short, 4)} (up to "
                 f"{max(lacking.values())} missing) -> {judge}"
+            )
+        for name, count in silent.items():
+            yield (
+                f"Verdicts: {name} judged {plural(int(count), 'item')} without a verdict: unparsed "
+                "replies or errors, which count for nothing and are not asked again."
             )
         if items.rasch_missing:
             yield f"Rasch: {items.rasch_missing}"

@@ -108,8 +108,7 @@ def _write(
     benchmark = setup.experiment.pairs[0].name if setup.experiment.pairs else ""
     store.set_questions([*(row.question for row in answers.questions), *scores.questions])
     store.set_pairs((benchmark, pair) for pair in scores.pairs)
-    notes = [*_notes(scores)]
-    bad = [*(("responses", row) for row in answers.bad), *(("scores", row) for row in scores.bad)]
+    notes, policy = [*_notes(scores)], ""
     for loaded in setup.policies:  # one, or none of a benchmark alone
         policy, spec, reader = loaded.card.name, loaded.spec, loaded.card.reader
         rows = [
@@ -121,7 +120,7 @@ def _write(
         write_tool_results(store.directory, rows)
         store.add_candidates(candidates(scores, policy, spec))
         notes += notes_of_answers(answers, reader)
-        bad = [(policy if name == "responses" else name, row) for name, row in bad]
+    bad = [*((policy, row) for row in answers.bad), *(("scores", row) for row in scores.bad)]
     store.set_bad_rows((name, row.id, row.reason) for name, row in bad)
     for rewarder in setup.rewarders:
         card = rewarder.card
@@ -252,16 +251,6 @@ def _setup(
     answers: Answers, scores: ImportedRecords, policy: str, reader: str, benchmark: str
 ) -> Setup:
     """Return the experiment that the files amount to."""
-    if not (answers.questions or scores.questions):
-        return prepare(
-            {
-                "name": f"scores of {benchmark}",
-                "pairs": [{"benchmark": "preference", "name": benchmark}],
-                "policies": [],
-                "rewarders": rewarder_cards(scores.scores),
-            },
-            Path.cwd(),
-        )
     rows = [repr(row) for row in scores.labels.values()]
     identity = content_key("import", list(answers.sources), *([rows] if rows else []))
     widest = max((max(row.right) + 1 for row in scores.labels.values()), default=0)
@@ -274,10 +263,12 @@ def _setup(
         "n": len(answers.sources) or widest,
     }
     raw: dict[str, Any] = {
-        "name": f"{'scores' if scores.scores else 'answers'} of {policy}",
+        "name": f"{'scores' if scores.scores else 'answers'} of {policy or benchmark}",
         "questions": {"benchmark": "multiple_choice", "name": IMPORTED},
         "policies": [card],
     }
+    if not (answers.questions or scores.questions):
+        raw |= {"questions": {"benchmark": IMPORTED}, "policies": []}
     if scores.pairs:
         raw["pairs"] = [{"benchmark": "preference", "name": benchmark}]
     if scores.scores:

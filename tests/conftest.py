@@ -133,6 +133,15 @@ def tab():
     assert not complaints, complaints
 
 
+def accessibility_violations(tab: Any) -> list[str]:
+    """What axe-core finds on the page with everything unfolded."""
+    axe = pytest.importorskip("axe_playwright_python.base", reason="axe-core is not installed")
+    tab.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    tab.evaluate(axe.AXE_SCRIPT)
+    rules = tab.evaluate("axe.run()")["violations"]
+    return [f"{rule['id']}: {node['html'][:200]}" for rule in rules for node in rule["nodes"]]
+
+
 @contextmanager
 def expected_complaints(tab: Any, text: str) -> Iterator[None]:
     """What the console may say meanwhile, such as the status of an answer that is an error."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log
 from typing import TYPE_CHECKING, Any
 
 from bon.analysis.plots.labels import spread
@@ -15,13 +16,14 @@ from bon.analysis.plots.style import (
     Theme,
     Width,
     colours_for,
+    family_colours,
     fix_layout,
     is_narrow,
     new_figure,
     reserve_right,
     style,
 )
-from bon.analysis.results import Estimate, Results, RewarderInfo
+from bon.analysis.results import Estimate, Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,6 +98,7 @@ def accuracy_at_n(
         if split:
             panels.append((axes[0], oracle))
         _log2(body, max(x.x[-1] for x in lines))
+        _kl_axis(axes[0], body.get_xticks().tolist())
         body.set_xlabel("n (candidates to choose from)")
         body.set_ylabel("accuracy (%)")
         for ax, shown in panels:
@@ -118,7 +121,10 @@ def _lines(results: Results, policy: str, theme: Theme) -> list[Line]:
     rewarders = [b for b in shown if b.rewarder not in info or not info[b.rewarder].baseline]
     if not rewarders and not baselines:
         raise NothingToDrawError(f"nothing was chosen from the candidates of {policy!r}")
-    colours = _family_colours([info[b.rewarder] for b in rewarders if b.rewarder in info], theme)
+    families = family_colours(results.rewarders, (), theme)
+    colours = {r.rewarder: families.get(r.family, theme.ink) for r in results.rewarders}
+    if not families:
+        colours = colours_for([b.rewarder for b in rewarders], theme)
     lines = []
     for b in (*baselines, *rewarders):
         points = [p for p in b.curve if p.accuracy.value is not None]
@@ -136,12 +142,6 @@ def _lines(results: Results, policy: str, theme: Theme) -> list[Line]:
     return [line for line in lines if line.x]
 
 
-def _family_colours(rewarders: Sequence[RewarderInfo], theme: Theme) -> dict[str, str]:
-    """A colour for each rewarder by its family."""
-    families = colours_for([r.family or r.rewarder for r in rewarders], theme)
-    return {r.rewarder: families[r.family or r.rewarder] for r in rewarders}
-
-
 def _log2(ax: Axes, last: float) -> None:
     """A log2 axis with a tick at every power of two, and at the end."""
     from matplotlib.ticker import FixedLocator, NullLocator
@@ -157,6 +157,16 @@ def _log2(ax: Axes, last: float) -> None:
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_xticklabels([str(t) for t in ticks])
     ax.set_xlim(0.97, last * 1.02)
+
+
+def _kl_axis(ax: Axes, ns: Sequence[float]) -> None:
+    """Write at the top how far Best-of-n moves from the policy: ln n − (n − 1)/n at most."""
+    top = ax.secondary_xaxis("top")
+    top.set_xticks(ns, [f"{log(n) - (n - 1) / n:.2g}" for n in ns])
+    top.minorticks_off()
+    top.tick_params(length=0)
+    top.spines["top"].set_visible(False)
+    top.set_xlabel("KL from the policy, at most (nats)")
 
 
 def _strip(ax: Axes, oracle: Line, high: float) -> None:

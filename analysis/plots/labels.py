@@ -19,6 +19,8 @@ Box = tuple[float, float, float, float]
 _ANGLES = (0, 35, -35, 180, 145, -145, 90, -90, 18, -18, 162, -162, 60, -60, 120, -120)
 _DISTANCES = (5.0, 9.0, 15.0, 23.0, 33.0, 45.0)
 _PASSES = 4
+_LINE = 10.0
+"""Labels farther than this many points from their point have a line to it."""
 _WIDEST = 0.42
 """Longer labels, as a share of the frame, are shortened so that they fit on one side."""
 
@@ -70,6 +72,7 @@ def place_labels(
     boxes += np.concatenate([shift, shift], axis=-1)  # into the frame
     cost = distance + _covered(ax, boxes, anchors, 3.6 * scale, avoid)
     cost += 60 * overlaps(boxes, np.reshape(taken, (-1, 4))).sum(-1)
+    cost += 20 * scale * (_nearer_to_another(boxes, anchors) & (distance <= _LINE * scale))
     # the most crowded points choose first
     gaps = np.hypot(*(anchors[:, None] - anchors[None]).transpose(2, 0, 1))
     crowd = (1 / (gaps + 8 * scale)).sum(1)
@@ -97,7 +100,7 @@ def place_labels(
         x = {"left": box[0], "right": box[2], "center": (box[0] + box[2]) / 2}[side]
         tx, ty = inverse.transform((x, (box[1] + box[3]) / 2))
         ax.text(tx, ty, text, ha=side, va="center", fontsize=size, color=colour, zorder=6)
-        if far > 10 * scale:  # a thin line to the nearest edge
+        if far > _LINE * scale:  # a thin line to the nearest edge
             line = inverse.transform([anchor, np.clip(anchor, box[:2], box[2:])])
             ax.plot(*line.T, color=line_colour, linewidth=0.45, alpha=0.7, zorder=2.5)
     return dropped
@@ -143,6 +146,15 @@ def _positions(
     left = anchors[:, :1] + dx - width * np.where(upright, 0.5, dx <= 0)
     bottom = anchors[:, 1:] + dy - height * np.where(upright, 0.5 - 0.3 * np.sign(dy), 0.5)
     return np.stack([left, bottom, left + width, bottom + height], axis=-1), distance
+
+
+def _nearer_to_another(boxes: np.ndarray, anchors: np.ndarray) -> np.ndarray:
+    """(points, positions): whether a label would stand nearer to another point than to its own."""
+    nearest = np.clip(anchors, boxes[..., None, :2], boxes[..., None, 2:])
+    gaps = np.hypot(*np.moveaxis(nearest - anchors, -1, 0))
+    own = np.eye(len(anchors), dtype=bool)[:, None]
+    near: np.ndarray = np.where(own, np.inf, gaps).min(-1) < np.where(own, gaps, np.inf).min(-1)
+    return near
 
 
 def _covered(

@@ -14,7 +14,7 @@ from bon.analysis.plots.style import (
     NothingToDrawError,
     Theme,
     Width,
-    colours_for,
+    family_colours,
     fix_layout,
     new_figure,
     style,
@@ -50,7 +50,13 @@ def correlation(
     """
     shown = _select(results, benchmark, axis, leaks, policies)
     kinds = {r.rewarder: r.kind for r in results.rewarders} if isinstance(results, Results) else {}
-    families = colours_for([p.family for c in shown for p in c.points if p.family], theme)
+    families = family_colours(
+        results.rewarders if isinstance(results, Results) else (),
+        [p.family for c in results.correlations for p in c.points],
+        theme,
+    )
+    drawn = {p.family for c in shown for p in c.points}
+    families = {name: colour for name, colour in families.items() if name in drawn}
     columns = 1 if width == "single" or len(shown) == 1 else min(2, len(shown))
     rows = ceil(len(shown) / columns)
     crowded = width == "single" and any(len(_usable(c)) > 8 for c in shown)
@@ -136,7 +142,7 @@ def _panel(ax: Axes, correlation: Correlation, theme: Theme) -> None:
     ax.set_xlabel(f"{correlation.benchmark or 'reward-benchmark'} {kind} (%)")
     at = f"Best-of-{correlation.n}" if correlation.n else "Best-of-N"
     ax.set_ylabel(f"{at} accuracy (%)")
-    colour, fit = theme.palette[0], correlation.fit
+    colour, fit = theme.muted, correlation.fit  # no family's colour
     if fit is not None and fit.band:
         x = [100 * b.x for b in fit.band]
         line = fit.structural.band if fit.structural else fit.band
@@ -187,14 +193,13 @@ def _mark_threshold(
             [x] * 2, [ax.get_ylim()[0], 100 * t.accuracy], color=theme.muted, linewidth=0.9,
             linestyle=_DASHES[1],
         )  # fmt: skip
-        left, right = ax.get_xlim()
-        fits = x < left + 0.75 * (right - left)  # at the right of the line
-        ax.annotate(
+        text = ax.annotate(
             f"above {x:.1f}: expected\nto beat majority vote", (x, 0.02),
-            xycoords=("data", "axes fraction"),
-            xytext=(3 if fits else -3, 0), textcoords="offset points",
-            ha="left" if fits else "right", fontsize=6.5, color=theme.muted,
+            xycoords=("data", "axes fraction"), xytext=(3, 0), textcoords="offset points",
+            fontsize=6.5, color=theme.muted,
         )  # fmt: skip
+        if box_of(text)[2] > ax.get_window_extent().x1:  # no room at the right of the line
+            text.set(ha="right", position=(-3, 0))
 
 
 def _name_references(

@@ -6,6 +6,7 @@ while a figure is drawn or written. matplotlib is imported on first use.
 
 from __future__ import annotations
 
+import io
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from bon.analysis.results import Estimate
+from bon.analysis.results import Estimate, RewarderInfo
 from bon.analysis.results.phrasing import coefficient
 
 if TYPE_CHECKING:
@@ -151,15 +152,29 @@ def style(theme: Theme, **extra: Any) -> Iterator[None]:
             yield
 
 
+@cache
+def _figure_class() -> type[Figure]:
+    from matplotlib.figure import Figure
+
+    class NotebookFigure(Figure):
+        """Shows itself in notebooks, which know figures of pyplot alone."""
+
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            self.savefig(buffer, format="png", dpi=150)
+            return buffer.getvalue()
+
+    return NotebookFigure
+
+
 def new_figure(
     width: Width, height: float, rows: int = 1, columns: int = 1, **options: Any
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure of this size in inches with a grid of axes, without pyplot."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
     inches = WIDTHS[width] if isinstance(width, str) else width
-    figure = Figure(figsize=(inches, height), layout="constrained")
+    figure = _figure_class()(figsize=(inches, height), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False, **options)
     return figure, list(axes.ravel())
@@ -220,3 +235,11 @@ def colours_for(names: Sequence[str], theme: Theme) -> dict[str, str]:
         name: theme.palette[i] if i < len(theme.palette) else theme.other
         for i, name in enumerate(unique)
     }
+
+
+def family_colours(
+    rewarders: Sequence[RewarderInfo], families: Sequence[str], theme: Theme
+) -> dict[str, str]:
+    """Return a colour for each family, the same in every figure; the unknown one has none."""
+    named = {*(r.family for r in rewarders), *families} - {""}
+    return colours_for(sorted(named), theme)

@@ -57,5 +57,6 @@ def report_figures(results: Results) -> Figures:
             f"accuracy_at_n:{policy}",
             f"Accuracy against n for the responses of {policy}",
             partial(plots.accuracy_at_n, results, policy=policy),
+            plots.WIDTHS["double"],
         )
     return figures

@@ -45,6 +45,12 @@ function sections() {
   for (const id of links.keys()) if ($(id)) watch.observe($(id));
 }
 
+// The report that bon serves leads back to its validation.
+function backToValidation() {
+  const served = location.pathname.match(/^(.*)\/reports\/([\w-]+)\/\w+\/report\.html$/);
+  if (served) document.querySelector("nav").prepend(make("a", { href: `${served[1]}/validations/${served[2]}`, text: "← Validation" }));
+}
+
 // ------------------------------------------------------------------ the browser's data
 
 async function inflate(text) {
@@ -346,7 +352,7 @@ function scores(data, pool, choices) {
   const right = new Map(pool.map(([number, , , correct]) => [number, correct]));
   const head = make("tr", {}, make("th", { scope: "col", text: "rewarder" }),
     ...pool.map(([number, answer, , correct]) => make("th", { scope: "col", text: `#${number} ${answer ?? "–"}${correct ? " ✓" : ""}` })),
-    make("th", { scope: "col", text: "" }));
+    make("th", { scope: "col", text: "outcome" }));
   const rows = choices.map(([r, picked, values]) => {
     const good = picked.filter((k) => right.get(k)).length;
     const state = !picked.length ? "–" : good === picked.length ? "✓ right" : good ? "tie" : "✗ wrong";
@@ -393,6 +399,7 @@ function why([first, second, outcome, score, text]) {
 async function start() {
   theme();
   sections();
+  backToValidation();
   document.querySelectorAll("table.sortable").forEach(sortable);
   document.querySelectorAll("main table").forEach(folded);
   addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((d) => { d.open = true; }));

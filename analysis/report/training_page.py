@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from bon.analysis.plots.over_time import TITLES, rewards_over_time
 from bon.analysis.report.figures import Figures
@@ -15,15 +16,21 @@ def training_page(report: TrainingReport) -> str:
     """Return the page as HTML."""
     figures = Figures()
     figures.add("drift", "How rewards and responses changed", partial(rewards_over_time, report))
-    return render(
-        "training.html.jinja",
-        figures,
-        report=report,
-        titles={name: title.removesuffix(" (%)") for name, title in TITLES.items()},
-        shown=[d for d in report.drifts if d.quantity != "reward" or report.scales != ("raw",)],
-        value=_value,
-        change=_change,
-    )
+    return render("training.html.jinja", figures, **training_context(report))
+
+
+def training_context(report: TrainingReport) -> dict[str, Any]:
+    """Return what the template needs besides the figures."""
+    titles = dict(TITLES)
+    if report.scales == ("raw",):
+        del titles["reward"]  # the score itself
+    return {
+        "report": report,
+        "titles": titles,
+        "shown": [drift for drift in report.drifts if drift.quantity in titles],
+        "value": _value,
+        "change": _change,
+    }
 
 
 def _value(name: str, estimate: Estimate) -> str:

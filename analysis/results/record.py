@@ -1,6 +1,7 @@
 """Base records, estimates and the options of an analysis."""
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,6 +18,35 @@ class Record(BaseModel):
     """A frozen record without NaN or infinity; unknown fields of other versions are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)
+
+    def diff(self, other: Self) -> dict[str, tuple[Any, Any]]:
+        """Return (own, other) by field where they differ; rows are matched by what they are of."""
+        before, after = (dict(_leaves(row.model_dump(mode="json"))) for row in (self, other))
+        pairs = {path: (before.get(path), after.get(path)) for path in before | after}
+        return {path: (own, others) for path, (own, others) in pairs.items() if own != others}
+
+
+_NAMES = (
+    "policy", "benchmark", "axis", "leaks", "rewarder", "before", "a", "b", "rule", "name",
+)  # fmt: skip
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield plain values by path: best_of_n[alpha, judge-1].accuracy.value."""
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _leaves(item, f"{path}.{name}" if path else name)
+    elif isinstance(value, list):
+        names = [
+            ", ".join(str(row[name]) for name in _NAMES if name in row) or str(row.get("n", ""))
+            for row in value
+            if isinstance(row, dict)
+        ]
+        distinct = all(names) and len(set(names)) == len(value)
+        for label, item in zip(names if distinct else range(len(value)), value, strict=True):
+            yield from _leaves(item, f"{path}[{label}]")
+    else:
+        yield path, value
 
 
 class PerAxis(Record):

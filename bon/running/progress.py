@@ -27,6 +27,7 @@ LABELS = {
 }
 LINE_SECONDS = 10.0
 FILE_SECONDS = 1.0
+CURVE_POINTS = 200
 WATCHER_SECONDS = 5.0
 WINDOW_SECONDS = 30.0
 UNITS = ((1, "s"), (60, "min"), (3600, "h"))
@@ -113,8 +114,9 @@ class Reporter:
         self.pace = Pace(sources)
         self._quiet, self._file = quiet, file
         self._bars = _Bars(self.pace) if sys.stderr.isatty() and not quiet else None
-        self._shown = time.monotonic()
+        self._started = self._shown = time.monotonic()
         self._written = 0.0
+        self._curve: list[dict[str, float]] = []
 
     def __enter__(self) -> "Reporter":
         if self._bars:
@@ -155,17 +157,25 @@ class Reporter:
 
     def _write(self) -> None:
         rows = [{**asdict(row), "label": LABELS[row.stage]} for row in self.pace.stages()]
-        note_phase(self._file, "computing", stages=rows, seconds_left=self.pace.seconds_left())
+        done: dict[str, float] = {row["label"]: row["done"] for row in rows}
+        self._curve.append({"seconds": time.monotonic() - self._started, **done})
+        if len(self._curve) > CURVE_POINTS:
+            del self._curve[1:-1:2]
+        left = self.pace.seconds_left()
+        note_phase(self._file, "computing", stages=rows, seconds_left=left, curve=self._curve)
 
 
 def note_phase(file: Path | None, phase: str, **values: Any) -> None:
-    """Write the phase (preparing, computing, analysing) into a progress file; its stages stay."""
+    """Write the phase (preparing, computing, analysing) into a progress file; the rest stays.
+
+    `stages`: how far each is; `curve`: items done by stage, at seconds since the start.
+    """
     if file is None:
         return
-    stages = []
-    with suppress(OSError, ValueError, KeyError):
-        stages = json.loads(file.read_text(encoding="utf-8"))["stages"]
-    progress = {"phase": phase, "stages": stages, **values, "at": time.time()}
+    progress: dict[str, Any] = {"stages": [], "curve": []}
+    with suppress(OSError, ValueError):
+        progress |= json.loads(file.read_text(encoding="utf-8"))
+    progress |= {"seconds_left": None, **values, "phase": phase, "at": time.time()}
     write_atomic(file, json.dumps(progress))
 
 

@@ -2,7 +2,7 @@
 
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bon.core.errors import BonError
 from bon.core.records import Judgement
@@ -33,6 +33,14 @@ def rewards_file(path: Path) -> Path | None:
     """Return the rewards file at a path or in a server's data directory."""
     file = path / FILE if path.is_dir() else path
     return file if file.suffix == ".sqlite" and file.is_file() else None
+
+
+def training_runs(db: sqlite3.Connection) -> list[dict[str, Any]]:
+    """Return the training runs: number of rewards, first and last time."""
+    rows = db.execute(
+        "SELECT run, COUNT(*), MIN(time), MAX(time) FROM rewards GROUP BY run ORDER BY 3"
+    )
+    return [dict(zip(("run", "rewards", "first", "last"), row, strict=True)) for row in rows]
 
 
 def reward_frame(path: Path, run: str | None = None) -> "pd.DataFrame":

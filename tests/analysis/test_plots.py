@@ -1,14 +1,19 @@
+import pickle
+
 import matplotlib
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from synthetic import analyse, synthetic_tables
 
 from bon.analysis import plots
+from bon.analysis.artifacts import write_figures
 from bon.analysis.plots.labels import overlap, place_labels, spread
 from bon.analysis.plots.style import LIGHT, style
 from bon.analysis.results import Results
+from bon.analysis.results.decision import Threshold
 
 FIGURES = ("correlation", "accuracy_at_n")
 
@@ -108,6 +113,99 @@ def test_rewarders_without_a_base_model_have_a_colour_of_their_own():
     assert len(set(colours)) == 3
     kinds = [look for name, look in looks.items() if look[1] not in ("None", "")]
     assert len({marker for _, marker in kinds}) == len(kinds) == 4
+
+
+def test_a_family_has_one_colour_in_all_figures_and_no_line_has_it():
+    tables = synthetic_tables(num_rewarders=6, num_questions=40, num_pairs=60)
+    tables.rewarders["family"] = ["beta", "alpha", "", "beta", "alpha", "beta"]
+    results = analyse(tables, draws=100, permutations=100)
+    scatter, curves = plots.correlation(results), plots.accuracy_at_n(results)
+    names = {text.get_text(): text for text in scatter.legends[0].get_texts()}
+    handles = dict(zip(names, scatter.legends[0].legend_handles, strict=True))
+    scattered = {name: handles[name].get_color() for name in ("alpha", "beta")}
+    (ax,) = scatter.axes
+    (fit,) = (line for line in ax.lines if line.get_linewidth() == 1.4)
+    assert fit.get_color() not in scattered.values()
+    families = {r.rewarder: r.family for r in results.rewarders}
+    ends = {b.rewarder: 100 * b.accuracy.value for b in results.best_of_n if b.headline}
+    for line in (line for ax in curves.axes for line in ax.lines if line.get_marker() in "os^"):
+        (y,) = line.get_ydata()
+        alike = {families[r] for r, end in ends.items() if r in families and abs(end - y) < 1e-9}
+        expected = {scattered.get(family, LIGHT.ink) for family in alike}
+        assert line.get_color() in expected
+
+
+def test_a_label_stands_nearest_to_its_own_point_or_has_a_line_to_it():
+    names = [f"mini-critic-{n:02}" for n in range(14)]
+    rng = np.random.default_rng(8)
+    at = np.column_stack([rng.uniform(50, 80, 14), rng.uniform(48, 72, 14)])
+    with style(LIGHT):
+        figure = Figure(figsize=(3.25, 4))
+        FigureCanvasAgg(figure)
+        ax = figure.add_subplot(xlim=(20, 100), ylim=(40, 80))
+        place_labels(ax, at, names, colour="k", line_colour="k", size=6.8)
+    pixels = ax.transData.transform(at)
+    starts = [tuple(line.get_xydata()[0].round(6)) for line in ax.lines]
+    for text in ax.texts:
+        own, box = names.index(text.get_text()), text.get_window_extent()
+        nearest = np.clip(pixels, (box.x0, box.y0), (box.x1, box.y1))
+        gaps = np.hypot(*(nearest - pixels).T)
+        assert tuple(at[own].round(6)) in starts or gaps.argmin() == own, text.get_text()
+
+
+def test_the_threshold_is_named_inside_a_narrow_figure(results):
+    main = results.main
+    score = main.points[0].x.model_copy(update={"value": 0.0})
+    for share in (0.55, 0.7):
+        low, high = plots.correlation(results, width="single").axes[0].get_xlim()
+        value = (low + share * (high - low)) / 100
+        mark = Threshold(
+            policy=main.policy, benchmark=main.benchmark, axis=main.axis, over="majority",
+            accuracy=0.5, score=score.model_copy(update={"value": value}), sentence="",
+            extrapolated=False,
+        )  # fmt: skip
+        marked = results.model_copy(update={"thresholds": (mark,)})
+        figure = plots.correlation(marked, width="single")
+        (text,) = (t for t in figure.axes[0].texts if "expected" in t.get_text())
+        box, frame = text.get_window_extent(), figure.axes[0].get_window_extent()
+        assert frame.x0 <= box.x0 < box.x1 <= frame.x1
+
+
+def test_curves_name_the_divergence_from_the_policy(results):
+    (top,) = plots.accuracy_at_n(results).axes[0].child_axes
+    shown = dict(zip(top.get_xticks(), (t.get_text() for t in top.get_xticklabels()), strict=True))
+    # ln n − (n − 1)/n: Stiennon et al. 2020; Beirami et al. 2024 (an upper bound)
+    assert shown == {1: "0", 2: "0.19", 4: "0.64", 8: "1.2"}
+
+
+def test_figures_as_files_have_their_data_beside_them(results, tmp_path):
+    written = {path.name for path in write_figures(results, tmp_path)}
+    suffixes = ("pdf", "png", "svg", "csv")
+    assert written == {f"{name}.{suffix}" for name in FIGURES for suffix in suffixes}
+    points = pd.read_csv(tmp_path / "correlation.csv").set_index("rewarder")
+    expected = {p.rewarder: p.x.value for p in results.main.points}
+    assert points["x"].to_dict() == pytest.approx(expected)
+    curves = pd.read_csv(tmp_path / "accuracy_at_n.csv")
+    ends = {b.rewarder: b.accuracy.value for b in results.best_of_n if b.headline and b.curve}
+    last = curves[curves["n"] == curves["n"].max()].set_index("rewarder")["accuracy"]
+    assert last.to_dict() == pytest.approx(ends)
+
+
+def test_a_figure_shows_itself_in_a_notebook(results):
+    assert plots.correlation(results)._repr_png_().startswith(b"\x89PNG")
+
+
+def test_results_are_pickled_compared_and_diffed(results):
+    assert pickle.loads(pickle.dumps(results)) == results
+    assert results.diff(results) == {}
+    first, *rest = results.best_of_n
+    better = first.model_copy(
+        update={"accuracy": first.accuracy.model_copy(update={"value": 0.999})}
+    )
+    other = results.model_copy(update={"best_of_n": (*rest, better)})  # its place has no effect
+    assert other != results
+    path = f"best_of_n[{first.policy}, {first.rewarder}, {first.rule}].accuracy.value"
+    assert results.diff(other) == {path: (first.accuracy.value, 0.999)}
 
 
 def test_one_panel_a_policy(two_policies):

@@ -30,6 +30,7 @@ from bon.analysis.report.glossary import TERMS
 from bon.analysis.report.page import _MARGIN
 from bon.analysis.results import Counts, Estimate, LeakReport, PolicyResult, Results
 from bon.core.records import ImageRef, Judgement, Question
+from tests.conftest import accessibility_violations
 
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=alert(1)>"
 
@@ -462,6 +463,16 @@ def test_a_link_opens_its_question_and_shows_hostile_text_as_text(page, views, t
 
 
 @pytest.mark.browser
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1280, "dark")])
+def test_nothing_in_the_way_of_any_reader(page, tab, width, scheme):
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.emulate_media(color_scheme=scheme)
+    tab.goto(page.as_uri())
+    expect(tab.locator("#browser")).to_be_attached()
+    assert accessibility_violations(tab) == []
+
+
 def test_the_browser_by_keyboard_search_and_filter(page, views, tab):
     def question():
         return tab.locator("[data-question]").first.get_attribute("data-question")

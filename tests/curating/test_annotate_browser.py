@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 
 from bon.curating.labelling.annotations import TIE, current, history
 from bon.curating.labelling.drafts import Draft, append_draft
+from tests.conftest import accessibility_violations
 from tests.curating.labelled_items import make_bench, verdict
 from tests.service.server import serving
 
@@ -67,6 +68,17 @@ def until(condition):
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.05)
+
+
+def test_the_labelling_page_violates_no_accessibility(tmp_path, tab):
+    bench = make_bench(tmp_path / "data" / "benchmarks" / "shapes", pairs=2)
+    with serving(tmp_path) as server:
+        ann = Person(tab, server.address, bench, "ann")
+        item = ann.before()
+        assert accessibility_violations(tab) == []
+        tab.keyboard.press(ann.key_of(item, TIE))
+        expect(tab.locator("#go")).to_be_visible()
+        assert accessibility_violations(tab) == []
 
 
 def test_what_is_pressed_is_what_is_kept(tmp_path, tab):

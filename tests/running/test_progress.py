@@ -1,13 +1,21 @@
 """What a run says of its speed and of the time that it still takes, against what it then takes."""
 
 import itertools
+import json
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bon.dispatch.source import Source
-from bon.running.progress import Pace, format_rate, format_time_left
+from bon.running.progress import (
+    CURVE_POINTS,
+    Pace,
+    Reporter,
+    format_rate,
+    format_time_left,
+    note_phase,
+)
 
 
 class Clock:
@@ -153,3 +161,20 @@ def test_slow_rates_are_said_in_a_unit_that_shows_them(rate, said):
 )
 def test_time_left_in_words(left, shown):
     assert format_time_left(left) == shown
+
+
+def test_the_file_has_the_whole_curve_in_few_points_and_keeps_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("bon.running.progress.FILE_SECONDS", 0.0)
+    file, source = tmp_path / "progress.json", Items("judge", "r", 1000)
+    with Reporter([source], quiet=True, file=file) as reporter:
+        while tasks := source.take(2):
+            source.answer(len(tasks), 1.0)
+            reporter.update()
+    note_phase(file, "analysing")
+    progress = json.loads(file.read_text())
+    done = [point["judging candidates"] for point in progress["curve"]]
+    assert progress["phase"] == "analysing"
+    assert CURVE_POINTS / 3 < len(done) <= CURVE_POINTS
+    assert done == sorted(done)
+    assert (done[0], done[-1]) == (0, 1000)
+    assert progress["curve"][0]["seconds"] <= progress["curve"][-1]["seconds"]

@@ -2,14 +2,21 @@
 
 import json
 import re
+import sqlite3
 import time
 
 import pytest
 from playwright.sync_api import expect
 
+from bon.analysis.drift.reward_stream import analyse_rewards
+from bon.analysis.report import write_report
 from bon.service.server.access import COOKIE, ROLES
 from bon.service.server.state import open_tokens
 from bon.service.validations.jobs import Jobs
+from bon.storage.reward_tables import FILE, REWARD, SCHEMA
+from tests.analysis.synthetic import analyse, synthetic_tables
+from tests.analysis.test_reward_stream import stream
+from tests.conftest import accessibility_violations
 from tests.service.conftest import experiment
 from tests.service.server import serving
 
@@ -113,10 +120,13 @@ def test_ten_open_tabs_leave_room_for_another(server, address, tab):
     stage = {"stage": "judge", "label": "judging candidates", "done": 3, "total": 9, "rate": 1.5}
     progress = {"phase": "computing", "stages": [{**stage, "known": 0}], "seconds_left": 4}
     progress["left_is"] = "at most"
+    progress["curve"] = [{"seconds": 2 * n, "judging candidates": n} for n in range(4)]
     (directory / "progress.json").write_text(json.dumps({**progress, "at": time.time()}))
     for page in (tabs[0], tabs[-1]):
         expect(page.locator("#stages")).to_contain_text("3 of 9", timeout=30_000)
         expect(page.locator("#progress-note")).to_be_hidden()
+        expect(page.locator("#curves svg")).to_have_count(2)
+        expect(page.locator("#curves")).to_contain_text("judging candidates 3")
         expect(page.locator("#left")).to_have_text("at most 4 s left")
     (directory / "report.html").write_text("of a run before")
     jobs = Jobs(server.folder / "data" / "service.sqlite")
@@ -194,6 +204,16 @@ def finding(rewarders):
     }
 
 
+def rewards_of_a_training(path):
+    frame = stream(truth=0.4, score=1.5)
+    with sqlite3.connect(path) as db:
+        db.executescript(SCHEMA)
+        texts = frame[["response", "text"]].itertuples(index=False, name=None)
+        db.executemany("INSERT INTO responses VALUES (?, ?)", texts)
+        rows = frame[list(REWARD)].astype(object).itertuples(index=False, name=None)
+        db.executemany(f"INSERT INTO rewards VALUES ({', '.join('?' * len(REWARD))})", rows)
+
+
 @pytest.fixture(scope="module")
 def walked(server):
     """Pages with something on them, and a session of each role."""
@@ -204,7 +224,9 @@ def walked(server):
     directory = server.folder / "data" / "runs" / keys["done"]
     directory.mkdir()
     (directory / "results.json").write_text(json.dumps(finding(60)))
+    rewards_of_a_training(server.folder / "data" / FILE)
     paths = ["/validations", "/validations?state=failed&text=x", "/compare", "/catalogue", "/new"]
+    paths += ["/trainings", "/trainings?run=r", "/rewarders/mini-critic-a"]
     paths += [f"/validations/{key}" for key in keys.values()]
     paths += [f"/compare?id={keys['done']}&id={keys['failed']}", f"/new?from={keys['done']}"]
     tokens = open_tokens(server.folder / "data")
@@ -240,6 +262,67 @@ def test_every_page_as_everybody(server, walked, tab, width, scheme):
     bad = [item for item in refused if item[0] >= 400 and not item[1].endswith("/v1/plan")]
     assert bad == []
     tab.complaints[:] = [item for item in tab.complaints if "/v1/plan" not in item]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_no_page_violates_accessibility(server, walked, tab, width, scheme):
+    paths, sessions = walked
+    tab.set_viewport_size({"width": width, "height": 900})
+    tab.emulate_media(color_scheme=scheme)
+    tab.goto(f"{server.address}/login")
+    assert accessibility_violations(tab) == []
+    cookie = {"name": COOKIE, "value": sessions["admin"], "url": server.address}
+    tab.context.add_cookies([cookie])
+    violations = {}
+    for path in (*paths, "/annotate"):
+        tab.goto(server.address + path, wait_until="networkidle")
+        violations[path] = accessibility_violations(tab)
+    assert not any(violations.values()), violations
+    tab.complaints[:] = [item for item in tab.complaints if "/v1/plan" not in item]
+
+
+def test_a_training_has_its_rewards_as_curves(server, walked, tab):
+    _, sessions = walked
+    cookie = {"name": COOKIE, "value": sessions["read"], "url": server.address}
+    tab.context.add_cookies([cookie])
+    tab.goto(f"{server.address}/trainings")
+    tab.get_by_role("link", name="r", exact=True).click()
+    expect(tab.locator("h1")).to_contain_text("accuracy")
+    right = tab.locator("#rewards figure", has_text="right answers")
+    last = analyse_rewards(stream(truth=0.4, score=1.5)).spans[-1].values["correct"].value
+    expect(right).to_contain_text(f"{100 * last:.3g}")
+    expect(right.locator("polyline")).to_have_attribute("points", re.compile(r"^(\S+ ){19}\S+$"))
+
+
+def test_the_catalogue_by_kind_and_engine(server, walked, tab):
+    _, sessions = walked
+    cookie = {"name": COOKIE, "value": sessions["read"], "url": server.address}
+    tab.context.add_cookies([cookie])
+    tab.goto(f"{server.address}/catalogue")
+    tab.get_by_label("kind").select_option("pairwise")
+    tab.get_by_label("engine").select_option("openai")
+    kinds = tab.locator("article.card:visible").evaluate_all(
+        "cards => cards.map((card) => `${card.dataset.kind} ${card.dataset.engine}`)"
+    )
+    assert set(kinds) == {"pairwise openai"}
+    assert tab.locator("h2:visible, h3:visible").all_inner_texts()[0].startswith("Rewarders")
+    expect(tab.get_by_role("status")).to_contain_text(f"{len(kinds)} of ")
+
+
+def test_a_report_leads_back_to_its_validation(server, walked, tab):
+    paths, sessions = walked
+    cookie = {"name": COOKIE, "value": sessions["read"], "url": server.address}
+    tab.context.add_cookies([cookie])
+    key = next(path for path in paths if path.startswith("/validations/")).rpartition("/")[2]
+    tables = synthetic_tables(num_rewarders=4, num_questions=20, num_candidates=4, num_pairs=20)
+    results = analyse(tables, draws=100, permutations=100)
+    write_report(results, None, server.folder / "data" / "runs" / key / "report.html")
+    tab.goto(f"{server.address}/validations/{key}")
+    tab.get_by_role("link", name="Open the report").click()
+    expect(tab.locator("#leaderboard")).to_be_visible()
+    tab.get_by_role("link", name="Validation").click()
+    tab.wait_for_url(f"{server.address}/validations/{key}")
+    expect(tab.get_by_role("link", name="Open the report")).to_be_visible()
 
 
 def test_sixty_rewarders_are_folded_found_and_shown(server, walked, tab):

@@ -16,7 +16,7 @@ from bon.policies.extractors import extract_answer
 from bon.policies.generate import text_key
 from bon.service.online.reward_scaling import Floats
 from bon.service.online.selector import Conversation, Usage
-from bon.storage.reward_tables import JUDGEMENT, REWARD, SCHEMA
+from bon.storage.reward_tables import JUDGEMENT, REWARD, SCHEMA, training_runs
 
 _Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -155,10 +155,7 @@ class RewardLog:
     def runs(self) -> list[dict[str, Any]]:
         """Return the training runs: number of rewards, first and last time."""
         with self._lock:
-            rows = self._db.execute(
-                "SELECT run, COUNT(*), MIN(time), MAX(time) FROM rewards GROUP BY run ORDER BY 3"
-            ).fetchall()
-        return [dict(zip(("run", "rewards", "first", "last"), row, strict=True)) for row in rows]
+            return training_runs(self._db)
 
     def close(self) -> None:
         """Close the database."""

@@ -1,25 +1,36 @@
 """The pages: rendered here, with a little script, over the same data as the API."""
 
+import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, RedirectResponse
+from markupsafe import Markup
 from starlette.responses import Response
 
+from bon.analysis.drift.reward_stream import analyse_rewards
 from bon.analysis.report.templates import HERE as REPORT
+from bon.analysis.report.training_page import training_context
+from bon.analysis.results.reward_log import TrainingReport
+from bon.core.errors import BonError
 from bon.planning.catalogue import catalogue
 from bon.service.api.common import Existing, Parts, Reader
 from bon.service.api.validations import EXAMPLE, Page, as_yaml
 from bon.service.errors import ApiError
-from bon.service.pages.compare import comparison
+from bon.service.pages.compare import comparison, headlines
 from bon.service.pages.render import HERE, page, root
 from bon.service.server.access import Identity
+from bon.service.settings import Settings
 from bon.service.validations import views
 from bon.service.validations.job import read_json
 from bon.service.validations.jobs import FINAL, STATES, Validation
+from bon.storage.reward_tables import FILE, reward_frame, rewards_file, training_runs
 
 MAX_COMPARED = 6
+MAX_HISTORY = 30
 PAGE_ROWS = 50
 MAX_FILES = 200
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -27,6 +38,7 @@ _STATIC = {
     **{name: REPORT / name for name in ("style.css", "tables.js", "icon.svg")},
     **{path.name: path for path in (HERE / "static").iterdir()},
 }
+TrainingRun = Annotated[str | None, Query(max_length=100)]
 StartFrom = Annotated[str, Query(alias="from", max_length=40)]
 router = APIRouter(include_in_schema=False)
 
@@ -114,6 +126,44 @@ def catalogue_page(request: Request, _: Reader) -> Response:
     return page(request, "catalogue.html.jinja", **catalogue(), online=online)
 
 
+@router.get("/rewarders/{name:path}")
+def rewarder_page(name: str, request: Request, service: Parts, _: Reader) -> Response:
+    """What the latest validations measured of one rewarder."""
+    rows = []
+    for validation in service.jobs.listed(state="done", limit=MAX_HISTORY):
+        results = read_json(service.directory(validation) / "results.json")
+        for (policy, rewarder), cell in headlines(results).items() if results else ():
+            if rewarder == name:
+                rows.append({**views.summary(validation), "policy": policy, **cell})
+    card = next((card for card in catalogue()["rewarders"] if card["name"] == name), None)
+    if card is None and not rows:
+        raise ApiError(404, f"no validation measured {name[:100]}", "see /catalogue")
+    return page(request, "rewarder.html.jinja", name=name, card=card, rows=rows, most=MAX_HISTORY)
+
+
+@router.get("/trainings")
+def trainings_page(
+    request: Request, service: Parts, _: Reader, run: TrainingRun = None
+) -> Response:
+    """The training runs that were given rewards; with `run`, its rewards over time."""
+    if run is None:
+        runs = []
+        if (file := rewards_file(service.settings.data)) is not None:
+            with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as db:
+                runs = training_runs(db)
+        return page(request, "trainings.html.jinja", runs=runs)
+    context = training_context(_training_report(service.settings, run))
+    chart = Markup('<div class="curves" id="rewards" data-run="{}" data-titles="{}"></div>')
+    context["figures"] = {"drift": chart.format(run, json.dumps(context["titles"]))}
+    return page(request, "training_run.html.jinja", **context)
+
+
+@router.get("/trainings/report")
+def training_report(service: Parts, _: Reader, run: TrainingRun = "") -> TrainingReport:
+    """The report of a training run as it is now, for its curves."""
+    return _training_report(service.settings, run or "")
+
+
 @router.get("/new")
 def new_page(
     request: Request, service: Parts, identity: Reader, start_from: StartFrom = ""
@@ -137,6 +187,14 @@ def static(name: str) -> Response:
         raise ApiError(404, "no such file")
     path = _STATIC[name]
     return FileResponse(path, media_type=_TYPES[path.suffix], headers={"cache-control": "no-cache"})
+
+
+def _training_report(settings: Settings, run: str) -> TrainingReport:
+    """Analyse the rewards of a training run given so far."""
+    try:
+        return analyse_rewards(reward_frame(settings.data / FILE, run))
+    except BonError as error:
+        raise ApiError(404, f"no training run {run!r}", error.fix) from None
 
 
 def _share(validation: Validation, directory: Path) -> float | None:

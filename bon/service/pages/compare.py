@@ -28,27 +28,33 @@ def comparison(validations: list[tuple[dict[str, Any], Path]]) -> dict[str, Any]
         columns.append({**summary, "finding": finding, "questions": questions})
         differences = {} if first is None else _differences(directory, first)
         first = first or directory
-        benchmarks = {row["rewarder"]: row for row in results["benchmarks"]}
-        for row in results["best_of_n"]:
-            if not row["headline"]:
-                continue
-            key = (row["policy"], row["rewarder"])
-            if row["rule"] == "baseline":
-                baselines.add(row["rewarder"])
-            cells.setdefault(key, {})[summary["id"]] = {
-                "n": row["n"],
-                "rule": row["rule"],
-                "accuracy": _estimate(row["accuracy"]),
-                "gain": _estimate(row["gain"]),
-                "benchmark": _estimate(benchmarks.get(row["rewarder"], {}).get("macro")),
-                "difference": differences.get(key),
-            }
+        for key, cell in headlines(results).items():
+            if cell["rule"] == "baseline":
+                baselines.add(key[1])
+            cells.setdefault(key, {})[summary["id"]] = {**cell, "difference": differences.get(key)}
     rows: list[dict[str, Any]] = [
         {"policy": policy, "rewarder": rewarder, "baseline": rewarder in baselines, "cells": row}
         for (policy, rewarder), row in cells.items()
     ]
     rows.sort(key=lambda row: (row["policy"], row["baseline"], -_best(row["cells"])))
     return {"columns": columns, "rows": rows}
+
+
+def headlines(results: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the estimates under the headline rule by policy and rewarder."""
+    benchmarks = {row["rewarder"]: row for row in results["benchmarks"]}
+    return {
+        (row["policy"], row["rewarder"]): {
+            "n": row["n"],
+            "rule": row["rule"],
+            "accuracy": _estimate(row["accuracy"]),
+            "gain": _estimate(row["gain"]),
+            "versus_majority": _estimate(row.get("versus_majority")),
+            "benchmark": _estimate(benchmarks.get(row["rewarder"], {}).get("macro")),
+        }
+        for row in results["best_of_n"]
+        if row["headline"]
+    }
 
 
 def _differences(directory: Path, first: Path) -> dict[tuple[str, str], Estimate]:

@@ -1,5 +1,6 @@
 """Templates as responses, and errors as pages."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +20,7 @@ from bon.service.validations.jobs import STATES
 HERE = Path(__file__).parent
 TEMPLATES = environment(HERE / "templates")
 TEMPLATES.filters["when"] = lambda moment: (moment or "")[:16].replace("T", " ")
+TEMPLATES.filters["utc"] = lambda seconds: f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
 TEMPLATES.globals.update(version=bon.__version__, states=STATES)
 
 

@@ -65,7 +65,7 @@ def detail(validation: Validation, directory: Path) -> dict[str, Any]:
 def progress(validation: Validation, directory: Path) -> dict[str, Any]:
     """Return phase and stages; of a validation that does not run, those where it stopped."""
     written = read_json(directory / PROGRESS) or {"phase": "", "stages": [], "at": None}
-    view: dict[str, Any] = {"seconds_left": None, "left_is": "about", **written}
+    view: dict[str, Any] = {"seconds_left": None, "left_is": "about", "curve": [], **written}
     if validation.state not in ("running", "cancelling"):
         view |= {"phase": validation.state, "seconds_left": None}
     waiting = validation.state == "running" and not any(row["rate"] for row in view["stages"])

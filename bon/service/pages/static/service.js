@@ -68,6 +68,7 @@ function showState(v) {
   for (const name of ["candidates", "judgements", "input_tokens", "output_tokens", "errors", "unparsed"]) {
     $(`count-${name}`).textContent = number(v.counts[name]);
   }
+  drawProgress(v.progress.curve);
   $("count-cost").textContent = v.counts.cost ? `$ ${v.counts.cost.toFixed(2)}` : "–";
 }
 
@@ -202,12 +203,15 @@ function insert(text, key, name) {
 function filtering(form) {
   form.hidden = false;
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.words.addEventListener("input", () => {
-    const words = form.words.value.toLowerCase().split(/\s+/);
-    for (const card of document.querySelectorAll("article.card")) {
-      const text = card.textContent.toLowerCase();
-      card.hidden = !words.every((word) => text.includes(word));
+  form.addEventListener("input", () => {
+    const words = form.words.value.toLowerCase().split(/\s+/), cards = [...document.querySelectorAll("article.card")];
+    for (const card of cards) {
+      const text = card.textContent.toLowerCase(), { kind, engine } = card.dataset;
+      card.hidden = !(words.every((word) => text.includes(word))
+        && ["", kind].includes(form.kind.value) && ["", engine].includes(form.engine.value));
     }
+    for (const group of document.querySelectorAll(".group")) group.hidden = !group.querySelector("article.card:not([hidden])");
+    $("matches").textContent = `${cards.filter((card) => !card.hidden).length} of ${cards.length} cards`;
   });
 }
 

@@ -1,0 +1,71 @@
+"use strict";
+// Small line charts: the progress of a run and the rewards of a training.
+
+function shape(tag, attributes, text) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+
+const brief = (value) => Number(value.toPrecision(3)).toLocaleString("en-GB").replace("-", "−");
+
+// A chart with a line for each name; a point is [x, y], or [x, y, low, high] with its interval.
+function chart(title, unit, lines) {
+  const points = lines.flatMap((line) => line.points);
+  if (points.length < 2) return null;
+  const ys = points.flatMap((point) => point.slice(1).filter((value) => value !== null));
+  const right = Math.max(...points.map((point) => point[0]));
+  let low = Math.min(...ys), high = Math.max(...ys);
+  if (low === high) { low -= 1; high += 1; }
+  const x = (value) => 44 + 290 * value / (right || 1);
+  const y = (value) => 132 - 120 * (value - low) / (high - low);
+  const last = lines.filter((line) => line.points.length)
+    .map((line) => [line, `${line.name} ${brief(line.points.at(-1)[1])}`.trim()]);
+  const drawing = shape("svg", { viewBox: "0 0 344 152", role: "img", "aria-label": `${title}, last: ${last.map(([, text]) => text).join(", ")}` });
+  for (const value of [low, (low + high) / 2, high]) {
+    drawing.append(shape("line", { class: "grid", x1: 44, x2: 334, y1: y(value), y2: y(value) }),
+      shape("text", { x: 38, y: y(value) + 4, "text-anchor": "end" }, brief(value)));
+  }
+  drawing.append(shape("text", { x: 334, y: 148, "text-anchor": "end" }, `${brief(right)} ${unit}`));
+  lines.forEach((line, index) => {
+    const at = (value, place) => `${x(value[0]).toFixed(1)},${y(value[place]).toFixed(1)}`;
+    const banded = line.points.filter((point) => point[2] !== null && point[2] !== undefined);
+    const band = [...banded.map((point) => at(point, 2)), ...banded.map((point) => at(point, 3)).reverse()];
+    drawing.append(shape("polygon", { class: `s${index % 7}`, points: band.join(" ") }),
+      shape("polyline", { class: `s${index % 7}`, points: line.points.map((point) => at(point, 1)).join(" ") }));
+  });
+  const names = last.map(([line, text]) => make("span", { class: `s${lines.indexOf(line) % 7}`, text }));
+  return make("figure", {}, make("figcaption", {}, make("b", { text: title }), ...names), drawing);
+}
+
+function drawProgress(curve) {
+  const names = Object.keys(curve.at(-1) || {}).filter((name) => name !== "seconds");
+  const done = names.map((name) => ({ name, points: curve.map((row) => [row.seconds / 60, row[name] || 0]) }));
+  const window = Math.max(1, Math.floor(curve.length / 12)); // points, so that the rate is smooth
+  const rates = done.map(({ name, points }) => ({ name, points: points.slice(window)
+    .map(([at, value], i) => [at, (value - points[i][1]) / (60 * (at - points[i][0]) || 1)]) }));
+  $("curves").replaceChildren(...[chart("items done", "min", done), chart("items per second", "min", rates)].filter(Boolean));
+}
+
+function drawRewards(report) {
+  const panels = Object.entries(JSON.parse($("rewards").dataset.titles)).map(([quantity, title]) => {
+    const scale = title.endsWith("(%)") ? 100 : 1;
+    const points = report.spans.map((span) => [(span.first + span.last) / 2, span.values[quantity]])
+      .filter(([, value]) => value.value !== null)
+      .map(([at, value]) => [at, ...[value.value, value.low, value.high].map((v) => v === null ? null : scale * v)]);
+    const varies = new Set(points.map((point) => point[1])).size > 1;
+    return varies ? chart(title, "groups", [{ name: "", points }]) : null;
+  });
+  $("rewards").replaceChildren(...panels.filter(Boolean));
+}
+
+async function followRewards(place) {
+  const path = `${ROOT}/trainings/report?run=${encodeURIComponent(place.dataset.run)}`;
+  const report = await call("GET", path).catch(() => null);
+  if (report) drawRewards(report);
+  setTimeout(() => followRewards(place), document.hidden ? 60000 : 10000);
+}
+
+if ($("curves")) drawProgress(JSON.parse($("curves").dataset.curve));
+if ($("rewards")) followRewards($("rewards"));

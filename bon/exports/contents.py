@@ -114,8 +114,8 @@ class Contents:
             picked, correct = choices.get(question.key, ("", math.nan))
             if math.isnan(correct):
                 continue
-            rows = self.store.candidates(loaded.spec, question.key, loaded.card.n)
-            by_index = {row.index: row for row in rows}
+            pool = self.store.candidates(loaded.spec, question.key, loaded.card.n)
+            by_index = {row.index: row for row in pool}
             indices = [int(index) for index in picked.split()] or sorted(by_index)[:1]
             candidates = tuple(by_index[index] for index in indices if index in by_index)
             if candidates and all(row.finish != WITHOUT_TEXT for row in candidates):

@@ -3,7 +3,6 @@
 `load_questions` and `load_pairs` read lazily and yield a record or a `BadRow` per row.
 """
 
-import difflib
 import hashlib
 import importlib
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 
 from bon.benchmarks.base import Adapter, BadRow, Context, Form, Row, RowError
 from bon.benchmarks.rows import RawRow, hub_files, hub_rows, local_files, local_rows
-from bon.core.errors import BonError
+from bon.core.errors import BonError, suggestion
 from bon.core.images import ImageError, ImageStore
 from bon.core.keys import content_key
 from bon.core.plugins import Registry
@@ -52,10 +51,7 @@ def adapter(name: str) -> Adapter:
         return shipped
     added = ADDED.get(name)
     if added is None:
-        known = benchmarks()
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-        raise BonError(f"no benchmark {name!r}", hint)
+        raise BonError(f"no benchmark {name!r}", suggestion(name, benchmarks(), cutoff=0.4))
     return added
 
 

@@ -15,7 +15,6 @@ from bon.experiment.letters import option_letters
 from bon.formats import forms_of
 from bon.formats.answers import Answered, Answers, Text, read_answers
 from bon.formats.score_tables import WITHOUT_TEXT
-from bon.planning.sources import CandidatePool
 from bon.policies.answer_extraction import stated_letter
 from bon.policies.extractors import EXTRACTORS, Extractor, pattern_letter
 from bon.policies.refusals import declines
@@ -54,10 +53,14 @@ def regrade_files(
 
 def _answers_of_run(directory: Path) -> Answers:
     with Store(directory, readonly=True) as store:
-        pools = [CandidatePool(store, policy) for policy in open_run(store).policies]
+        policies = open_run(store).policies
         answers = Answers()
         for question in store.questions():
-            rows = [row for pool in pools for row in pool.candidates(question)]
+            rows = [
+                row
+                for policy in policies
+                for row in store.candidates(policy.spec, question.key, policy.card.n)
+            ]
             texts = tuple(
                 Text(row.index, row.policy, None if row.outcome == "error" else row.text)
                 for row in rows

@@ -111,31 +111,14 @@ def open_image(
         raise ImageError(f"image {name} cannot be decoded: {_line(error)}") from None
 
 
-def apply_filter(image: Image.Image, name: str) -> Image.Image | None:
-    """Apply `none`, `drop` (no image at all), `gray` or `blur:R`."""
-    kind, radius = parse_filter(name)
-    if kind == "drop":
-        return None
+def apply_filter(image: Image.Image, name: str) -> Image.Image:
+    """Apply `none`, `gray` or `blur:R`, as a card names them."""
+    kind, _, radius = name.partition(":")
     if kind == "gray":
         return image.convert("L").convert("RGB")
     if kind == "blur":
-        return image.filter(ImageFilter.GaussianBlur(radius=radius))
+        return image.filter(ImageFilter.GaussianBlur(float(radius)))
     return image
-
-
-def parse_filter(name: str) -> tuple[str, float]:
-    """Return the kind and radius of a filter, or raise ValueError."""
-    kind, _, argument = name.partition(":")
-    if kind == "blur":
-        try:
-            radius = float(argument)
-        except ValueError:
-            radius = -1.0
-        if 0 < radius < float("inf"):
-            return "blur", radius
-    elif kind in ("none", "drop", "gray") and kind == name:
-        return kind, 0.0
-    raise ValueError(f"unknown image filter {name!r}: use none, drop, gray or blur:R (R > 0)")
 
 
 def downscale(image: Image.Image, max_pixels: int) -> Image.Image:

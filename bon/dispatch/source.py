@@ -1,6 +1,7 @@
 """Sources of work for one model."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from bon.dispatch.worker import Payload
@@ -31,6 +32,7 @@ class Source(ABC):
         self.seconds = 0.0
         self.open = 0
         self.finished = False
+        self._steps = self.steps()
         self._buffer: list[Payload] = []
         self._first: int | None = None  # the first incomplete item
 
@@ -44,7 +46,11 @@ class Source(ABC):
         payloads, self._buffer = self._buffer[:count], self._buffer[count:]
         self.open += len(payloads)
         while len(payloads) < count and not self.finished:
-            step = self._step()
+            try:
+                step = next(self._steps)
+            except StopIteration:
+                self.finished = True
+                break
             if step is None:
                 break
             if step and self._first is None:
@@ -85,5 +91,5 @@ class Source(ABC):
         self.total = self.done + self.open
 
     @abstractmethod
-    def _step(self) -> list[Payload] | None:
-        """Return the next item's payload, [] if it is complete, None to wait or (finished) end."""
+    def steps(self) -> Iterator[list[Payload] | None]:
+        """Yield the payload of each item: [] if it is complete, None to be asked again later."""

@@ -21,7 +21,7 @@ from bon.core.records import Candidate, Effort, Judgement, columns_of, rows_of, 
 from bon.engines import build, serves, settings_of
 from bon.engines.base import Engine, ImagePart
 from bon.engines.echo import answer_key
-from bon.engines.endpoints.ledger import Books, Payer, paying, purchases, stop
+from bon.engines.endpoints.ledger import Ledger, Payer, paying, purchases, stop
 from bon.engines.gpu_memory import ROOM, wait_for_room
 from bon.engines.metering import metered, take_turn
 from bon.experiment.cards import Loaded, engine_settings
@@ -163,7 +163,7 @@ class Host:
         self,
         specs: dict[str, ModelSpec],
         path: Sequence[str] = (),
-        ledger: Books | None = None,
+        ledger: Ledger | None = None,
         logs: Path | None = None,
     ) -> None:
         """`logs`: the folder for the output of servers that engines start."""
@@ -369,7 +369,6 @@ def _filtered(image: ImagePart, name: str) -> ImagePart:
         seen = apply_filter(open_image(image.data), name)
     except ImageError:
         return image  # the engine fails on it, and on this item alone
-    assert seen is not None
     data = encode(seen)
     return ImagePart(hashlib.sha256(data).hexdigest(), data)
 

@@ -6,10 +6,9 @@ An engine's module, and whatever it needs, is imported only when the engine is b
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
-from bon.core.errors import BonError
+from bon.core.errors import BonError, suggestion
 from bon.core.plugins import Registry
 from bon.engines import settings
 from bon.engines.base import Engine
@@ -83,9 +82,7 @@ def engine_entry(name: str) -> EngineEntry:
     plugin = PLUGINS.get(name)
     if plugin is None:
         known = [*ENGINES, *PLUGINS.names()]
-        close = get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-        raise BonError(f"no engine {name!r}", hint)
+        raise BonError(f"no engine {name!r}", suggestion(name, known))
     return EngineEntry(settings=plugin.settings)
 
 

@@ -6,7 +6,7 @@ them as errors of the item; an endpoint's transient refusals (429, 5xx) are retr
 """
 
 from abc import ABC
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
@@ -102,6 +102,17 @@ class PartialGeneration(Exception):  # noqa: N818 - a part of a result, and why 
         super().__init__(f"{len(seeds)} samples came: {cause}")
         self.seeds = seeds
         self.cause = cause
+
+
+def runs_of(seeds: Sequence[int]) -> list[tuple[int, ...]]:
+    """Split seeds into runs of consecutive numbers, which a server can draw as one request."""
+    runs: list[tuple[int, ...]] = []
+    for seed in seeds:
+        if runs and seed == runs[-1][-1] + 1:
+            runs[-1] += (seed,)
+        else:
+            runs.append((seed,))
+    return runs
 
 
 async def call_for_all(

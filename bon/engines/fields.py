@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
-from bon.core.errors import BonError, shown
+from bon.core.errors import BonError, shown, suggestion
 
 
 def setting(
@@ -110,9 +110,8 @@ class EngineSettings(BaseModel):
                 model = settings_inside(field.annotation) or model
         if kind == "extra_forbidden":
             unknown = str(location[-1])
-            close = get_close_matches(unknown, model.model_fields, n=1, cutoff=model.near)
             known = "known: " + ", ".join(model.model_fields)
-            fix = f"did you mean {close[0]!r}?" if close else known
+            fix = suggestion(unknown, model.model_fields, known, model.near)
             return BonError(f"{where} has no setting {'.'.join([*path, unknown])!r}", fix)
         assert field is not None, location
         name = ".".join(path)

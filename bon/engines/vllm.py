@@ -10,7 +10,6 @@ import dataclasses
 import itertools
 import os
 from collections.abc import AsyncIterator
-from difflib import get_close_matches
 from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
@@ -29,7 +28,7 @@ from vllm.renderers.inputs.preprocess import parse_model_prompt
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
 
-from bon.core.errors import BonError, Unsupported
+from bon.core.errors import BonError, Unsupported, suggestion
 from bon.core.images import downscale, open_image
 from bon.engines.base import (
     Engine,
@@ -43,6 +42,7 @@ from bon.engines.base import (
     Sample,
     ScoreRequest,
     TokenLogprob,
+    runs_of,
 )
 from bon.engines.metering import SALT, fresh, note_cached
 from bon.engines.processors import (
@@ -220,13 +220,7 @@ class VllmEngine(Engine):
             return [(seeds[0], 1)]
         if self._settings.one_request:
             return [(seeds[0], len(seeds))]
-        runs: list[tuple[int, int]] = []
-        for seed in seeds:
-            if runs and seed == sum(runs[-1]):
-                runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-            else:
-                runs.append((seed, 1))
-        return runs
+        return [(run[0], len(run)) for run in runs_of(seeds)]
 
     def _sampling(self, request: GenerateRequest, seed: int, count: int) -> Any:
         sampling = request.sampling
@@ -373,6 +367,5 @@ def _platform() -> dict[str, Any]:
 def _check_names(arguments: dict[str, Any]) -> None:
     known = [field.name for field in dataclasses.fields(AsyncEngineArgs)]
     for name in set(arguments) - set(known):
-        close = get_close_matches(name, known, n=1)
-        fix = f"did you mean {close[0]!r}?" if close else "see vLLM's engine arguments"
+        fix = suggestion(name, known, "see vLLM's engine arguments", 0.6)
         raise BonError(f"vllm {vllm.__version__} has no engine argument {name!r}", fix)

@@ -19,7 +19,6 @@ from bon.experiment.config import PolicyCard
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.planning.run_tables import run_tables
 from bon.planning.setup import Setup
-from bon.planning.sources import CandidatePool
 from bon.running.reporting import read_results
 from bon.storage.store import Store
 
@@ -111,12 +110,12 @@ class Contents:
             )
         }
         loaded = self.policy(policy)
-        pool = CandidatePool(self.store, loaded)
         for question in self.store.questions():
             picked, correct = choices.get(question.key, ("", math.nan))
             if math.isnan(correct):
                 continue
-            by_index = {row.index: row for row in pool.candidates(question)}
+            pool = self.store.candidates(loaded.spec, question.key, loaded.card.n)
+            by_index = {row.index: row for row in pool}
             indices = [int(index) for index in picked.split()] or sorted(by_index)[:1]
             candidates = tuple(by_index[index] for index in indices if index in by_index)
             if candidates and all(row.finish != WITHOUT_TEXT for row in candidates):

@@ -1,7 +1,7 @@
 """Shipped cards, benchmarks, rules, formats and experiments: `bon list` and `bon show`."""
 
-import difflib
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import yaml
 
 from bon import benchmarks
 from bon.choosing.rules import RULES
-from bon.core.errors import BonError
+from bon.core.errors import BonError, suggestion
 from bon.core.records import Question
 from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder, shipped
 from bon.experiment.config import Card, PolicyCard, RewarderCard
@@ -46,28 +46,23 @@ def listing(what: str) -> list[Row]:
     Raises:
         BonError: no such list.
     """
-    match what:
-        case "policies":
-            return [_card_row(card) for card in cards("policies")]
-        case "rewarders":
-            return [_card_row(card) for card in cards("rewarders")]
-        case "benchmarks":
-            return [
-                {"name": name, "holds": benchmark.kind}
-                | _attributes(benchmark, "title", "hub", "licence")
-                for name in benchmarks.benchmarks()
-                for benchmark in [benchmarks.adapter(name)]
-            ]
-        case "rules":
-            return [_attributes(rule, "name", "reads", "chooses") for rule in RULES.values()]
-        case "formats":
-            return [_attributes(form, "name", "title", "needs") for form in formats()]
-        case "experiments":
-            return [_experiment_row(path) for path in shipped_experiments().values()]
-    names = ("policies", "rewarders", "benchmarks", "rules", "formats", "experiments")
-    close = difflib.get_close_matches(what, names, n=1, cutoff=0.4)
-    hint = f"did you mean {close[0]!r}?" if close else f"one of {', '.join(names)}"
-    raise BonError(f"no list of {what!r}", hint)
+    lists: dict[str, Callable[[], list[Row]]] = {
+        "policies": lambda: [_card_row(card) for card in cards("policies")],
+        "rewarders": lambda: [_card_row(card) for card in cards("rewarders")],
+        "benchmarks": lambda: [
+            {"name": name, "holds": benchmark.kind}
+            | _attributes(benchmark, "title", "hub", "licence")
+            for name in benchmarks.benchmarks()
+            for benchmark in [benchmarks.adapter(name)]
+        ],
+        "rules": lambda: [_attributes(rule, "name", "reads", "chooses") for rule in RULES.values()],
+        "formats": lambda: [_attributes(form, "name", "title", "needs") for form in formats()],
+        "experiments": lambda: [_experiment_row(path) for path in shipped_experiments().values()],
+    }
+    if what not in lists:
+        hint = suggestion(what, lists, f"one of {', '.join(lists)}", 0.4)
+        raise BonError(f"no list of {what!r}", hint)
+    return lists[what]()
 
 
 def _attributes(entry: Any, *names: str) -> Row:
@@ -126,8 +121,7 @@ def find_card(name: str, base: Path) -> Loaded[Any]:
     if name in shipped("rewarders"):
         return load_rewarder(name, base)
     names = [*shipped("policies"), *shipped("rewarders")]
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
-    hint = f"did you mean {close[0]!r}?" if close else "bon list policies, bon list rewarders"
+    hint = suggestion(name, names, "bon list policies, bon list rewarders", 0.4)
     raise BonError(f"no card {name!r}", hint)
 
 

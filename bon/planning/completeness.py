@@ -177,11 +177,8 @@ class _Counter:
         votes = rewarder.card.votes if item.votes is None else item.votes
         if is_complete(rewarder.card, item.texts, item.key, votes, shown):
             return True
-        protocol = self._setup.protocol(rewarder)
-        return (
-            open_calls(self._store, rewarder, protocol, item.key, item.texts, votes, item.stakes)
-            is None
-        )
+        key, texts, stakes = item.key, item.texts, item.stakes
+        return open_calls(self._setup, self._store, rewarder, key, texts, votes, stakes) is None
 
     def _share(
         self,

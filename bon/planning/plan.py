@@ -41,7 +41,7 @@ from bon.planning.judging_scope import drawn, stakes_of, to_judge
 from bon.planning.preflight import mistakes, retiring
 from bon.planning.repeat_check import FOLDER
 from bon.planning.setup import Setup, located
-from bon.planning.sources import CandidatePool, open_calls
+from bon.planning.sources import open_calls
 from bon.planning.spec_aliases import with_stored_specs
 from bon.rewarders.item_judging import max_calls
 from bon.storage.database import DATABASE
@@ -354,11 +354,10 @@ class _Planner:
         subset = self._setup.experiment.questions.subset
         if self._store is None or self._questions.known_from != "in the run":
             return round(self._questions.count * subset) * most, 0
-        pool = CandidatePool(self._store, policy)
-        judging, protocol = self._setup.experiment.judging, self._setup.protocol(rewarder)
+        judging = self._setup.experiment.judging
         calls = reused = 0
         for question in self._store.questions():
-            rows = pool.candidates(question)
+            rows = self._store.candidates(policy.spec, question.key, n)
             if len(rows) < n and not policy.card.brought:
                 calls += most * drawn(question.key, subset)
                 continue
@@ -372,7 +371,7 @@ class _Planner:
                 row.vote < votes and texts.issuperset(shown_of(row))
                 for row in self._store.judgements(rewarder.spec, key)
             )
-            if open_calls(self._store, rewarder, protocol, key, texts, votes, race) is None:
+            if open_calls(self._setup, self._store, rewarder, key, texts, votes, race) is None:
                 total = stored  # a finished race needs no more
             else:
                 total = max_calls(card, self._design, len(texts), votes)

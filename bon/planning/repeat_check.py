@@ -13,10 +13,9 @@ from bon.core.records import Judgement
 from bon.dispatch.source import Source
 from bon.dispatch.worker import JudgeTask, Payload
 from bon.experiment.cards import Loaded
-from bon.experiment.config import PolicyCard, RewarderCard
+from bon.experiment.config import RewarderCard
 from bon.planning.setup import Setup
 from bon.planning.sources import (
-    CandidatePool,
     pair_answer_key,
     pair_item,
     question_answer_key,
@@ -47,44 +46,38 @@ class RepeatSource(Source):
 
     def __init__(
         self,
+        setup: Setup,
         store: Store,
         repeats: Store,
-        policies: Sequence[Loaded[PolicyCard]],
         rewarder: Loaded[RewarderCard],
-        count: int,
         before: Sequence[Source],
     ) -> None:
-        super().__init__(rewarder.card.name, count, 1)
-        self.target_store = repeats
+        super().__init__(rewarder.card.name, setup.experiment.judging.repeat_check, 1)
+        self.target_store: Store = repeats
         self._store = store
-        self._pools = [CandidatePool(store, policy) for policy in policies]
+        self._policies = setup.policies
         self._card = rewarder.card
         self._spec = rewarder.spec
         self._before = before
-        self._drawn: Iterator[tuple[str, str]] | None = None
 
-    def _step(self) -> list[Payload] | None:
-        if any(source.open or not source.finished for source in self._before):
-            return None
-        if self._drawn is None:
-            drawn = to_repeat(self._store, self._spec, self.total)
-            self.total = len(drawn)
-            self._drawn = iter(drawn)
-        entry = next(self._drawn, None)
-        if entry is None:
-            self.finished = True
-            return None
-        item, key = entry
-        assert self.target_store is not None
-        if self.target_store.has("judgements", "key = ?", (key,)):
-            return []
-        row = next(r for r in self._store.judgements(self._spec, item) if r.key == key)
-        shown = shown_of(row)
-        judged, answer_key = self._item(row)
-        if not all(text in judged.responses for text in shown):  # n was larger then
-            return []
-        again = (Call(shown, (row.vote,)),)
-        return [JudgeTask(judged, (), 1, again=again, answer_key=answer_key)]
+    def steps(self) -> Iterator[list[Payload] | None]:
+        """Yield the call of each drawn judgement, once all others are made."""
+        while any(source.open or not source.finished for source in self._before):
+            yield None
+        drawn = to_repeat(self._store, self._spec, self.total)
+        self.total = len(drawn)
+        for item, key in drawn:
+            if self.target_store.has("judgements", "key = ?", (key,)):
+                yield []
+                continue
+            row = next(r for r in self._store.judgements(self._spec, item) if r.key == key)
+            shown = shown_of(row)
+            judged, answer_key = self._item(row)
+            if all(text in judged.responses for text in shown):
+                again = (Call(shown, (row.vote,)),)
+                yield [JudgeTask(judged, (), 1, again=again, answer_key=answer_key)]
+            else:  # n was larger then
+                yield []
 
     def _item(self, row: Judgement) -> tuple[Item, dict[str, bool] | None]:
         """Return the judged item and its answer key, if the rewarder has one."""
@@ -93,8 +86,12 @@ class RepeatSource(Source):
             return pair_item(pair), pair_answer_key(self._card, pair)
         question = self._store.question(row.item)
         assert question is not None
-        rows = (row for pool in self._pools for row in pool.candidates(question))
-        usable = [row for row in rows if row.outcome != "error"]
+        usable = [
+            row
+            for policy in self._policies
+            for row in self._store.candidates(policy.spec, question.key, policy.card.n)
+            if row.outcome != "error"
+        ]
         answer_key = question_answer_key(self._card, question, usable)
         return question_item(question, usable), answer_key
 
@@ -114,15 +111,9 @@ def repeat_sources(
     setup: Setup, store: Store, repeats: Store, before: list[Source]
 ) -> list[Source]:
     """Return a source per rewarder that starts after its sources in `before`."""
-    count = setup.experiment.judging.repeat_check
     return [
         RepeatSource(
-            store,
-            repeats,
-            setup.policies,
-            rewarder,
-            count,
-            [source for source in before if source.model == rewarder.card.name],
+            setup, store, repeats, rewarder, [s for s in before if s.model == rewarder.card.name]
         )
         for rewarder in setup.rewarders
         if not rewarder.card.brought

@@ -1,7 +1,7 @@
 """Interim analyses of the rewarders while they judge (`judging.decide`)."""
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from bon.core.records import Question
 from bon.experiment.cards import Loaded
@@ -10,19 +10,8 @@ from bon.planning.judging_scope import judging_order
 from bon.planning.setup import Setup, options
 from bon.storage.store import Store
 
-
-class RewarderProgress(Protocol):
-    """Progress of one rewarder between interim analyses."""
-
-    @property
-    def model(self) -> str: ...  # noqa: D102
-    @property
-    def finished(self) -> bool: ...  # noqa: D102
-    @property
-    def blocked(self) -> bool: ...  # noqa: D102
-    @property
-    def generated(self) -> bool: ...  # noqa: D102
-    def finish(self) -> None: ...  # noqa: D102
+if TYPE_CHECKING:
+    from bon.planning.sources import QuestionSource
 
 
 class SequentialTest:
@@ -37,10 +26,10 @@ class SequentialTest:
         self._store = store
         self._policy = policy.card.name
         self._order = judging_order(setup, store)
-        self._rewarders: list[RewarderProgress] = []
+        self._rewarders: list[QuestionSource] = []
         self._limits = dict.fromkeys(_names(setup), _look_sizes(setup, store)[0])
 
-    def join(self, rewarder: RewarderProgress) -> None:
+    def join(self, rewarder: "QuestionSource") -> None:
         """Add a rewarder."""
         self._rewarders.append(rewarder)
 
@@ -61,7 +50,7 @@ class SequentialTest:
         A failed rewarder stops the others: the test cannot decide without its judgements.
         """
         running = [rewarder for rewarder in self._rewarders if not rewarder.finished]
-        if not all(rewarder.generated and rewarder.blocked for rewarder in running):
+        if not all(rewarder.generated() and rewarder.blocked for rewarder in running):
             return False
         before, self._limits = self._limits, judging_limits(self._setup, self._store)[self._policy]
         for rewarder in running:

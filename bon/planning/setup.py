@@ -1,6 +1,5 @@
 """Load and check an experiment with everything that it names."""
 
-import difflib
 import os
 import sys
 from collections import Counter
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bon.choosing.rules import RULES
-from bon.core.errors import BonError
+from bon.core.errors import BonError, suggestion
 from bon.dispatch.worker import ModelSpec, PolicySpec, RewarderSpec
 from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder
 from bon.experiment.config import CardRef, DatasetSpec, Experiment, PolicyCard, RewarderCard
@@ -105,8 +104,7 @@ def find_experiment(path: Path) -> tuple[Path, Path]:
         return path, path.parent
     known = shipped_experiments()
     if path.name not in known:
-        close = difflib.get_close_matches(path.name, known, n=1, cutoff=0.4)
-        hint = f"did you mean {close[0]!r}?" if close else f"shipped: {', '.join(known)}"
+        hint = suggestion(path.name, known, f"shipped: {', '.join(known)}", 0.4)
         raise BonError(f"no experiment {path.name!r}", f"{hint} (one of your own ends in .yaml)")
     return known[path.name], Path.cwd()
 

@@ -5,7 +5,7 @@ so memory does not grow with the number of questions, and compares with the stor
 and extending a run work like running it.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from bon.choosing.opinion import shown_of
@@ -16,9 +16,10 @@ from bon.dispatch.source import Source
 from bon.dispatch.worker import JudgeTask, Payload
 from bon.engines.base import ImagePart
 from bon.experiment.cards import Loaded
-from bon.experiment.config import Card, Judging, PolicyCard, RewarderCard
+from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.planning.judging_scope import stakes_of, to_judge
 from bon.planning.sequential_test import SequentialTest
+from bon.planning.setup import Setup
 from bon.policies.generate import Ask, text_key
 from bon.policies.prompting import policy_messages, question_block
 from bon.rewarders import item_judging
@@ -37,21 +38,19 @@ class GenerateSource(Source):
         super().__init__(policy.card.name, total, policy.card.n)
         self._store = store
         self._policy = policy
-        self._questions = iter(()) if policy.card.brought else store.questions()
 
-    def _step(self) -> list[Payload] | None:
-        question = next(self._questions, None)
-        if question is None:
-            self.finished = True
-            return None
-        card, spec = self._policy.card, self._policy.spec
-        stored = self._store.indices(spec, question.key)
-        missing = tuple(index for index in range(card.n) if index not in stored)
-        if not missing:
-            return []
-        messages = policy_messages(question, self._policy.prompt, read_image, card.images)
-        answer_key = question.answer if has_answer_key(card) else None
-        return [Ask(question.key, messages, question.options, missing, answer_key)]
+    def steps(self) -> Iterator[list[Payload]]:
+        """Yield the prompt of each question with its missing candidates."""
+        card = self._policy.card
+        for question in () if card.brought else self._store.questions():
+            stored = self._store.indices(self._policy.spec, question.key)
+            missing = tuple(index for index in range(card.n) if index not in stored)
+            if not missing:
+                yield []
+                continue
+            messages = policy_messages(question, self._policy.prompt, read_image, card.images)
+            answer_key = question.answer if has_answer_key(card) else None
+            yield [Ask(question.key, messages, question.options, missing, answer_key)]
 
 
 class PairSource(Source):
@@ -59,35 +58,27 @@ class PairSource(Source):
 
     stage = "benchmark"
 
-    def __init__(
-        self,
-        store: Store,
-        rewarder: Loaded[RewarderCard],
-        protocol: item_judging.Protocol,
-        votes: dict[str, int],
-    ) -> None:
-        card = rewarder.card
-        most = item_judging.max_calls(card, protocol.design, 2, max(votes.values(), default=1))
-        super().__init__(card.name, store.count("pairs", "active > 0"), most)
+    def __init__(self, setup: Setup, store: Store, rewarder: Loaded[RewarderCard]) -> None:
+        self._votes = setup.pair_votes(rewarder)
+        design, votes = setup.experiment.judging.design, max(self._votes.values(), default=1)
+        most = item_judging.max_calls(rewarder.card, design, 2, votes)
+        super().__init__(rewarder.card.name, store.count("pairs", "active > 0"), most)
+        self._setup = setup
         self._store = store
         self._rewarder = rewarder
-        self._protocol = protocol
-        self._votes = votes
-        self._pairs = store.pairs()
 
-    def _step(self) -> list[Payload] | None:
-        entry = next(self._pairs, None)
-        if entry is None:
-            self.finished = True
-            return None
-        benchmark, pair = entry
-        votes = self._votes[benchmark]
-        texts = {text_key(response) for response in pair.responses}
-        known = open_calls(self._store, self._rewarder, self._protocol, pair.key, texts, votes)
-        if known is None:
-            return []
-        answer_key = pair_answer_key(self._rewarder.card, pair)
-        return [JudgeTask(pair_item(pair), tuple(known), votes, answer_key=answer_key)]
+    def steps(self) -> Iterator[list[Payload]]:
+        """Yield each pair with its judgements so far."""
+        for benchmark, pair in self._store.pairs():
+            votes = self._votes[benchmark]
+            texts = {text_key(response) for response in pair.responses}
+            known = open_calls(self._setup, self._store, self._rewarder, pair.key, texts, votes)
+            answer_key = pair_answer_key(self._rewarder.card, pair)
+            yield (
+                []
+                if known is None
+                else [JudgeTask(pair_item(pair), tuple(known), votes, answer_key=answer_key)]
+            )
 
 
 class QuestionSource(Source):
@@ -101,98 +92,77 @@ class QuestionSource(Source):
 
     def __init__(
         self,
+        setup: Setup,
         store: Store,
         policy: Loaded[PolicyCard],
         rewarder: Loaded[RewarderCard],
-        protocol: item_judging.Protocol,
         *,
-        judging: Judging,
-        subset: float = 1.0,
         generated: Callable[[], bool],
         test: SequentialTest | None = None,
     ) -> None:
-        card = rewarder.card
-        most = item_judging.max_calls(card, protocol.design, policy.card.n, card.votes)
+        card, design = rewarder.card, setup.experiment.judging.design
+        most = item_judging.max_calls(card, design, policy.card.n, card.votes)
         super().__init__(card.name, store.count("questions", "active > 0"), most)
+        self.generated = generated
+        self._setup = setup
         self._store = store
-        self._pool = CandidatePool(store, policy)
+        self._policy = policy
         self._rewarder = rewarder
-        self._protocol = protocol
-        self._judging = judging
-        self._subset = subset
-        self._generated = generated
-        self._questions = store.questions() if test is None else test.questions()
-        self._waiting: Question | None = None
-        self._test = test
         self._position = 0
+        self._test = test
         if test is not None:
             test.join(self)
 
     @property
-    def generated(self) -> bool:
-        """Return whether no more candidates will come."""
-        return self._generated()
-
-    @property
     def blocked(self) -> bool:
         """Return whether all work before the next interim analysis is done."""
-        if self._test is None or self.finished or self._waiting is not None:
+        if self._test is None or self.finished or self.open or self._buffer:
             return False
-        return self._position >= self._test.limit(self.model) and not (self.open or self._buffer)
+        return self._position >= self._test.limit(self.model)
 
-    def _step(self) -> list[Payload] | None:
-        if self._test is not None and self._waiting is None:
-            while self._position >= self._test.limit(self.model) and not self.finished:
-                if not self._test.advance():
-                    return None
-            if self.finished:
-                return None
-        # Before the rows are read: what is missing then will never come.
-        generated = self._generated()
-        question = self._waiting or next(self._questions, None)
-        self._waiting = None
-        if question is None:
-            self.finished = True
-            return None
-        pool = self._pool.candidates(question)
-        if len(pool) < self._pool.n and not generated:
-            self._waiting = question
-            return None
-        self._position += 1
-        usable = to_judge(question, pool, self._judging, self._subset)
+    def steps(self) -> Iterator[list[Payload] | None]:
+        """Yield each question with its judgements so far."""
+        test, policy = self._test, self._policy
+        questions = self._store.questions() if test is None else test.questions()
+        while True:
+            while test is not None and self._position >= test.limit(self.model):
+                if not test.advance():
+                    yield None
+                if self.finished:
+                    return
+            question = next(questions, None)
+            if question is None:
+                return
+            while True:
+                # Before the rows are read: what is missing then will never come.
+                generated = self.generated()
+                pool = self._store.candidates(policy.spec, question.key, policy.card.n)
+                if len(pool) == policy.card.n or generated:
+                    break
+                yield None
+            self._position += 1
+            yield self._tasks(question, pool)
+
+    def _tasks(self, question: Question, pool: list[Candidate]) -> list[Payload]:
+        judging, subset = self._setup.experiment.judging, self._setup.experiment.questions.subset
+        usable = to_judge(question, pool, judging, subset)
         if not usable:
             return []
-        votes = self._rewarder.card.votes
+        rewarder, votes = self._rewarder, self._rewarder.card.votes
         texts = {row.text_key for row in usable}
-        race = stakes_of(question, usable, self._judging)
-        known = open_calls(
-            self._store, self._rewarder, self._protocol, question.key, texts, votes, race
-        )
+        race = stakes_of(question, usable, judging)
+        known = open_calls(self._setup, self._store, rewarder, question.key, texts, votes, race)
         if known is None:
             return []
+        answer_key = question_answer_key(rewarder.card, question, usable)
         item = question_item(question, usable)
-        answer_key = question_answer_key(self._rewarder.card, question, usable)
         return [JudgeTask(item, tuple(known), votes, race, answer_key=answer_key)]
 
 
-class CandidatePool:
-    """Candidates of a policy under its current spec and n."""
-
-    def __init__(self, store: Store, policy: Loaded[PolicyCard]) -> None:
-        self.n = policy.card.n
-        self._store = store
-        self._spec = policy.spec
-
-    def candidates(self, question: Question) -> list[Candidate]:
-        """Return at most n candidates of a question, by index."""
-        rows = self._store.candidates(self._spec, question.key)
-        return [row for row in rows if row.index < self.n]
-
-
 def open_calls(
+    setup: Setup,
     store: Store,
     rewarder: Loaded[RewarderCard],
-    protocol: item_judging.Protocol,
     item: str,
     responses: Collection[str],
     votes: int,
@@ -206,7 +176,7 @@ def open_calls(
     ]
     card = rewarder.card
     arity = rewarder_class(card).arity
-    protocol = protocol.with_votes(votes)
+    protocol = setup.protocol(rewarder).with_votes(votes)
     calls = item_judging.missing_calls(card, arity, responses, item, protocol, known, stakes)
     return known if calls else None
 

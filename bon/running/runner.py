@@ -139,24 +139,14 @@ def make_sources(setup: Setup, store: Store) -> list[Source]:
     rewarders = [rewarder for rewarder in setup.rewarders if not rewarder.card.brought]
     sources: list[Source] = [*generate]
     if setup.experiment.pairs:
-        sources += [
-            PairSource(store, rewarder, setup.protocol(rewarder), setup.pair_votes(rewarder))
-            for rewarder in rewarders
-        ]
+        sources += [PairSource(setup, store, rewarder) for rewarder in rewarders]
     looks = [
         SequentialTest(setup, store, policy) if setup.experiment.judging.decide else None
         for policy in setup.policies
     ]
     sources += [
         QuestionSource(
-            store,
-            policy,
-            rewarder,
-            setup.protocol(rewarder),
-            judging=setup.experiment.judging,
-            subset=setup.experiment.questions.subset,
-            generated=partial(_is_done, candidates),
-            test=look,
+            setup, store, policy, rewarder, generated=partial(_is_done, candidates), test=look
         )
         for rewarder in rewarders
         for policy, candidates, look in zip(setup.policies, generate, looks, strict=True)

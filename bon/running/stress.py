@@ -10,8 +10,9 @@ from pathlib import Path
 from bon.core.console import say
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
+from bon.core.records import Candidate, Question
 from bon.dispatch.source import Source
-from bon.planning.sources import CandidatePool, PairSource
+from bon.planning.sources import PairSource
 from bon.running.attacks import FOLDER, WORDS, attack_pairs, attacked_setup, make_targets
 from bon.running.reporting import open_run, report_run
 from bon.running.runner import work_off
@@ -34,14 +35,15 @@ def _judge(directory: Path, questions: int, *, quiet: bool) -> None:
         rewarders = tuple(r for r in setup.rewarders if not r.card.brought)
         if not rewarders:
             raise BonError(f"{directory} has no rewarder to call", "name some in a run")
-        pools = [CandidatePool(store, policy) for policy in setup.policies]
-        targets = list(
-            make_targets(
-                list(store.questions()),
-                lambda question: [row for pool in pools for row in pool.candidates(question)],
-                questions,
-            )
-        )
+
+        def candidates(question: Question) -> list[Candidate]:
+            return [
+                row
+                for policy in setup.policies
+                for row in store.candidates(policy.spec, question.key, policy.card.n)
+            ]
+
+        targets = list(make_targets(list(store.questions()), candidates, questions))
     if not targets:
         raise BonError(f"{directory} holds no right candidate", "sample more candidates")
     setup = attacked_setup(replace(setup, rewarders=rewarders))
@@ -50,10 +52,7 @@ def _judge(directory: Path, questions: int, *, quiet: bool) -> None:
         store.forget_errors()
         count = store.set_pairs(attack_pairs(targets))
         say(f"{len(targets)} questions, {count} pairs of an attack and a right answer", quiet=quiet)
-        sources: list[Source] = [
-            PairSource(store, rewarder, setup.protocol(rewarder), setup.pair_votes(rewarder))
-            for rewarder in rewarders
-        ]
+        sources: list[Source] = [PairSource(setup, store, rewarder) for rewarder in rewarders]
         tally = Tally(setup, store)
         work_off(setup, tally, sources, quiet=quiet)
         store.set_meta(engines=tally.engines, attacks=list(WORDS))

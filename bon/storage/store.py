@@ -21,6 +21,7 @@ from bon.core.text import unicode_only
 from bon.engines.endpoints.ledger import LEDGER, spent_by_spec
 from bon.storage.database import DATABASE, guard, open_database, take_lock
 from bon.storage.row_validation import (
+    MAX_INTEGER,
     validate_candidate,
     validate_judgement,
     validate_outcome,
@@ -47,7 +48,7 @@ _INSERT_CANDIDATE = _insert("candidates", _CANDIDATE_COLUMNS)
 _INSERT_JUDGEMENT = _insert("judgements", _JUDGEMENT_COLUMNS)
 _CANDIDATES_OF = (
     f"SELECT {_names(_CANDIDATE_COLUMNS)} FROM candidates "
-    'WHERE spec = ? AND question = ? ORDER BY "index"'
+    'WHERE spec = ? AND question = ? AND "index" < ? ORDER BY "index"'
 )
 _JUDGEMENTS_OF = f"SELECT {_names(_JUDGEMENT_COLUMNS)} FROM judgements WHERE spec = ? AND item = ?"
 _ADD_EFFORT = (
@@ -304,9 +305,9 @@ class Store:
         sql = 'SELECT "index" FROM candidates WHERE spec = ? AND question = ?'
         return {index for (index,) in self.query(sql, (spec, question))}
 
-    def candidates(self, spec: str, question: str) -> list[Candidate]:
-        """Return the candidates of a question under a spec, by index."""
-        return [*map(Candidate._make, self.query(_CANDIDATES_OF, (spec, question)))]
+    def candidates(self, spec: str, question: str, n: int = MAX_INTEGER) -> list[Candidate]:
+        """Return the first n candidates of a question under a spec, by index."""
+        return [*map(Candidate._make, self.query(_CANDIDATES_OF, (spec, question, n)))]
 
     def judgements(self, spec: str, item: str) -> list[Judgement]:
         """Return the judgements of an item under a spec, by key."""

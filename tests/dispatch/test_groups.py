@@ -10,8 +10,8 @@ from bon.experiment.config import ClusterConfig, Placement
 class Some(Source):
     stage = "judge"
 
-    def _step(self):
-        return None
+    def steps(self):
+        yield None
 
 
 def group(*, workers=1, total=1000, answered=0, seconds=0.0, open_=0):

@@ -149,14 +149,8 @@ def test_a_finished_run_has_nothing_left_to_do(make_experiment, tmp_path):
 
         work(GenerateSource(store, setup.policies[0]))
         for rewarder in setup.rewarders:
-            protocol = setup.protocol(rewarder)
-            work(PairSource(store, rewarder, protocol, setup.pair_votes(rewarder)))
-            work(
-                QuestionSource(
-                    store, setup.policies[0], rewarder, protocol, judging=setup.experiment.judging,
-                    generated=lambda: True,
-                )
-            )  # fmt: skip
+            work(PairSource(setup, store, rewarder))
+            work(QuestionSource(setup, store, setup.policies[0], rewarder, generated=lambda: True))
     plan = make_plan(setup, out)
     assert plan.totals()["calls"] == 0
     assert all(work.reused for work in plan.rewarders)

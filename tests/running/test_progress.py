@@ -34,10 +34,9 @@ class Items(Source):
         self._left = iter([[]] * known + [[place + 1] for place in range(total - known)])
         self._skip = skip
 
-    def _step(self):
-        step = next(self._left, None)
-        self.finished = step is None
-        return [] if step and self._skip and step[0] % self._skip == 0 else step
+    def steps(self):
+        for step in self._left:
+            yield [] if step and self._skip and step[0] % self._skip == 0 else step
 
 
 def work(pace, clock, sources, each, *, load=0.0, batch=10, says=None):

@@ -20,7 +20,6 @@ from bon.curating.proposing.judged_runs import JudgedRun
 from bon.curating.recipe import Filters
 from bon.experiment.letters import LETTERS
 from bon.formats.score_tables import WITHOUT_TEXT
-from bon.planning.sources import CandidatePool
 
 Unit = Literal["questions", "candidates"]
 T = TypeVar("T")
@@ -170,10 +169,9 @@ def _candidates(
         row.key: row
         for run in runs
         for policy in run.setup.policies
-        for pool in [CandidatePool(run.store, policy)]
         for question in run.store.questions()
         if question.key in questions
-        for row in pool.candidates(question)
+        for row in run.store.candidates(policy.spec, question.key, policy.card.n)
     }
     answers: defaultdict[tuple[str, str], set[str | None]] = defaultdict(set)
     for row in unique.values():

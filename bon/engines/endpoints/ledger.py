@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from bon.core.errors import BonError, SpendingCapReached
 
@@ -57,24 +57,11 @@ class Reservation:
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
-class Books(Protocol):
-    """A ledger as an engine sees it, in this process or in another."""
-
-    async def reserve(self, request: Reservation) -> str | None:
-        """Reserve and return "", or None to wait for others, or why the request is refused."""
-
-    async def settle(self, reservation: str, dollars: float, replies: Mapping[str, str]) -> None:
-        """Replace a reservation by what it cost and keep the replies that it bought."""
-
-    async def bought(self, keys: Collection[str]) -> dict[str, str]:
-        """Return the kept replies among these keys."""
-
-    async def forget(self, keys: Collection[str]) -> None:
-        """Drop kept replies: they are filed."""
-
-
 class Ledger:
-    """The one owner of a ledger. `cap` bounds all models together, in US dollars."""
+    """The one owner of a ledger, whose `cap` bounds all models together, in US dollars.
+
+    Engines call its coroutines, in this process or in that of a run's driver.
+    """
 
     def __init__(self, path: Path | None = None, cap: float | None = None) -> None:
         self._cap = cap
@@ -214,7 +201,7 @@ class Payer:
     batch goes out any more.
     """
 
-    books: Books | None = None
+    books: Ledger | None = None
     model: str = ""
     spec: str = ""
     stopped: BonError | None = None
@@ -319,7 +306,7 @@ class Purse:
         return self._priced and self.payer.books is not None
 
     @property
-    def _ledger(self) -> Books:
+    def _ledger(self) -> Ledger:
         books = self.payer.books
         return books if self._priced and books is not None else self._books
 

@@ -38,6 +38,7 @@ from bon.engines.base import (
     Sample,
     ScoreRequest,
     TokenLogprob,
+    runs_of,
 )
 from bon.engines.endpoints.capabilities import TokenPrice
 from bon.engines.endpoints.endpoint import AdaptiveLimit, Book, Booking, Endpoint, EndpointError
@@ -226,13 +227,7 @@ class OpenAIEngine(Engine):
             return [(seed,) for seed in seeds]
         if self.can.seed != "exact":
             return [seeds]  # the prompt is paid for once; the seed promises nothing anyway
-        runs: list[tuple[int, ...]] = []
-        for seed in seeds:
-            if runs and seed == runs[-1][-1] + 1:
-                runs[-1] += (seed,)
-            else:
-                runs.append((seed,))
-        return runs
+        return runs_of(seeds)
 
     def _body(self, request: GenerateRequest) -> dict[str, Any]:
         sampling = request.sampling

@@ -21,7 +21,6 @@ from bon.experiment.prompts import Prompt
 from bon.exports.contents import load_image
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.planning.setup import Setup
-from bon.planning.sources import CandidatePool
 from bon.policies.prompting import policy_messages
 from bon.rewarders.item_judging import in_protocol
 from bon.rewarders.registry import rewarder_class
@@ -130,11 +129,10 @@ def training_rows(setup: Setup, store: Store, preferences: Preferences) -> Itera
 
 def _rows(setup: Setup, store: Store, preferences: Preferences, rank: "Rank") -> Iterator[Training]:
     for policy in setup.policies:
-        pool = CandidatePool(store, policy)
         for question in store.questions():
             rows = [
                 row
-                for row in pool.candidates(question)
+                for row in store.candidates(policy.spec, question.key, policy.card.n)
                 if row.outcome != "error" and row.finish != WITHOUT_TEXT
             ]
             texts = {row.text_key: row.text for row in rows}

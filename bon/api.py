@@ -31,10 +31,10 @@ from bon.choosing.ranking import rank as ranked
 from bon.choosing.rules import Rule as Rule
 from bon.core.errors import BonError
 from bon.core.records import Candidate, Judgement
+from bon.core.validation import validate
 from bon.dispatch.direct import Direct, DirectQuestion, Picture
 from bon.experiment.cards import Loaded, load_policy, load_rewarder
 from bon.experiment.config import RewarderCard
-from bon.experiment.validation_errors import validate
 from bon.policies.extractors import extract_answer
 from bon.policies.generate import text_key
 from bon.rewarders import registry

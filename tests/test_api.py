@@ -211,7 +211,7 @@ def test_an_engine_of_an_installed_package(tmp_path, monkeypatch):
     monkeypatch.setattr(engines, "PLUGINS", fresh)
     card = {"name": "theirs", "kind": "scalar", "engine": "length"}
     assert bon.score({**card, "engine_args": {"factor": 2.0}}, "Why?", ["aaa", "b"]) == [6.0, 2.0]
-    with pytest.raises(bon.BonError, match="has no setting 'facto'"):
+    with pytest.raises(bon.BonError, match="unknown key 'facto'"):
         bon.score({**card, "engine_args": {"facto": 2.0}}, "Why?", ["aaa"])
     with pytest.raises(bon.BonError, match=r"no engine 'lenght' -> did you mean 'length'\?"):
         bon.score({**card, "engine": "lenght"}, "Why?", ["aaa"])

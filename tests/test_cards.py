@@ -118,7 +118,9 @@ def test_what_an_endpoint_is_asked_changes_the_spec(settings):
 
 
 def test_a_wrong_setting_is_refused_when_the_card_is_read(card):
-    with pytest.raises(BonError, match=r"card 'mine': engine 'echo' has no .* 'acuracy' -> .*'acc"):
+    with pytest.raises(
+        BonError, match=r"card 'mine': engine 'echo': unknown key 'acuracy' -> .*'acc"
+    ):
         load_policy({"card": card.name, "engine_args": {"acuracy": 1}}, card.parent)
     openai = {"engine": "openai", "model": "m", "engine_args": {"base_url": "http://x/v1"}}
     with pytest.raises(BonError, match="openai': revision without serve -> add serve"):

@@ -1,9 +1,9 @@
 import pytest
 
 from bon.core.errors import BonError
+from bon.core.validation import validate
 from bon.experiment.config import Experiment, PolicyCard, RewarderCard
 from bon.experiment.overrides import apply_overrides
-from bon.experiment.validation_errors import validate
 from bon.experiment.yamlfile import load_yaml
 
 

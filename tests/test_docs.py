@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bon.benchmarks import BENCHMARKS
+from bon.core.validation import validate
 from bon.experiment.config import Experiment
-from bon.experiment.validation_errors import validate
 from bon.experiment.yamlfile import load_yaml
 from bon.exports import EXPORTS
 from bon.formats import formats

@@ -12,12 +12,12 @@ from pydantic import BaseModel
 
 from bon.core.errors import BonError
 from bon.core.sampling import Sampling
+from bon.core.validation import MAX_MISTAKES, validate
 from bon.engines import build
 from bon.experiment import config
 from bon.experiment.cards import load_policy, load_rewarder
 from bon.experiment.overrides import override
 from bon.experiment.prompts import NAMES
-from bon.experiment.validation_errors import MAX_MISTAKES, validate
 from bon.experiment.yamlfile import load_yaml, read_document
 from bon.rewarders.base import Item
 from bon.rewarders.registry import rewarder_class

@@ -9,8 +9,8 @@ import yaml
 from pydantic import BaseModel, Field, model_validator
 
 from bon.core.console import say
+from bon.core.validation import validate
 from bon.experiment.config import Strict
-from bon.experiment.validation_errors import validate
 from bon.experiment.yamlfile import read_document
 
 Strategy = Literal["gold", "popular-wrong", "near-miss", "control"]

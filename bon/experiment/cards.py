@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 from bon.core.errors import BonError, shown, suggestion
 from bon.core.files import file_error
 from bon.core.keys import content_key
+from bon.core.validation import Origin, validate
 from bon.engines import read_settings, settings_of
 from bon.experiment.config import (
     Card,
@@ -24,8 +25,7 @@ from bon.experiment.overrides import merge
 from bon.experiment.prompts import Prompt
 from bon.experiment.specs import Specs, specs_of
 from bon.experiment.upstream import published
-from bon.experiment.validation_errors import validate
-from bon.experiment.yamlfile import Origin, read_document
+from bon.experiment.yamlfile import read_document
 
 Room = Literal["policies", "rewarders"]
 ROOT = Path(__file__).parents[1]

@@ -1,7 +1,7 @@
 """Models of the experiment file and of cards.
 
 Error messages are derived from their types, bounds, descriptions and examples
-(bon.experiment.validation_errors).
+(bon.core.validation).
 """
 
 from collections.abc import Mapping

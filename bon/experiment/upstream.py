@@ -19,9 +19,9 @@ from pydantic import Field
 
 from bon.core.errors import BonError, suggestion
 from bon.core.files import cache_folder, write_atomic
+from bon.core.validation import validate
 from bon.experiment.config import Strict
 from bon.experiment.prompts import Prompt
-from bon.experiment.validation_errors import validate
 from bon.experiment.yamlfile import load_yaml, read_yaml
 
 GITHUB = "https://raw.githubusercontent.com"

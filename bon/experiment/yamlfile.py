@@ -5,7 +5,7 @@ occurs twice is an error, where YAML silently keeps the last.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,11 @@ import yaml
 
 from bon.core.errors import BonError
 from bon.core.files import file_error
+from bon.core.validation import Origin
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
 MAX_VALUES = 20_000
-Steps = tuple[str | int, ...]
-"""The keys and indices that lead to a value."""
 
 _TAG = "tag:yaml.org,2002:"
 _PLAIN = {_TAG + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "merge")}
@@ -37,45 +36,6 @@ _Loader.yaml_implicit_resolvers = {
 _Loader.add_implicit_resolver(
     _TAG + "bool", re.compile(r"^(true|True|TRUE|false|False|FALSE)$"), list("tTfF")
 )
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where the values of a document were written; `places` maps paths to FILE:LINE:COLUMN."""
-
-    name: str
-    places: dict[tuple[str, ...], str] = field(default_factory=dict)
-
-    def place(self, steps: Steps) -> str:
-        """Return the place of a value, or of the nearest one around it."""
-        return self.places.get(self._nearest(steps), self.name)
-
-    def inside(self, *steps: str | int) -> "Origin":
-        """Return the origin of the value at `steps`."""
-        prefix = self._nearest(steps)
-        size = len(prefix)
-        inner = {p[size:]: place for p, place in self.places.items() if p[:size] == prefix}
-        return Origin(self.name, inner)
-
-    def _nearest(self, steps: Steps) -> tuple[str, ...]:
-        path: tuple[str, ...] = ()
-        for step in map(str, steps):
-            if (*path, step) in self.places:
-                path = (*path, step)
-            elif step != "0":  # a list of one may be written without brackets
-                break
-        return path
-
-    def under(self, over: "Origin") -> "Origin":
-        """Return this origin overlaid by another."""
-        return Origin(self.name, self.places | {p: x for p, x in over.places.items() if p})
-
-    def with_option(self, option: str, steps: Steps) -> "Origin":
-        """Return the origin after a command-line option has set one value."""
-        path = tuple(map(str, steps))
-        rest = {p: place for p, place in self.places.items() if p[: len(path)] != path}
-        set_here = {path[: i + 1]: option for i in range(len(path))}
-        return Origin(self.name, {**set_here, **rest})
 
 
 @dataclass(frozen=True)
@@ -125,11 +85,6 @@ def read_document(path: Path) -> Document:
             "write one `key: value` per line without indentation",
         )
     return Document(data, Origin(str(path), places))
-
-
-def dotted(steps: Sequence[str | int]) -> str:
-    """Write a path as after --set."""
-    return ".".join(map(str, steps))
 
 
 def _load(text: str, name: str) -> tuple[Any, dict[tuple[str, ...], str]]:

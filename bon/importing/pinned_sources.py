@@ -14,10 +14,9 @@ from typing import Any
 from bon.benchmarks.base import BadRow
 from bon.core.errors import BonError
 from bon.core.keys import content_key
+from bon.core.validation import Origin, validate
 from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder
 from bon.experiment.config import IMPORTED, CardRef, Elsewhere, PolicyCard, RewarderCard
-from bon.experiment.validation_errors import validate
-from bon.experiment.yamlfile import Origin
 from bon.formats import forms_of
 from bon.formats.base import Format
 from bon.formats.score_tables import read_tables

@@ -12,10 +12,10 @@ from bon import benchmarks
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError, suggestion
 from bon.core.records import Question
+from bon.core.validation import validate
 from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder, shipped
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
-from bon.experiment.validation_errors import validate
 from bon.experiment.yamlfile import load_yaml, read_yaml
 from bon.formats import formats
 from bon.planning.setup import shipped_experiments

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from bon.core.errors import BonError
+from bon.core.validation import together
 from bon.dispatch.worker import engine_arguments
 from bon.engines import engine_entry, read_settings
 from bon.engines.settings import OpenAISettings
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
-from bon.experiment.validation_errors import together
 from bon.planning.setup import Setup
 
 NOTICE = timedelta(days=60)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError, suggestion
+from bon.core.validation import Origin, all_of, validate
 from bon.dispatch.worker import ModelSpec, PolicySpec, RewarderSpec
 from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder
 from bon.experiment.config import CardRef, DatasetSpec, Experiment, PolicyCard, RewarderCard
 from bon.experiment.overrides import override
-from bon.experiment.validation_errors import all_of, validate
-from bon.experiment.yamlfile import Origin, read_document
+from bon.experiment.yamlfile import read_document
 from bon.importing.pinned_sources import pinned
 from bon.rewarders.item_judging import Protocol
 from bon.rewarders.registry import code_hash, registered, rewarder_class

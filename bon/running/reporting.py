@@ -13,10 +13,10 @@ from bon.core.console import say, show_listing
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
 from bon.core.records import Judgement
+from bon.core.validation import validate
 from bon.experiment.cards import Loaded
 from bon.experiment.config import AnalysisConfig, PolicyCard, Price
 from bon.experiment.overrides import override
-from bon.experiment.validation_errors import validate
 from bon.experiment.yamlfile import Document
 from bon.planning.completeness import completeness
 from bon.planning.setup import Setup, options, prepare

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
+from bon.core.validation import validate
 from bon.experiment.config import CardRef, DatasetSpec, Strict
-from bon.experiment.validation_errors import validate
 from bon.experiment.yamlfile import read_yaml
 
 Role = Literal["annotate", "read", "submit", "admin"]

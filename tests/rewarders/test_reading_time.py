@@ -8,8 +8,8 @@ import time
 import pytest
 
 from bon.core.errors import BonError
+from bon.core.validation import validate
 from bon.experiment.config import RewarderCard, VerdictRule
-from bon.experiment.validation_errors import validate
 from tests.rewarders.reply_rules import Rule, shipped_rules
 
 CHARACTERS = 2048 * 5  # of a reply of 2,048 tokens

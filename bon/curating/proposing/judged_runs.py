@@ -11,9 +11,9 @@ from pathlib import Path
 from bon.analysis.data.tables import Tables
 from bon.core.errors import BonError, some
 from bon.core.files import write_atomic
+from bon.core.validation import validate
 from bon.curating.recipe import Curation, recipe_text
 from bon.curating.workbench import Workbench
-from bon.experiment.validation_errors import validate
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.planning.completeness import completeness
 from bon.planning.run_tables import run_tables

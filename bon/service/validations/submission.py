@@ -15,10 +15,10 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from bon.benchmarks import adapter
 from bon.core.errors import BonError
+from bon.core.validation import validate
 from bon.engines import ENGINES
 from bon.experiment.cards import Room, find, shipped
 from bon.experiment.config import DatasetSpec, Experiment, Placement
-from bon.experiment.validation_errors import validate
 from bon.experiment.yamlfile import load_yaml, read_yaml
 from bon.planning.setup import Setup, prepare
 from bon.service.settings import Limits, Settings

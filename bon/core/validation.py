@@ -4,19 +4,65 @@ What a model expects, and an example, come from its JSON schema.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from bon.core.errors import BonError, shown, suggestion
-from bon.experiment.yamlfile import Origin, Steps, dotted
 
 MAX_MISTAKES = 5
 T = TypeVar("T")
 ModelT = TypeVar("ModelT", bound=BaseModel)
 Schema = dict[str, Any]
+Steps = tuple[str | int, ...]
+"""The keys and indices that lead to a value."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the values of a document were written; `places` maps paths to FILE:LINE:COLUMN."""
+
+    name: str
+    places: dict[tuple[str, ...], str] = field(default_factory=dict)
+
+    def place(self, steps: Steps) -> str:
+        """Return the place of a value, or of the nearest one around it."""
+        return self.places.get(self._nearest(steps), self.name)
+
+    def inside(self, *steps: str | int) -> "Origin":
+        """Return the origin of the value at `steps`."""
+        prefix = self._nearest(steps)
+        size = len(prefix)
+        inner = {p[size:]: place for p, place in self.places.items() if p[:size] == prefix}
+        return Origin(self.name, inner)
+
+    def _nearest(self, steps: Steps) -> tuple[str, ...]:
+        path: tuple[str, ...] = ()
+        for step in map(str, steps):
+            if (*path, step) in self.places:
+                path = (*path, step)
+            elif step != "0":  # a list of one may be written without brackets
+                break
+        return path
+
+    def under(self, over: "Origin") -> "Origin":
+        """Return this origin overlaid by another."""
+        return Origin(self.name, self.places | {p: x for p, x in over.places.items() if p})
+
+    def with_option(self, option: str, steps: Steps) -> "Origin":
+        """Return the origin after a command-line option has set one value."""
+        path = tuple(map(str, steps))
+        rest = {p: place for p, place in self.places.items() if p[: len(path)] != path}
+        set_here = {path[: i + 1]: option for i in range(len(path))}
+        return Origin(self.name, {**set_here, **rest})
+
+
+def dotted(steps: Sequence[str | int]) -> str:
+    """Write a path as after --set."""
+    return ".".join(map(str, steps))
 
 
 def validate(model: type[ModelT], data: Mapping[str, Any], where: str | Origin) -> ModelT:
@@ -128,7 +174,7 @@ class _Field:
             return "text" + _length(schema, "Length")
         if kind == "boolean":
             return "true or false"
-        if "properties" in schema:
+        if "properties" in schema and schema.get("additionalProperties") is not True:
             return f"a mapping with keys of {', '.join(schema['properties'])}"
         if "prefixItems" in schema:
             items = schema["prefixItems"]

@@ -118,7 +118,8 @@ def structural_fit(
 
     def student(value: Floats, variance: Floats) -> Estimate:
         half = t * np.sqrt(variance)
-        return estimate(value, value - half, value + half, n, "t")
+        low, high = float(value - half), float(value + half)
+        return estimate(float(value), low, high, n, "t")
 
     def at(x: float) -> Estimate:
         u = x - line.centre

@@ -299,7 +299,7 @@ def length_quartiles(gap: Floats) -> tuple[NDArray[np.str_], list[str]]:
         return np.full(len(gap), ""), []
     quartiles = pd.qcut(known, 4, duplicates="drop").cat.categories
     names = [f"{edges.left:+.0f} to {edges.right:+.0f}" for edges in quartiles]
-    at = quartiles.get_indexer(gap)
+    at = quartiles.get_indexer(pd.Index(gap))
     return np.where(at < 0, "", np.array(names)[at]), names
 
 
@@ -335,9 +335,9 @@ def _length_controlled(pairs: PairSet, worth: Worth, options: Options) -> list[E
     for num, den in zip(worth.num.T, worth.den.T, strict=True):
         used = known & (den > 0)
         logit, error = intercept(x[used], num[used] / den[used], pairs.cluster[used])
-        bounds = special.expit(logit + z * error)
-        fitted = np.isfinite(bounds).all()
-        results.append(estimate(*bounds, int(used.sum()), "pairs") if fitted else None)
+        value, low, high = special.expit(logit + z * error)
+        fitted = np.isfinite([value, low, high]).all()
+        results.append(estimate(value, low, high, int(used.sum()), "pairs") if fitted else None)
     return results
 
 

@@ -41,10 +41,14 @@ class _Handler(BaseHTTPRequestHandler):
         commit = hashlib.sha1(name.encode()).hexdigest()
         files = sorted(path for path in root.iterdir() if path.is_file())
         if api and "tree" in parts:
-            rows = [{"type": "file", "path": p.name, "size": p.stat().st_size} for p in files]
+            rows = [
+                {"type": "file", "path": path.name, "size": path.stat().st_size, "oid": commit}
+                for path in files
+            ]
             inside = len(parts) > parts.index("tree") + 2
-            body = json.dumps([] if inside else rows).encode()
-            return self.reply(404 if inside else 200, body, MISSING if inside else {})
+            if inside:
+                return self.reply(404, b"{}", MISSING)
+            return self.reply(200, json.dumps(rows).encode(), {})
         if api:
             siblings = [{"rfilename": path.name} for path in files]
             body = json.dumps(

@@ -52,6 +52,8 @@ rewarders:
     name: random-qwen3-vl
     model: first-hour/qwen3-vl
     placement: {{group: "", actors: 1}}
+  - mini-critic-a
+  - mini-critic-b-blind
 analysis: {{bootstrap: 200}}
 """
 MODELS = """
@@ -208,7 +210,9 @@ def rehearse(rehearsal: Rehearsal, hub: Hub) -> None:
     try:
         database = rehearsal.study / "runs" / "study" / "run.sqlite"
         crash = Crash(database)
-        say(*run, "--ray-address", address, "--pilot", "20")
+        # Twenty questions may be too few to plan a study from, which is exit 2, with a report.
+        pilot = say(*run, "--ray-address", address, "--pilot", "20", fails=True)
+        rehearsal.check("the pilot has a report", "report: runs/study/report.html" in pilot)
         say(*run, "--ray-address", address)
         rehearsal.check("the judge's server was killed in the middle", crash.killed > 0)
     finally:

@@ -22,7 +22,7 @@ DEVICE ?= cuda
 # Processes of the test suite: each has a Ray of its own.
 JOBS ?= 2
 PARALLEL := -n $(JOBS) --dist loadfile
-.PHONY: help demo docs gallery test test-fast test-gpu test-vllm lint soak bench validity miniature locks clean
+.PHONY: help demo docs gallery test test-fast test-gpu first-hour test-vllm lint soak bench validity miniature locks clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -43,6 +43,9 @@ test-gpu: $(VENV)/.dev  ## On a GPU: every architecture, then vLLM and all kinds
 	$(BIN)/python tests/bench/bench_gpu.py --device $(DEVICE) --check
 	BON_TEST_DEVICE=$(DEVICE) $(BIN)/python -m pytest tests/engines/test_architectures.py
 	$(BIN)/python tests/bench/bench_gpu.py --device $(DEVICE) --out build/gpu.md
+
+first-hour:  ## Rehearse the first hour on a rented GPU, with vLLM on the CPU; WORK=build/first-hour.
+	$(PYTHON) -m tools.first_hour --work $(or $(WORK),build/first-hour) $(if $(VLLM_VENV),--venv $(VLLM_VENV))
 
 test-vllm: $(VENV)/.dev  ## Run real vLLM on the CPU in an environment of its own.
 	sh tests/vllm/run.sh

@@ -40,7 +40,7 @@ PACKAGES = (
 )
 KEYS = (
     ("HF_TOKEN", "gated models and datasets (Llama 3.2, Skywork-VL-Reward)"),
-    ("OPENAI_API_KEY", "GPT-4o and GPT-4o mini"),
+    ("OPENAI_API_KEY", "GPT models of OpenAI"),
     ("GEMINI_API_KEY", "Gemini"),
     ("ANTHROPIC_API_KEY", "Claude"),
 )

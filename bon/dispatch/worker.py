@@ -18,7 +18,7 @@ from bon.choosing.race import EarlyStopping
 from bon.core.errors import BonError, one_line
 from bon.core.images import ImageError, apply_filter, encode, open_image
 from bon.core.records import Candidate, Effort, Judgement, columns_of, rows_of, travels
-from bon.engines import build, serves, settings_of
+from bon.engines import build, serves
 from bon.engines.base import Engine, ImagePart
 from bon.engines.echo import answer_key
 from bon.engines.endpoints.ledger import Ledger, Payer, paying, purchases, stop
@@ -327,7 +327,7 @@ def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[
             "read that code, then allow it with --allow-remote-code",
         )
     arguments = engine_settings(card, model_path)
-    if 0 < card.placement.gpus < 1 and "engine_args" in settings_of(card.engine).model_fields:
+    if 0 < card.placement.gpus < 1 and (card.engine == "vllm" or serves(arguments)):
         sglang = arguments.get("serve") == "sglang"
         flag = "mem_fraction_static" if sglang else "gpu_memory_utilization"
         share = {flag: round(gpu_memory_share(card), 3)}

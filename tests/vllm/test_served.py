@@ -23,7 +23,8 @@ pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def servers() -> list[int]:
-    return [pid for pid in descendants(os.getpid()) if "openai.api_server" in command(pid)]
+    processes = descendants([os.getpid()])
+    return [each.pid for each in processes if "openai.api_server" in command(each)]
 
 
 def test_a_served_model_survives_a_crash_of_its_server(

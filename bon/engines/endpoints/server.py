@@ -19,6 +19,7 @@ from typing import Any
 import httpx
 
 from bon.core.errors import BonError
+from bon.engines.gpu_memory import ROOM, wait_for_room
 from bon.engines.settings import OpenAISettings
 
 API_KEY = "VLLM_API_KEY"
@@ -53,8 +54,11 @@ class Server:
         self.command = _command(settings)
         self._place = ["--host", "127.0.0.1", "--port", str(port)]
         self._name = f"the {settings.serve} server of {settings.model}"
-        self._log = Path(settings.log or tempfile.mkstemp(".log", "bon-server-")[1])
+        self._log = Path(settings.log or f"{tempfile.mkdtemp(prefix='bon-server-')}/server.log")
         self._log.parent.mkdir(parents=True, exist_ok=True)
+        # Ray sets it for workers with GPUs.
+        gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self._share = (settings.engine_args.gpu_memory_utilization or ROOM) if gpus else 0.0
         self._deaths = 0
         self._restarting = asyncio.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -71,6 +75,9 @@ class Server:
             if self._deaths > RESTARTS:
                 raise self._failure(f"ended {self._deaths} times, the last with code {code}")
             warnings.warn(f"{self._name} ended with code {code}: restarted", stacklevel=2)
+            self.end()
+            if self._share:
+                await asyncio.to_thread(wait_for_room, self._share)
             await asyncio.to_thread(self._start)
 
     def end(self) -> None:
@@ -87,7 +94,6 @@ class Server:
         process.wait()
 
     def _start(self) -> None:
-        self.end()
         with self._log.open("ab") as log:
             process = self._process = subprocess.Popen(
                 ["/bin/sh", "-c", _GROUP, "sh", *self.command, *self._place],

@@ -175,7 +175,9 @@ def rows(model: type[EngineSettings], prefix: str = "") -> Iterator[str]:
             submit,
         )
         yield f"| {' | '.join(cells)} | {field.description} |".replace("|  |", "| |")
-        if inside := settings_inside(field.annotation):
+        if (inside := settings_inside(field.annotation)) and not (
+            model is SETTINGS["openai"] and key == "engine_args"  # listed under vllm
+        ):
             yield from rows(inside, f"{prefix}{key}.")
 
 

@@ -74,8 +74,14 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
     q, level = len(s.pool.correct), s.options.level
     sizes = [_sample_size(r, s.n) for r in s.replays]
 
-    def differences(values: Floats, draws: Floats32, n: int | list[int]) -> list[Estimate]:
-        return from_draws(values, draws, n, METHOD, level, proportion=False)
+    by_question = np.stack([r.at(s.n) for r in s.replays], axis=1)
+
+    def differences(base: int, rows: Bools, heads: Floats32, n: int | list[int]) -> list[Estimate]:
+        change = by_question[rows] - by_question[rows][:, [base]]
+        differing = (np.abs(change) > 1e-9).sum(axis=0)
+        differing[base] = len(change)  # from itself it differs by definition nowhere
+        means, draws = change.mean(axis=0), heads - heads[base]
+        return from_draws(means, draws, n, METHOD, level, proportion=False, differing=differing)
 
     gain, gain_draws = values - values[random], s.heads - s.heads[random]
     room = values[oracle] - values[random]
@@ -84,18 +90,17 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
         room_draws = s.heads[oracle] - s.heads[random]
         closed_draws = gain_draws / np.where(room_draws > 1e-9, room_draws, np.nan)
     accuracy = _accuracies(values, s.heads, sizes, level)
-    gains = differences(gain, gain_draws, sizes)
-    gaps_closed = differences(closed, closed_draws, sizes)
-    to_vote = differences(values - values[majority], s.heads - s.heads[majority], sizes)
+    everything = np.ones(q, dtype=bool)
+    gains = differences(random, everything, s.heads, sizes)
+    gaps_closed = from_draws(closed, closed_draws, sizes, METHOD, level, proportion=False)
+    to_vote = differences(majority, everything, s.heads, sizes)
     without: list[Estimate] | list[None] = [None] * len(values)
     gains_without: list[Estimate] | list[None] = [None] * len(values)
     if s.heads_out is not None:
         kept, count = not_leaked, int(not_leaked.sum())
         values_out = np.array([r.at(s.n)[kept].mean() for r in s.replays])
         without = _accuracies(values_out, s.heads_out, count, level)
-        gains_without = differences(
-            values_out - values_out[random], s.heads_out - s.heads_out[random], count
-        )
+        gains_without = differences(random, kept, s.heads_out, count)
     results = []
     for k, replay in enumerate(s.replays):
         peak, fall = _peak(s, replay)

@@ -22,6 +22,9 @@ Floats32 = NDArray[np.float32]
 FEW = 100
 """Percentile intervals of fewer units are widened: the bootstrap makes them too narrow."""
 
+RARE = 10
+"""Differences on fewer questions are rare: the sample may hold none of the large ones."""
+
 MIN_DRAWS_KEPT = 0.5  # below this share of usable draws there is no interval
 
 
@@ -153,18 +156,26 @@ def from_draws(
     level: float,
     proportion: bool = True,
     units: int | None = None,
+    differing: Ints | None = None,
 ) -> list[Estimate]:
     """Estimate values (C), each of n items, with percentile bounds of draws (C, B).
 
     A proportion of 0 or 1 that no draw moves gets Wilson's interval: the bootstrap cannot see how
     rare an exception is. Differences are not proportions. `units`: number of resampled units, where
-    the n items come in clusters.
+    the n items come in clusters. `differing` (C): items on which differences in [-1, 1] are not
+    zero; where these are RARE, every draw gets one more item of ±1 with an exponential weight
+    (Gaffke 2005; of a proportion the bounds of Clopper and Pearson).
     """
     draws, sizes = np.atleast_2d(draws), np.broadcast_to(n, len(values))
     low, high = np.empty(len(values)), np.empty(len(values))
     for size in np.unique(sizes):  # mostly one: then the draws are not copied
         rows: slice | Bools = slice(None) if (sizes == size).all() else sizes == size
         low[rows], high[rows] = quantiles(draws[rows], level, units or int(size))
+    if differing is not None and (rare := differing < RARE).any():
+        weight = np.random.default_rng(RARE).exponential(size=draws.shape[1])
+        sums, total = draws[rare] * sizes[rare, None], sizes[rare, None] + weight
+        low[rare] = quantiles((sums - weight) / total, level)[0]
+        high[rare] = quantiles((sums + weight) / total, level)[1]
     estimates = []
     for value, a, b, size in zip(values, low, high, sizes.tolist(), strict=True):
         if proportion and a == b and np.isclose(value, a, atol=1e-6) and value in (0.0, 1.0):

@@ -62,6 +62,17 @@ def test_the_exit_code_follows_the_interval_of_the_worst_policy(run, results):
         assert any(line.startswith(f"{word}: rewarder-01 gains ") for line in lines)
 
 
+def test_no_gain_on_few_questions_is_not_shown_to_be_below_a_small_one(tmp_path):
+    """A gain on 7 of 100 questions is on none of 30 in one study of nine."""
+    tables = synthetic_tables(3, 30, 4, 40)
+    few = tables.judgements["rewarder"] == "rewarder-02"
+    tables.judgements.loc[few & (tables.judgements["outcome"] == "scored"), "score"] = 0.0
+    (tmp_path / "results.json").write_text(analyse(tables, draws=500).model_dump_json())
+    gate = ("gate", tmp_path, "--rewarder", "rewarder-02", "--min-gain")
+    assert invoke(*gate, 0.063).exit_code == 3
+    assert invoke(*gate, 0.2).exit_code == 4
+
+
 def test_a_real_process_tells_a_pipeline(run):
     code = f"import sys; sys.argv = ['bon', 'gate', {str(run)!r}, '--min-gain', '0.9', '--json']"
     command = [sys.executable, "-c", f"{code}\nfrom bon.commands.main import main; main()"]

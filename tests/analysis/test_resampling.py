@@ -209,3 +209,17 @@ def test_no_interval_where_half_of_the_draws_are_nothing():
     low, _ = resampling.quantiles(draws, 0.95)
     assert np.isnan(low[0])
     assert low[1] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("gained", [0, 1, 4])
+def test_rare_gains_have_the_bounds_of_clopper_and_pearson(gained):
+    """30 questions, a whole gain on few of them: the bootstrap alone knows of no others."""
+    values = np.zeros((30, 1))
+    values[:gained] = 1
+    draws = resampling.draw(30, 4000, 0, "questions").means(values)
+    (gain,) = resampling.from_draws(
+        values.mean(axis=0), draws, 30, "q", 0.95, proportion=False, differing=np.array([gained])
+    )
+    exact = stats.beta.ppf(0.975, gained + 1, 30 - gained)
+    assert gain.high == pytest.approx(exact, abs=0.015)
+    assert gain.low < stats.beta.ppf(0.025, gained, 31 - gained) if gained else gain.low < 0

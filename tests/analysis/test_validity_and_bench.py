@@ -28,7 +28,12 @@ def test_collections_that_are_not_clean():
     assert sum(shares) == pytest.approx(1)
     few = populations.gains(20, 0.3, 300)
     assert few["percentile"] < few["printed"] < 0.99
-    assert "nan" not in "".join(populations.page([apart, broken], [few]))
+    leaks = populations.remembered_leaks(0.88, 120, 8)
+    assert leaks["r, all items"] > 0.7
+    assert leaks["cannot tell"] == 1
+    rare = populations.gate_errors(30, 0.07, 300)
+    assert rare["no-go, percentile"] > 0.05 > rare["no-go, printed"]
+    assert "nan" not in "".join(populations.page([apart, broken], [few], [leaks], [rare]))
 
 
 def test_loops_and_arrays_agree(capsys):

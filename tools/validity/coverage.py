@@ -43,6 +43,8 @@ TRUE_R = 0.85
 SPREAD_X, SPREAD_Y, DIFFICULTY = 0.30, 0.25, 1.0  # on the probit scale
 POPULATIONS: tuple[Population, ...] = ("normal", "lopsided")
 FEW_QUESTIONS, SKILLS = (20, 50, 100), (0.3, 1.5, 3.0)
+LEAKED, LEAK_SIZES, LEAK_STUDIES = (0.5, 0.6, 0.88), (500, 120), 100
+RARE = (0.03, 0.07, 0.15)
 HALVES = 20
 BLOCK = 50  # studies that share their bootstrap draws
 
@@ -64,7 +66,10 @@ def main() -> None:
     nulls = [null_p(r, min(studies, 1000)) for r in (6, 16)]
     hard = [populations.row(c, hard_studies(studies)) for c in COLLECTIONS]
     few = [populations.gains(q, s, 4 * studies) for q in FEW_QUESTIONS for s in SKILLS]
-    more = populations.page(hard, few)
+    leaks = 12 if arguments.quick else LEAK_STUDIES
+    leaky = [populations.remembered_leaks(s, q, leaks) for q in LEAK_SIZES for s in LEAKED]
+    gates = [populations.gate_errors(q, s, studies) for q in (30, 100) for s in RARE]
+    more = populations.page(hard, few, leaky, gates)
     mixed = 40 if arguments.quick else mixtures.STUDIES
     more += mixtures.page(list(mixtures.rows(mixed)), mixed)
     text = "\n".join((page(rows, nulls, studies, sum(os.times()[:4])), *more))

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from bon.analysis.correlation.axes import _too_leaked
 from bon.analysis.correlation.coefficients import correlate
 from bon.analysis.correlation.paired_accuracies import Label, Measured
 from bon.analysis.estimators import resampling
@@ -95,6 +96,65 @@ def row(c: Collection, studies: int) -> dict[str, float | str]:
     }
 
 
+def remembered_leaks(share: float, questions: int, studies: int) -> dict[str, float | str]:
+    """Return verdicts where rewarders remember leaked items and r = 0 among the others.
+
+    A rewarder knows the answer to a share of the leaked questions and pairs, drawn uniformly, and
+    has independent qualities on the others. `all items` takes no account of leaks.
+    """
+    rng = np.random.default_rng([questions, round(100 * share), 43])
+    counts = Counter[str](), Counter[str]()
+    values: list[tuple[float, float]] = []
+    for _ in range(studies):
+        memory, skill = rng.random(REWARDERS), _pair(rng, 0.0, REWARDERS)
+        right, leaked = [], []
+        for quality, size in zip(skill, (round(1.2 * questions), questions), strict=True):
+            out = np.arange(size) < round(share * size)
+            items = _answers(rng, quality * SPREAD_X, size, 1) > 0
+            right.append(items | (out[:, None] & (rng.random(items.shape) < memory)))
+            leaked.append(out)
+        results = []
+        for count, keep in zip(counts, (leaked, [np.zeros_like(x) for x in leaked]), strict=True):
+            x, y = (r[~out].mean(axis=0) for r, out in zip(right, keep, strict=True))
+            names = tuple(map(str, range(REWARDERS)))
+            none = (Estimate(value=0.0),) * REWARDERS
+            label = replace(LABEL, too_leaked=_too_leaked(keep[1], keep[0]))
+            c = correlate(Measured(names, x, y, none, none, families=names), label, OPTIONS)
+            count[verdict(c)] += 1
+            results.append(c.pearson.estimate.value or 0.0)
+        values.append((results[0], results[1]))
+    without, everything = np.median(values, axis=0)
+    return {
+        "leaked": f"{share:.0%}".replace("%", " %"),
+        "questions": float(questions),
+        "r, all items": float(everything),
+        "r without leaks": float(without),
+        "Yes, all items": counts[1]["predicts"] / studies,
+        "Yes": counts[0]["predicts"] / studies,
+        "Perhaps": counts[0]["weak"] / studies,
+        "No": counts[0]["does not predict"] / studies,
+        "cannot tell": counts[0]["cannot tell"] / studies,
+    }
+
+
+def gate_errors(questions: int, share: float, studies: int) -> dict[str, float | str]:
+    """Return how often `bon gate` says go or no-go at its threshold, gains being rare.
+
+    The gain is .9 on a `share` of the questions and zero on the others.
+    """
+    rng = np.random.default_rng([questions, round(100 * share), 47])
+    gain = np.where(rng.random((questions, studies)) < share, 0.9, 0.0)
+    drawn, means = draw(questions, 1000, 0, "questions").means(gain), gain.mean(axis=0)
+    row: dict[str, float | str] = {"questions": float(questions), "gain on": f"{share:g}"}
+    for name, differing in (("percentile", None), ("printed", (gain > 0).sum(axis=0))):
+        bounds = from_draws(
+            means, drawn, questions, "q", 0.95, proportion=False, differing=differing
+        )
+        row[f"no-go, {name}"] = float(np.mean([(e.high or 0.0) < 0.9 * share for e in bounds]))
+        row[f"go, {name}"] = float(np.mean([(e.low or 0.0) >= 0.9 * share for e in bounds]))
+    return row
+
+
 def gains(questions: int, skill: float, studies: int) -> dict[str, float | str]:
     """Return the coverage of the interval of a gain over pass@1 from this many questions.
 
@@ -128,7 +188,12 @@ def _gains(rng: np.random.Generator, size: int, skill: float) -> Floats:
     return np.asarray(right[np.arange(size), choice] - right.mean(axis=1))
 
 
-def page(rows: list[dict[str, float | str]], few: list[dict[str, float | str]]) -> list[str]:
+def page(
+    rows: list[dict[str, float | str]],
+    few: list[dict[str, float | str]],
+    leaky: list[dict[str, float | str]],
+    gates: list[dict[str, float | str]],
+) -> list[str]:
     """Return lines for docs/validity.md."""
     return [
         "## Collections that are not clean",
@@ -154,6 +219,20 @@ def page(rows: list[dict[str, float | str]], few: list[dict[str, float | str]]) 
         "one that results hold below 100 questions.",
         "",
         *_table(few, ("percentile", "printed")),
+        "",
+        "`bon gate` at its threshold, where the gain is .9 on few questions and zero on the "
+        "others: a decision is an error there, nominally in .025 each. Below ten such questions "
+        "the printed interval allows for one more.",
+        "",
+        *_table(gates, ()),
+        "",
+        "## Remembered leaks",
+        "",
+        f"{REWARDERS} rewarders, each of which knows the answers to a share of the leaked "
+        "questions and pairs (uniform in 0 to 1); r = 0 on the others. `all items` counts leaked "
+        "ones.",
+        "",
+        *_table(leaky, ()),
         "",
     ]
 

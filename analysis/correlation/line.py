@@ -55,7 +55,7 @@ class Line:
 
 MIN_RELIABILITY = 0.5
 """Below this reliability of the benchmark axis no line is corrected for measurement error."""
-STEPS = 60
+STEPS = 30
 
 
 class Structural(NamedTuple):

@@ -20,6 +20,7 @@ from bon.analysis.results.phrasing import percent, plural
 Floats = NDArray[np.float64]
 
 MIN_REWARDERS = 5
+MAX_DRAWS = 2000  # for the line of true accuracies, which is fitted in steps
 NEVER = 1.0  # value of draws without a threshold, in its interval
 
 
@@ -116,15 +117,16 @@ def _sufficient(
         return nothing(r)
     low, high = np.array([np.nan]), np.array([np.nan])
     if bounded and m.x_draws is not None and m.y_draws is not None:
-        rows = rewarder_draws(r, m.x_draws.shape[1], options.seed)
+        count = len(base_draws) if errors is None else min(len(base_draws), MAX_DRAWS)
+        rows = rewarder_draws(r, count, options.seed)
         x, y = (
-            np.take_along_axis(np.asarray(d.T, dtype=float), rows, 1)
+            np.take_along_axis(np.asarray(d.T[:count], dtype=float), rows, 1)
             for d in (m.x_draws, m.y_draws)
         )
         doubled = None  # a draw adds an error of the same variance to the one measured
         if errors is not None:
             doubled = (2 * errors[0][rows], 2 * errors[1][rows])
-        scores = lowest(x, y, np.asarray(base_draws, dtype=float), options.level, doubled)
+        scores = lowest(x, y, np.asarray(base_draws[:count], dtype=float), options.level, doubled)
         low, high = quantiles(np.where(np.isfinite(scores), scores, NEVER), options.level)
     return estimate(score, low[0], high[0], r, "rewarders and questions")
 

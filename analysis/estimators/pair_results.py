@@ -355,6 +355,10 @@ def intercept(x: Floats, y: Floats, cluster: Ints) -> tuple[float, float]:
             return np.nan, np.nan
         step = np.linalg.solve(information, x.T @ (y - p))
         beta = beta + step
+        if np.abs(step).max() < 1e-9:
+            break
+    else:
+        return np.nan, np.nan
     scores = pd.DataFrame(x * (y - p)[:, None]).groupby(cluster).sum().to_numpy()
     half = np.linalg.solve(information, scores.T)[0]
     return float(beta[0]), float(np.sqrt(half @ half * len(half) / max(len(half) - 1, 1)))

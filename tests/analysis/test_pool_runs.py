@@ -182,7 +182,7 @@ def test_the_command_and_its_forest(runs, tmp_path):
     again = CliRunner().invoke(app, ["pool", *names, "--json"])
     assert json.loads(again.output) == json.loads((tmp_path / "out" / "pool.json").read_text())
     twice = CliRunner().invoke(app, ["pool", names[0], names[0]])
-    assert "named twice" in str(twice.exception)
+    assert "occurs twice" in str(twice.exception)
     (found,) = pool_runs(runs)
     for width in ("single", "double"):
         axes = plots.forest(found, width=width).axes

@@ -209,34 +209,24 @@ def write_figures(
     results: Results, folder: str | Path, *, theme: plots.Theme = plots.LIGHT
 ) -> list[Path]:
     """Write the figures of the report as PNG, SVG and PDF, each with its data as CSV."""
-    drawn: dict[str, tuple[Callable[..., Figure], list[dict[str, Any]]]] = {
-        "correlation": (
-            plots.correlation,
-            [
-                {"policy": c.policy, **_flat(point)}
-                for c in leaderboard.carried(results)
-                for point in c.points
-            ],
-        )
+    main, tables = results.main, frames(results)
+    primary = {k: getattr(main, k) for k in ("benchmark", "axis", "leaks")} if main else {}
+    drawn: dict[str, tuple[Callable[..., Figure], str, dict[str, Any]]] = {
+        "correlation": (plots.correlation, "correlation_points", primary)
     }
-    for i, policy in enumerate(results.policies):
+    for i, row in enumerate(results.policies):
         name = "accuracy_at_n" if len(results.policies) == 1 else f"accuracy_at_n_{i + 1}"
-        drawn[name] = (
-            partial(plots.accuracy_at_n, policy=policy.policy),
-            [
-                {"policy": b.policy, "rewarder": b.rewarder, **_flat(point)}
-                for b in results.best_of_n
-                if b.headline and b.policy == policy.policy
-                for point in b.curve
-            ],
-        )
+        draw = partial(plots.accuracy_at_n, policy=row.policy)
+        drawn[name] = draw, "accuracy_at_n", {"policy": row.policy, "headline": True}
     written = []
-    for name, (draw, rows) in drawn.items():
+    for name, (draw, table, rows) in drawn.items():
         try:
             figure = draw(results, theme=theme)
         except plots.NothingToDrawError:
             continue
-        written += plots.save(figure, Path(folder) / name)
-        written.append(Path(folder) / f"{name}.csv")
-        pd.DataFrame(rows).to_csv(written[-1], index=False, lineterminator="\n")
+        data = tables[table]
+        for column, value in rows.items():
+            data = data[data[column] == value]
+        written += [*plots.save(figure, Path(folder) / name), Path(folder) / f"{name}.csv"]
+        data.to_csv(written[-1], index=False, lineterminator="\n")
     return written

@@ -160,8 +160,7 @@ def _figure_class() -> type[Figure]:
         """Shows itself in notebooks, which know figures of pyplot alone."""
 
         def _repr_png_(self) -> bytes:
-            buffer = io.BytesIO()
-            self.savefig(buffer, format="png", dpi=150)
+            self.savefig(buffer := io.BytesIO(), format="png", dpi=150)
             return buffer.getvalue()
 
     return NotebookFigure

@@ -2,31 +2,6 @@
 // The page works without this file except for the question browser; tables.js comes before it.
 // All text goes in through textContent: nothing that a model wrote becomes markup.
 
-const $ = (id) => document.getElementById(id);
-
-// ------------------------------------------------------------------ theme
-
-function theme() {
-  const button = $("theme"), root = document.documentElement, order = ["auto", "light", "dark"];
-  const memory = {
-    get() { try { return localStorage.getItem("bon-theme"); } catch { return null; } },
-    set(value) { try { localStorage.setItem("bon-theme", value); } catch { /* private window */ } },
-  };
-  const apply = (name) => {
-    root.dataset.theme = name;
-    button.lastElementChild.textContent = name;
-  };
-  const asked = new URLSearchParams(location.search).get("theme");
-  const first = [asked, memory.get()].find((name) => order.includes(name)) || "auto";
-  apply(first);
-  button.hidden = false;
-  button.addEventListener("click", () => {
-    const next = order[(order.indexOf(root.dataset.theme) + 1) % order.length];
-    apply(next);
-    memory.set(next);
-  });
-}
-
 // ------------------------------------------------------------------ sections in the header
 
 function sections() {

@@ -1,5 +1,21 @@
 "use strict";
-// Elements and tables: sorted by a click, long ones folded. The report and the service use it.
+// Elements, the theme and tables: sorted by a click, long ones folded. The report and the service use it.
+
+const $ = (id) => document.getElementById(id);
+
+function theme() {
+  const button = $("theme"), root = document.documentElement, order = ["auto", "light", "dark"];
+  const read = () => { try { return localStorage.getItem("bon-theme"); } catch { return null; } };
+  const apply = (name) => { root.dataset.theme = name; button.lastElementChild.textContent = name; };
+  const requested = new URLSearchParams(location.search).get("theme");
+  apply([requested, read()].find((name) => order.includes(name)) || "auto");
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const next = order[(order.indexOf(root.dataset.theme) + 1) % order.length];
+    apply(next);
+    try { localStorage.setItem("bon-theme", next); } catch { /* private window */ }
+  });
+}
 
 function make(tag, options, ...children) {
   const node = document.createElement(tag);

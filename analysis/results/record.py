@@ -37,13 +37,10 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         for name, item in value.items():
             yield from _leaves(item, f"{path}.{name}" if path else name)
     elif isinstance(value, list):
-        names = [
-            ", ".join(str(row[name]) for name in _NAMES if name in row) or str(row.get("n", ""))
-            for row in value
-            if isinstance(row, dict)
-        ]
-        distinct = all(names) and len(set(names)) == len(value)
-        for label, item in zip(names if distinct else range(len(value)), value, strict=True):
+        records = value and isinstance(value[0], dict)
+        labels = [", ".join(str(row[k]) for k in _NAMES if k in row) for row in value if records]
+        distinct = all(labels) and len(set(labels)) == len(value)
+        for label, item in zip(labels if distinct else range(len(value)), value, strict=True):
             yield from _leaves(item, f"{path}[{label}]")
     else:
         yield path, value

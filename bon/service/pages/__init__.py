@@ -151,11 +151,11 @@ def trainings_page(
         if (file := rewards_file(service.settings.data)) is not None:
             with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as db:
                 runs = training_runs(db)
-        return page(request, "trainings.html.jinja", runs=runs)
+        return page(request, "trainings.html.jinja", runs=runs, report=None)
     context = training_context(_training_report(service.settings, run))
     chart = Markup('<div class="curves" id="rewards" data-run="{}" data-titles="{}"></div>')
     context["figures"] = {"drift": chart.format(run, json.dumps(context["titles"]))}
-    return page(request, "training_run.html.jinja", **context)
+    return page(request, "trainings.html.jinja", **context)
 
 
 @router.get("/trainings/report")

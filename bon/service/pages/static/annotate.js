@@ -1,5 +1,5 @@
 "use strict";
-// Labelling: one item after another, by keyboard. Uses `$` of service.js and `make` of tables.js.
+// Labelling: one item after another, by keyboard. Uses `$` and `make` of tables.js.
 // An answer waits in localStorage until the server has said that it is on its disk, and is sent
 // again under the same id if that was not heard; the next item is shown only then.
 

@@ -61,10 +61,11 @@ function drawRewards(report) {
 }
 
 async function followRewards(place) {
-  const path = `${ROOT}/trainings/report?run=${encodeURIComponent(place.dataset.run)}`;
+  const started = performance.now(), path = `${ROOT}/trainings/report?run=${encodeURIComponent(place.dataset.run)}`;
   const report = await call("GET", path).catch(() => null);
   if (report) drawRewards(report);
-  setTimeout(() => followRewards(place), document.hidden ? 60000 : 10000);
+  const pause = Math.max(document.hidden ? 60000 : 10000, 20 * (performance.now() - started)); // a long log takes seconds
+  setTimeout(() => followRewards(place), pause);
 }
 
 if ($("curves")) drawProgress(JSON.parse($("curves").dataset.curve));

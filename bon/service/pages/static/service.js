@@ -5,21 +5,6 @@
 
 // The prefix under which a proxy serves the pages: that of this file's own address.
 const ROOT = new URL("..", document.currentScript.src).pathname.replace(/\/$/, "");
-const $ = (id) => document.getElementById(id);
-
-function theme() {
-  const button = $("theme"), root = document.documentElement, order = ["auto", "light", "dark"];
-  const read = () => { try { return localStorage.getItem("bon-theme"); } catch { return null; } };
-  const apply = (name) => { root.dataset.theme = name; button.lastElementChild.textContent = name; };
-  const requested = new URLSearchParams(location.search).get("theme");
-  apply([requested, read()].find((name) => order.includes(name)) || "auto");
-  button.hidden = false;
-  button.addEventListener("click", () => {
-    const next = order[(order.indexOf(root.dataset.theme) + 1) % order.length];
-    apply(next);
-    try { localStorage.setItem("bon-theme", next); } catch { /* private window */ }
-  });
-}
 
 const number = (value) => Math.round(value).toLocaleString("en-GB");
 

@@ -102,5 +102,5 @@ def test_numbers_a_step_and_turns_without_words():
     engine = build("echo", {"reply": "I see {choice}.\n\n7"})
     (verdict,) = judge(critic(engine, score=numbers))
     assert verdict.score == 7
-    with pytest.raises(BonError, match="needs the word"):
+    with pytest.raises(BonError, match="needs the reply that marks"):
         judge(critic(engine, score=numbers, options={"turns": True}))

@@ -396,15 +396,9 @@ async def _rank(
 
 
 def _rule(rewarder: Loaded[RewarderCard], name: str | None, scale: float | None) -> rules.Rule:
-    arity = rewarder_class(rewarder.card).arity
-    usable = {r.name: r for r in rules.rules_for(KIND_OF[arity])}
-    if name is not None and name not in usable:
-        raise BonError(
-            f"{rewarder.card.name} cannot be used under the rule {name!r}",
-            f"rules: {', '.join(usable)}",
-        )
-    chosen = usable[name] if name else next(iter(usable.values()))
-    if chosen.scaled and scale is None and KIND_OF[arity] == "scores":
+    kind = KIND_OF[rewarder_class(rewarder.card).arity]
+    chosen = rules.rule_of(kind, name, rewarder.card.name)
+    if chosen.scaled and scale is None and kind == "scores":
         raise BonError(
             f"{chosen.name} weighs scores in a unit that one question does not determine",
             f"pass scale= from a run's results.json for {rewarder.card.name}",

@@ -221,6 +221,16 @@ def rules_for(kind: Kind) -> list[Rule]:
     return [rule for rule in RULES.values() if kind in rule.kinds]
 
 
+def rule_of(kind: Kind, name: str | None, rewarder: str) -> Rule:
+    """Return a rule that reads this kind of opinion, by default the first one."""
+    rules = {rule.name: rule for rule in rules_for(kind)}
+    if name is not None and name not in rules:
+        raise BonError(
+            f"{rewarder} cannot be used under the rule {name!r}", f"rules: {', '.join(rules)}"
+        )
+    return rules[name] if name else next(iter(rules.values()))
+
+
 for _rule in (
     Rule(
         "best_score",

@@ -155,18 +155,3 @@ def show_prompt(name: Annotated[str, Argument(help="Name of a published prompt."
     from bon.experiment.upstream import published
 
     typer.echo(published(name).text)
-
-
-@prompts_app.command()
-def verify(names: Names = None) -> None:
-    """Verify cached prompts against their SHA-256; exit code 1 if one is damaged."""
-    from bon.experiment import upstream
-
-    states = {name: upstream.state(upstream.entry(name)) for name in names or upstream.registry()}
-    for name, state in states.items():
-        if state == "pulled":
-            upstream.published(name)  # raises if its text is not in the file
-        hint = {"not pulled": f" (bon prompts pull {name})", "damaged": " (delete it, pull again)"}
-        typer.echo(f"{name}: {state}{hint.get(state, '')}")
-    if "damaged" in states.values():
-        raise typer.Exit(ExitCode.UNEXPECTED)

@@ -17,7 +17,6 @@ from bon.dispatch.listeners import refuse_listeners
 from bon.service import pages
 from bon.service.api import online, openai, operations, rewarders, rewards, trainers, validations
 from bon.service.api.common import add_error_handlers
-from bon.service.online.backend import make_backend
 from bon.service.online.question_sets import QuestionSets
 from bon.service.online.reward_log import RewardLog
 from bon.service.online.rewards import RewardJudge
@@ -63,8 +62,7 @@ def create_app(service: Service, on_loaded: Callable[[], None] = _nothing) -> Fa
         name_folder(folder, name)
     metrics = Metrics()
     metrics.watch(service)
-    selector = make_selector(settings, metrics)
-    judge = None if selector is None else make_reward_judge(settings, selector)
+    selector, judge = load_online(settings, metrics)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -77,7 +75,7 @@ def create_app(service: Service, on_loaded: Callable[[], None] = _nothing) -> Fa
             if loading is not None:
                 loading.cancel()
             if selector is not None:
-                await selector.close()
+                await selector.backend.close()
             if judge is not None:
                 judge.log.close()
             await asyncio.to_thread(service.supervisor.stop)
@@ -105,26 +103,23 @@ def create_app(service: Service, on_loaded: Callable[[], None] = _nothing) -> Fa
     return app
 
 
-def make_reward_judge(settings: Settings, selector: Selector) -> RewardJudge:
-    """Read the question sets, so that an invalid one stops the start, and open the reward log."""
-    sets = QuestionSets.read(settings.online.sets, settings.base, settings.data / "images")
+def load_online(
+    settings: Settings, metrics: Metrics
+) -> tuple[Selector, RewardJudge] | tuple[None, None]:
+    """Read the online cards and question sets, so that an invalid one stops the start."""
+    online = settings.online
+    if not online.policies and not online.rewarders:
+        return None, None
+    selector = Selector(online, settings.base, metrics, settings.ray_address)
+    sets = QuestionSets.read(online.sets, settings.base, settings.data / "images")
     reward_log = RewardLog(settings.data / FILE)
-    selector.use_stored(reward_log.judged)
-    return RewardJudge(selector, sets, reward_log)
-
-
-def make_selector(settings: Settings, metrics: Metrics) -> Selector | None:
-    """Return the online models, if the operator names any."""
-    if not settings.online.policies and not settings.online.rewarders:
-        return None
-    selector = Selector(settings.online, settings.base, metrics)
-    selector.use(make_backend(settings, selector.specs()))
-    return selector
+    selector.cache.stored = reward_log.judged
+    return selector, RewardJudge(selector, sets, reward_log)
 
 
 async def _load(selector: Selector, on_loaded: Callable[[], None]) -> None:
     try:
-        await selector.start()
+        await selector.backend.start()
         on_loaded()
     except Exception:  # Validations and pages go on; /readyz reports the missing models.
         log.exception("no model is online")

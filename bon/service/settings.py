@@ -48,7 +48,6 @@ class Limits(Strict):
     image_pixels: int = Field(40_000_000, ge=1)
     image_side: int = Field(32_768, ge=1, description="pixels of an image's longer side")
     request_pixels: int = Field(64_000_000, ge=1, description="of all images of a request")
-    image_seconds: float = Field(10, gt=0, description="to fetch one image by URL")
     requests_per_minute: int = Field(6000, ge=0, description="of one token or address; 0: any")
     request_seconds: float = Field(300, gt=0, description="that an online request may take")
 
@@ -65,7 +64,6 @@ class Allow(Strict):
     hubs: tuple[str, ...] = Field(
         (), description="datasets of the hub besides those of bon's benchmarks; '*' for any"
     )
-    image_hosts: tuple[str, ...] = Field((), description="hosts of image URLs; '*' for any")
     hosts: tuple[str, ...] = Field((), description="Host headers besides loopback; '*' for any")
 
 
@@ -158,6 +156,8 @@ class Settings(Strict):
 
 
 REMOVED = (
+    ("allow", "image_hosts"),
+    ("limits", "image_seconds"),
     ("interim_plots",),
     ("limits", "events"),
     ("limits", "events_per_owner"),

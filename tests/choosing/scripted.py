@@ -16,7 +16,6 @@ from bon.policies.generate import text_key
 from bon.rewarders.base import Arity, Item, Rewarder, Verdict
 from bon.rewarders.item_judging import Protocol, judge_item
 from bon.rewarders.registry import rewarder_class
-from bon.service.online.backend import InProcess
 from bon.service.online.selector import Choice, Conversation, Selector, Usage
 from bon.service.server.metrics import Metrics
 from bon.service.settings import Online
@@ -109,9 +108,7 @@ def questions(count: int, seed: int, size: int = N) -> list[Asked]:
 def selector_of(setting: dict[str, Any], **online: Any) -> Selector:
     """A selector over a scripted rewarder in this process."""
     settings = Online.model_validate({"rewarders": [setting], "backend": "process", **online})
-    found = Selector(settings, Path(), Metrics())
-    found.use(InProcess(found.specs(), settings.scaling))
-    return found
+    return Selector(settings, Path(), Metrics())
 
 
 def judged(selector: Selector, asked: list[Asked], design: Design) -> list[Judgement]:

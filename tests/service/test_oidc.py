@@ -212,7 +212,7 @@ def test_states_codes_and_keys_that_are_refused(browser, provider, service):
     refused(browser, browser.get(back.partition("&state")[0]), "state")
     refused(browser, browser.get(f"{back}&iss=https://elsewhere"), "another provider")
     with httpx.Client(headers=HTML) as other:  # another browser: no attempt of its own
-        assert "did not begin here" in other.get(back).text
+        assert "did not start on this server" in other.get(back).text
         forged = f"{browser.cookies['bon_sign_in'].partition('.')[0]}.{'0' * 64}"
         assert other.get(back, headers={"cookie": f"bon_sign_in={forged}"}).status_code == 403
 
@@ -220,7 +220,7 @@ def test_states_codes_and_keys_that_are_refused(browser, provider, service):
     assert browser.get(back).url.path == "/validations"  # the attempt itself is good
     assert "bon_sign_in" not in browser.cookies
     browser.cookies.clear()
-    refused(browser, browser.get(back), "did not begin here")
+    refused(browser, browser.get(back), "did not start on this server")
     replay = browser.get(back, headers={"cookie": f"bon_sign_in={attempt}"})
     refused(browser, replay, "does not accept the code")
 

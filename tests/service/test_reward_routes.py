@@ -14,7 +14,6 @@ from tests.service.test_online import asks, serving
 from tests.service.test_rewards import MUTE, ROLLOUT, SAMPLE, with_sets
 
 JSON = {"content-type": "application/json"}
-CHAT = [*asks(), {"role": "assistant", "content": "It is 4."}]
 SCORED = {"rewarder": "head", "messages": asks(), "candidates": ["4", "5"]}
 RANKED = {"model": "head", "query": "2 + 2?", "documents": ["4", "5"]}
 ANSWERED = [
@@ -24,10 +23,7 @@ ANSWERED = [
     ("/get_reward?rewarder=head&scale=zscore", {"samples": [SAMPLE, {**SAMPLE, "response": "5"}]}),
     ("/get_reward?rewarder=head", {**SAMPLE, "label": "bon://sums/q1", "more": 1}),
     ("/v1/score", SCORED),
-    ("/v1/score", {"model": "head", "queries": "2 + 2?", "documents": ["4", "5"]}),
     ("/rerank", RANKED),
-    ("/v2/rerank?rewarder=head", {"query": "2 + 2?", "texts": ["4", "5"]}),
-    ("/classify", {"model": "head", "messages": CHAT}),
 ]
 REFUSED = [
     ("/get_reward", SAMPLE),
@@ -43,10 +39,8 @@ REFUSED = [
     ("/get_reward?rewarder=head", {**SAMPLE, "response": 7}),
     ("/get_reward?rewarder=head", {**SAMPLE, "response": "\ud800"}),
     ("/get_reward?rewarder=head", {**SAMPLE, "label": "bon://sums/none"}),
-    ("/v1/score?scale=rank", SCORED),
     ("/v1/score", {**SCORED, "unknown": 1}),
     ("/rerank", {**RANKED, "documents": []}),
-    ("/classify", {"model": "head", "messages": asks()}),
 ]
 
 

@@ -97,19 +97,6 @@ def test_every_protocol_gives_the_rewarders_own_score(trainer):
         assert good(trainer.post(path, json=ranked))["results"] == [
             {"index": 0, "relevance_score": score}
         ]
-    tei = {"query": "What is 2 + 2?", "texts": ["It is 4."], "return_text": True}
-    assert good(trainer.post("/rerank?rewarder=head", json=tei)) == [
-        {"index": 0, "score": score, "text": "It is 4."}
-    ]
-    for names in (("queries", "documents"), ("text_1", "text_2"), ("data_1", "data_2")):
-        body = dict(zip(names, ("What is 2 + 2?", ["It is 4."]), strict=True))
-        result = good(trainer.post("/v1/score", json={"model": "head", **body}))
-        assert result["data"] == [{"index": 0, "object": "score", "score": score}]
-    chat = [*asks(), {"role": "assistant", "content": "It is 4."}]
-    item = good(trainer.post("/classify", json={"model": "head", "messages": chat}))
-    assert item["data"][0]["probs"] == [score]
-    two = good(trainer.post("/classify", json={"model": "head", "messages": [chat, chat]}))
-    assert [row["probs"] for row in two["data"]] == [[score], [score]]
 
 
 def test_reranking_orders_cuts_and_takes_images(trainer):
@@ -126,8 +113,6 @@ def test_reranking_orders_cuts_and_takes_images(trainer):
     best = good(trainer.post("/v1/rerank", json={**body, "top_n": 1}))
     assert best["results"] == result["results"][:1]
     assert best["bon"]["cached"] == 6
-    pairs = {"model": "head", "queries": ["a", "b"], "documents": ["x", "y"]}
-    assert len(good(trainer.post("/v1/score", json=pairs))["data"]) == 2
 
 
 REFUSED = {
@@ -145,14 +130,9 @@ REFUSED = {
     ),
     "unequal lists": ("/get_reward?rewarder=head", {**ROLLOUT, "labels": ["a", "b"]}, 422, "len"),
     "no body": ("/get_reward?rewarder=head", {}, 422, "query"),
-    "templated text": ("/classify", {"model": "head", "input": "x"}, 422, "chat form"),
-    "no answer": ("/classify", {"model": "head", "messages": asks()}, 422, "assistant"),
     "nothing to rank": ("/rerank", {"model": "head", "query": "x"}, 422, "documents"),
     "many documents": (
         "/rerank", {"model": "head", "query": "x", "documents": ["y"] * 65}, 413, "at most 64"
-    ),
-    "unpaired": (
-        "/v1/score", {"model": "head", "queries": ["a", "b"], "documents": ["x"]}, 422, "one for"
     ),
     "long text": (
         "/get_reward?rewarder=head", {**SAMPLE, "response": "x" * 300_000}, 413, "300000"
@@ -160,10 +140,6 @@ REFUSED = {
     "image of a file": (
         "/get_reward?rewarder=head",
         {**SAMPLE, "prompt": asks(image="file:///etc/passwd")}, 422, "data URL",
-    ),
-    "settings on our body": (
-        "/v1/score?scale=rank",
-        {"rewarder": "head", "messages": asks(), "candidates": ["a"]}, 422, "in the address",
     ),
 }  # fmt: skip
 

@@ -1,17 +1,28 @@
-"""OpenAI-style messages as the engines take them."""
+"""OpenAI-style messages as the engines take them; images are data URLs."""
 
+import asyncio
+import base64
+import ctypes
+import hashlib
+import re
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from bon.core.images import ImageError, open_image
 from bon.core.records import ImageRef, Question
 from bon.engines.base import ImagePart, Message, Part
 from bon.policies.prompting import policy_messages, question_block
 from bon.service.errors import ApiError
-from bon.service.online.image_fetching import read_image
 from bon.service.online.selector import Conversation, Selector
 from bon.service.settings import Limits, Settings
 
+MAX_RATIO = 200
+"""Of an image's sides: Qwen-VL's processors refuse more."""
+_LARGE = 4_000_000
+_OPENING = asyncio.Semaphore(2)  # so that other requests find a thread and a core
+_DATA_URL = re.compile(r"data:image/[a-z0-9.+-]+;base64,", re.IGNORECASE)
 PIXEL = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
     "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -34,7 +45,7 @@ class Open(BaseModel):
 
 
 class ImageUrl(Open):
-    """A data URL, or an address if the operator allows it."""
+    """A data URL."""
 
     url: str
     detail: str | None = None
@@ -98,7 +109,7 @@ async def conversation(
                 check_text(part.text, "a message", limits)
                 parts.append(part.text)
             else:
-                image, size = await read_image(part.image_url.url, settings, pixels)
+                image, size = await _read_image(part.image_url.url, limits, pixels)
                 parts.append(image)
                 pixels -= size
         role: Any = "system" if message.role == "developer" else message.role
@@ -132,6 +143,36 @@ def _as_question(
         if loaded.prompt.text:
             messages = policy_messages(question, loaded.prompt, load, loaded.card.images)
     return Conversation(messages, tuple(options), question_block(question))
+
+
+async def _read_image(url: str, limits: Limits, pixels: int) -> tuple[ImagePart, int]:
+    """Return the image and its pixels, at most `pixels`; it is decoded to check it."""
+    head, most = _DATA_URL.match(url), limits.image_bytes
+    if head is None:
+        raise ApiError(422, "an image is a data URL: it begins with data:image/TYPE;base64,")
+    if len(url) - head.end() > most * 4 / 3 + 4:
+        raise ApiError(413, f"the image is larger than {most} bytes")
+    try:
+        data = base64.b64decode(url[head.end() :], validate=True)
+    except ValueError:
+        raise ApiError(422, "the image is not valid base64") from None
+    try:
+        async with _OPENING:
+            size = await asyncio.to_thread(_size, data, min(pixels, limits.image_pixels), limits)
+    except ImageError as error:
+        raise ApiError(413 if "pixels" in str(error) else 422, str(error)) from None
+    return ImagePart(hashlib.sha256(data).hexdigest(), data), size
+
+
+def _size(data: bytes, pixels: int, limits: Limits) -> int:
+    """Decode an image to check it, and return its pixels."""
+    image = open_image(data, pixels, limits.image_side, MAX_RATIO)
+    size = image.width * image.height
+    del image
+    if size > _LARGE:  # glibc keeps the memory of a thread: 470 MB after 39 million pixels
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
+    return size
 
 
 def check_text(text: str, what: str, limits: Limits) -> None:

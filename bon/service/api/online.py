@@ -62,11 +62,12 @@ class BestOfNRequest(BaseModel):
     seed: int = Field(0, ge=0, lt=2**63)
 
 
-async def score_candidates(
-    body: ScoreRequest, request: Request, settings: Settings
+@router.post("/score")
+async def score(
+    body: ScoreRequest, request: Request, service: Parts, _: Submitter
 ) -> dict[str, Any]:
     """Return a number for each candidate, in their order, with every judgement."""
-    ranking = await _rank(body, request, settings)
+    ranking = await _rank(body, request, service.settings)
     return {key: ranking[key] for key in ("rewarder", "scores", "judgements", "usage")}
 
 

@@ -31,7 +31,7 @@ def readyz(request: Request, service: Parts) -> JSONResponse:
     checks = {
         "supervisor": service.supervisor.alive(),
         "disk": shutil.disk_usage(service.settings.data).free > MIN_FREE_BYTES,
-        "online": online is None or online.ready(),
+        "online": online is None or online.backend.ready(),
     }
     ready = all(checks.values())
     return JSONResponse({"ready": ready, "checks": checks}, 200 if ready else 503)

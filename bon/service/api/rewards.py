@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from bon.engines.base import Message
@@ -186,9 +187,7 @@ async def _conversation(prompt: str | list[Any], settings: Settings) -> Conversa
     try:
         messages = _MESSAGES.validate_python(prompt)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        raise ApiError(422, f"a prompt is a text or messages: {field}: {first['msg']}") from None
+        raise RequestValidationError(error.errors()) from None
     return await conversation(messages, settings)
 
 

@@ -166,7 +166,6 @@ def delete(validation: Own, request: Request, service: Parts) -> Response:
     if validation.state in FINAL:
         service.budget.settle(validation.id)
     service.supervisor.remove(validation)
-    views.forget_counts(validation.id)
     audit(request, "delete", f"{validation.id} of {validation.owner}")
     return Response(status_code=204)
 

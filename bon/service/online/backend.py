@@ -6,7 +6,6 @@ the queue's size are rejected, so that overload is answered at once and not afte
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from bon.core.errors import one_line
 from bon.dispatch.worker import Host, ModelSpec, Payload, Reply
 from bon.service.errors import ApiError
-from bon.service.settings import Scaling, Settings
+from bon.service.settings import Online, Scaling
 
 log = logging.getLogger("bon.service")
 CLOSE_SECONDS = 5.0
@@ -27,26 +26,6 @@ class Overloaded(ApiError):  # noqa: N818 - a reply, not a fault
         super().__init__(
             429, "the models are busy and their queue is full", "try again", retry=seconds
         )
-
-
-class Backend(ABC):
-    """Runs payloads on a model by name."""
-
-    @abstractmethod
-    async def start(self) -> None:
-        """Load or reach the models."""
-
-    @abstractmethod
-    async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
-        """Run the payloads of one request at once; raises Overloaded."""
-
-    @abstractmethod
-    def ready(self) -> bool:
-        """Whether all models are loaded."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Release the models."""
 
 
 class Queue:
@@ -71,7 +50,7 @@ class Queue:
             self.length -= 1
 
 
-class InProcess(Backend):
+class InProcess:
     """A Host in this process: for small models, and for tests."""
 
     def __init__(self, specs: dict[str, ModelSpec], scaling: Scaling) -> None:
@@ -97,7 +76,7 @@ class InProcess(Backend):
         await self._host.close()
 
 
-class RayActors(Backend):
+class RayActors:
     """`max_replicas` of the runner's actors for each group of models.
 
     They listen as Ray does: on loopback alone, and behind a token, if the Ray is ours.
@@ -253,9 +232,10 @@ def grouped(specs: dict[str, ModelSpec]) -> dict[str, dict[str, ModelSpec]]:
     return groups
 
 
-def make_backend(settings: Settings, specs: dict[str, ModelSpec]) -> Backend:
-    """Return the backend that the settings name."""
-    scaling = settings.online.scaling
-    if settings.online.backend == "process":
-        return InProcess(specs, scaling)
-    return RayActors(specs, scaling, settings.ray_address)
+def make_backend(
+    online: Online, specs: dict[str, ModelSpec], address: str | None
+) -> InProcess | RayActors:
+    """Return the backend that the settings name; `address`: of a Ray cluster."""
+    if online.backend == "process":
+        return InProcess(specs, online.scaling)
+    return RayActors(specs, online.scaling, address)

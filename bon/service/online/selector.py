@@ -1,6 +1,5 @@
 """Best-of-N online: sample, judge and choose with the code that validated the selector."""
 
-import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -12,12 +11,12 @@ from typing import Any
 from bon.choosing.designs import Design
 from bon.choosing.opinion import KIND_OF, Candidates, Kind, item_opinion, shown_of
 from bon.choosing.ranking import Ranking, rank
-from bon.choosing.rules import RULES, rules_for
+from bon.choosing.rules import RULES, rule_of, rules_for
 from bon.core.keys import content_key
 from bon.core.records import Candidate, Judgement
 from bon.dispatch.worker import JudgeTask, ModelSpec, PolicySpec, Reply, RewarderSpec
 from bon.engines.base import ImagePart, Message
-from bon.experiment.cards import Loaded, load_policy, load_rewarder
+from bon.experiment.cards import CardT, Loaded, load_policy, load_rewarder
 from bon.experiment.config import PolicyCard, RewarderCard
 from bon.planning.preflight import unpulled
 from bon.policies.generate import Ask, text_key
@@ -25,7 +24,7 @@ from bon.rewarders.base import Item
 from bon.rewarders.item_judging import Protocol
 from bon.rewarders.registry import code_hash, rewarder_class
 from bon.service.errors import ApiError
-from bon.service.online.backend import Backend
+from bon.service.online.backend import make_backend
 from bon.service.online.validated import validated_scales
 from bon.service.server.metrics import Metrics
 from bon.service.settings import Online
@@ -156,7 +155,9 @@ class JudgementCache:
 class Selector:
     """The operator's policies and rewarders, and how requests use them."""
 
-    def __init__(self, online: Online, base: Path, metrics: Metrics) -> None:
+    def __init__(
+        self, online: Online, base: Path, metrics: Metrics, ray_address: str | None = None
+    ) -> None:
         self.online = online
         policies = [load_policy(ref, base) for ref in online.policies]
         rewarders = [_with_code(load_rewarder(ref, base)) for ref in online.rewarders]
@@ -169,10 +170,10 @@ class Selector:
             for name, loaded in self.rewarders.items()
         }
         self._metrics = metrics
-        self._cache = JudgementCache(online.cache_items)
+        self.cache = JudgementCache(online.cache_items)
         validated = online.validated
         self._scales = {} if validated is None else validated_scales(base / validated)
-        self._backend: Backend | None = None
+        self.backend = make_backend(online, self.specs(), ray_address)
 
     def specs(self) -> dict[str, ModelSpec]:
         """Return every model as a worker needs it."""
@@ -187,43 +188,17 @@ class Selector:
                 specs[_model_name(name, design)] = RewarderSpec(loaded, protocol, allowed)
         return specs
 
-    def use(self, backend: Backend) -> None:
-        """Set where the models run."""
-        self._backend = backend
-
-    def use_stored(self, stored: Stored) -> None:
-        """Set where judgements are looked up that are not cached."""
-        self._cache.stored = stored
-
-    async def start(self) -> None:
-        """Start or reach the backend."""
-        assert self._backend is not None
-        await self._backend.start()
-
-    def ready(self) -> bool:
-        """Whether all models are loaded."""
-        return self._backend is not None and self._backend.ready()
-
-    async def close(self) -> None:
-        """Release the models."""
-        if self._backend is not None:
-            await self._backend.close()
-
     def names(self) -> dict[str, list[str]]:
         """Return the names of policies and rewarders."""
         return {"policies": sorted(self.policies), "rewarders": sorted(self.rewarders)}
 
     def policy(self, name: str) -> Loaded[PolicyCard]:
         """Return a policy by name, or raise 404."""
-        if name not in self.policies:
-            raise _unknown("policy", name, self.policies)
-        return self.policies[name]
+        return _named("policy", name, self.policies)
 
     def rewarder(self, name: str) -> Loaded[RewarderCard]:
         """Return a rewarder by name, or raise 404."""
-        if name not in self.rewarders:
-            raise _unknown("rewarder", name, self.rewarders)
-        return self.rewarders[name]
+        return _named("rewarder", name, self.rewarders)
 
     def kind(self, rewarder: str) -> Kind:
         """Return what a rewarder's judgements become."""
@@ -244,13 +219,8 @@ class Selector:
         return scale
 
     def rule(self, rewarder: str, rule: str | None) -> str:
-        """Return the rule to choose by; 422 if the rewarder does not support it."""
-        rules = [supported.name for supported in rules_for(self.kind(rewarder))]
-        if rule is None:
-            return rules[0]
-        if rule not in rules:
-            raise ApiError(422, f"{rewarder} supports the rules {', '.join(rules)}, not {rule!r}")
-        return rule
+        """Return the rule to choose by; BonError if the rewarder does not support it."""
+        return rule_of(self.kind(rewarder), rule, rewarder).name
 
     async def sample(
         self, policy: str, question: Conversation, n: int, seed: int, usage: Usage
@@ -297,7 +267,7 @@ class Selector:
         loaded = self.rewarder(rewarder)
         responses = {text_key(text): text for text in texts}
         item = Item("question", question.key, question.text, question.images, responses)
-        cached = self._cache.get(loaded.spec, item)
+        cached = self.cache.get(loaded.spec, item)
         task = JudgeTask(item, cached, loaded.card.votes)
         reply = await self._run("judge", _model_name(rewarder, RULES[rule].designs[0]), [task])
         rows = list(reply.judgements)
@@ -309,14 +279,13 @@ class Selector:
         self._metrics.failures.labels("judge", rewarder).inc(len(failed))
         if failed and len(failed) == len(rows) and not cached:
             raise ModelFailed(f"{rewarder}: {failed[0].error}")
-        self._cache.put(loaded.spec, item, rows)
+        self.cache.put(loaded.spec, item, rows)
         return [*cached, *rows]
 
     async def _run(self, stage: str, model: str, payloads: list[Any]) -> Reply:
-        assert self._backend is not None
         started = time.perf_counter()
         try:
-            reply = await self._backend.run(model, payloads)
+            reply = await self.backend.run(model, payloads)
         finally:
             self._metrics.stage_seconds.labels(stage).observe(time.perf_counter() - started)
         self._metrics.calls.labels(stage, model).inc()
@@ -331,9 +300,11 @@ class Selector:
         counter.labels(model, "out").inc(sum(row.num_tokens for row in rows))
 
 
-def _unknown(kind: str, name: str, known: Sequence[str] | dict[str, Any]) -> ApiError:
-    names = ", ".join(sorted(known)) or "none"
-    return ApiError(404, f"no {kind} {name!r} is online; there are: {names}")
+def _named(kind: str, name: str, cards: dict[str, Loaded[CardT]]) -> Loaded[CardT]:
+    if name not in cards:
+        names = ", ".join(sorted(cards)) or "none"
+        raise ApiError(404, f"no {kind} {name!r} is online; there are: {names}")
+    return cards[name]
 
 
 def _with_code(loaded: Loaded[RewarderCard]) -> Loaded[RewarderCard]:
@@ -346,8 +317,3 @@ def _with_code(loaded: Loaded[RewarderCard]) -> Loaded[RewarderCard]:
 def _model_name(rewarder: str, design: Design) -> str:
     """The name of a rewarder under a design; all designs share the loaded model."""
     return rewarder if design == "all_pairs" else f"{rewarder}@{design}"
-
-
-def image_part(data: bytes) -> ImagePart:
-    """Return an image under its content hash."""
-    return ImagePart(hashlib.sha256(data).hexdigest(), data)

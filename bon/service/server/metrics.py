@@ -1,7 +1,7 @@
 """Prometheus metrics of one server."""
 
 from collections import Counter as Total
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -43,37 +43,22 @@ class Metrics:
 
     def watch(self, service: Service) -> None:
         """Add the validations' states and work, read whenever metrics are collected."""
-
-        def states() -> dict[str, int]:
-            return service.jobs.counts()
-
-        def work() -> dict[str, float]:
-            total: Total[str] = Total()
-            for row in service.jobs.listed(limit=WATCHED):
-                total.update(views.counts(row, service.directory(row)))
-            return dict(total)
-
-        for name, text, label, read in (
-            ("bon_validations", "Validations by state.", "state", states),
-            ("bon_validation_work", "Work of validations so far.", "kind", work),
-        ):
-            self.registry.register(_Gauges(name, text, label, read))
+        self.registry.register(_Validations(service))
 
 
-class _Gauges(Collector):
-    def __init__(
-        self,
-        name: str,
-        text: str,
-        label: str,
-        read: Callable[[], dict[str, int] | dict[str, float]],
-    ) -> None:
-        self._head = (name, text)
-        self._label = label
-        self._read = read
+class _Validations(Collector):
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     def collect(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily(*self._head, labels=[self._label])
-        for key, value in self._read().items():
-            family.add_metric([key], value)
-        yield family
+        jobs, work = self._service.jobs, Total[str]()
+        for row in jobs.listed(limit=WATCHED):
+            work.update(views.counts(row, self._service.directory(row)))
+        for name, text, label, values in (
+            ("bon_validations", "Validations by state.", "state", jobs.counts()),
+            ("bon_validation_work", "Work of validations so far.", "kind", work),
+        ):
+            family = GaugeMetricFamily(name, text, labels=[label])
+            for key, value in values.items():
+                family.add_metric([key], value)
+            yield family

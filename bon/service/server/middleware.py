@@ -32,9 +32,9 @@ SAFE = ("GET", "HEAD", "OPTIONS")
 FORMS = ("/login", "/logout")
 """Forms of the pages, which need no token: a session may have expired."""
 FORM_BYTES = 4096
-REWARDS = ("/get_reward", "/rerank", "/v1/rerank", "/v2/rerank", "/v1/score", "/classify")
+REWARDS = ("/get_reward", "/rerank", "/v1/rerank", "/v2/rerank")
 """Routes for trainers; a trainer that can send no header puts its token first: /t/TOKEN/..."""
-ONLINE = (*REWARDS, "/v1/rank", "/v1/best-of-n", "/v1/chat/completions")
+ONLINE = (*REWARDS, "/v1/score", "/v1/rank", "/v1/best-of-n", "/v1/chat/completions")
 """Routes whose bodies may hold images."""
 TOKEN_SHARE, ANONYMOUS_SHARE, BYTES_SHARE = 0.8, 0.2, 0.5
 """Of the connections: for one token, and for all clients without one; of body bytes: per token."""

@@ -15,7 +15,6 @@ from bon.service.settings import ROLES, Oidc, Role
 
 ATTEMPT_SECONDS = 600
 """From the redirect to the provider to the return of the browser."""
-METADATA_SECONDS = 600
 LEEWAY_SECONDS = 30
 TIMEOUT_SECONDS = 10
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
@@ -65,7 +64,6 @@ class Provider:
         if not self._secret:
             raise BonError("oidc.client_secret_file is empty", "a file with the secret alone")
         self._settings = settings
-        self._metadata: tuple[float, dict[str, Any]] = (0.0, {})
 
     def address(self, attempt: Attempt) -> str:
         """Return the provider's page to which the browser is sent."""
@@ -108,16 +106,13 @@ class Provider:
         )
 
     def _discover(self, client: Any) -> dict[str, Any]:
-        """Return the provider's metadata, which are kept for ten minutes."""
-        issuer, (fetched, metadata) = self._settings.issuer, self._metadata
-        if time.monotonic() - fetched < METADATA_SECONDS and metadata:
-            return metadata
+        """Return the provider's metadata."""
+        issuer = self._settings.issuer
         url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
         metadata = _fetch(client, url)
         needed = ("authorization_endpoint", "token_endpoint", "jwks_uri")
         if metadata.get("issuer") != issuer or any(key not in metadata for key in needed):
             raise ApiError(502, f"{url} does not describe the issuer {issuer}", "check oidc.issuer")
-        self._metadata = (time.monotonic(), metadata)
         return metadata
 
     def _claims(self, attempt: Attempt, code: str) -> dict[str, Any]:

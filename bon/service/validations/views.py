@@ -1,11 +1,12 @@
 """Views of a validation: state, progress, counts, tables, log."""
 
 import io
+import math
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from bon.core.errors import BonError
 from bon.running.reporting import open_run
@@ -17,7 +18,6 @@ from bon.storage.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
-COUNTS_SECONDS, COSTLY_SECONDS = 2.0, 0.2
 STARTING = "Ray and the models are starting; the first answers can take a minute."
 TABLES = ("questions", "candidates", "pairs", "judgements", "rewarders")
 """The analysis tables of a run."""
@@ -25,14 +25,8 @@ SUMMARIES = ("policies", "best_of_n", "benchmarks", "correlations")
 """Tables in results.json."""
 
 
-class _Counts(NamedTuple):
-    values: dict[str, Any]
-    at: float
-    seconds: float
-    reported: int
-
-
-_counts_cache: dict[tuple[str, int], _Counts] = {}
+_counts: dict[tuple[str, int], tuple[dict[str, Any], float]] = {}
+"""Counts of a validation's attempt and the time until which they are shown again."""
 
 
 def summary(validation: Validation) -> dict[str, Any]:
@@ -77,32 +71,20 @@ def counts(validation: Validation, directory: Path) -> dict[str, Any]:
     """Return calls, tokens, money and failures so far, read beside a running driver.
 
     They are sums over tables of up to millions of rows: what took long is kept for longer, and
-    what took no time is counted again as soon as the run has reported progress.
+    what has ended is counted once.
     """
     final = validation.state in FINAL
     key = (validation.id, -validation.attempt if final else validation.attempt)
-    try:
-        reported = (directory / PROGRESS).stat().st_mtime_ns
-    except OSError:
-        reported = 0
-    if (cached := _counts_cache.get(key)) is not None:
-        unchanged = cached.reported == reported and time.monotonic() < cached.at + COUNTS_SECONDS
-        rest = 20 * cached.seconds if cached.seconds > COSTLY_SECONDS else 0.0
-        if final or unchanged or time.monotonic() < cached.at + rest:
-            return cached.values
+    values, until = _counts.get(key, ({}, 0.0))
+    if time.monotonic() < until:
+        return values
     started = time.thread_time()  # waiting for a busy core is no cost
     values = _count(directory)
-    if len(_counts_cache) > 1000:
-        _counts_cache.clear()
-    seconds = time.thread_time() - started
-    _counts_cache[key] = _Counts(values, time.monotonic(), seconds, reported)
+    rest = math.inf if final else 20 * (time.thread_time() - started)
+    if len(_counts) > 1000:
+        _counts.clear()
+    _counts[key] = values, time.monotonic() + rest
     return values
-
-
-def forget_counts(key: str) -> None:
-    """Drop the cached counts of a deleted validation."""
-    for cached in [cached for cached in _counts_cache if cached[0] == key]:
-        del _counts_cache[cached]
 
 
 def _count(directory: Path) -> dict[str, Any]:

@@ -22,7 +22,6 @@ MIN_REWARDERS = 4
 CUTOFFS = (0.0, -0.3, -0.5)
 DIFFERENCES = (0.1, 0.05, 0.03, 0.02, 0.01)
 POWER = 0.8
-HALVES = 200
 SIMULATED = 200
 FLAT = 1e-12
 
@@ -64,13 +63,6 @@ def _correlation(x: Floats, y: Floats) -> Floats:
     scale = np.sqrt((dx * dx).sum(axis=-1) * (dy * dy).sum(axis=-1))
     usable = (scale > FLAT) & (n[..., 0] >= MIN_REWARDERS)
     return np.where(usable, (dx * dy).sum(axis=-1) / np.where(usable, scale, 1.0), np.nan)
-
-
-def negative_p(r: Floats, rewarders: NDArray[np.integer]) -> Floats:
-    """(I): one-sided p of negative correlations (Student's t)."""
-    df = np.maximum(rewarders - 2, 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(special.stdtr(df, r * np.sqrt(df / np.maximum(1 - r * r, FLAT))))
 
 
 def negatives(credit: Floats, right: Floats, model: Abilities, seed: int) -> tuple[Below, ...]:
@@ -136,35 +128,6 @@ def reliability(credit: Floats, level: float) -> Estimate:
     tail = (1 - level) / 2
     low, high = (1 - (1 - value) * special.fdtri(*df, p) for p in (1 - tail, tail))
     return estimate(value, low, high, items, "Feldt")
-
-
-def split_half(credit: Floats, seed: int) -> Estimate:
-    """Mean over random halves of the items of 2r / (1 + r) (Spearman 1910, Brown 1910).
-
-    The bounds hold 95 of 100 random halves.
-    """
-    x = _complete(credit)
-    items, rewarders = x.shape
-    if items < 4 or rewarders < MIN_REWARDERS:
-        return nothing(items)
-    rng = np.random.default_rng([seed, 43])
-    order = np.argsort(rng.random((HALVES, items)), axis=1)
-    r = _correlation(x[order[:, : items // 2]].mean(axis=1), x[order[:, items // 2 :]].mean(axis=1))
-    r = r[np.isfinite(r) & (r > -1 + 1e-9)]
-    if len(r) < HALVES / 2:
-        return nothing(items)
-    stepped = 2 * r / (1 + r)
-    low, high = np.quantile(stepped, [0.025, 0.975])
-    return estimate(float(np.median(stepped)), low, high, items, "halves")
-
-
-def score_error(credit: Floats) -> float | None:
-    """Standard error of accuracy on these items, the root mean square over rewarders."""
-    n = np.isfinite(credit).sum(axis=0)
-    usable = credit[:, n > 1]
-    if usable.size == 0:
-        return None
-    return float(np.sqrt(np.mean(np.nanvar(usable, axis=0, ddof=1) / n[n > 1])))
 
 
 def asked_enough(credit: Floats) -> NDArray[np.bool_]:

@@ -14,7 +14,6 @@ from scipy import optimize, special
 from bon.choosing.opinion import Bools, Floats
 
 MIN_REWARDERS = 8
-MIN_TWO_PARAMETERS = 20
 STEPS = 100
 FAR = 12.0  # logits; beyond this the likelihood has no maximum
 

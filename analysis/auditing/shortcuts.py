@@ -1,11 +1,11 @@
 """Shortcuts: whether the form of a response reveals the right one.
 
-The unit is a pair of a right and a wrong response to one question; an item with more responses is
-as many pairs as it has wrong ones. A pair counts in both orders, so that position has no effect.
+The unit is a pair of a right and a wrong response to one question. A pair counts in both orders, so
+that position has no effect.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,12 +55,6 @@ RULES: Mapping[str, tuple[str, float]] = {
     "has a box": ("boxed", 1.0),
 }
 """Rule -> its feature, and whether more or less of it wins."""
-
-
-def rule_credit(score: Sequence[float], better: int) -> tuple[float, bool]:
-    """Return the credit of choosing the highest score (1/k of k ties), and if it decides."""
-    best = [i for i, value in enumerate(score) if value == max(score)]
-    return float(better in best) / len(best), len(best) < len(score)
 
 
 @dataclass(frozen=True)

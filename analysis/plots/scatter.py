@@ -91,7 +91,9 @@ def _select(
     policies: Sequence[str] | None,
 ) -> list[Correlation]:
     """Return the correlations to draw, one per policy."""
-    first = next((c for c in sorted(results.correlations, key=_secondary) if c.points), None)
+    first = next(
+        (c for c in sorted(results.correlations, key=lambda c: not c.primary) if c.points), None
+    )
     if first is None:
         raise NothingToDrawError("no rewarder was measured on both axes")
     benchmark, axis = benchmark or first.benchmark, axis or first.axis
@@ -104,10 +106,6 @@ def _select(
     if not shown:
         raise NothingToDrawError(f"no correlation of {benchmark} on {axis}, leaks {leaks}")
     return shown
-
-
-def _secondary(c: Correlation) -> bool:
-    return not c.primary
 
 
 def _references(results: Results | CorrelationReport, policy: str) -> list[tuple[str, float]]:

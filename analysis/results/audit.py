@@ -107,7 +107,6 @@ class ItemAudit(Record):
     rewarders: int
     right: float | None
     discrimination: float | None
-    discrimination_p: float | None
     flips: float | None
     difficulty: float | None
     difficulty_error: float | None
@@ -122,7 +121,6 @@ class RewarderAudit(Record):
     """
 
     rewarder: str
-    filter_model: bool = False
     items: int
     accuracy: Estimate
     on_pool: Estimate
@@ -131,21 +129,11 @@ class RewarderAudit(Record):
     information: float | None = None
 
 
-class InformationPoint(Record):
-    """Information of the items at an ability; `error` is 1 / √information."""
-
-    ability: float
-    information: float
-    error: float
-
-
 class RaschAudit(Record):
     """A Rasch model by conditional maximum likelihood, without all-right and all-wrong items."""
 
     items: int
     rewarders: int
-    curve: tuple[InformationPoint, ...]
-    within_range: float
     sentence: str
 
 
@@ -174,7 +162,7 @@ class PairsNeeded(Record):
 
 
 class ItemsAudit(Record):
-    """Items against rewarders; filter models count only in `rewarders`."""
+    """Items against rewarders."""
 
     rewarders: tuple[RewarderAudit, ...]
     items: tuple[ItemAudit, ...]
@@ -182,8 +170,6 @@ class ItemsAudit(Record):
     suspects: tuple[str, ...]
     flipping: tuple[str, ...]
     reliability: Estimate
-    split_half: Estimate
-    score_error: float | None
     num_pairs: int
     distinguished: float | None
     distinguished_per_100: float | None
@@ -192,7 +178,6 @@ class ItemsAudit(Record):
     smallest: float | None
     rasch: RaschAudit | None
     rasch_missing: str
-    two_parameters: str
 
 
 class ShortcutRule(Record):

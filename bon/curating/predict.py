@@ -43,9 +43,8 @@ from bon.planning.setup import options as options_of
 MIN_REWARDERS = 3
 LEVEL = 0.95
 
-Fresh = Literal["held-out", "other run", "same questions"]
-"""Questions: held out of the items' runs, of another run, or those of the items."""
-_SPLITS = {"held-out": {"held-out"}, "same questions": {"public"}, "other run": {"held-out", ""}}
+Fresh = Literal["held-out", "other run"]
+"""Questions: held out of the items' runs, or of another run and not about an item."""
 
 
 class _Series(Record):
@@ -56,11 +55,6 @@ class _Series(Record):
     fresh: Fresh
     benchmark: str
     axis: str
-
-    @property
-    def column(self) -> tuple[str, str, str, str]:
-        """Everything but the questions."""
-        return self.run, self.policy, self.benchmark, self.axis
 
     @property
     def questions_key(self) -> tuple[str, str, str]:
@@ -97,8 +91,8 @@ class Difference(_Series):
 class BenchmarkPrediction(Record):
     """The benchmark next to the standing one (prediction.json).
 
-    drops: r on the items' questions minus r on held-out ones. beside: r minus r of the standing
-    benchmark on the same questions. unjudged: number of items that rewarders lack.
+    beside: r minus r of the standing benchmark on the same questions. unjudged: number of items
+    that rewarders lack.
     """
 
     bon: str
@@ -108,7 +102,6 @@ class BenchmarkPrediction(Record):
     pairs: int
     unjudged: tuple[tuple[str, int], ...]
     predicted: tuple[Predicted, ...]
-    drops: tuple[Difference, ...]
     beside: tuple[Difference, ...]
     sentences: tuple[str, ...] = ()
 
@@ -161,18 +154,18 @@ def predict(
     with ExitStack() as stack:
         runs = stack.enter_context(judged_runs(bench))
         others = stack.enter_context(open_runs(on)) if on else []
-        splits = {
-            signature(question): split_of(question, recipe.seed, recipe.held_out)
+        held_out = {
+            signature(question): split_of(question, recipe.seed, recipe.held_out) == "held-out"
             for run in runs
             for question in run.store.questions()
         }
         series: list[tuple[JudgedRun, Fresh]] = [(run, "held-out") for run in runs]
-        series += [(run, "same questions") for run in runs] + [(run, "other run") for run in others]
+        series += [(run, "other run") for run in others]
         for run, fresh in series:
             questions = {
                 question.key
                 for question in run.store.questions()
-                if splits.get(signature(question), "") in _SPLITS[fresh]
+                if held_out.get(signature(question), fresh == "other run")
             }
             if questions:
                 say(f"Best-of-N of {run.name} on {len(questions)} questions ({fresh})", quiet=quiet)
@@ -194,7 +187,6 @@ def predict(
         pairs=len(pairs),
         unjudged=tuple(unjudged),
         predicted=tuple(row.predicted for row in rows),
-        drops=tuple(_drops(rows)),
         beside=tuple(_beside(rows, bench.name)),
     )
     result = result.model_copy(update={"sentences": tuple(_sentences(result))})
@@ -262,14 +254,6 @@ def _predicted(run: str, fresh: Fresh, label: Label, m: Measured, options: Optio
     )
 
 
-def _drops(rows: Sequence[_Row]) -> Iterator[Difference]:
-    held_out = {row.predicted.column: row for row in rows if row.predicted.fresh == "held-out"}
-    for row in rows:
-        other = held_out.get(row.predicted.column)
-        if row.predicted.fresh == "same questions" and other is not None:
-            yield _difference(row, other, "the same on held-out questions")
-
-
 def _beside(rows: Sequence[_Row], name: str) -> Iterator[Difference]:
     for row in rows:
         if row.predicted.benchmark == name and row.predicted.axis == "overall":
@@ -302,8 +286,7 @@ def _difference(row: _Row, other: _Row, minus: str) -> Difference:
 def _sentences(result: BenchmarkPrediction) -> Iterator[str]:
     """Summarise every policy and set of questions that the items are not about."""
     for row in result.predicted:
-        new = row.benchmark == result.benchmark and row.axis == "overall"
-        if not new or row.fresh == "same questions":
+        if (row.benchmark, row.axis) != (result.benchmark, "overall"):
             continue
         kind = "held-out questions" if row.fresh == "held-out" else "questions"
         text = f"{row.policy}, {row.questions} {kind} of {row.run}: {row.benchmark} has "
@@ -314,10 +297,6 @@ def _sentences(result: BenchmarkPrediction) -> Iterator[str]:
             if other.questions_key == row.questions_key:
                 text += _comparison(other, result)
         yield f"{text}."
-        for drop in result.drops:
-            if row.fresh == "held-out" and drop.column == row.column:
-                change = _higher(drop.difference)
-                yield f"On the questions of its own items its r is {change}."
 
 
 def _comparison(beside: Difference, result: BenchmarkPrediction) -> str:
@@ -329,11 +308,7 @@ def _comparison(beside: Difference, result: BenchmarkPrediction) -> str:
     difference = beside.difference
     if difference.low is None or difference.high is None:
         return text
-    text += f": the new r is {_higher(difference)}"
-    return text + (", not a clear difference" if difference.low <= 0 <= difference.high else "")
-
-
-def _higher(difference: Estimate) -> str:
     value = difference.value or 0.0
     side = "higher" if value >= 0 else "lower"
-    return f"{coefficient(abs(value))} {side}{interval(difference)}"
+    text += f": the new r is {coefficient(abs(value))} {side}{interval(difference)}"
+    return text + (", not a clear difference" if difference.low <= 0 <= difference.high else "")

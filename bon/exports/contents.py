@@ -103,15 +103,11 @@ class Contents:
         """
         frame = self.choices
         rows = frame[(frame["policy"] == policy) & (frame["rewarder"] == rewarder)]
-        choices = {
-            question: (picked, correct)
-            for question, picked, correct in zip(
-                rows["question"], rows["picked"], rows["correct"], strict=True
-            )
-        }
+        columns = (rows[name] for name in ("question", "picked", "correct"))
+        choices = {question: choice for question, *choice in zip(*columns, strict=True)}
         loaded = self.policy(policy)
         for question in self.store.questions():
-            picked, correct = choices.get(question.key, ("", math.nan))
+            picked, correct = choices.get(question.key, ["", math.nan])
             if math.isnan(correct):
                 continue
             pool = self.store.candidates(loaded.spec, question.key, loaded.card.n)

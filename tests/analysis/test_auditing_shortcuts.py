@@ -13,7 +13,6 @@ from bon.analysis.auditing.shortcuts import (
     area,
     form_auc,
     form_of,
-    rule_credit,
     weights,
 )
 from bon.analysis.estimators.resampling import draw, draw_clusters
@@ -96,10 +95,3 @@ def test_the_form_of_a_response():
     assert rich["markdown"] > np.log(4)
     assert rich["digits"] == pytest.approx(np.log(4))
     assert form_of("")[0] == 0
-
-
-def test_what_a_rule_earns():
-    assert rule_credit([1, 3, 2], 1) == (1, True)
-    assert rule_credit([3, 3, 2], 1) == (0.5, True)
-    assert rule_credit([3, 3, 2], 2) == (0, True)
-    assert rule_credit([0, 0], 1) == (0.5, False)

@@ -13,7 +13,6 @@ from bon.analysis.estimators.resampling import Draws, estimate, from_draws, numb
 from bon.analysis.results import Estimate, Options
 from bon.analysis.results.audit import (
     Discrimination,
-    InformationPoint,
     ItemAudit,
     ItemsAudit,
     RaschAudit,
@@ -28,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 def _no_verdicts() -> pd.DataFrame:
-    return pd.DataFrame(columns=["item", "rewarder", "order", "credit", "outcome"])
+    return pd.DataFrame(columns=["item", "rewarder", "order", "credit"])
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,7 @@ def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> I
         return None
     level = options.level
     draws = question_draws([labelling.by_key[key] for key in keys], options)
+    weight = np.array([labelling.by_key[key].weight for key in keys])
     flips = item_scores.flips(evidence.verdicts).reindex(index=keys, columns=credit.columns)
     names = [str(name) for name in credit.columns]
     enough = item_scores.asked_enough(credit[names].to_numpy(dtype=float))
@@ -65,8 +65,14 @@ def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> I
     right = np.where(np.isfinite(x), (x > 0.5).astype(float), np.nan)
     model, rasch_missing = _fit(right)
     difficulty = error = np.full(len(right), np.nan)
+    scale: dict[str, tuple[Estimate, float]] = {}
     if model is not None:
         difficulty, error = rasch.difficulties(right, model.ability)
+        information = rasch.information(model.ability, difficulty)
+        half = special.ndtri((1 + level) / 2) * model.error
+        for name, value, h, i in zip(names, model.ability, half, information, strict=True):
+            interval = estimate(value, value - h, value + h, model.items, "conditional ML")
+            scale[name] = interval, float(i)
     r = item_scores.discrimination(x)
     order = np.argsort(np.nan_to_num(r, nan=2.0), kind="stable")
     item_flips = flips[names].mean(axis=1)
@@ -77,14 +83,13 @@ def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> I
         {
             "right": item_scores.share_right(x),
             "discrimination": r,
-            "discrimination_p": item_scores.negative_p(r, asked),
             "flips": item_flips.to_numpy(),
             "difficulty": difficulty,
             "difficulty_error": error,
         }
     )
     return ItemsAudit(
-        rewarders=_rewarders(labelling, credit, flips, draws, names, model, difficulty, level),
+        rewarders=_rewarders(credit, flips, weight, draws, scale, level),
         items=tuple(
             ItemAudit(
                 key=key,
@@ -101,8 +106,6 @@ def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> I
         suspects=tuple(keys[at] for at in order if r[at] < 0),
         flipping=tuple(str(key) for key in item_flips.index[item_flips > MAX_FLIPS]),
         reliability=item_scores.reliability(x, level),
-        split_half=item_scores.split_half(x, options.seed),
-        score_error=item_scores.score_error(x),
         num_pairs=x.shape[1] * (x.shape[1] - 1) // 2,
         distinguished=item_scores.distinguished(x, draws, level) if comparable else None,
         distinguished_per_100=(
@@ -113,7 +116,6 @@ def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> I
         smallest=item_scores.smallest_difference(len(keys), q, level) if q else None,
         rasch=None if model is None else _rasch_audit(model, difficulty),
         rasch_missing=rasch_missing,
-        two_parameters=_two_parameters(x.shape[1]),
     )
 
 
@@ -134,21 +136,9 @@ def _fit(right: Floats) -> tuple[rasch.Abilities | None, str]:
     return model, ""
 
 
-def _two_parameters(rewarders: int) -> str:
-    if rewarders < rasch.MIN_TWO_PARAMETERS:
-        return (
-            "A discrimination per item in the model (2PL) is not fitted: with "
-            f"{rewarders} rewarders it is not identifiable, which takes at least "
-            f"{rasch.MIN_TWO_PARAMETERS}. Use the item–rest correlation."
-        )
-    return "A discrimination per item in the model (2PL) is not implemented."
-
-
 def _rasch_audit(model: rasch.Abilities, difficulty: Floats) -> RaschAudit:
-    """Return the information curve, and how much information lies where the rewarders are."""
+    """Describe where the items lie on the scale of the rewarders."""
     low, high = float(model.ability.min()), float(model.ability.max())
-    at = np.linspace(min(low, -3.0), max(high, 3.0), 61)
-    information = rasch.information(at, difficulty)
     within = float(np.mean((difficulty >= low) & (difficulty <= high)))
     gap = float(np.median(difficulty) - np.median(model.ability))
     sentence = (
@@ -158,44 +148,25 @@ def _rasch_audit(model: rasch.Abilities, difficulty: Floats) -> RaschAudit:
     if abs(gap) > 1:
         side = "harder" if gap > 0 else "easier"
         sentence += f"; the median item is {abs(gap):.1f} logits {side} than the median rewarder"
-    return RaschAudit(
-        items=model.items,
-        rewarders=len(model.ability),
-        curve=tuple(
-            InformationPoint(ability=float(a), information=float(i), error=float(i**-0.5))
-            for a, i in zip(at, information, strict=True)
-        ),
-        within_range=within,
-        sentence=f"{sentence}.",
-    )
+    return RaschAudit(items=model.items, rewarders=len(model.ability), sentence=f"{sentence}.")
 
 
 def _rewarders(
-    labelling: Labelling,
     credit: pd.DataFrame,
     flips: pd.DataFrame,
+    weight: Floats,
     draws: Draws,
-    counted: list[str],
-    model: rasch.Abilities | None,
-    difficulty: Floats,
+    scale: Mapping[str, tuple[Estimate, float]],
     level: float,
 ) -> tuple[RewarderAudit, ...]:
-    weight = np.array([labelling.by_key[key].weight for key in credit.index])
     equal = np.ones(len(weight))
     rows = []
-    for name in credit.columns:
-        x = credit[name].to_numpy(dtype=float)
-        flipped = flips[name].to_numpy(dtype=float)
-        ability = information = None
-        if model is not None and name in counted:
-            index = counted.index(name)
-            value = float(model.ability[index])
-            half = float(special.ndtri((1 + level) / 2) * model.error[index])
-            ability = estimate(value, value - half, value + half, model.items, "conditional ML")
-            information = float(rasch.information(np.array([value]), difficulty)[0])
+    for name in map(str, credit.columns):
+        x, flipped = (frame[name].to_numpy(dtype=float) for frame in (credit, flips))
+        ability, information = scale.get(name, (None, None))
         rows.append(
             RewarderAudit(
-                rewarder=str(name),
+                rewarder=name,
                 items=int(np.isfinite(x).sum()),
                 accuracy=_mean(x, equal, draws, level),
                 on_pool=_mean(x, weight, draws, level),

@@ -3,37 +3,35 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bon.analysis.auditing import shortcuts
-from bon.analysis.auditing.shortcuts import FEATURES, RULES, Formed, form_of, rule_credit
+from bon.analysis.auditing.shortcuts import FEATURES, RULES, Formed, form_of
 from bon.analysis.estimators.resampling import from_draws
 from bon.analysis.results import Options
 from bon.analysis.results.audit import ShortcutAudit, ShortcutRule
+from bon.choosing.opinion import Floats
 from bon.curating.auditing.item_audit import Evidence
 from bon.curating.items import CuratedItem
 from bon.curating.labelling.consensus import question_draws
-
-Scores = Sequence[float] | None
-"""A rule's score of each response; None where it does not apply."""
 
 
 def shortcut_audit(
     items: Sequence[CuratedItem], evidence: Evidence, options: Options
 ) -> ShortcutAudit:
     """Audit the items."""
-    forms = [np.array([form_of(text) for text in item.responses]) for item in items]
-    scores: dict[str, list[Scores]] = {
-        rule: [(sign * form[:, FEATURES.index(feature)]).tolist() for form in forms]
+    sides = [(item.responses[item.better], item.responses[item.wrong]) for item in items]
+    forms = np.array([[form_of(text) for text in texts] for texts in sides])
+    difference = np.subtract(*forms.reshape(-1, 2, len(FEATURES)).swapaxes(0, 1))
+    gaps = {  # right minus wrong response; 0: the rule does not decide, NaN: it does not apply
+        rule: sign * difference[:, FEATURES.index(feature)]
         for rule, (feature, sign) in RULES.items()
     }
-    scores["first"] = [[0.0, -1.0]] * len(items)
-    scores["more likely"] = [_likelihoods(item, evidence) for item in items]
-    rules = [_rule(name, items, rows, options) for name, rows in scores.items()]
-    rules += [_blind(name, items, evidence, options) for name in sorted(evidence.blind)]
-    rows = zip(items, forms, strict=True)
-    difference = np.array([form[item.better] - form[item.wrong] for item, form in rows])
-    difference = difference.reshape(-1, len(FEATURES))
+    gaps["first"] = np.array([1.0 - 2 * item.better for item in items])
+    gaps["more likely"] = np.array([_likelihood_gap(item, evidence) for item in items])
+    for name in sorted(evidence.blind):
+        credit = evidence.credits[name].reindex([item.key for item in items])
+        gaps[f"{name} (sees no image)"] = credit.to_numpy(dtype=float) - 0.5
+    rules = (_rule(name, items, gap, options) for name, gap in gaps.items())
     _, question = np.unique([item.question for item in items], return_inverse=True)
     formed = Formed(difference, question)
     weights = shortcuts.weights(difference, np.ones((1, len(items))))[0] if items else ()
@@ -47,49 +45,30 @@ def shortcut_audit(
     )
 
 
-def _likelihoods(item: CuratedItem, evidence: Evidence) -> Scores:
-    """Mean log-probabilities, if one policy wrote all responses and all are known."""
-    values = [evidence.likelihood.get((item.question, key)) for key in item.text_keys]
-    known = [value for value in values if value is not None]
-    return known if len(set(item.policies)) == 1 and len(known) == len(values) else None
-
-
-def _blind(
-    name: str, items: Sequence[CuratedItem], evidence: Evidence, options: Options
-) -> ShortcutRule | None:
-    """A rewarder that was shown no images."""
-    credit = evidence.credits[name].reindex([item.key for item in items]).to_numpy(dtype=float)
-    decides = np.where(np.isfinite(credit), np.where(credit == 0.5, 0.0, 1.0), np.nan)
-    return _summary(f"{name} (sees no image)", items, credit, decides, options)
+def _likelihood_gap(item: CuratedItem, evidence: Evidence) -> float:
+    """Difference of mean log-probabilities, if one policy wrote both responses."""
+    if len(set(item.policies)) > 1:
+        return np.nan
+    right, wrong = (
+        evidence.likelihood.get((item.question, item.text_keys[index]), np.nan)
+        for index in (item.better, item.wrong)
+    )
+    return right - wrong
 
 
 def _rule(
-    name: str, items: Sequence[CuratedItem], scores: Sequence[Scores], options: Options
+    name: str, items: Sequence[CuratedItem], gap: Floats, options: Options
 ) -> ShortcutRule | None:
-    credit, decides = np.full((2, len(items)), np.nan)
-    for at, (item, score) in enumerate(zip(items, scores, strict=True)):
-        if score is not None:
-            credit[at], decides[at] = rule_credit(score, item.better)
-    return _summary(name, items, credit, decides, options)
-
-
-def _summary(
-    name: str,
-    items: Sequence[CuratedItem],
-    credit: NDArray[np.float64],
-    decides: NDArray[np.float64],
-    options: Options,
-) -> ShortcutRule | None:
-    """Summarise a rule; None if it never decides."""
-    known = np.flatnonzero(np.isfinite(credit)).tolist()
-    if len(known) == 0 or not decides[known].any():
+    """Summarise a rule, which is right where the gap is positive; None if it never decides."""
+    known = np.flatnonzero(np.isfinite(gap))
+    if not gap[known].any():
         return None
-    rated = [items[at] for at in known]
-    value = np.array([credit[known].mean()])
-    spread = question_draws(rated, options).means(credit[known, None])
+    credit = (np.sign(gap[known]) + 1) / 2
+    spread = question_draws([items[at] for at in known.tolist()], options).means(credit[:, None])
+    value = np.array([credit.mean()])
     return ShortcutRule(
         rule=name,
         accuracy=from_draws(value, spread, len(known), "questions", options.level)[0],
         chance=0.5,
-        says=float(decides[known].mean()),
+        says=float((gap[known] != 0).mean()),
     )

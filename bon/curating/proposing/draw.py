@@ -8,10 +8,9 @@ The control is a simple random sample of all pairs. Strategies draw independentl
 Random numbers are seeded by seed, strategy and question, so reading order does not matter.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, product
+from itertools import product
 from random import Random
 from typing import TypeVar
 
@@ -112,15 +111,11 @@ class Uniform:
 
     def draw(self, seed: int, label: str) -> list[Drawable]:
         """Draw the sample of this seed."""
-        questions = sorted(self.frames)
-        ends = list(accumulate(len(self.frames[question]) for question in questions))
-        total = ends[-1] if ends else 0
-        pairs: list[Drawable] = []
-        for at in sorted(Random(item_seed(seed, label)).sample(range(total), self.size)):
-            index = bisect_right(ends, at)
-            own = self.frames[questions[index]]
-            pairs.append((questions[index], own[at - ends[index] + len(own)]))
-        return pairs
+        pairs = [
+            (question, pair) for question in sorted(self.frames) for pair in self.frames[question]
+        ]
+        drawn = Random(item_seed(seed, label)).sample(range(len(pairs)), self.size)
+        return [pairs[index] for index in sorted(drawn)]
 
 
 def uniform(frames: Frames, size: int) -> Uniform:
@@ -212,20 +207,13 @@ def _inclusion(pairs: pd.DataFrame, designs: Mapping[Strategy, Design]) -> NDArr
 def pairs_of(pools: Mapping[str, QuestionPool]) -> pd.DataFrame:
     """Return all (right, wrong) pairs: question, members, and whether each strategy may draw it."""
     rows = [
-        (key, members, *(fits(pool, *_right_first(pool, members)) for fits in _FITS.values()))
+        (key, members, *(fits(pool, pool.texts[r], pool.texts[w]) for fits in _FITS.values()))
         for key, pool in sorted(pools.items())
-        for members in sorted(_sorted(a, b) for a, b in product(pool.right, pool.wrong))
+        for members, r, w in sorted(
+            ((min(r, w), max(r, w)), r, w) for r, w in product(pool.right, pool.wrong)
+        )
     ]
     return pd.DataFrame(rows, columns=["question", "members", *_FITS])
-
-
-def _sorted(a: int, b: int) -> Members:
-    return (a, b) if a < b else (b, a)
-
-
-def _right_first(pool: QuestionPool, members: Members) -> tuple[PooledText, PooledText]:
-    a, b = (pool.texts[index] for index in members)
-    return (a, b) if a.correct else (b, a)
 
 
 def _popular(pool: QuestionPool, _right: PooledText, wrong: PooledText) -> bool:

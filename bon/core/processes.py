@@ -2,12 +2,9 @@
 
 import os
 import signal
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-import psutil
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,22 +21,15 @@ class Process:
 
     def interrupt(self) -> None:
         """Send SIGINT, so that it stops and keeps what it has."""
-        self._signal(signal.SIGINT)
-
-    def end(self) -> None:
-        """Kill the process alone."""
-        self._signal(signal.SIGKILL)
+        if self.alive():
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGINT)
 
     def kill(self) -> None:
         """Kill its process group."""
         if self.alive():
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self.alive():
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, number)
 
 
 def find(pid: int) -> Process | None:
@@ -51,37 +41,3 @@ def find(pid: int) -> Process | None:
         return None
     fields = stat.rpartition(")")[2].split()  # the name before it may hold blanks and brackets
     return Process(pid, int(fields[19]), boot) if fields and fields[0] not in "ZX" else None
-
-
-def name(process: Process) -> str:
-    """Return the kernel's name of a process, at most 15 characters; "" once it has ended."""
-    try:
-        return Path(f"/proc/{process.pid}/comm").read_text(errors="replace").strip()
-    except OSError:
-        return ""
-
-
-def command(process: Process) -> str:
-    """Return the command line of a process; "" once it has ended."""
-    try:
-        return " ".join(psutil.Process(process.pid).cmdline())
-    except psutil.Error:
-        return ""
-
-
-def children(parents: Iterable[int]) -> list[Process]:
-    """List the running children of these processes."""
-    return _children(parents, recursive=False)
-
-
-def descendants(parents: Iterable[int]) -> list[Process]:
-    """List the running children of these processes, their children, and so on."""
-    return _children(parents, recursive=True)
-
-
-def _children(parents: Iterable[int], *, recursive: bool) -> list[Process]:
-    pids: list[int] = []
-    for parent in parents:
-        with suppress(psutil.Error):
-            pids += [child.pid for child in psutil.Process(parent).children(recursive)]
-    return [process for pid in dict.fromkeys(pids) if (process := find(pid)) is not None]

@@ -13,11 +13,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 T = TypeVar("T")
 RowT = TypeVar("RowT", "Candidate", "Judgement")
 
-PairOutcome = Literal["first", "second", "tie", "unparsed", "error"]
-"""Outcome of a pairwise judgement, in the order shown."""
-
 JudgementOutcome = Literal["first", "second", "tie", "scored", "chosen", "unparsed", "error"]
-"""A pairwise outcome, `scored` for a number, `chosen` for a listwise pick."""
+"""A pairwise outcome in the order shown, `scored` for a number, `chosen` for a listwise pick."""
 
 AnswerOutcome = Literal["parsed", "unparsed", "error"]
 """Outcome of extracting a candidate's answer letter."""

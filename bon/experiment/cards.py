@@ -1,5 +1,6 @@
 """Cards: found by name or path, merged with overrides, validated, loaded with their prompts."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -23,7 +24,6 @@ from bon.experiment.config import (
 )
 from bon.experiment.overrides import merge
 from bon.experiment.prompts import Prompt
-from bon.experiment.specs import Specs, specs_of
 from bon.experiment.upstream import published
 from bon.experiment.yamlfile import read_document
 
@@ -32,6 +32,7 @@ ROOT = Path(__file__).parents[1]
 CardT = TypeVar("CardT", bound=Card)
 
 _PROMPTS = ("prompt", "system")
+_RULES = ("verdict", "score")
 _SCORE = "{pattern: 'Score: ([0-9.]+)'}"
 _NEEDS = {
     "pairwise": ("verdict", "{pattern: 'Answer ([12]) is better'}"),
@@ -42,6 +43,18 @@ _NEEDS = {
     "python": ("python", "module:Class"),
 }
 """Kind -> the key that it requires, and an example."""
+
+
+@dataclass(frozen=True)
+class Specs:
+    """The hashes under which a card's rows are stored, without the code of a rewarder class.
+
+    `card` leaves out the rule that parses stored replies, since another rule parses them again;
+    `with_rule` includes it.
+    """
+
+    card: str
+    with_rule: str = ""
 
 
 @dataclass(frozen=True)
@@ -225,3 +238,40 @@ def engine_settings(card: Card, model_path: str) -> dict[str, Any]:
     if "price" in known and not isinstance(card.cost, str):
         arguments.setdefault("price", card.cost.model_dump())
     return arguments
+
+
+def specs_of(card: Card, base: Path, prompt: Prompt, seed: int) -> Specs:
+    """Compute the specs of a card whose relative paths start from `base`."""
+    shaping = card.model_dump(
+        mode="json",
+        include={
+            "model", "revision", "engine", "images", "sampling", "kind", "verdict", "score",
+            "image_filter", "aggregate", "window", "step_separator", "python", "options",
+        },
+    )  # fmt: skip
+    readers = {rule: shaping[rule].pop("reader") for rule in _RULES if shaping.get(rule)}
+    # Greedy decoding does not depend on the experiment's seed.
+    drawn = seed if shaping["sampling"]["temperature"] > 0 else None
+    rest = prompt.sha256, _fingerprint(base, card.model), drawn
+    arguments = settings_of(card.engine).shaping(card.engine_args)
+    reparses = isinstance(card, RewarderCard) and card.stored_rule is not None
+    published = ["published"] if "published" in readers.values() else []
+    with_rule = content_key(shaping, arguments, *rest, *published)
+    without_rule = {**shaping, **dict.fromkeys(_RULES)}
+    return Specs(content_key(without_rule, arguments, *rest) if reparses else with_rule, with_rule)
+
+
+def _fingerprint(base: Path, model: str) -> str:
+    """Hash a local checkpoint: each file's name, size, and first and last 64 KiB."""
+    folder = base / model
+    if not model or not folder.is_dir():
+        return ""
+    digest = hashlib.sha256()
+    for path in sorted(p for p in folder.iterdir() if p.is_file() and p.suffix != ".md"):
+        size = path.stat().st_size
+        digest.update(f"{path.name}:{size}".encode())
+        with path.open("rb") as file:
+            digest.update(file.read(1 << 16))
+            file.seek(max(0, size - (1 << 16)))
+            digest.update(file.read())
+    return digest.hexdigest()

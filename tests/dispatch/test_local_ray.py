@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bon.core.processes import children, command, descendants, name
 from bon.dispatch.listeners import listeners
 from bon.storage.store import Store
+from tests.processes import children, command, descendants, end_process, name
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(280)]
 BON = str(Path(sys.executable).with_name("bon"))
@@ -46,7 +46,7 @@ def bon(make_experiment, tmp_path):
         left = descendants([process.pid])
         process.kill()
         for each in left:
-            each.end()
+            end_process(each)
 
 
 def below(process, wanted):
@@ -89,9 +89,9 @@ def test_a_raylet_and_a_gcs_are_killed_and_no_item_is_blamed(bon, tmp_path):
     wait_for_rows(process, tmp_path / "run", 8)
     assert titles(process, "ray::RuntimeEnvAgent")
     assert not [listener for listener in listeners(process.pid) if not listener.loopback]
-    below(process, "raylet")[0].end()
+    end_process(below(process, "raylet")[0])
     wait_for_rows(process, tmp_path / "run", sum(rows_of(tmp_path / "run").values()) + 8)
-    below(process, "gcs_server")[0].end()
+    end_process(below(process, "gcs_server")[0])
     out, errors = process.communicate(timeout=200)
     assert process.returncode == 0, errors
     lines = errors.splitlines()
@@ -106,7 +106,7 @@ def test_a_raylet_and_a_gcs_are_killed_and_no_item_is_blamed(bon, tmp_path):
 
 def test_a_start_that_fails_is_tried_again_and_a_killed_driver_leaves_nothing(bon, tmp_path):
     process = bon("--quiet")
-    below(process, "gcs_server")[0].end()  # as a machine short of memory does
+    end_process(below(process, "gcs_server")[0])  # as a machine short of memory does
     wait_for_rows(process, tmp_path / "run", 8)
     mine = descendants([process.pid])
     assert titles(process, "ray::HostActor")

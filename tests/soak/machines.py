@@ -24,9 +24,9 @@ import yaml
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from bon.core.processes import descendants, name  # noqa: E402
 from bon.storage.store import Store  # noqa: E402
 from tests.conftest import echo_experiment, write_pairs, write_questions  # noqa: E402
+from tests.processes import descendants, end_process, name  # noqa: E402
 from tests.soak.soak import contents, count, die_with_parent  # noqa: E402
 
 AWAY = 20.0
@@ -99,7 +99,7 @@ class Scene:
         process.kill()
         process.wait()
         for each in left:
-            each.end()
+            end_process(each)
 
     def close(self) -> None:
         """Nothing stays."""
@@ -132,7 +132,7 @@ def remote(scene: Scene, what: str) -> None:
     if what == "gcs":
         for each in descendants([head.pid]):
             if name(each) == "gcs_server":
-                each.end()
+                end_process(each)
     else:
         scene.end(head)
     scene.event(f"{what}: killed at {count(scene.folder / 'run')} rows")

@@ -32,9 +32,10 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bon.core.errors import BonError  # noqa: E402
-from bon.core.processes import Process, descendants, name  # noqa: E402
+from bon.core.processes import Process  # noqa: E402
 from bon.storage.store import Store  # noqa: E402
 from tests.conftest import echo_experiment, write_pairs, write_questions  # noqa: E402
+from tests.processes import descendants, end_process, name  # noqa: E402
 
 ORPHAN_SECONDS = 10
 STUCK_SECONDS = 300
@@ -152,23 +153,23 @@ class Soak:
         self.faults["orphans"] += len(left)
         for each in left:
             self.say(f"orphan: {each.pid} {name(each)}")
-            each.end()
+            end_process(each)
 
     def do_worker(self, run: Path) -> None:
         """kill -9 of a worker."""
         for each in self._named("ray::Host"):
-            each.end()
+            end_process(each)
             return
 
     def do_raylet(self, run: Path) -> None:
         """kill -9 of the raylet."""
         for each in self._named("raylet"):
-            each.end()
+            end_process(each)
 
     def do_gcs(self, run: Path) -> None:
         """kill -9 of the control service."""
         for each in self._named("gcs_server"):
-            each.end()
+            end_process(each)
 
     def do_stop(self, run: Path) -> None:
         """SIGSTOP of one of them, and SIGCONT after a while."""
@@ -279,7 +280,7 @@ class Soak:
             self._process.kill()
             self._process.wait()
             for each in left:
-                each.end()
+                end_process(each)
             self._process = None
             (self.folder / "log.txt").unlink(missing_ok=True)
 

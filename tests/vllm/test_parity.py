@@ -15,11 +15,11 @@ if found is None or found.origin is None:  # a folder of that name is not the pa
 from tiny_checkpoint import image  # noqa: E402
 
 from bon.core.errors import BonError, Unsupported  # noqa: E402
-from bon.core.processes import command, descendants  # noqa: E402
 from bon.core.sampling import Sampling  # noqa: E402
 from bon.engines import build  # noqa: E402
 from bon.engines.base import GenerateRequest, Message, ScoreRequest  # noqa: E402
 from bon.engines.metering import metered  # noqa: E402
+from tests.processes import command, descendants  # noqa: E402
 
 pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(1200)]
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 import torch
 from safetensors import safe_open
 from torch import nn
+from transformers.activations import ACT2FN
 from transformers.utils import cached_file
 
 from bon.core.errors import BonError
@@ -32,13 +33,6 @@ LINEAR_NAMES = (
 HEAD_FILES = ("value_head.safetensors",)
 """Files beside the model's own that may hold a head."""
 
-_ACTIVATIONS: dict[Activation, type[nn.Module]] = {
-    "silu": nn.SiLU,
-    "tanh": nn.Tanh,
-    "relu": nn.ReLU,
-    "gelu": nn.GELU,
-}
-
 
 class Head(nn.Module):  # type: ignore[misc]
     """Linear layers with activations in between; computed in float32."""
@@ -46,7 +40,7 @@ class Head(nn.Module):  # type: ignore[misc]
     def __init__(self, layers: Sequence[nn.Linear], activation: Activation, names: list[str]):
         super().__init__()
         self.layers = nn.ModuleList(layers)
-        self.activation = _ACTIVATIONS[activation]()
+        self.activation = ACT2FN[activation]
         self.names = names
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:

@@ -186,8 +186,8 @@ def page(results: list[dict[str, str]], studies: int) -> list[str]:
         *(__doc__ or "").strip().split("\n\n", 1)[1].splitlines(),
         "",
         f"{studies} studies per row, and per random collection; ± one standard error. The rule was "
-        "tuned on other random collections, with other seeds. Groups that overlap in a chain cannot "
-        "be told from one line.",
+        "tuned on other random collections, with other seeds. Groups that overlap in a chain "
+        "cannot be told from one line.",
         *lines,
         "",
     ]

@@ -180,7 +180,7 @@ def merge(
 
 def run_directory(out: Path | None, setup: "Setup", file: Path) -> Path:
     """Return the run directory: `out`, that of a run's own experiment.yaml, or runs/NAME."""
-    if out is None and (file.parent / "run.sqlite").is_file():
+    if out is None and file.name == "experiment.yaml" and (file.parent / "run.sqlite").is_file():
         return file.parent
     return out or Path("runs") / setup.experiment.name.replace(" ", "-")
 

@@ -1,17 +1,14 @@
 """Interim analyses of the rewarders while they judge (`judging.decide`)."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 from bon.core.records import Question
+from bon.dispatch.source import Source
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
 from bon.planning.judging_scope import judging_order
 from bon.planning.setup import Setup, options
 from bon.storage.store import Store
-
-if TYPE_CHECKING:
-    from bon.planning.sources import QuestionSource
 
 
 class SequentialTest:
@@ -26,12 +23,12 @@ class SequentialTest:
         self._store = store
         self._policy = policy.card.name
         self._order = judging_order(setup, store)
-        self._rewarders: list[QuestionSource] = []
+        self._rewarders: list[tuple[Source, Callable[[], bool]]] = []
         self._limits = dict.fromkeys(_names(setup), _look_sizes(setup, store)[0])
 
-    def join(self, rewarder: "QuestionSource") -> None:
-        """Add a rewarder."""
-        self._rewarders.append(rewarder)
+    def join(self, rewarder: Source, generated: Callable[[], bool]) -> None:
+        """Add a rewarder; `generated()` returns whether no more candidates will come."""
+        self._rewarders.append((rewarder, generated))
 
     def questions(self) -> Iterator[Question]:
         """Iterate over the questions in the order of judging."""
@@ -49,11 +46,11 @@ class SequentialTest:
 
         A failed rewarder stops the others: the test cannot decide without its judgements.
         """
-        running = [rewarder for rewarder in self._rewarders if not rewarder.finished]
-        if not all(rewarder.generated() and rewarder.blocked for rewarder in running):
+        running = [pair for pair in self._rewarders if not pair[0].finished]
+        if not all(generated() and rewarder.blocked for rewarder, generated in running):
             return False
         before, self._limits = self._limits, judging_limits(self._setup, self._store)[self._policy]
-        for rewarder in running:
+        for rewarder, _ in running:
             if self._limits[rewarder.model] == before[rewarder.model]:
                 rewarder.finish()
         return self._limits != before

@@ -103,7 +103,7 @@ class QuestionSource(Source):
         card, design = rewarder.card, setup.experiment.judging.design
         most = item_judging.max_calls(card, design, policy.card.n, card.votes)
         super().__init__(card.name, store.count("questions", "active > 0"), most)
-        self.generated = generated
+        self._generated = generated
         self._setup = setup
         self._store = store
         self._policy = policy
@@ -111,7 +111,7 @@ class QuestionSource(Source):
         self._position = 0
         self._test = test
         if test is not None:
-            test.join(self)
+            test.join(self, generated)
 
     @property
     def blocked(self) -> bool:
@@ -135,7 +135,7 @@ class QuestionSource(Source):
                 return
             while True:
                 # Before the rows are read: what is missing then will never come.
-                generated = self.generated()
+                generated = self._generated()
                 pool = self._store.candidates(policy.spec, question.key, policy.card.n)
                 if len(pool) == policy.card.n or generated:
                     break

@@ -216,8 +216,8 @@ def write_figures(
     }
     for i, row in enumerate(results.policies):
         name = "accuracy_at_n" if len(results.policies) == 1 else f"accuracy_at_n_{i + 1}"
-        draw = partial(plots.accuracy_at_n, policy=row.policy)
-        drawn[name] = draw, "accuracy_at_n", {"policy": row.policy, "headline": True}
+        curves = partial(plots.accuracy_at_n, policy=row.policy)
+        drawn[name] = curves, "accuracy_at_n", {"policy": row.policy, "headline": True}
     written = []
     for name, (draw, table, rows) in drawn.items():
         try:

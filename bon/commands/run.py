@@ -1,9 +1,7 @@
 """Commands that compute, and those that plan, watch and merge runs."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
@@ -15,12 +13,9 @@ from bon.core.errors import BonError
 if TYPE_CHECKING:
     from bon.analysis.results import Results
     from bon.planning.setup import Setup
-    from bon.running.progress import Watcher
 
 PILOT_WIDTH = 0.15
 """Width of r's interval that a pilot plans for."""
-
-Track = Annotated[list[str] | None, Option(help="Also log to wandb, live.")]
 
 
 def run(
@@ -34,7 +29,6 @@ def run(
     replace: options.Replace = False,
     allow_remote_code: options.RemoteCode = False,
     shard: Annotated[str, Option(help="Compute one part, e.g. 3/8 (see bon merge).")] = "",
-    track: Track = None,
     pilot: Annotated[
         int | None, Option(help="Judge about PILOT questions, then plan.", min=20)
     ] = None,
@@ -79,16 +73,14 @@ def run(
         plan = make_plan(setup, here=setup.experiment.cluster.address is None)
         for line in needs(plan) if plan.is_large else ():
             say(line)
-    with tracking(track, directory, setup.raw) as watchers:
-        path = run_setup(
-            setup,
-            directory,
-            quiet=silent,
-            retry_errors=retry_errors,
-            replace=replace,
-            shard=read_shard(shard) if shard else None,
-            watchers=watchers,
-        )
+    path = run_setup(
+        setup,
+        directory,
+        quiet=silent,
+        retry_errors=retry_errors,
+        replace=replace,
+        shard=read_shard(shard) if shard else None,
+    )
     options.print_results(path, as_json)
     if full_plan is not None and not silent:
         from bon.running.study_size import sizing
@@ -183,17 +175,6 @@ def run_directory(out: Path | None, setup: "Setup", file: Path) -> Path:
     if out is None and file.name == "experiment.yaml" and (file.parent / "run.sqlite").is_file():
         return file.parent
     return out or Path("runs") / setup.experiment.name.replace(" ", "-")
-
-
-def tracking(
-    names: list[str] | None, directory: Path, settings: dict[str, Any]
-) -> AbstractContextManager[Sequence["Watcher"]]:
-    """Open the trackers of these names."""
-    if not names:
-        return nullcontext(())
-    from bon.exports.tracking import tracking
-
-    return tracking(names, directory, settings)
 
 
 def _results(directory: Path) -> "Results":

@@ -8,7 +8,6 @@ from typer import Argument, Option
 
 from bon.commands import options
 from bon.commands.options import emit
-from bon.commands.run import Track, tracking
 from bon.core.errors import BonError, ExitCode
 
 
@@ -21,7 +20,6 @@ def demo(
     sets: options.Sets = None,
     ray_address: options.RayAddress = None,
     replace: options.Replace = False,
-    track: Track = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -31,8 +29,7 @@ def demo(
 
     smaller = [] if limit is None else [f"pairs.limit={limit}"]
     setup = demo_setup(out, smaller + options.settings_of(sets, limit, seed, ray_address))
-    with tracking(track, out, setup.raw) as watchers:
-        path = run(setup, out, quiet=quiet or as_json, replace=replace, watchers=watchers)
+    path = run(setup, out, quiet=quiet or as_json, replace=replace)
     options.print_results(path, as_json)
 
 

@@ -62,7 +62,7 @@ EXPORTS = {
             "release", "one folder with everything that may be published, including the dataset",
             write_release,
         ),
-        Export("wandb", "curves and results for Weights & Biases", write_wandb),
+        Export("wandb", "results for Weights & Biases", write_wandb),
     )
 }  # fmt: skip
 

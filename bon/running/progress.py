@@ -3,12 +3,12 @@
 import json
 import sys
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -16,7 +16,6 @@ from rich.text import Text
 
 from bon.core.console import say
 from bon.core.files import write_atomic
-from bon.core.records import Candidate, Judgement
 from bon.dispatch.source import Source, Stage
 
 LABELS = {
@@ -28,7 +27,6 @@ LABELS = {
 LINE_SECONDS = 10.0
 FILE_SECONDS = 1.0
 CURVE_POINTS = 200
-WATCHER_SECONDS = 5.0
 WINDOW_SECONDS = 30.0
 UNITS = ((1, "s"), (60, "min"), (3600, "h"))
 
@@ -221,43 +219,3 @@ class _Bars(Progress):
     def get_renderables(self) -> Iterable[RenderableType]:
         yield from super().get_renderables()
         yield Text(format_time_left(self._pace.seconds_left()))
-
-
-class Watcher(Protocol):
-    """Take numbers by name at a step; `axis` says what steps count."""
-
-    def scalars(self, values: Mapping[str, float], step: int, axis: str) -> None: ...  # noqa: D102
-
-
-class Live:
-    """Count rows and send watchers their numbers; a step is a row of this start."""
-
-    def __init__(self, watchers: Sequence[Watcher] = ()) -> None:
-        self._watchers = watchers
-        self._outcomes: Counter[tuple[str, str]] = Counter()
-        self._sent = time.monotonic()
-
-    def add(
-        self, model: str, rows: Sequence[Candidate | Judgement], cost: Callable[[], float]
-    ) -> None:
-        """Count the rows of a model; `cost` returns the run's cost so far."""
-        if not self._watchers:
-            return
-        self._outcomes.update((model, row.outcome) for row in rows)
-        if time.monotonic() - self._sent >= WATCHER_SECONDS:
-            self.send(cost())
-
-    def send(self, cost: float) -> None:
-        """Send all numbers now."""
-        self._sent = time.monotonic()
-        step = self._outcomes.total()
-        if not step:
-            return
-        values = {"running/dollars": cost}
-        for model in dict.fromkeys(model for model, _ in self._outcomes):
-            own = {name: n for (of, name), n in self._outcomes.items() if of == model}
-            values[f"running/rows/{model}"] = sum(own.values())
-            for name in ("unparsed", "error"):
-                values[f"running/{name}/{model}"] = own.get(name, 0) / sum(own.values())
-        for watcher in self._watchers:
-            watcher.scalars(values, step, "rows")

@@ -1,7 +1,6 @@
 """An experiment from start to report."""
 
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ from bon.planning.sequential_test import SequentialTest
 from bon.planning.setup import Setup
 from bon.planning.sources import GenerateSource, PairSource, QuestionSource
 from bon.planning.spec_aliases import print_changed, with_stored_specs
-from bon.running.progress import Live, Reporter, Watcher, note_phase
+from bon.running.progress import Reporter, note_phase
 from bon.running.start import now, start
 from bon.running.tally import Tally
 from bon.storage.database import DATABASE
@@ -35,13 +34,11 @@ def run(
     replace: bool = False,
     shard: tuple[int, int] | None = None,
     progress_file: Path | None = None,
-    watchers: Sequence[Watcher] = (),
 ) -> Path:
     """Run or continue an experiment in `directory` and return the path of its report.
 
     replace: take over the run of another experiment. shard: (index, count) of the part of the
-    questions and pairs to do. progress_file: kept up to date for another process. watchers: get
-    the numbers of the run as it goes.
+    questions and pairs to do. progress_file: kept up to date for another process.
     """
     if shard is not None and setup.experiment.judging.decide is not None:
         raise BonError(
@@ -58,7 +55,7 @@ def run(
         setup = with_commits(setup, store)
         print_changed(setup, store, quiet=quiet)
         start(setup, store, retry_errors=retry_errors, replace=replace, shard=shard, quiet=quiet)
-        counts = compute(setup, store, quiet=quiet, progress_file=progress_file, watchers=watchers)
+        counts = compute(setup, store, quiet=quiet, progress_file=progress_file)
     note_phase(progress_file, "analysing")
     from bon.running.reporting import report_run  # imports pandas, which a run does not need
 
@@ -71,12 +68,11 @@ def compute(
     *,
     quiet: bool = False,
     progress_file: Path | None = None,
-    watchers: Sequence[Watcher] = (),
 ) -> RunCompleteness:
     """Sample missing candidates and make missing judgements, on Ray."""
     began = time.monotonic()
     sources = make_sources(setup, store)
-    tally = Tally(setup, store, Live(watchers))
+    tally = Tally(setup, store)
     status = None
     if store.has("candidates") or store.has("judgements"):
         status = completeness(setup, store)

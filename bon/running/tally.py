@@ -15,7 +15,7 @@ from bon.dispatch.worker import Reply
 from bon.engines.endpoints.ledger import LEDGER, Ledger, spent_by_spec
 from bon.experiment.cards import Loaded
 from bon.planning.setup import Setup
-from bon.running.progress import Live, Reporter
+from bon.running.progress import Reporter
 from bon.storage.store import Store
 
 MIN_ROWS_TO_FAIL = 50
@@ -24,7 +24,7 @@ MIN_ROWS_TO_FAIL = 50
 class Tally:
     """Store replies, count them and their cost, and stop a model that fails too often."""
 
-    def __init__(self, setup: Setup, store: Store, live: Live | None = None) -> None:
+    def __init__(self, setup: Setup, store: Store) -> None:
         self.failed: dict[str, str] = {}
         self.engines: dict[str, Any] = store.meta("engines", {})
         self._setup = setup
@@ -40,7 +40,6 @@ class Tally:
         self._in_ledger = {loaded.card.name for loaded in setup.models if _has_price(loaded)}
         self._outside_ledger = 0.0  # US dollars since the start
         self._stopped: BonError | None = None
-        self._live = live or Live()
         self._dispatcher: Dispatcher | None = None
         self._progress: Reporter | None = None
 
@@ -76,7 +75,6 @@ class Tally:
             # What is still reserved will never be settled.
             if self._ledger is not None and self._ledger.exists():
                 Ledger(self._ledger).close()
-            self._live.send(self._cost())
         for store in stores:
             store.commit()
         if self._stopped is not None:
@@ -101,7 +99,6 @@ class Tally:
             self._stop(reply.failure)
         if model not in self._in_ledger:
             self._outside_ledger += sum(row.cost for row in rows)
-        self._live.add(model, rows, self._cost)
         self._check_cap()
         self._check_errors(model, rows)
         if self._progress is not None:

@@ -1,4 +1,4 @@
-"""Weights & Biases: the results, and how a run goes while it goes; tested where it is installed."""
+"""Weights & Biases: the results of a run; tested where it is installed."""
 
 import json
 import struct
@@ -11,10 +11,7 @@ import pytest
 from bon.analysis.results import Results
 from bon.core.errors import BonError
 from bon.exports import export_run
-from bon.exports.tracking import result_numbers, tracking
-from bon.running import progress
-from bon.running.progress import Live
-from tests.running.conftest import go_in
+from bon.exports.tracking import result_numbers
 
 
 @pytest.fixture(scope="module")
@@ -81,14 +78,6 @@ def test_without_its_package_it_says_what_to_install(run, tmp_path, monkeypatch)
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(BonError, match=r"pip install 'bon\[wandb\]'"):
         export_run(run, tmp_path, "wandb")
-    with pytest.raises(BonError, match="needs the package"), tracking(["wandb"], tmp_path, {}):
-        raise AssertionError("it began")
-
-
-def test_a_tracker_that_was_removed_is_one_line(tmp_path):
-    message = "no tracker 'tensorboard' -> use --track wandb"
-    with pytest.raises(BonError, match=message), tracking(["tensorboard"], tmp_path, {}):
-        raise AssertionError("it began")
 
 
 def test_wandb_is_not_imported_before_it_is_asked_for():
@@ -96,31 +85,3 @@ def test_wandb_is_not_imported_before_it_is_asked_for():
     code += "print('wandb' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
-
-
-class Heard:
-    """A watcher that remembers."""
-
-    def __init__(self) -> None:
-        self.said: list[tuple[dict[str, float], int, str]] = []
-
-    def scalars(self, values, step, axis):
-        self.said.append((dict(values), step, axis))
-
-
-def test_a_run_tells_how_it_goes(run, tmp_path, monkeypatch, make_experiment):
-    from bon.running.tally import Tally
-    from tests.running import conftest
-
-    monkeypatch.setattr(progress, "WATCHER_SECONDS", 0)
-    heard = Heard()
-    monkeypatch.setattr(conftest, "Tally", lambda *args: Tally(*args, Live([heard])))
-    go_in(tmp_path)(make_experiment(4, 3))
-    assert heard.said
-    steps = [step for _, step, _ in heard.said]
-    assert steps == sorted(steps)
-    values, step, axis = heard.said[-1]
-    assert axis == "rows"
-    assert sum(v for k, v in values.items() if k.startswith("running/rows/")) == step
-    assert values["running/rows/policy"] == 16
-    assert values["running/error/policy"] == 0

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 found = find_spec("vllm")
@@ -14,7 +15,6 @@ if found is None or found.origin is None:  # a folder of that name is not the pa
 
 from tiny_checkpoint import image  # noqa: E402
 
-from bon.core.processes import command, descendants  # noqa: E402
 from bon.core.sampling import Sampling  # noqa: E402
 from bon.engines import build  # noqa: E402
 from bon.engines.base import GenerateRequest, Message  # noqa: E402
@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def servers() -> list[int]:
-    processes = descendants([os.getpid()])
-    return [each.pid for each in processes if "openai.api_server" in command(each)]
+    children = psutil.Process().children(recursive=True)
+    return [each.pid for each in children if "openai.api_server" in " ".join(each.cmdline())]
 
 
 def test_a_served_model_survives_a_crash_of_its_server(

@@ -135,6 +135,15 @@ def test_a_benchmark_needs_no_responses(tmp_path):
     assert "best of 0" not in page
 
 
+def test_pairs_of_equal_length_differences(tmp_path):
+    responses = {"chosen": "yes", "rejected": "no"}
+    pairs = [{"id": pair["id"], "prompt": pair["question"], **responses} for pair in PAIRS]
+    paths = [write(tmp_path, "pairs", pairs), write(tmp_path, "pair_scores", PAIR_SCORES)]
+    ran = CliRunner().invoke(app, ["import", *map(str, paths), "--out", str(tmp_path / "run")])
+    assert ran.exit_code == 0, ran.output
+    assert "steps scores highest on pairs: 100.0 %" in ran.output
+
+
 def test_pairs_as_mm_rlhf_publishes_them(tmp_path):
     """170 rows about 46 prompts: an id occurs once per pair, and videos are left out."""
     row = {"id": "7", "image": "mcq/a.png", "prompt": "p", "chosen": "yes", "rejected": "no"}

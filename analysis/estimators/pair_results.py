@@ -293,9 +293,12 @@ def _ratios(pairs: PairSet, num: Floats, den: Floats, options: Options) -> list[
 
 
 def length_quartiles(gap: Floats) -> tuple[NDArray[np.str_], list[str]]:
-    """Return the quartile of each length difference (P; empty where unknown), and their names."""
+    """Return the quartile of each length difference (P; empty where unknown), and their names.
+
+    Equal differences have no quartiles.
+    """
     known = pd.Series(gap).dropna()
-    if known.empty:
+    if known.nunique() < 2:
         return np.full(len(gap), ""), []
     quartiles = pd.qcut(known, 4, duplicates="drop").cat.categories
     names = [f"{edges.left:+.0f} to {edges.right:+.0f}" for edges in quartiles]

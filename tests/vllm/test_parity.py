@@ -226,7 +226,7 @@ def test_memory_is_reserved_for_the_images_that_come(engine: Any) -> None:
 
 
 def test_bad_engine_args(checkpoint: Path) -> None:
-    with pytest.raises(BonError, match=r"no setting 'max_model_length'.*'max_model_len'"):
+    with pytest.raises(BonError, match="max_model_length' -> did you mean 'max_model_len'"):
         build("vllm", {"model": str(checkpoint), "engine_args": {"max_model_length": 9}})
 
 

@@ -23,8 +23,10 @@ pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def servers() -> list[int]:
+    """Running servers (one that was killed stays a zombie for a while)."""
     children = psutil.Process().children(recursive=True)
-    return [each.pid for each in children if "openai.api_server" in " ".join(each.cmdline())]
+    running = [each for each in children if each.status() != psutil.STATUS_ZOMBIE]
+    return [each.pid for each in running if "openai.api_server" in " ".join(each.cmdline())]
 
 
 def test_a_served_model_survives_a_crash_of_its_server(

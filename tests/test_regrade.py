@@ -81,7 +81,7 @@ def test_scores_are_no_answers(tmp_path):
     file = tmp_path / "scores.csv"
     file.write_text("rewarder,question,candidate,score\nr,q,0,1.5\n")
     result = CliRunner().invoke(app, ["regrade", str(file)])
-    assert "no answers" in str(result.exception)
+    assert "holds scores, not answers" in str(result.exception)
 
 
 @given(st.text(max_size=60), st.lists(st.text(max_size=8), min_size=1, max_size=11))

@@ -125,7 +125,7 @@ def test_text_of_a_yaml_file_and_what_the_code_puts_before_it():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "absent"}, "nothing is assigned"),
+        ({"name": "absent"}, "no assignment to"),
         ({"function": "absent"}, "no function"),
         ({"name": "built", "function": ""}, "more than string literals"),
         ({"values": {**VALUES, "more": "response"}}, "no placeholder 'more'"),

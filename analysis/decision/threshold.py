@@ -145,4 +145,4 @@ def _sentence(label: Label, over: str, score: float, m: Measured, base: float) -
     if score > m.x.max():
         return f"{text}: more than any rewarder of this run scores."
     above = m.y[m.x >= score] > base
-    return f"{text}; {int(above.sum())} of the {len(above)} rewarders of this run at that score do."
+    return f"{text}; {int(above.sum())} of the {len(above)} rewarders of this run above it do."

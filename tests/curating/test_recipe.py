@@ -69,7 +69,7 @@ def refusal(tmp_path: Path, run: Path, *more: Path) -> str:
 
 def test_runs_that_cannot_be_used(judged, tmp_path):
     assert "no run in" in refusal(tmp_path, tmp_path / "nowhere")
-    assert "named twice" in refusal(tmp_path, judged, judged / ".." / judged.name)
+    assert "occurs twice" in refusal(tmp_path, judged, judged / ".." / judged.name)
     copy = tmp_path / "run"
     shutil.copytree(judged, copy)
     change(copy, "UPDATE candidates SET finish = ?", WITHOUT_TEXT)

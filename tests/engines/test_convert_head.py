@@ -133,7 +133,7 @@ def test_what_cannot_be_converted_is_refused_and_leaves_nothing(tmp_path: Path) 
     add_tensors(source, {"rank.weight": torch.randn(3, HIDDEN)})
     with pytest.raises(BonError, match="gives 3 numbers, not one"):
         convert_head(source, tmp_path / "target", "rank")
-    with pytest.raises(BonError, match="is there already -> name a new folder"):
+    with pytest.raises(BonError, match="exists -> name a new folder"):
         convert_head(source, source)
     assert [one.name for one in tmp_path.iterdir()] == ["source"]
     inside(source)

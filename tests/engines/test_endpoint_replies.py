@@ -90,7 +90,7 @@ def test_scores_come_from_the_model_too() -> None:
 
     from bon.engines.base import RankRequest
 
-    with serve(other) as server, pytest.raises(BonError, match="answered as 'another'"):
+    with serve(other) as server, pytest.raises(BonError, match="but 'another' answered"):
         asyncio.run(engine(server.url, endpoint="vllm").rank(RankRequest(("q",), ("d",))))
 
 
@@ -189,9 +189,9 @@ def test_reasoning_is_apart_from_the_answer(name: str) -> None:
         (reply(choice("B", "error")), "the error of a reply cut short"),
         (reply(), "0 of 1 samples came back"),
         ({"choices": {"0": choice("B")}}, "0 of 1 samples came back"),
-        (b"[" * 200_000, "not JSON that holds an object"),
-        (b"data: {}\n\ndata: [DONE]\n\n", "not JSON that holds an object"),
-        (b"\xff\xfe\x00", "not JSON that holds an object"),
+        (b"[" * 200_000, "not a JSON object"),
+        (b"data: {}\n\ndata: [DONE]\n\n", "not a JSON object"),
+        (b"\xff\xfe\x00", "not a JSON object"),
     ],
 )
 def test_a_reply_that_is_none_is_one_line(answer: Any, message: str) -> None:

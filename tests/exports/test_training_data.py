@@ -136,7 +136,7 @@ def lines(path: Path) -> list[dict]:
         ("trl", {"pairs": "margin"}, "go together"),
         ("trl", {"margin": 0.1}, "go together"),
         ("trl", {"pairs": "margin", "margin": float("nan")}, "not above 0"),
-        ("trl", {"pairs": "margin", "margin": 1.5}, "nothing to train on"),
+        ("trl", {"pairs": "margin", "margin": 1.5}, "no training rows"),
     ],
 )
 def test_what_cannot_be_trained_on_is_one_line(run, tmp_path, form, wanted, said):

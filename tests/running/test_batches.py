@@ -178,7 +178,7 @@ def test_errors_expired_torn_unknown_and_doubled_answers(study, tmp_path):
         json.loads(line)["custom_id"] for path in again.files for line in path.open()
     }
     (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(BonError, match="answers none of the requests"):
+    with pytest.raises(BonError, match="holds no answer to a request"):
         read_batch(tmp_path / "run", [tmp_path / "empty.jsonl"], quiet=True)
 
 

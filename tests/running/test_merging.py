@@ -109,5 +109,5 @@ def test_a_shard_without_questions_is_refused(go, make_experiment):
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/"])
 def test_what_is_no_shard_is_refused(text):
-    with pytest.raises(BonError, match="no part of a whole"):
+    with pytest.raises(BonError, match="is not a shard"):
         read_shard(text)

@@ -115,7 +115,7 @@ def test_more_questions_ask_only_what_is_missing(experiment, go, here):
 
 def test_a_run_without_rewarders_cannot_be_attacked(make_experiment, go):
     directory = go({**make_experiment(), "rewarders": [], "pairs": []})
-    with pytest.raises(BonError, match="no rewarder that can be asked"):
+    with pytest.raises(BonError, match="has no rewarder to call"):
         stress.stress_run(directory, 5, quiet=True)
 
 

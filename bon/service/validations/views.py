@@ -80,7 +80,8 @@ def counts(validation: Validation, directory: Path) -> dict[str, Any]:
         return values
     started = time.thread_time()  # waiting for a busy core is no cost
     values = _count(directory)
-    rest = math.inf if final else 20 * (time.thread_time() - started)
+    seconds = time.thread_time() - started
+    rest = math.inf if final else 20 * seconds * (seconds > 0.05)
     if len(_counts) > 1000:
         _counts.clear()
     _counts[key] = values, time.monotonic() + rest

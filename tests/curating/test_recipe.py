@@ -77,7 +77,7 @@ def test_runs_that_cannot_be_used(judged, tmp_path):
     change(copy, "DELETE FROM candidates WHERE policy = 'talker'")
     assert "not complete: talker has 0 of 144 candidates" in refusal(tmp_path, copy)
     change(copy, "UPDATE questions SET data = json_set(data, '$.answer', json('null'))")
-    assert "does not know the answer" in refusal(tmp_path, copy)
+    assert "holds no gold answer" in refusal(tmp_path, copy)
 
 
 def test_a_recipe_of_version_0_2_is_read_with_a_line(tmp_path, capfd):

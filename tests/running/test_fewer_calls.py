@@ -217,7 +217,7 @@ def test_a_race_as_0_2_wrote_it_is_read_and_says_what_is_gone(make_experiment, g
     assert run_status(directory)["complete"]
     printed = " ".join(capsys.readouterr().err.split())
     assert "judging.race.lead was removed and is ignored" in printed
-    assert "judging.race.class: correct is gone and read as answer" in printed
+    assert "judging.race.class: correct was removed and is read as answer" in printed
     same = go({**experiment, "judging": {"design": "race"}}, out="same")
     assert judged(same) == judged(directory)
 

@@ -19,14 +19,15 @@ from bon.core.sampling import Sampling  # noqa: E402
 from bon.engines import build  # noqa: E402
 from bon.engines.base import GenerateRequest, Message  # noqa: E402
 
+MODULE = "vllm.entrypoints.openai.api_server"
 pytestmark = [pytest.mark.model, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def servers() -> list[int]:
+def servers() -> set[int]:
     """Running servers (one that was killed stays a zombie for a while)."""
     children = psutil.Process().children(recursive=True)
     running = [each for each in children if each.status() != psutil.STATUS_ZOMBIE]
-    return [each.pid for each in running if "openai.api_server" in " ".join(each.cmdline())]
+    return {each.pid for each in running if each.cmdline()[1:3] == ["-m", MODULE]}
 
 
 def test_a_served_model_survives_a_crash_of_its_server(
@@ -34,17 +35,17 @@ def test_a_served_model_survives_a_crash_of_its_server(
 ) -> None:
     pixels = {"mm_processor_kwargs": {"max_pixels": 6272}, "enable_chunked_prefill": False}
     settings = {"model": str(checkpoint), "serve": "vllm", "engine_args": flags | pixels}
-    others = set(servers())
+    others = servers()  # of other tests
     engine = build("openai", settings | {"log": str(tmp_path / "server.log")})
     turn = Message("user", (image(1), "What is in the picture?"))
     request = GenerateRequest((turn,), Sampling(temperature=0, max_tokens=8), (1,))
     expected = session.run(hf.generate(request)).samples[0].text
     assert session.run(engine.generate(request)).samples[0].text == expected
-    (server,) = set(servers()) - others
+    (server,) = servers() - others
     os.kill(server, signal.SIGKILL)
     with pytest.warns(UserWarning, match="restarted"):
         assert session.run(engine.generate(request)).samples[0].text == expected
-    assert len(set(servers()) - others) == 1
+    assert len(servers() - others) == 1
     session.run(engine.close())
-    assert set(servers()) == others
+    assert servers() == others
     assert (tmp_path / "server.log").stat().st_size

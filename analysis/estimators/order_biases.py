@@ -83,9 +83,11 @@ def variance_components(
     """Split the variance of single verdicts (V) by question, candidates, order and vote.
 
     Random effects nested in this order (Searle, Casella and McCulloch 1992): the covariance of two
-    verdicts that share a level, less that of two that share only the level above. `codes`: of the
-    question, its pair of candidates, and the order. Without a second vote, or order, its component
-    is zero and part of the one before. None where a question or a pair of it is never compared
+    verdicts that share a level, less that of two that share only the level above. The two orders
+    of a pair are all that there are (a fixed effect): its mean over both is the pair's, and what
+    lies between them the order's. `codes`: of the question, its pair of candidates, and the order.
+    Without a second vote its component is zero and part of the order's; without a second order
+    that is zero and part of the pair's. None where a question or a pair of it is never compared
     with another.
     """
     questions = draws.counts.shape[1]
@@ -105,6 +107,7 @@ def variance_components(
             shared = np.concatenate([shared, (squares[-1] / counts[-1])[None]])
         for k in (3, 2):  # without a second vote, or order, the level is one with the next
             shared[k] = np.where(np.isfinite(shared[k]), shared[k], shared[k + 1])
+        shared[2] = (shared[2] + shared[3]) / 2
         total = shared[4] - shared[0]
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.concatenate([total[None], np.diff(shared, axis=0) / total])

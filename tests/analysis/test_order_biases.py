@@ -62,6 +62,7 @@ def test_components_of_variance_are_those_of_enumeration():
     question, order = pair // 3, 2 * pair + rng.integers(0, 2, 60)
     value = rng.integers(0, 3, 60) / 2
     shared = brute_force(value, question, pair, order)
+    shared[2] = (shared[2] + shared[3]) / 2  # either order
     draws = resampling.draw(4, 50, 0, "questions")
     found = variance_components(value, (question, pair, order), draws, 0.95)
     assert found.total.value == pytest.approx(shared[4] - shared[0])
@@ -70,7 +71,10 @@ def test_components_of_variance_are_those_of_enumeration():
 
 
 def test_components_of_variance_find_known_ones():
-    """400 questions x 4 pairs x 2 orders x 3 votes with variances of 4, 3, 2 and 1."""
+    """400 questions x 4 pairs x 2 orders x 3 votes with variances of 4, 3, 2 and 1.
+
+    Half of what the two orders of a pair add is common to both of them.
+    """
     rng = np.random.default_rng(1)
     order = np.repeat(np.arange(400 * 4 * 2), 3)
     pair, question = order // 2, order // 8
@@ -78,10 +82,10 @@ def test_components_of_variance_find_known_ones():
     value += 3**0.5 * rng.normal(size=1600)[pair] + 2 * rng.normal(size=400)[question]
     draws = resampling.draw(400, 300, 0, "questions")
     found = variance_components(value, (question, pair, order), draws, 0.95)
-    for part, share in zip(("question", "candidates", "order", "vote"), (4, 3, 2, 1), strict=True):
+    for part, share in zip(("question", "candidates", "order", "vote"), (4, 4, 1, 1), strict=True):
         assert getattr(found, part).low < share / 10 < getattr(found, part).high
     single = variance_components(value[::3], (question[::3], pair[::3], order[::3]), draws, 0.95)
-    assert (single.vote.value, single.order.low < 0.3 < single.order.high) == (0, True)
+    assert (single.vote.value, single.order.low < 0.15 < single.order.high) == (0, True)
 
 
 def test_a_run_has_them_for_rewarders_that_compare():
@@ -91,3 +95,12 @@ def test_a_run_has_them_for_rewarders_that_compare():
     assert {j.rewarder for j in found if j.variance} == {
         name for name, kind in kinds.items() if kind == "pairwise"
     }
+
+
+def test_a_judge_that_takes_the_first_varies_with_the_order_alone():
+    order = np.arange(80)
+    value = np.tile([1.0, 0.0], 40)
+    draws = resampling.draw(10, 50, 0, "questions")
+    found = variance_components(value, (order // 8, order // 2, order), draws, 0.95)
+    parts = (found.question, found.candidates, found.order, found.vote)
+    assert [part.value for part in parts] == pytest.approx([0, 0, 1, 0], abs=1e-12)

@@ -23,8 +23,7 @@ TABLES = ("questions", "candidates", "pairs", "judgements", "rewarders")
 """The analysis tables of a run."""
 SUMMARIES = ("policies", "best_of_n", "benchmarks", "correlations")
 """Tables in results.json."""
-
-
+SLOW = 0.05  # seconds of a core
 _counts: dict[tuple[str, int], tuple[dict[str, Any], float]] = {}
 """Counts of a validation's attempt and the time until which they are shown again."""
 
@@ -70,8 +69,8 @@ def progress(validation: Validation, directory: Path) -> dict[str, Any]:
 def counts(validation: Validation, directory: Path) -> dict[str, Any]:
     """Return calls, tokens, money and failures so far, read beside a running driver.
 
-    They are sums over tables of up to millions of rows: what took long is kept for longer, and
-    what has ended is counted once.
+    They are sums over tables of up to millions of rows: a slow count is kept for twenty times as
+    long as it took, and that of a validation that has ended for good.
     """
     final = validation.state in FINAL
     key = (validation.id, -validation.attempt if final else validation.attempt)
@@ -81,10 +80,10 @@ def counts(validation: Validation, directory: Path) -> dict[str, Any]:
     started = time.thread_time()  # waiting for a busy core is no cost
     values = _count(directory)
     seconds = time.thread_time() - started
-    rest = math.inf if final else 20 * seconds * (seconds > 0.05)
-    if len(_counts) > 1000:
-        _counts.clear()
-    _counts[key] = values, time.monotonic() + rest
+    if final or seconds > SLOW:
+        if len(_counts) > 1000:
+            _counts.clear()
+        _counts[key] = values, time.monotonic() + (math.inf if final else 20 * seconds)
     return values
 
 

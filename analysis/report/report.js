@@ -279,7 +279,7 @@ function pictures(data, images) {
   const nodes = images.map((number, k) => {
     const source = data.images[number];
     if (!source) return make("p", { class: "note", text: `image ${k + 1} is not included in this report` });
-    const image = make("img", { src: source, alt: `image ${k + 1} of the question`, loading: "lazy" });
+    const image = make("img", { src: source, alt: `image ${k + 1} of the question` });
     image.addEventListener("load", () => image.classList.toggle("small", image.naturalWidth < 120));
     image.addEventListener("error", () => image.replaceWith(make("p", { class: "note", text: `image ${k + 1} is not beside this file` })));
     return make("figure", {}, image);

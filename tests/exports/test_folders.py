@@ -117,10 +117,7 @@ def test_a_bundle_works_from_anywhere_and_asks_nobody(bundle, tab, served, width
     tab.set_viewport_size({"width": width, "height": 800})
     tab.goto(home if served else f"{home}index.html")
     tab.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
-    image = tab.locator("#view img").first
-    image.scroll_into_view_if_needed()
-    expect(image).to_be_visible()
-    assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") == 112
+    expect(tab.locator("#view img").first).to_have_js_property("naturalWidth", 112)
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     server.shutdown()
     assert all(url.startswith((home, "data:")) for url in asked), asked

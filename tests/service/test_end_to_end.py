@@ -73,9 +73,7 @@ def test_a_validation_from_the_form_to_the_report(server, done, tab):
     tab.get_by_role("link", name="Open the report").click()
     expect(tab.locator("h1")).to_contain_text("% right")
     tab.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
-    picture = tab.locator("#view img").first
-    picture.scroll_into_view_if_needed()
-    assert picture.evaluate("i => i.decode().then(() => i.naturalWidth)") > 0
+    tab.wait_for_function("document.querySelector('#view img')?.naturalWidth > 0")
     tab.keyboard.press("j")
     expect(tab.locator("#place")).to_have_text("2 of 4")
 

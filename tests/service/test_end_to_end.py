@@ -74,6 +74,7 @@ def test_a_validation_from_the_form_to_the_report(server, done, tab):
     expect(tab.locator("h1")).to_contain_text("% right")
     tab.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
     tab.wait_for_function("document.querySelector('#view img')?.naturalWidth > 0")
+    tab.evaluate("document.getElementById('questions').scrollIntoView()")
     tab.keyboard.press("j")
     expect(tab.locator("#place")).to_have_text("2 of 4")
 

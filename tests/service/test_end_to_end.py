@@ -73,8 +73,8 @@ def test_a_validation_from_the_form_to_the_report(server, done, tab):
     tab.get_by_role("link", name="Open the report").click()
     expect(tab.locator("h1")).to_contain_text("% right")
     tab.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
-    tab.wait_for_function("document.querySelector('#view img')?.naturalWidth > 0")
-    tab.evaluate("document.getElementById('questions').scrollIntoView()")
+    expect(tab.locator("#view img").first).not_to_have_js_property("naturalWidth", 0)
+    tab.evaluate("document.getElementById('questions').scrollIntoView({behavior: 'instant'})")
     tab.keyboard.press("j")
     expect(tab.locator("#place")).to_have_text("2 of 4")
 

@@ -426,8 +426,6 @@ def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
     datasets = (plan.questions, *plan.pairs)
     if unread := [rows.name for rows in datasets if rows.known_from.startswith("not read")]:
         warnings.append(f"counted as published or limited, not read: {', '.join(unread)}")
-    if setup.experiment.judging.decide is not None:
-        warnings.append("judging.decide makes fewer calls: those shown are for all questions")
     cap, dollars = setup.experiment.cluster.spending_cap, plan.totals()["dollars"]
     if cap is not None and dollars > cap:
         warnings.append(

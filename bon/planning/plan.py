@@ -445,7 +445,7 @@ def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
     if names:
         warnings.append(
             f"no revision on the card, so the run keeps to the commit that the hub has when it "
-            f"starts (bon doctor --pin NAME prints it): {', '.join(names)}"
+            f"starts: {', '.join(names)}"
         )
     if unpriced := [
         w.name for w in plan.work if w.to_do and w.gpu_hours is None and w.dollars is None

@@ -3,15 +3,13 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from bon.analysis.results.study import ModelShare, RunCompleteness
 from bon.choosing.race import EarlyStopping
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard, RewarderCard
 from bon.planning.judging_scope import (
-    CandidateRow,
-    QuestionRow,
     stakes_of,
     to_judge,
     unanimous,
@@ -80,7 +78,8 @@ class _Counter:
         subset = self._setup.experiment.questions.subset
         n = policy.card.n
         wanted = have = 0
-        for question, rows in self._candidates(policy):
+        for question in self._store.questions():
+            rows = self._store.candidates(policy.spec, question.key, n)
             wanted += n
             have += len(rows)
             ready = policy.card.brought or len(rows) == n
@@ -118,33 +117,12 @@ class _Counter:
                 have += judged
         return self._share(rewarder, "rewarder", wanted, have)
 
-    def _candidates(
-        self, policy: Loaded[PolicyCard]
-    ) -> Iterator[tuple[QuestionRow, list[CandidateRow]]]:
-        """Yield the active questions in order, each with its first n candidates by index."""
-        last = 0
-        while rows := self._store.query(
-            "SELECT active, key, json_extract(data, '$.answer') FROM questions "
-            "WHERE active > ? ORDER BY active LIMIT ?",
-            (last, PAGE),
-        ):
-            last = rows[-1][0]
-            questions = [QuestionRow(key, answer) for _, key, answer in rows]
-            candidates: dict[str, list[CandidateRow]] = {row.key: [] for row in questions}
-            for row in self._store.query(
-                'SELECT question, "index", text_key, answer, outcome FROM candidates '
-                f'WHERE spec = ? AND question IN ({_marks(candidates)}) AND "index" < ?',
-                (policy.spec, *candidates, policy.card.n),
-            ):
-                candidates[row[0]].append(CandidateRow._make(row))
-            yield from ((question, sorted(candidates[question.key])) for question in questions)
-
     def _shown(self, spec: str, items: Sequence[str]) -> dict[str, set[Showing]]:
         """Return the judged (first, second, vote) of every item."""
         shown: dict[str, set[Showing]] = {item: set() for item in items}
         for item, *showing in self._store.query(
             "SELECT item, first, second, vote FROM judgements "
-            f"WHERE spec = ? AND item IN ({_marks(items)})",
+            f"WHERE spec = ? AND item IN ({', '.join('?' * len(items))})",
             (spec, *items),
         ):
             first, second, vote = showing
@@ -180,7 +158,3 @@ class _Counter:
             model=name, role=role, wanted=wanted, have=have, rows=rows, errors=errors,
             failed=self._failed.get(name, ""),
         )  # fmt: skip
-
-
-def _marks(values: Sequence[str] | dict[str, Any]) -> str:
-    return ", ".join("?" * len(values))

@@ -7,6 +7,7 @@ and extending a run work like running it.
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from bon.choosing.opinion import shown_of
 from bon.choosing.race import EarlyStopping
@@ -121,19 +122,43 @@ class QuestionSource(Source):
             yield self._tasks(question, pool)
 
     def _tasks(self, question: Question, pool: list[Candidate]) -> list[Payload]:
-        judging, subset = self._setup.experiment.judging, self._setup.experiment.questions.subset
-        usable = to_judge(question, pool, judging, subset)
-        if not usable:
+        card = self._rewarder.card
+        left = remaining(self._setup, self._store, self._rewarder, question, pool)
+        if left.known is None:
             return []
-        rewarder, votes = self._rewarder, self._rewarder.card.votes
-        texts = {row.text_key for row in usable}
-        race = stakes_of(question, usable, judging)
-        known = open_calls(self._setup, self._store, rewarder, question.key, texts, votes, race)
-        if known is None:
-            return []
-        answer_key = question_answer_key(rewarder.card, question, usable)
-        item = question_item(question, usable)
-        return [JudgeTask(item, tuple(known), votes, race, answer_key=answer_key)]
+        answer_key = question_answer_key(card, question, left.usable)
+        item = question_item(question, left.usable)
+        return [JudgeTask(item, tuple(left.known), card.votes, left.race, answer_key=answer_key)]
+
+
+class Remaining(NamedTuple):
+    """What a rewarder lacks on a question.
+
+    The candidates to judge, the stopping rule, and the judgements so far; None if complete.
+    """
+
+    usable: list[Candidate]
+    race: EarlyStopping | None
+    known: list[Judgement] | None
+
+
+def remaining(
+    setup: Setup,
+    store: Store,
+    rewarder: Loaded[RewarderCard],
+    question: Question,
+    pool: list[Candidate],
+) -> Remaining:
+    """Return what a rewarder lacks on a question with these candidates."""
+    judging, subset = setup.experiment.judging, setup.experiment.questions.subset
+    usable = to_judge(question, pool, judging, subset)
+    if not usable:
+        return Remaining([], None, None)
+    race, texts = stakes_of(question, usable, judging), {row.text_key for row in usable}
+    votes = rewarder.card.votes
+    return Remaining(
+        usable, race, open_calls(setup, store, rewarder, question.key, texts, votes, race)
+    )
 
 
 def open_calls(

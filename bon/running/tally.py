@@ -66,7 +66,7 @@ class Tally:
             self.file,
             connection,
             self._ledger,
-            check=self._store.check_exists,
+            check=lambda: [store.check_exists() for store in stores],
             logs=(self._store.directory / "servers").absolute(),
         )
         try:

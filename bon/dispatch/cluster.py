@@ -101,7 +101,7 @@ class Dispatcher:
         handle: HandleReply,
         connection: Connection,
         ledger: Path | None = None,
-        check: Callable[[], object] = lambda: None,
+        check: Callable[[], None] = lambda: None,
         logs: Path | None = None,
     ) -> None:
         """`ledger`: the file of the run's ledger, where its models cost money.

@@ -34,9 +34,9 @@ from bon.analysis.run import measured
 from bon.core.console import say, show_listing
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
-from bon.curating.proposing.item_judgements import item_pairs, item_tables, missing_items
-from bon.curating.proposing.judged_runs import JudgedRun, judged_runs, open_runs
-from bon.curating.proposing.pools import signature, split_of
+from bon.curating.item_judgements import item_pairs, item_tables, missing_items
+from bon.curating.judged_runs import JudgedRun, judged_runs, open_runs
+from bon.curating.pools import signature, split_of
 from bon.curating.workbench import Workbench
 from bon.planning.setup import options as options_of
 

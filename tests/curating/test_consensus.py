@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bon.analysis.results import Options
+from bon.curating.label_audit import Labelling, consensus, contradicts, label_audit
 from bon.curating.labelling.annotations import Annotation, add, current
-from bon.curating.labelling.consensus import Labelling, consensus, contradicts, label_audit
 from tests.curating.simulated_labels import made_item, made_items, said_by
 
 OPTIONS = Options(draws=200)

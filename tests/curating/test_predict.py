@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from bon.commands.main import app
 from bon.core.errors import BonError
+from bon.curating.item_judgements import credits
+from bon.curating.pools import split_of
 from bon.curating.predict import BenchmarkPrediction, predict
-from bon.curating.proposing.item_judgements import credits
-from bon.curating.proposing.pools import split_of
-from bon.curating.proposing.propose import propose
+from bon.curating.propose import propose
 from bon.curating.workbench import open_workbench
 from bon.running.reporting import open_run
 from bon.storage.store import Store

@@ -29,8 +29,8 @@ from bon.analysis.results.audit import (
     TagError,
 )
 from bon.curating.items import CuratedItem
+from bon.curating.labelling.annotation_queue import gold_checks
 from bon.curating.labelling.annotations import CANNOT, TIE, Annotation, current
-from bon.curating.labelling.assignment import gold_checks
 from bon.curating.labelling.drafts import UNREAD, read_drafts
 from bon.curating.workbench import Workbench
 

@@ -16,7 +16,6 @@ from bon.analysis.results.audit import (
     ItemsAudit,
     LabelAudit,
     ShortcutAudit,
-    ShortcutRule,
 )
 from bon.analysis.results.phrasing import names, plural
 from bon.core.errors import BonError
@@ -190,10 +189,8 @@ def findings(
     labels: LabelAudit | None, items: ItemsAudit | None, shortcuts: ShortcutAudit
 ) -> Iterator[str]:
     """Yield the main results."""
-    if labels is not None:
-        yield from _label_findings(labels)
-    if items is not None:
-        yield from _item_findings(items)
+    yield from _label_findings(labels) if labels else ()
+    yield from _item_findings(items) if items else ()
     if shortcuts.auc.value is not None:
         yield (
             "Form alone (length, markdown, answer lines) predicts the right response with an AUC "
@@ -217,8 +214,7 @@ def _label_findings(labels: LabelAudit) -> Iterator[str]:
             "Estimated from disagreements, an annotator errs on "
             f"{share(labels.annotator_error)} of the items."
         )
-    if labels.agreement:
-        every = labels.agreement[0]
+    if every := labels.agreement:
         yield (
             f"Annotators agree on {share(every.percent)} of {every.items} items; Krippendorff's "
             f"alpha is {coefficient(every.alpha)}."
@@ -254,15 +250,14 @@ def warnings(
     labels: LabelAudit | None, items: ItemsAudit | None, shortcuts: ShortcutAudit
 ) -> Iterator[str]:
     """Yield caveats."""
-    if labels is not None:
-        yield from _label_warnings(labels)
-    if items is not None:
-        yield from _item_warnings(items)
+    yield from _label_warnings(labels) if labels else ()
+    yield from _item_warnings(items) if items else ()
     auc = shortcuts.auc.value
     if auc is not None and auc > WARN and not _stops(shortcuts):
         yield f"Form alone predicts the right response with an AUC of {number(auc)}."
     for rule in shortcuts.rules:
-        if _leads(rule):
+        low, value = rule.accuracy.low, rule.accuracy.value
+        if low is not None and value is not None and low > rule.chance < value - LEAD:
             yield (
                 f"“{rule.rule}” is right on {share(rule.accuracy)} of the items; chance is "
                 f"{percent(rule.chance, 0)}."
@@ -270,7 +265,7 @@ def warnings(
 
 
 def _label_warnings(labels: LabelAudit) -> Iterator[str]:
-    alpha = labels.agreement[0].alpha.value if labels.agreement else None
+    alpha = labels.agreement.alpha.value if labels.agreement else None
     if alpha is not None and alpha < MIN_ALPHA:
         yield (
             f"Annotators agree little (alpha {number(alpha)}, below {number(MIN_ALPHA, 3)}): the "
@@ -307,13 +302,6 @@ def _item_warnings(items: ItemsAudit) -> Iterator[str]:
             f"Reliability is {number(reliability)}: another sample of such items would rank the "
             "rewarders differently."
         )
-
-
-def _leads(rule: ShortcutRule) -> bool:
-    low, value = rule.accuracy.low, rule.accuracy.value
-    if low is None or value is None:
-        return False
-    return low > rule.chance and value > rule.chance + LEAD
 
 
 def _stops(shortcuts: ShortcutAudit) -> bool:

@@ -2,6 +2,7 @@
 
 import errno
 import filecmp
+import hashlib
 import os
 import shutil
 import tempfile
@@ -71,6 +72,12 @@ def write_atomic(path: Path, content: str | bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def file_hash(path: Path) -> str:
+    """Return the SHA-256 of a file's contents."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def file_error(error: OSError) -> BonError:

@@ -163,8 +163,12 @@ def _load(
         prompts = {key: overrides[key] for key in _PROMPTS if key in overrides}
         data = {**merge(data, overrides), **prompts}  # prompts are replaced, not merged
     card = validate(model, data, here)
-    if isinstance(card, RewarderCard):
-        _check_kind(card, here)
+    needed, example = _NEEDS.get(getattr(card, "kind", ""), ("", ""))
+    if needed and card.engine != "none" and not getattr(card, needed):
+        raise BonError(
+            f"{here.place(('kind',))}: card {card.name!r}: its kind needs `{needed}:`",
+            f"add `{needed}: {example}`",
+        )
     prompt, system = (
         _prompt(card, key, room, base if key in overrides else path.parent, here)
         for key in _PROMPTS
@@ -209,15 +213,6 @@ def load_prompt(ref: PromptRef, *, room: Room, base: Path) -> Prompt:
         fix = f"{suggestion(ref, sorted(files))} (one of your own: `prompt: {{file: PATH}}`)"
         raise BonError(f"no shipped prompt {ref!r} in {room}", fix)
     return Prompt(ref, files[ref].read_text(encoding="utf-8"))
-
-
-def _check_kind(card: RewarderCard, origin: Origin) -> None:
-    needed, example = _NEEDS.get(card.kind, ("", ""))
-    if needed and card.engine != "none" and not getattr(card, needed):
-        raise BonError(
-            f"{origin.place(('kind',))}: card {card.name!r}: kind {card.kind} needs `{needed}:`",
-            f"add `{needed}: {example}`",
-        )
 
 
 def engine_settings(card: Card, model_path: str) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import ast
 import hashlib
 import re
 import string
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -158,12 +157,9 @@ def _fetch(url: str) -> bytes:
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as reply:  # an https or file URL
             data: bytes = reply.read(MAX_BYTES + 1)
-    except (urllib.error.URLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise BonError(
-            f"cannot fetch {url}: {reason}",
-            "check the network, or use --mirror with a URL or folder laid out like GitHub",
-        ) from None
+    except (OSError, ValueError) as error:  # URLError is an OSError
+        fix = "check the network, or use --mirror with a URL or folder laid out like GitHub"
+        raise BonError(f"cannot fetch {url}: {getattr(error, 'reason', error)}", fix) from None
     if len(data) > MAX_BYTES:
         raise BonError(f"{url} is larger than {MAX_BYTES:,} bytes: nothing was kept")
     return data
@@ -180,27 +176,27 @@ def _locate(source: Upstream, text: str, name: str) -> tuple[ast.expr | str, Spl
         document = load_yaml(text)
         for key in source.keys:
             document = document.get(key) if isinstance(document, Mapping) else None
-        if not isinstance(document, str):
-            raise BonError(f"published prompt {name!r}: no text under {'.'.join(source.keys)}")
-        return document, lambda node: iter([(str(node), "")])
+        if isinstance(document, str):
+            return document, lambda node: iter([(str(node), "")])
+        raise BonError(f"published prompt {name!r}: no text under {'.'.join(source.keys)}")
     if source.markers:
         start, end = source.markers
         _, opened, rest = text.partition(start)
         prompt, closed, _ = rest.partition(end)
-        if not (opened and closed):
-            raise BonError(f"published prompt {name!r}: its markers are not in the file")
-        return prompt, _format_segments
+        if opened and closed:
+            return prompt, _format_segments
+        raise BonError(f"published prompt {name!r}: its markers are not in the file")
     try:
-        body: ast.AST = ast.parse(text)
+        nodes = list(ast.walk(ast.parse(text)))
     except SyntaxError as error:
         raise BonError(f"published prompt {name!r}: not Python ({error.msg})") from None
     if source.function:
-        functions = [n for n in ast.walk(body) if isinstance(n, ast.FunctionDef)]
-        named = [n for n in functions if n.name == source.function]
-        if not named:
+        functions = (node for node in nodes if isinstance(node, ast.FunctionDef))
+        named = next((node for node in functions if node.name == source.function), None)
+        if named is None:
             raise BonError(f"published prompt {name!r}: no function {source.function!r}")
-        body = named[0]
-    for node in ast.walk(body):
+        nodes = list(ast.walk(named))
+    for node in nodes:
         if isinstance(node, ast.Assign) and any(
             isinstance(target, ast.Name) and target.id == source.name for target in node.targets
         ):

@@ -186,19 +186,21 @@ def _places(
         yield from _places(value, name, (*path, step))
 
 
+_FIXES = (
+    ("cannot start any token", "indent with spaces, and quote a text that begins with @, ` or %"),
+    ("single document", "remove the line `---`"),
+    ("undefined alias", "quote a text that begins with *"),
+    ("", "check brackets, quotes and indentation; quote a text that holds `: ` or ` #`"),
+)
+"""Part of a parser's message -> fix."""
+
+
 def _syntax_error(error: yaml.MarkedYAMLError, name: str) -> BonError:
     problem = " ".join((error.problem or "cannot be read").split())
     context = f" ({error.context})" if error.context else ""
-    if "character that cannot start any token" in problem:
-        fix = "indent with spaces, not tabs, and quote a text that begins with @, ` or %"
-    elif "another document" in problem or "single document" in str(error.context):
-        problem, context, fix = "a second document begins here", "", "remove the line `---`"
-    elif "undefined alias" in problem:
-        fix = "quote a text that begins with *"
-    else:
-        fix = "check brackets, quotes and indentation; quote a text that holds `: ` or ` #`"
-    mark = error.problem_mark or error.context_mark
-    return BonError(f"{_place(name, mark)}: not valid YAML: {problem}{context}", fix)
+    fix = next(fix for part, fix in _FIXES if part in problem + context)
+    place = _place(name, error.problem_mark or error.context_mark)
+    return BonError(f"{place}: not valid YAML: {problem}{context}", fix)
 
 
 def _place(name: str, mark: Any) -> str:

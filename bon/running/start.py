@@ -1,12 +1,13 @@
 """Start a run: read its data and record its settings, in one transaction."""
 
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import yaml
 
@@ -27,6 +28,7 @@ from bon.running.imports.import_runs import Imports
 from bon.storage.row_validation import NOT_UNICODE
 from bon.storage.store import Store
 
+T = TypeVar("T", Question, PreferencePair)
 MARK = "# The experiment of this run, written by bon.\n"
 
 
@@ -186,25 +188,24 @@ def _load_data(setup: Setup, store: Store, shard: tuple[int, int], *, quiet: boo
     imports = Imports(setup, store)
     imported = experiment.questions.benchmark == IMPORTED
 
-    def questions() -> Iterator[Question]:
-        spec = located(experiment.questions, base)
-        for row in imports.questions() if imported else load_questions(spec, store.images):
+    def usable(rows: Iterable[T | BadRow], name: str) -> Iterator[T]:
+        for row in rows:
             if isinstance(row, BadRow):
-                bad.append((experiment.questions.benchmark, row.id, row.reason))
+                bad.append((name, row.id, row.reason))
             else:
                 yield row
 
     def pairs() -> Iterator[tuple[str, PreferencePair]]:
         for spec in experiment.pairs:
             name = spec.name or spec.benchmark
-            for row in load_pairs(located(spec, base), store.images):
-                if isinstance(row, BadRow):
-                    bad.append((name, row.id, row.reason))
-                else:
-                    yield name, row
+            rows = load_pairs(located(spec, base), store.images)
+            yield from ((name, row) for row in usable(rows, name))
 
+    task = located(experiment.questions, base)
+    rows = imports.questions() if imported else load_questions(task, store.images)
+    questions = usable(rows, task.benchmark)
     index, count = shard
-    num_questions = store.set_questions(islice(questions(), index - 1, None, count))
+    num_questions = store.set_questions(islice(questions, index - 1, None, count))
     if not num_questions and count > 1:
         raise BonError(f"shard {index}/{count} has no question", "split it into fewer parts")
     num_pairs = store.set_pairs(islice(pairs(), index - 1, None, count))

@@ -85,7 +85,7 @@ class Candidates:
 
     def select_candidates(self, columns: Ints) -> "Candidates":
         """Keep some candidates of every question."""
-        arrays = (np.asarray(x[:, columns]) for x in (self.keys, self.answers, self.text_ids))
+        arrays = (x[:, columns] for x in (self.keys, self.answers, self.text_ids))
         return Candidates(self.items, *arrays)
 
     def select_questions(self, questions: Ints) -> "Candidates":
@@ -134,8 +134,13 @@ class Opinion:
     scale: float | None = None
 
     def with_scale(self) -> "Opinion":
-        """Set `scale` to the spread of its own scores."""
-        return replace(self, scale=_spread(self.scores)) if self.kind == "scores" else self
+        """Set `scale` to the root mean variance of scores within questions; 1 if they are equal."""
+        if self.kind != "scores" or self.scores is None:
+            return self
+        known = ~np.isnan(self.scores)
+        centre = _divide(np.nansum(self.scores, axis=1), known.sum(axis=1))[:, None]
+        squares = np.where(known, (self.scores - centre) ** 2, 0).sum()
+        return replace(self, scale=float(np.sqrt(squares / max(known.sum(), 1))) or 1.0)
 
     def fill_ties(self, free: Bools) -> "Opinion":
         """Tie everything in the incomplete questions (Q) where no choice matters."""
@@ -302,16 +307,6 @@ def _implied_preferences(opinion: Opinion) -> Floats:
     filled = np.where(np.isnan(opinion.scores), -np.inf, opinion.scores)
     a, b = filled[:, :, None], filled[:, None, :]
     return np.where(a > b, 1.0, np.where(a < b, 0.0, 0.5))
-
-
-def _spread(scores: Floats | None) -> float:
-    """Root mean within-question variance of scores (Q, M); 1 where they do not vary."""
-    assert scores is not None
-    known = ~np.isnan(scores)
-    centre = np.where(known, scores, 0).sum(axis=1, keepdims=True)
-    centre = centre / np.maximum(known.sum(axis=1, keepdims=True), 1)
-    squares = np.where(known, (scores - centre) ** 2, 0).sum()
-    return float(np.sqrt(squares / max(known.sum(), 1))) or 1.0
 
 
 def _divide(sums: NDArray[Any], count: NDArray[Any]) -> Floats:

@@ -312,7 +312,7 @@ def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[
     """Return the engine's arguments; BonError for remote code that is not allowed."""
     if _is_on(card.engine_args, "trust_remote_code") and not remote_code:
         raise BonError(
-            f"card {card.name!r} runs code that comes with the model",
+            f"card {card.name!r}: it runs code that comes with the model",
             "read that code, then allow it with --allow-remote-code",
         )
     arguments = engine_settings(card, model_path)

@@ -83,15 +83,13 @@ class Candidates:
         totals = np.where(self.same_text, chosen[:, None, :], 0.0).sum(axis=2)
         return np.asarray(totals / self.same_text.sum(axis=2))
 
-    def select_candidates(self, columns: Ints) -> "Candidates":
-        """Keep some candidates of every question."""
-        arrays = (x[:, columns] for x in (self.keys, self.answers, self.text_ids))
-        return Candidates(self.items, *arrays)
-
     def select_questions(self, questions: Ints) -> "Candidates":
         """Keep some questions."""
-        items = tuple(self.items[index] for index in questions)
-        return Candidates(items, *(x[questions] for x in (self.keys, self.answers, self.text_ids)))
+        return self.select(tuple(self.items[index] for index in questions), questions)
+
+    def select(self, items: tuple[str, ...], index: Any) -> "Candidates":
+        """Keep the indexed part of every array."""
+        return Candidates(items, *(x[index] for x in (self.keys, self.answers, self.text_ids)))
 
 
 @dataclass(frozen=True)
@@ -154,7 +152,7 @@ class Opinion:
         """Keep some candidates of every question, and the scale."""
         every = slice(None)
         index, square = (every, columns), (every, columns[:, None], columns)
-        return self._select(self.candidates.select_candidates(columns), index, square)
+        return self._select(self.candidates.select(self.candidates.items, index), index, square)
 
     def select_questions(self, questions: Ints) -> "Opinion":
         """Keep some questions, and the scale."""

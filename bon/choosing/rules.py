@@ -134,11 +134,6 @@ def _highest(opinion: Opinion) -> Floats:
     return tied_best(_scores(opinion))
 
 
-def _replay_best_score(opinion: Opinion, trial: Trial) -> Replayed:
-    ns = tuple(range(1, opinion.candidates.size + 1))
-    return Replayed(ns, best_of_n(_scores(opinion), trial.golds), None)
-
-
 def _replay_win_rate(prefer: Floats, trial: Trial) -> Replayed:
     return over_subsets(round_robin_values(prefer, trial.golds, *trial.masks), trial)
 
@@ -288,7 +283,11 @@ for _rule in (
         ("scores",),
         "highest score; ties shared",
         _highest,
-        _replay_best_score,
+        lambda opinion, trial: Replayed(
+            tuple(range(1, opinion.candidates.size + 1)),
+            best_of_n(_scores(opinion), trial.golds),
+            None,
+        ),
         rank=1,
     ),
     Rule(

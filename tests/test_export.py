@@ -9,7 +9,7 @@ import pytest
 
 from bon.core.errors import BonError
 from bon.exports import export_run
-from bon.exports.training.preferences import Preferences
+from bon.exports.preferences import Preferences
 from bon.running.imports.import_files import import_files
 
 
@@ -61,11 +61,12 @@ def test_a_file_of_other_contents_is_not_overwritten_without_a_word(run, tmp_pat
     (path,) = export_run(run, out, "trl")
     before = path.read_bytes()
     assert export_run(run, out, "trl") == [path]  # the same again
+    path.write_bytes(b"mine")
     with pytest.raises(BonError, match=r"train\.parquet exists with other contents.*--replace"):
-        export_run(run, out, "trl", Preferences(unpaired=True))
+        export_run(run, out, "trl")
+    assert path.read_bytes() == b"mine"
+    export_run(run, out, "trl", replace=True)
     assert path.read_bytes() == before
-    export_run(run, out, "trl", Preferences(unpaired=True), replace=True)
-    assert path.read_bytes() != before
     assert [one.name for one in tmp_path.glob(".*")] == []
 
 

@@ -24,6 +24,8 @@ A reward benchmark made by bon {bon} from real answers of policies: {items} publ
 {anyway}
 ## Contents
 
+| strategy | items | description |
+|---|---|---|
 {strategies}
 
 How items were drawn, and what filters excluded, is in recipe.yaml and proposal.json.{left_out}
@@ -31,6 +33,7 @@ How items were drawn, and what filters excluded, is in recipe.yaml and proposal.
 ## Quality
 
 {quality}
+- The full audit, with lists of items, is in audit.json and audit.html.
 
 ## Use
 
@@ -104,6 +107,8 @@ def dataset_card(
     held_out = f" {audit.held_out} more, on unpublished questions, are held out."
     reasons = "; ".join(f"{count}: {reason}" for reason, count in left_out.items())
     override = f"\n**Frozen although the audit objected:** {anyway}\n"
+    counts: Counter[Any] = Counter(item.strategy for item in items)
+    unlabelled = () if audit.labels else ("No annotator has checked its labels.",)
     return _CARD.format(
         metadata=yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True),
         name=name,
@@ -113,28 +118,15 @@ def dataset_card(
         held_out=held_out if audit.held_out else "",
         private=" **Not to be passed on:** its sources do not permit it." if private else "",
         anyway=override if anyway else "",
-        strategies=_strategies(items),
+        strategies="\n".join(
+            f"| {name} | {count} | {STRATEGIES.get(name, 'of bon 0.2')} |"
+            for name, count in counts.most_common()
+        ),
         left_out=f" Excluded after annotation: {reasons}." if reasons else "",
-        quality="\n".join(f"- {line}" for line in _quality(audit)),
+        quality="\n".join(f"- {line}" for line in (*unlabelled, *audit.findings, *audit.warnings)),
         licences="\n".join(
             f"| {source.part} | {source.name} | {source.licence.name} "
             f"| {source.licence.terms or '–'} |"
             for source in sources
         ),
     )
-
-
-def _strategies(items: Sequence[CuratedItem]) -> str:
-    counts: Counter[Any] = Counter(item.strategy for item in items)
-    rows = [
-        f"| {name} | {count} | {STRATEGIES.get(name, 'of bon 0.2')} |"
-        for name, count in counts.most_common()
-    ]
-    return "\n".join(["| strategy | items | description |", "|---|---|---|", *rows])
-
-
-def _quality(audit: CurationAudit) -> list[str]:
-    lines = [] if audit.labels else ["No annotator has checked its labels."]
-    lines += audit.findings
-    lines += audit.warnings
-    return [*lines, "The full audit, with lists of items, is in audit.json and audit.html."]

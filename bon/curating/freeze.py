@@ -83,10 +83,15 @@ class Freezing:
             parts[1].replace(held_out)
         parts[0].replace(folder)
         shutil.rmtree(temporary)
-        left_out = dict(Counter(self.left_out.values()))
-        labelled = len(self.labelling.answers)
-        back = held_out if counts[1] else None
-        return Frozen(folder, back, counts[0], counts[1], left_out, licence, labelled)
+        return Frozen(
+            folder,
+            held_out if counts[1] else None,
+            counts[0],
+            counts[1],
+            left_out=dict(Counter(self.left_out.values())),
+            licence=licence,
+            labelled=len(self.labelling.answers),
+        )
 
     @property
     def folder(self) -> Path:
@@ -104,7 +109,7 @@ class Freezing:
         except ValidationError:
             raise BonError(f"{path} is not of this version", fix) from None
         for other in (self.bench.items_path, self.bench.annotations_path, self.bench.recipe_path):
-            if other.is_file() and other.stat().st_mtime > path.stat().st_mtime:
+            if _is_newer(other, path):
                 raise BonError(f"{other.name} changed after the audit", fix)
         return audit
 
@@ -149,15 +154,11 @@ class Freezing:
 
     def _pseudonym(self, annotator: str) -> str:
         """Hash a name with a salt that is kept in the workbench and never published."""
-        return hmac.new(self._salt, annotator.encode(), hashlib.sha256).hexdigest()[:12]
-
-    @cached_property
-    def _salt(self) -> bytes:
         path = self.bench.directory / ".salt"
         if not path.is_file():
             write_atomic(path, secrets.token_hex(16))
             path.chmod(0o600)
-        return path.read_bytes()
+        return hmac.new(path.read_bytes(), annotator.encode(), hashlib.sha256).hexdigest()[:12]
 
     def _check(self) -> None:
         if not re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z.-]*", self.version):
@@ -182,32 +183,22 @@ class Freezing:
             return 0
         tags = {key: ", ".join(sorted(values)) for key, values in self.labelling.tags.items()}
         write_pairs(items, self.bench.directory, folder / "pairs.parquet", tags)
-        self._write_annotations({item.key for item in items}, folder)
-        return len(items)
-
-    def _write_annotations(self, keys: set[str], folder: Path) -> None:
+        keys = {item.key for item in items}
         rows = [
             asdict(row)
-            | {
-                "shown": list(row.shown),
-                "tags": list(row.tags),
-                "annotator": self._pseudonym(row.annotator),
-                "saw_draft": bool(row.first),
-            }
+            | {"annotator": self._pseudonym(row.annotator), "saw_draft": bool(row.first)}
             for row in self.labelling.annotations
             if row.item in keys
         ]
         if rows:
             pd.DataFrame(rows).to_parquet(folder / "annotations.parquet", index=False)
+        return len(items)
 
     def _write_proof(self, folder: Path, licence: str) -> None:
         bench = self.bench
-        copies = [bench.recipe_path, bench.proposal_path]
-        items_time = bench.items_path.stat().st_mtime
-        if (path := bench.prediction_path).is_file() and path.stat().st_mtime > items_time:
-            copies.append(path)
-        for path in copies:
-            if path.is_file():
+        for path in (bench.recipe_path, bench.proposal_path, bench.prediction_path):
+            outdated = path == bench.prediction_path and not _is_newer(path, bench.items_path)
+            if path.is_file() and not outdated:
                 shutil.copyfile(path, folder / path.name)
         audit = self._anonymous_audit()
         public = {item.id for item in bench.items if item.split == "public"}
@@ -243,6 +234,10 @@ class Freezing:
             )
             labels = labels.model_copy(update={"annotators": annotators, "kappas": kappas})
         return self.audit.model_copy(update={"missing": missing, "labels": labels})
+
+
+def _is_newer(path: Path, other: Path) -> bool:
+    return path.is_file() and path.stat().st_mtime > other.stat().st_mtime
 
 
 def _write_checksums(folder: Path) -> None:

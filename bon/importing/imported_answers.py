@@ -1,10 +1,7 @@
 """Convert imported answers to candidates, with notes for the report."""
 
-import json
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
-from bon.core.files import write_atomic
 from bon.core.records import Candidate, Question
 from bon.formats.answers import Answers, Text
 from bon.policies.extractors import ExtractorName, extract_answer
@@ -34,21 +31,6 @@ def candidate_of(
         finish="imported",
         error="the file holds no response" if text.text is None else "",
     )
-
-
-def write_tool_results(directory: Path, rows: Iterable[tuple[Candidate, Text]]) -> None:
-    """Write what the sampling tool recorded to `imported.jsonl` of a run, if anything.
-
-    Per candidate: the letter it parsed, whether it scored it right, and separate reasoning.
-    """
-    lines = []
-    for row, text in rows:
-        values = {"parsed": text.parsed, "correct": text.correct, "reasoning": text.reasoning}
-        known = {name: value for name, value in values.items() if value is not None}
-        if known:
-            lines.append(json.dumps({"candidate": row.key, "index": row.index, **known}))
-    if lines:
-        write_atomic(directory / "imported.jsonl", "\n".join([*lines, ""]))
 
 
 def notes_of_answers(answers: Answers, reader: ExtractorName) -> Iterator[str]:

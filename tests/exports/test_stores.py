@@ -13,8 +13,8 @@ from bon.analysis.results import Results
 from bon.core.errors import BonError
 from bon.experiment.cards import load_rewarder
 from bon.exports import export_run
+from bon.exports.preferences import Preferences
 from bon.exports.scores import is_remote, model_id
-from bon.exports.training.preferences import Preferences
 
 SAMPLE_KEYS = {
     "schema_version", "evaluation_id", "model_id", "evaluation_name", "evaluation_result_id",
@@ -116,8 +116,8 @@ def test_the_same_run_gives_the_same_files(run, logs, tmp_path):
 
 
 def test_what_holds_no_training_rows_says_so(run, tmp_path):
-    with pytest.raises(BonError, match="wandb holds no training rows"):
-        export_run(run, tmp_path, "wandb", Preferences())
+    with pytest.raises(BonError, match="release holds no training rows"):
+        export_run(run, tmp_path, "release", Preferences())
 
 
 @pytest.mark.parametrize(

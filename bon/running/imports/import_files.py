@@ -17,7 +17,7 @@ from bon.formats.answers import FORM, Answers, read_answers
 from bon.formats.base import Format, columns_of, file_rows
 from bon.formats.question_join import Known, joined
 from bon.formats.score_tables import read_tables
-from bon.importing.imported_answers import candidate_of, notes_of_answers, write_tool_results
+from bon.importing.imported_answers import candidate_of, notes_of_answers
 from bon.importing.imported_rows import (
     ImportedRecords,
     candidates,
@@ -110,13 +110,11 @@ def _write(
     notes, policy = [*_notes(scores)], ""
     for loaded in setup.policies:  # one, or none of a benchmark alone
         policy, spec, reader = loaded.card.name, loaded.spec, loaded.card.reader
-        rows = [
-            (candidate_of(policy, spec, reader, row.question, text), text)
+        store.add_candidates(
+            candidate_of(policy, spec, reader, row.question, text)
             for row in answers.questions
             for text in row.texts
-        ]
-        store.add_candidates(candidate for candidate, _ in rows)
-        write_tool_results(store.directory, rows)
+        )
         store.add_candidates(candidates(scores, policy, spec))
         notes += notes_of_answers(answers, reader)
     bad = [*((policy, row) for row in answers.bad), *(("scores", row) for row in scores.bad)]

@@ -19,10 +19,10 @@ from bon.core.records import Candidate, ImageRef, Judgement, Question
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, Elsewhere, PolicyCard, RewarderCard
 from bon.formats import forms_of
-from bon.formats.answers import Answers, Text, read_answers
+from bon.formats.answers import Answers, read_answers
 from bon.formats.question_join import Known, joined
 from bon.formats.score_tables import SIDES, WITHOUT_TEXT, Label, read_tables
-from bon.importing.imported_answers import candidate_of, notes_of_answers, write_tool_results
+from bon.importing.imported_answers import candidate_of, notes_of_answers
 from bon.importing.imported_rows import ImportedRecords, attach_scores, judgements
 from bon.importing.pinned_sources import found_files, is_run, models_in, spec_in
 from bon.planning.setup import Setup
@@ -57,7 +57,6 @@ class Imports:
     def fill(self, *, quiet: bool) -> None:
         """Store candidates and judgements of the active questions and pairs."""
         notes: list[str] = []
-        texts: list[tuple[Candidate, Text]] = []
         for policy in self._setup.policies:
             source = policy.card.elsewhere
             if source is None:
@@ -68,9 +67,7 @@ class Imports:
                 rows = self._candidates_of_run(policy, paths[0])
             else:
                 answers = self._answers(policy)
-                candidates = list(self._candidates_of(policy, answers))
-                texts += candidates
-                rows = (row for row, _ in candidates)
+                rows = self._candidates_of(policy, answers)
                 notes += notes_of_answers(answers, policy.card.reader)
             stored = self._store.add_candidates(rows)
             if not stored:
@@ -92,7 +89,6 @@ class Imports:
                 path = self._paths(rewarder.card.elsewhere)[0]
                 say(f"{rewarder.card.name}: {len(judged)} judgements from {path}", quiet=quiet)
         self._store.set_meta(notes=notes)
-        write_tool_results(self._store.directory, texts)
 
     def provenance(self) -> list[dict[str, Any]]:
         """Return every path that was read, with the hash that pins it."""
@@ -160,13 +156,13 @@ class Imports:
     def _questions_here(self) -> "_QuestionIndex":
         return _QuestionIndex(self._store)
 
-    def _candidates_of(self, policy: Policy, answers: Answers) -> Iterator[tuple[Candidate, Text]]:
+    def _candidates_of(self, policy: Policy, answers: Answers) -> Iterator[Candidate]:
         card, spec = policy.card, policy.spec
         for row in answers.questions:
             if question := self._questions_here.match(row.question, card.name):
                 for text in row.texts:
                     if text.index < card.n:
-                        yield candidate_of(card.name, spec, card.reader, question, text), text
+                        yield candidate_of(card.name, spec, card.reader, question, text)
 
     def _candidates_of_run(self, policy: Policy, directory: Path) -> Iterator[Candidate]:
         card, spec = policy.card, policy.spec

@@ -58,10 +58,6 @@ def merge_runs(
             store.set_meta(finished=now())
         raw = yaml.safe_dump(setups[0].raw, sort_keys=False, allow_unicode=True)
         write_atomic(out / "experiment.yaml", raw)
-        files = [run.directory / "imported.jsonl" for run in runs]
-        lines = dict.fromkeys(line for file in files if file.is_file() for line in file.open())
-        if lines:
-            write_atomic(out / "imported.jsonl", "".join(lines))
         counts = [store.count(table) for table in ("candidates", "judgements")]
     say(f"{len(runs)} runs: {counts[0]} candidates, {counts[1]} judgements", quiet=quiet)
     if differing:

@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 from bon.exports.contents import Contents
+from bon.exports.dataset_folder import write_hub_folder
 from bon.exports.every_eval_ever import write_every_eval_ever
-from bon.exports.hub.dataset_folder import write_hub_folder
 from bon.exports.licences import licence_of_dataset
 
 _README = """# {name}

@@ -27,8 +27,8 @@ from bon.curating.items import CuratedItem, write_pairs
 from bon.curating.judged_runs import judged_runs
 from bon.curating.label_audit import UNRESOLVED, Labelling, load_labelling
 from bon.curating.workbench import Workbench
+from bon.exports.contents import name_of
 from bon.exports.licences import OTHER, combined_licence, licence_of, licence_of_dataset
-from bon.exports.scores import name_of
 
 
 @dataclass(frozen=True)

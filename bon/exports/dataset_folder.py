@@ -15,10 +15,9 @@ import yaml
 
 from bon.analysis.artifacts import frames
 from bon.core.dataset_features import IMAGE, write_rows
-from bon.exports.contents import Contents, load_image
+from bon.exports.contents import Contents, hub_of, load_image, model_id, name_of
 from bon.exports.image_files import file_name
 from bon.exports.licences import Licence, licence_of, licence_of_dataset
-from bon.exports.scores import hub_of, model_id, name_of
 
 _TEXT = pa.string()
 _QUESTIONS = [

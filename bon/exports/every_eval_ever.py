@@ -1,26 +1,24 @@
-"""Every Eval Ever 0.3.0: one log per rewarder, and its choices as samples.
+"""Every Eval Ever 0.3.0: one log per rewarder.
 
-Paths follow the public store: data/COLLECTION/DEVELOPER/MODEL/UUID.json and UUID_samples.jsonl.
-Names and times come from the results, so that the same run gives the same files.
+Paths follow the public store: data/COLLECTION/DEVELOPER/MODEL/UUID.json. Names and times come from
+the results, so that the same run gives the same files.
 """
 
 import hashlib
 import json
 import uuid
+from collections.abc import Iterator
 from datetime import datetime
-from itertools import groupby
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from bon.analysis.results import Estimate
+from bon.analysis.results import BestOfN, Estimate
 from bon.core.errors import BonError
 from bon.engines import engine_entry
 from bon.experiment.cards import Loaded
-from bon.experiment.config import DatasetSpec, RewarderCard
-from bon.exports.contents import Choice, Contents
-from bon.exports.image_files import write_jsonl
-from bon.exports.scores import Score, hub_of, is_remote, model_id, name_of, scores
-from bon.policies.prompting import question_block
+from bon.experiment.config import Card, DatasetSpec, RewarderCard
+from bon.exports.contents import Contents, hub_of, model_id, name_of
 
 SCHEMA_VERSION = "0.3.0"
 COLLECTION = "bon"
@@ -28,33 +26,25 @@ _MINIMUM = {"accuracy": 0.0, "gain": -1.0, "gap_closed": "-Infinity"}
 
 
 def write_every_eval_ever(contents: Contents, out: Path) -> list[Path]:
-    """Write a log and its samples for every rewarder."""
+    """Write a log for every rewarder: accuracy on reward benchmarks, then Best-of-N."""
     paths = []
-    for rewarder, rows in groupby(scores(contents), key=lambda row: row.rewarder):
-        paths += _write(contents, rewarder, list(rows), out)
+    for rewarder in (*contents.setup.rewarders, *contents.setup.ensembles):
+        name = rewarder.card.name
+        if results := [*_on_pairs(contents, name), *_best_of_n(contents, name)]:
+            paths.append(_write(contents, rewarder, results, out))
     if not paths:
         raise BonError("the run has no rewarders to export", "see bon list exports")
     return paths
 
 
 def _write(
-    contents: Contents, rewarder: Loaded[RewarderCard], rows: list[Score], out: Path
-) -> list[Path]:
+    contents: Contents, rewarder: Loaded[RewarderCard], results: list[dict[str, Any]], out: Path
+) -> Path:
     developer, name = model_id(rewarder.card)
-    model, run = f"{developer}/{name}", contents.results.run
+    run = contents.results.run
     time = str(int(datetime.fromisoformat(run.created).timestamp()))
     log_id = f"bon-{run.name}/{rewarder.card.name}/{time}".replace(" ", "-")
     stem = uuid.UUID(bytes=hashlib.sha256(log_id.encode()).digest()[:16], version=4)
-    folder = Path("data") / COLLECTION / developer / name
-    (out / folder).mkdir(parents=True, exist_ok=True)
-    # Choices are among all candidates, so a headline at a smaller n has no samples.
-    sizes = {policy.policy: policy.num_candidates for policy in contents.results.policies}
-    samples = [
-        _sample(choice, row, log_id, model)
-        for row in rows
-        if (best := row.best_of_n) and row.metric == "accuracy" and best.n == sizes[best.policy]
-        for choice in contents.chosen(best.policy, rewarder.card.name)
-    ]
     first_party = contents.organisation == developer
     log: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
@@ -68,23 +58,92 @@ def _write(
             "evaluator_relationship": "first_party" if first_party else "third_party",
         },
         "eval_library": {"name": "bon", "version": run.bon_version},
-        "model_info": _model(rewarder, model, developer),
-        "evaluation_results": [_result(contents, row) for row in rows],
+        "model_info": _model(rewarder, f"{developer}/{name}", developer),
+        "evaluation_results": results,
     }
-    paths = []
-    if samples:
-        path = write_jsonl(samples, out / folder / f"{stem}_samples.jsonl")
-        log["detailed_evaluation_results"] = {
-            "format": "jsonl",
-            "file_path": (folder / path.name).as_posix(),
-            "hash_algorithm": "sha256",
-            "checksum": hashlib.sha256(path.read_bytes()).hexdigest(),
-            "total_rows": len(samples),
-        }
-        paths.append(path)
-    path = out / folder / f"{stem}.json"
+    path = out / "data" / COLLECTION / developer / name / f"{stem}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(log, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return [path, *paths]
+    return path
+
+
+def _on_pairs(contents: Contents, rewarder: str) -> Iterator[dict[str, Any]]:
+    results = contents.results
+    specs = {name_of(spec): spec for spec in contents.setup.experiment.pairs}
+    protocols = {row.rewarder: row for row in results.protocol.rewarders}
+    for row in results.benchmarks:
+        if row.rewarder != rewarder or row.benchmark not in specs:
+            continue
+        about = f"ties: {results.options.ties}"
+        if protocol := protocols.get(rewarder):
+            about = f"votes: {protocol.votes_pairs}, orders: {protocol.orders_pairs}, {about}"
+        estimates = {"macro": row.macro, "overall": row.overall}
+        estimates |= {"natural": row.natural} if row.natural else {}
+        estimates |= {group.name: group.accuracy for group in row.groups}
+        for name, estimate in estimates.items():
+            title = f"{name} accuracy on {row.benchmark}"
+            key, spec = f"{row.benchmark}.{name}", specs[row.benchmark]
+            yield from _result(contents, key, title, "accuracy", spec, estimate, about)
+
+
+def _best_of_n(contents: Contents, rewarder: str) -> Iterator[dict[str, Any]]:
+    spec = contents.setup.experiment.questions
+    for row in contents.results.best_of_n:
+        if not row.headline or row.rewarder != rewarder:
+            continue
+        about = (
+            f"Best-of-{row.n} of {row.policy}, picked by this model; rule {row.rule}; "
+            f"answers without a letter count as {contents.results.options.unparsed}"
+        )
+        for metric, title, estimate in (
+            ("accuracy", f"Best-of-{row.n} accuracy", row.accuracy),
+            ("gain", f"gain of Best-of-{row.n} over one answer", row.gain),
+            ("gap_closed", f"gap to the oracle that Best-of-{row.n} closes", row.gap_closed),
+        ):
+            key = f"{name_of(spec)}.{row.policy}.bon{row.n}.{metric}"
+            yield from (
+                result | {"generation_config": _generation(contents, row)}
+                for result in _result(contents, key, title, metric, spec, estimate, about)
+            )
+
+
+def _result(
+    contents: Contents, key: str, title: str, metric: str, spec: DatasetSpec, estimate: Estimate,
+    about: str,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Yield the result if its value is known."""
+    if estimate.value is not None:
+        yield {
+            "evaluation_result_id": key,
+            "evaluation_name": f"bon.{key}",
+            "source_data": _dataset(spec, estimate.n),
+            "metric_config": {
+                "evaluation_description": about,
+                "metric_id": f"bon.{metric}",
+                "metric_name": title,
+                "metric_kind": metric,
+                "metric_unit": "proportion",
+                "lower_is_better": False,
+                "score_type": "continuous",
+                "min_score": _MINIMUM[metric],
+                "max_score": 1.0,
+            },
+            "score_details": _score(estimate, contents.results.options.level),
+        }
+
+
+def _generation(contents: Contents, row: BestOfN) -> dict[str, Any]:
+    policy = next(one for one in contents.setup.policies if one.card.name == row.policy)
+    names = ("temperature", "top_p", "top_k", "max_tokens")
+    return {
+        "generation_args": {name: getattr(policy.card.sampling, name) for name in names},
+        "additional_details": {
+            "policy": "/".join(model_id(policy.card)),
+            "prompt": f"{policy.prompt.id} sha256:{policy.prompt.sha256[:16]}",
+            "n": str(row.n),
+            "rule": row.rule,
+        },
+    }
 
 
 def _model(rewarder: Loaded[RewarderCard], model: str, developer: str) -> dict[str, Any]:
@@ -113,37 +172,10 @@ def _model(rewarder: Loaded[RewarderCard], model: str, developer: str) -> dict[s
     return info | ({"inference_engine": {"name": card.engine}} if local else {})
 
 
-def _result(contents: Contents, row: Score) -> dict[str, Any]:
-    result: dict[str, Any] = {
-        "evaluation_result_id": row.key,
-        "evaluation_name": f"bon.{row.key}",
-        "source_data": _dataset(row.dataset, row.estimate.n),
-        "metric_config": {
-            "evaluation_description": row.about,
-            "metric_id": f"bon.{row.metric}",
-            "metric_name": row.title,
-            "metric_kind": row.metric,
-            "metric_unit": "proportion",
-            "lower_is_better": False,
-            "score_type": "continuous",
-            "min_score": _MINIMUM[row.metric],
-            "max_score": 1.0,
-        },
-        "score_details": _score(row.estimate, contents.results.options.level),
-    }
-    if row.best_of_n:
-        policy = contents.policy(row.best_of_n.policy)
-        names = ("temperature", "top_p", "top_k", "max_tokens")
-        result["generation_config"] = {
-            "generation_args": {name: getattr(policy.card.sampling, name) for name in names},
-            "additional_details": {
-                "policy": "/".join(model_id(policy.card)),
-                "prompt": f"{policy.prompt.id} sha256:{policy.prompt.sha256[:16]}",
-                "n": str(row.best_of_n.n),
-                "rule": row.best_of_n.rule,
-            },
-        }
-    return result
+def is_remote(card: Card) -> bool:
+    """Whether a model runs at an endpoint of another machine."""
+    host = urlsplit(str(card.engine_args.get("base_url", ""))).hostname or ""
+    return card.engine == "openai" and host not in ("", "localhost", "127.0.0.1", "::1")
 
 
 def _dataset(spec: DatasetSpec, count: int) -> dict[str, Any]:
@@ -171,41 +203,3 @@ def _score(estimate: Estimate, level: float) -> dict[str, Any]:
             "method": f"bootstrap over {estimate.method}" if resampled else estimate.method,
         }
     return {"score": estimate.value, "uncertainty": uncertainty}
-
-
-def _sample(choice: Choice, row: Score, log_id: str, model: str) -> dict[str, Any]:
-    assert row.best_of_n is not None
-    question = choice.question
-    raw, reference = question_block(question), [question.answer or ""]
-    text = json.dumps({"raw": raw, "reference": reference}, sort_keys=True, separators=(",", ":"))
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "evaluation_id": log_id,
-        "model_id": model,
-        "evaluation_name": f"bon.{row.key}",
-        "evaluation_result_id": row.key,
-        "sample_id": question.id,
-        "sample_hash": hashlib.sha256(text.encode()).hexdigest(),
-        "interaction_type": "single_turn",
-        "input": {"raw": raw, "reference": reference, "choices": list(question.options)},
-        "output": {"raw": [candidate.text for candidate in choice.candidates]},
-        "answer_attribution": [
-            {
-                "turn_idx": 0,
-                "source": "output.raw",
-                "extracted_value": candidate.answer or "",
-                "extraction_method": f"bon answer extractor: {choice.extractor}",
-                "is_terminal": True,
-            }
-            for candidate in choice.candidates
-        ],
-        "evaluation": {"score": choice.correct, "is_correct": choice.correct == 1},
-        "metadata": {
-            "policy": row.best_of_n.policy,
-            "n": str(row.best_of_n.n),
-            "rule": row.best_of_n.rule,
-            "chosen_index": " ".join(str(candidate.index) for candidate in choice.candidates),
-            "subject": question.subject,
-            "question_key": question.key,
-        },
-    }

@@ -76,21 +76,19 @@ def export(
         str, Option(help="best-worst: one pair per question; all: every two that differ.")
     ] = "best-worst",
     margin: Annotated[float | None, Option(help="Minimum difference of scores.")] = None,
-    organisation: Annotated[str, Option(help="Who made the run (every-eval-ever).")] = "",
     replace: Annotated[
         bool, Option("--replace", help="Overwrite files of other contents.")
     ] = False,
 ) -> None:
-    """Export a run as tables, training data or evaluation records."""
+    """Export a run as tables, training data or a dataset."""
     from bon.exports import export_run
     from bon.exports.preferences import BY_KEY, Preferences
 
     preferences = None
     if by or margin is not None or pairs != "best-worst":
         preferences = Preferences(by or BY_KEY, pairs, margin)
-    tables = form in ("parquet", "jsonl")
-    out = out or directory / "export" / ("" if tables else form)
-    for path in export_run(directory, out, form, preferences, organisation, replace=replace):
+    out = out or directory / "export" / ("" if form == "parquet" else form)
+    for path in export_run(directory, out, form, preferences, replace=replace):
         typer.echo(path)
 
 

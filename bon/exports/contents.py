@@ -26,11 +26,10 @@ RAW_TABLES = ("questions", "candidates", "pairs", "judgements")
 
 @dataclass(frozen=True)
 class Contents:
-    """An open run; numbers come from its results.json. `organisation`: who made it."""
+    """An open run; numbers come from its results.json."""
 
     setup: Setup
     store: Store
-    organisation: str = ""
 
     @property
     def directory(self) -> Path:

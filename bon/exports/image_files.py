@@ -1,10 +1,7 @@
 """Image files next to a table, named by their content."""
 
 import io
-import json
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from PIL import Image, UnidentifiedImageError
 
@@ -42,10 +39,3 @@ class ImageFolder:
     def paths(self) -> list[Path]:
         """Return the folder if it has any image."""
         return [self.folder] if self._names else []
-
-
-def write_jsonl(rows: Iterable[dict[str, Any]], path: Path) -> Path:
-    """Write rows as JSONL."""
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    return path

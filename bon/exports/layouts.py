@@ -1,4 +1,4 @@
-"""Layouts of training rows: TRL (Parquet, JSONL), LLaMA-Factory, ms-swift."""
+"""Layouts of training rows: TRL, LLaMA-Factory, ms-swift."""
 
 import json
 import re
@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from bon.core.dataset_features import IMAGE, write_rows
 from bon.engines.base import ImagePart, Message
-from bon.exports import image_files
 from bon.exports.image_files import ImageFolder, file_name
 from bon.exports.preferences import Contrast
 
@@ -47,22 +46,6 @@ def write_parquet(rows: Iterable[Contrast], target: Target) -> list[Path]:
 def _parquet_row(row: Contrast) -> Row:
     images = [{"bytes": image.data, "path": file_name(image)} for image in row.images]
     return {**_conversation(row), "images": images}
-
-
-def write_jsonl(rows: Iterable[Contrast], target: Target) -> list[Path]:
-    """Write the same conversations as JSONL with image files."""
-    images = ImageFolder(target.folder)
-
-    def record(row: Contrast) -> Row:
-        paths = [images.add(image) for image in row.images]
-        return _conversation(row) | ({"images": paths} if target.images else {})
-
-    return _write_jsonl(map(record, rows), target, images)
-
-
-def _write_jsonl(records: Iterable[Row], target: Target, images: ImageFolder) -> list[Path]:
-    path = image_files.write_jsonl(records, target.folder / f"{target.stem}.jsonl")
-    return [path, *images.paths()]
 
 
 def _conversation(row: Contrast) -> Row:
@@ -107,7 +90,10 @@ def write_ms_swift(rows: Iterable[Contrast], target: Target) -> list[Path]:
         paths = [str(home / images.add(image)) for image in row.images]
         return record | ({"images": paths} if target.images else {})
 
-    return _write_jsonl(map(record, rows), target, images)
+    path = target.folder / f"{target.stem}.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(record(row), ensure_ascii=False) + "\n" for row in rows)
+    return [path, *images.paths()]
 
 
 def write_llama_factory(rows: Iterable[Contrast], target: Target) -> list[Path]:

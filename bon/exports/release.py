@@ -9,7 +9,6 @@ from pathlib import Path
 
 from bon.exports.contents import Contents
 from bon.exports.dataset_folder import write_hub_folder
-from bon.exports.every_eval_ever import write_every_eval_ever
 from bon.exports.licences import licence_of_dataset
 
 _README = """# {name}
@@ -20,7 +19,6 @@ _README = """# {name}
   (`hf upload OWNER/NAME dataset . --repo-type dataset`); its README.md names the licences
 - `results.json`: every number with its interval, for `bon gate` and `bon pool`
 - `experiment.yaml`: the experiment as it was run; the results repeat what its cards said
-- `every-eval-ever/`: a log per rewarder for the public store
 {report}
 Made by bon {version}.
 """
@@ -34,7 +32,6 @@ def write_release(contents: Contents, out: Path) -> list[Path]:
     """Write the folder and return its files."""
     run = contents.directory
     paths = write_hub_folder(contents, out / "dataset")
-    paths += write_every_eval_ever(contents, out / "every-eval-ever")
     files = ["results.json", "experiment.yaml"]
     questions = contents.setup.experiment.questions
     licence = licence_of_dataset(questions)

@@ -60,7 +60,7 @@ def test_the_miniatures_own_files_load_with_images(tmp_path):
     assert loaded(pairs, tmp_path / "cache")[0]["image"].size == (112, 112)
 
 
-@pytest.mark.parametrize("form", ["jsonl", "trl", "llama-factory", "ms-swift"])
+@pytest.mark.parametrize("form", ["trl", "llama-factory", "ms-swift"])
 def test_every_layout_holds_the_same_answers(run, tmp_path, form):
     wanted = Preferences("critic", "all")
     paths = export_run(run, tmp_path / form, form, wanted)
@@ -77,13 +77,6 @@ def _conversations(rows):
 
 def _parquet(paths, folder):
     return _conversations(pq.read_table(paths[-1]).to_pylist())
-
-
-def _jsonl(paths, folder):
-    path = next(path for path in paths if path.name.startswith("preferences"))
-    rows = lines(path)
-    assert all(Image.open(path.parent / image) for row in rows for image in row["images"])
-    return _conversations(rows)
 
 
 def _llama_factory(paths, folder):
@@ -110,7 +103,7 @@ def _ms_swift(paths, folder):
         yield answered["content"], row["rejected_response"]
 
 
-READ = {"trl": _parquet, "jsonl": _jsonl, "llama-factory": _llama_factory, "ms-swift": _ms_swift}
+READ = {"trl": _parquet, "llama-factory": _llama_factory, "ms-swift": _ms_swift}
 
 
 def lines(path: Path) -> list[dict]:
@@ -121,6 +114,7 @@ def lines(path: Path) -> list[dict]:
     ("form", "wanted", "said"),
     [
         ("tlr", {}, "did you mean 'trl'"),
+        ("release", {}, "release holds no training rows"),
         ("trl", {"by": "nobody"}, "no rewarder 'nobody'"),
         ("trl", {"pairs": "best"}, "--pairs 'best' is not known"),
         ("trl", {"margin": float("nan")}, "not above 0"),
@@ -137,7 +131,7 @@ def test_formats_do_not_overwrite_each_other(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     written = [
         CliRunner().invoke(app, ["export", str(tmp_path / "run"), "--format", form]).stdout.split()
-        for form in ("trl", "ms-swift", "llama-factory", "jsonl")
+        for form in ("trl", "ms-swift", "llama-factory", "parquet")
     ]
     every = [path for paths in written for path in paths]
     assert len(set(every)) == len(every) > 10

@@ -1,5 +1,6 @@
 """The contents of a run as exports read them."""
 
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from PIL import Image, UnidentifiedImageError
 
 from bon.analysis.data.tables import Tables
 from bon.analysis.results import Results
@@ -21,6 +23,7 @@ from bon.planning.setup import Setup
 from bon.running.reporting import read_results
 from bon.storage.store import Store
 
+_SUFFIXES = {"JPEG": "jpg", "MPO": "jpg", "TIFF": "tif", "": "bin"}
 RAW_TABLES = ("questions", "candidates", "pairs", "judgements")
 
 
@@ -76,6 +79,15 @@ class Contents:
 def load_image(ref: ImageRef) -> ImagePart:
     """Read an image of the store."""
     return ImagePart(ref.sha256, Path(ref.path).read_bytes())
+
+
+def file_name(image: ImagePart) -> str:
+    """Return the hash with the suffix of the image format."""
+    try:
+        kind = Image.open(io.BytesIO(image.data)).format or ""
+    except (UnidentifiedImageError, OSError, Image.DecompressionBombError):
+        kind = ""
+    return f"{image.sha256}.{_SUFFIXES.get(kind, kind.lower())}"
 
 
 def name_of(spec: DatasetSpec) -> str:

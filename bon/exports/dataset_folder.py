@@ -15,8 +15,7 @@ import yaml
 
 from bon.analysis.artifacts import frames
 from bon.core.dataset_features import IMAGE, write_rows
-from bon.exports.contents import Contents, hub_of, load_image, model_id, name_of
-from bon.exports.image_files import file_name
+from bon.exports.contents import Contents, file_name, hub_of, load_image, model_id, name_of
 from bon.exports.licences import Licence, licence_of, licence_of_dataset
 
 _TEXT = pa.string()

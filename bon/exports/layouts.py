@@ -11,17 +11,39 @@ import pyarrow as pa
 
 from bon.core.dataset_features import IMAGE, write_rows
 from bon.engines.base import ImagePart, Message
-from bon.exports.image_files import ImageFolder, file_name
+from bon.exports.contents import file_name
 from bon.exports.preferences import Contrast
 
 Row = dict[str, Any]
 LLAMA_FACTORY_NAME = "bon"
+FOLDER = "images"
 
 _TEXT = pa.string()
 _CONTENT = pa.list_(pa.struct([("type", _TEXT), ("text", _TEXT)]))
 _TURNS = pa.list_(pa.struct([("role", _TEXT), ("content", _CONTENT)]))
 _LABELS = [(name, _TEXT) for name in ("question", "policy", "by")]
 _SCORES = [(name, pa.float64()) for name in ("chosen_score", "rejected_score", "margin")]
+
+
+class ImageFolder:
+    """Writes images, each once, into the folder `images` next to a table."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / FOLDER
+        self._names: dict[str, str] = {}
+
+    def add(self, image: ImagePart) -> str:
+        """Write an image and return its path relative to the table."""
+        name = self._names.get(image.sha256)
+        if name is None:
+            name = self._names[image.sha256] = file_name(image)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / name).write_bytes(image.data)
+        return f"{FOLDER}/{name}"
+
+    def paths(self) -> list[Path]:
+        """Return the folder if it has any image."""
+        return [self.folder] if self._names else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,12 @@ from bon.formats.answers import FORM, Answers, read_answers
 from bon.formats.base import Format, columns_of, file_rows
 from bon.formats.question_join import Known, joined
 from bon.formats.score_tables import read_tables
-from bon.importing.imported_answers import candidate_of, notes_of_answers
 from bon.importing.imported_rows import (
     ImportedRecords,
+    candidate_of,
     candidates,
     judgements,
+    notes_of_answers,
     records_from_tables,
     rewarder_cards,
 )

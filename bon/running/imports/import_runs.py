@@ -22,8 +22,13 @@ from bon.formats import forms_of
 from bon.formats.answers import Answers, read_answers
 from bon.formats.question_join import Known, joined
 from bon.formats.score_tables import SIDES, WITHOUT_TEXT, Label, read_tables
-from bon.importing.imported_answers import candidate_of, notes_of_answers
-from bon.importing.imported_rows import ImportedRecords, attach_scores, judgements
+from bon.importing.imported_rows import (
+    ImportedRecords,
+    attach_scores,
+    candidate_of,
+    judgements,
+    notes_of_answers,
+)
 from bon.importing.pinned_sources import found_files, is_run, models_in, spec_in
 from bon.planning.setup import Setup
 from bon.policies.extractors import extract_answer

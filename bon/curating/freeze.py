@@ -10,7 +10,6 @@ import re
 import secrets
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -34,74 +33,7 @@ from bon.curating.workbench import Workbench
 from bon.exports.contents import name_of
 from bon.exports.licences import OTHER, Licence, combined_licence, licence_of, licence_of_dataset
 
-_CARD = """\
----
-{metadata}---
-
-# {name}, version {version}
-
-A reward benchmark made by bon {bon} from real answers of policies: {items} public items.\
-{held_out} Every item states its inclusion probability.{private}
-{anyway}
-## Contents
-
-| strategy | items | description |
-|---|---|---|
-{strategies}
-
-How items were drawn, and what filters excluded, is in recipe.yaml and proposal.json.{left_out}
-
-## Quality
-
-{quality}
-- The full audit, with lists of items, is in audit.json and audit.html.
-
-## Use
-
-In a bon experiment:
-
-```yaml
-pairs:
-- {{benchmark: preference, name: {name}-{version}, path: pairs.parquet}}
-analysis: {{axis: macro}}   # natural: on the pool that the items were drawn from
-```
-
-Without bon: `datasets.load_dataset("parquet", data_files="pairs.parquet")`. Judge every pair in \
-both orders.
-
-## Columns of pairs.parquet
-
-| column | description |
-|---|---|
-| `id`, `key` | label and identity of the item |
-| `prompt`, `images`, `responses` | what a rewarder sees |
-| `preferred` | index of the better response |
-| `answers`, `policies`, `lengths` | of each response: its letter, its policy, characters |
-| `group` | the strategy that drew it; macro accuracy is the mean over groups |
-| `tag` | errors that annotators named |
-| `cluster` | its question: items of one question are resampled together |
-| `weight` | how many pairs of the pool it represents: 1 / inclusion probability |
-
-## Licences
-
-Derived from the licences' names; not legal advice.
-
-| part | source | licence | terms |
-|---|---|---|---|
-{licences}
-"""
-
-
-@dataclass(frozen=True)
-class FrozenSource:
-    """A part of the benchmark, its source and licence."""
-
-    part: str
-    name: str
-    licence: Licence
-
-    def __str__(self) -> str:
-        return f"{self.part} of {self.name}"
+_CARD = Path(__file__).with_name("dataset_card.md")
 
 
 @dataclass(frozen=True)
@@ -205,24 +137,23 @@ class Freezing:
         return reasons
 
     @cached_property
-    def sources(self) -> list[FrozenSource]:
-        """The questions and policies of the runs with their licences, without repeats."""
-        sources: list[FrozenSource] = []
+    def sources(self) -> list[tuple[str, str, Licence]]:
+        """Part, name and licence of the questions and policies of the runs, without repeats."""
+        sources: dict[tuple[str, str], Licence] = {}
         with judged_runs(self.bench) as runs:
             for run in runs:
                 spec = run.setup.experiment.questions
-                sources.append(FrozenSource("questions", name_of(spec), licence_of_dataset(spec)))
+                sources["questions", name_of(spec)] = licence_of_dataset(spec)
                 for policy in run.setup.policies:
-                    licence = licence_of(policy.card.licence)
-                    sources.append(FrozenSource("answers", policy.card.name, licence))
-        return list({str(source): source for source in sources}.values())
+                    sources["answers", policy.card.name] = licence_of(policy.card.licence)
+        return [(*source, licence) for source, licence in sources.items()]
 
     @cached_property
     def licence(self) -> str:
         """The licence of the version; `other` if it is private."""
         if self.private:
             return OTHER
-        licences = {str(source): source.licence for source in self.sources}
+        licences = {f"{part} of {name}": licence for part, name, licence in self.sources}
         return combined_licence(licences, self.requested_licence)
 
     def _pseudonym(self, annotator: str) -> str:
@@ -278,18 +209,45 @@ class Freezing:
         shown = [suspect for suspect in suspects(bench, audit) if suspect.id in public]
         write_atomic(folder / "audit.json", audit.model_dump_json(indent=1))
         write_atomic(folder / "audit.html", audit_page(audit, shown))
-        card = dataset_card(
-            bench.name,
-            self.audit,
-            self._items("public"),
+        write_atomic(folder / "README.md", self._card(licence))
+
+    def _card(self, licence: str) -> str:
+        """Return the card of the published items, with metadata for `datasets` and the hub."""
+        audit, items = self.audit, self._items("public")
+        pairs = {"config_name": "pairs", "data_files": [{"split": "test", "path": "pairs.parquet"}]}
+        metadata = {
+            "license": licence,
+            "task_categories": ["visual-question-answering"],
+            "tags": ["bon", "reward-model", "preference", "benchmark"],
+            "configs": [pairs],
+        }
+        held_out = f" {audit.held_out} more, on unpublished questions, are held out."
+        left_out = Counter(self.left_out.values())
+        reasons = "; ".join(f"{count}: {reason}" for reason, count in left_out.items())
+        override = f"\n**Frozen although the audit objected:** {self.anyway}\n"
+        counts: Counter[Any] = Counter(item.strategy for item in items)
+        lines = [*audit.findings, *audit.warnings]
+        lines[:0] = [] if audit.labels else ["No annotator has checked its labels."]
+        return _CARD.read_text("utf-8").format(
+            metadata=yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True),
+            name=self.bench.name,
             version=self.version,
-            licence=licence,
-            sources=self.sources,
-            left_out=Counter(self.left_out.values()),
-            anyway=self.anyway,
-            private=self.private,
+            bon=bon.__version__,
+            items=len(items),
+            held_out=held_out if audit.held_out else "",
+            private=" **Not to be passed on:** its sources do not permit it." * self.private,
+            anyway=override if self.anyway else "",
+            strategies="\n".join(
+                f"| {name} | {count} | {STRATEGIES.get(name, 'of bon 0.2')} |"
+                for name, count in counts.most_common()
+            ),
+            left_out=f" Excluded after annotation: {reasons}." if reasons else "",
+            quality="\n".join(f"- {line}" for line in lines),
+            licences="\n".join(
+                f"| {part} | {name} | {licence.name} | {licence.terms or '–'} |"
+                for part, name, licence in self.sources
+            ),
         )
-        write_atomic(folder / "README.md", card)
 
     def _anonymous_audit(self) -> CurationAudit:
         """The audit without annotators' names and paths of this machine."""
@@ -321,52 +279,3 @@ def _write_checksums(folder: Path) -> None:
         for path in files
     ]
     (folder / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
-
-
-def dataset_card(
-    name: str,
-    audit: CurationAudit,
-    items: Sequence[CuratedItem],
-    *,
-    version: str,
-    licence: str,
-    sources: Sequence[FrozenSource],
-    left_out: Mapping[str, int],
-    anyway: str,
-    private: bool,
-) -> str:
-    """Return the card of the published items, with metadata for `datasets` and the hub."""
-    metadata: dict[str, Any] = {
-        "license": licence,
-        "task_categories": ["visual-question-answering"],
-        "tags": ["bon", "reward-model", "preference", "benchmark"],
-        "configs": [
-            {"config_name": "pairs", "data_files": [{"split": "test", "path": "pairs.parquet"}]}
-        ],
-    }
-    held_out = f" {audit.held_out} more, on unpublished questions, are held out."
-    reasons = "; ".join(f"{count}: {reason}" for reason, count in left_out.items())
-    override = f"\n**Frozen although the audit objected:** {anyway}\n"
-    counts: Counter[Any] = Counter(item.strategy for item in items)
-    unlabelled = () if audit.labels else ("No annotator has checked its labels.",)
-    return _CARD.format(
-        metadata=yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True),
-        name=name,
-        version=version,
-        bon=bon.__version__,
-        items=len(items),
-        held_out=held_out if audit.held_out else "",
-        private=" **Not to be passed on:** its sources do not permit it." if private else "",
-        anyway=override if anyway else "",
-        strategies="\n".join(
-            f"| {name} | {count} | {STRATEGIES.get(name, 'of bon 0.2')} |"
-            for name, count in counts.most_common()
-        ),
-        left_out=f" Excluded after annotation: {reasons}." if reasons else "",
-        quality="\n".join(f"- {line}" for line in (*unlabelled, *audit.findings, *audit.warnings)),
-        licences="\n".join(
-            f"| {source.part} | {source.name} | {source.licence.name} "
-            f"| {source.licence.terms or '–'} |"
-            for source in sources
-        ),
-    )

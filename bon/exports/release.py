@@ -11,17 +11,7 @@ from bon.exports.contents import Contents
 from bon.exports.dataset_folder import write_hub_folder
 from bon.exports.licences import licence_of_dataset
 
-_README = """# {name}
-
-{description}
-
-- `dataset/`: questions, candidates, judgements, choices and results, ready for the hub
-  (`hf upload OWNER/NAME dataset . --repo-type dataset`); its README.md names the licences
-- `results.json`: every number with its interval, for `bon gate` and `bon pool`
-- `experiment.yaml`: the experiment as it was run; the results repeat what its cards said
-{report}
-Made by bon {version}.
-"""
+_README = Path(__file__).with_name("release.md")
 _REPORT = "- `report.html`: the report, with figures and the questions\n"
 _NO_REPORT = (
     "- no report: it shows texts of {name}, which its licence ({licence}) does not permit\n"
@@ -44,7 +34,7 @@ def write_release(contents: Contents, out: Path) -> list[Path]:
     paths += [Path(shutil.copyfile(run / name, out / name)) for name in files]
     page = out / "README.md"
     page.write_text(
-        _README.format(
+        _README.read_text("utf-8").format(
             name=contents.results.run.name,
             description=contents.setup.experiment.description or "A run of bon.",
             report=report,

@@ -92,15 +92,20 @@ def records_from_tables(
         repeats[with_text.id] += 1
         number = f"#{repeats[with_text.id]}" if repeats[with_text.id] > 1 else ""
         items["pair", with_text.id + number] = with_text.key
-        better, worse = with_text.responses[:: -1 if with_text.preferred else 1]
-        records.responses[with_text.key] = {"chosen": text_key(better), "rejected": text_key(worse)}
+        records.responses[with_text.key] = sides_of(with_text)
     for pair in tables.pairs.values() or ([] if with_texts else _unlisted_pairs(tables)):
         record = _pair(pair, benchmark)
         records.pairs.append(record)
         items["pair", pair.id] = record.key
-        records.responses[record.key] = {side: text_key(_side(pair.id, side)) for side in SIDES}
+        records.responses[record.key] = sides_of(record)
     attach_scores(records, tables.judgements, items)
     return records
+
+
+def sides_of(pair: PreferencePair) -> dict[Label, str]:
+    """Return the text keys of the chosen and of the rejected response."""
+    chosen, rejected = pair.responses[pair.preferred], pair.responses[1 - pair.preferred]
+    return {"chosen": text_key(chosen), "rejected": text_key(rejected)}
 
 
 def attach_scores(

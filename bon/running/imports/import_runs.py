@@ -21,18 +21,19 @@ from bon.experiment.config import IMPORTED, Elsewhere, PolicyCard, RewarderCard
 from bon.formats import forms_of
 from bon.formats.answers import Answers, read_answers
 from bon.formats.question_join import Known, joined
-from bon.formats.score_tables import SIDES, WITHOUT_TEXT, Label, read_tables
+from bon.formats.score_tables import WITHOUT_TEXT, read_tables
 from bon.importing.imported_rows import (
     ImportedRecords,
     attach_scores,
     candidate_of,
     judgements,
     notes_of_answers,
+    sides_of,
 )
 from bon.importing.pinned_sources import found_files, is_run, models_in, spec_in
 from bon.planning.setup import Setup
 from bon.policies.extractors import extract_answer
-from bon.policies.generate import candidate_key, text_key
+from bon.policies.generate import candidate_key
 from bon.storage.store import Store
 
 Policy = Loaded[PolicyCard]
@@ -104,14 +105,11 @@ class Imports:
             for path in self._paths(model.card.elsewhere)
         ]
 
-    # -- sources ------------------------------------------------------------------------
-
-    def _paths(self, source: Elsewhere) -> list[Path]:
-        return found_files(source, self._setup.base)
+    def _paths(self, source: Elsewhere | None) -> list[Path]:
+        return [] if source is None else found_files(source, self._setup.base)
 
     def _run_of(self, policy: Policy) -> Path | None:
-        source = policy.card.elsewhere
-        paths = self._paths(source) if source is not None else []
+        paths = self._paths(policy.card.elsewhere)
         return paths[0] if is_run(paths) else None
 
     def _answers(self, policy: Policy) -> Answers:
@@ -155,8 +153,6 @@ class Imports:
     def _image(self, image: ImageRef) -> ImageRef:
         return self._store.images.put(Path(image.path).read_bytes())
 
-    # -- candidates ---------------------------------------------------------------------
-
     @cached_property
     def _questions_here(self) -> "_QuestionIndex":
         return _QuestionIndex(self._store)
@@ -178,8 +174,6 @@ class Imports:
                     for row in run.candidates(run_spec, run_question.key):
                         if row.index < card.n:
                             yield _candidate(card, spec, question, row)
-
-    # -- judgements ---------------------------------------------------------------------
 
     def _copy_known(self, rewarder: Loaded[RewarderCard]) -> None:
         """Copy this rewarder's judgements from the runs that candidates come from.
@@ -255,11 +249,7 @@ class Imports:
             }
         for _, pair in self._store.pairs():
             items["pair", pair.id].add(pair.key)
-            chosen, rejected = pair.responses[pair.preferred], pair.responses[1 - pair.preferred]
-            sides: dict[Label, str] = dict(
-                zip(SIDES, (text_key(chosen), text_key(rejected)), strict=True)
-            )
-            imported.responses[pair.key] = sides
+            imported.responses[pair.key] = sides_of(pair)
         return {label: next(iter(keys)) for label, keys in items.items() if len(keys) == 1}
 
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
@@ -154,13 +155,14 @@ class AnnotationQueue:
         self._items: dict[str, CuratedItem] = {}
         self._images: dict[str, Path] = {}
         self._checks: frozenset[str] = frozenset()
+        self._events: list[Annotation] = []
+        self._events_stamp: tuple[int, ...] = ()
 
     @property
     def bench(self) -> Workbench:
         """The folder, reloaded when the recipe or the items changed."""
         with self._lock:
-            paths = (self._bench.recipe_path, self._bench.items_path)
-            stamp = tuple(path.stat().st_mtime_ns for path in paths if path.exists())
+            stamp = _stamp(self._bench.recipe_path, self._bench.items_path)
             if stamp != self._stamp:
                 bench = open_workbench(self.directory)
                 self._items = {item.key: item for item in bench.items}
@@ -211,7 +213,7 @@ class AnnotationQueue:
                 draft = None
             earlier = (
                 row.choice
-                for row in history(self.bench.annotations_path)
+                for row in self._history()
                 if (row.annotator, row.item) == (annotator, item.key)
                 and row.choice != WITHDRAWN
                 and row.event != submission.event
@@ -229,6 +231,7 @@ class AnnotationQueue:
                 event=submission.event,
             )
             add(self.bench.annotations_path, row)
+            self._events_stamp = ()
             if choice == WITHDRAWN:
                 self._lease(item.key, annotator)
             elif self._leases.get(annotator, ("", 0.0))[0] == item.key:
@@ -275,10 +278,18 @@ class AnnotationQueue:
             return submission.choice
         raise BonError(f"the choice is none of the {len(order)} responses shown")
 
+    def _history(self) -> list[Annotation]:
+        """All events, reloaded when the database changed, whoever changed it."""
+        path = self._bench.annotations_path
+        stamp = _stamp(path, path.with_name(f"{path.name}-wal"))
+        if stamp != self._events_stamp:
+            self._events, self._events_stamp = history(path), stamp
+        return self._events
+
     def _annotations(self) -> list[Annotation]:
         """The annotations that count, in the order of their last event."""
         last: dict[tuple[str, str], Annotation] = {}
-        for row in history(self._bench.annotations_path):
+        for row in self._history():
             last.pop((row.annotator, row.item), None)
             last[row.annotator, row.item] = row
         return [row for row in last.values() if row.choice != WITHDRAWN]
@@ -300,3 +311,13 @@ def as_shown(draft: Draft, order: Sequence[int]) -> Draft:
     if not draft.label.isdigit():
         return draft
     return replace(draft, label=str(order.index(int(draft.label))))
+
+
+def _stamp(*paths: Path) -> tuple[int, ...]:
+    """Return modification times and sizes; nothing for missing files."""
+    stamp: list[int] = []
+    for path in paths:
+        with suppress(FileNotFoundError):  # SQLite removes its -wal file at any time
+            stat = path.stat()
+            stamp += [stat.st_mtime_ns, stat.st_size]
+    return tuple(stamp)

@@ -4,7 +4,7 @@ An engine's module, and whatever it needs, is imported only when the engine is b
 """
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +67,7 @@ ENGINES: dict[str, EngineEntry] = {
         runs_model=True,
     ),
     "none": EngineEntry(
-        path="bon.engines.none:NoEngine", settings=settings.NoSettings, weights_here=True
+        path="bon.engines.base:NoEngine", settings=settings.NoSettings, weights_here=True
     ),
 }
 
@@ -119,18 +119,13 @@ def read_settings(name: str, values: Mapping[str, Any], where: str = "") -> Engi
 def build(name: str, values: Mapping[str, Any]) -> Engine:
     """Load an engine with its settings; user-fixable errors raise BonError."""
     engine_settings = read_settings(name, values)
-    return _engine_class(name)(engine_settings)
-
-
-def _engine_class(name: str) -> Callable[[EngineSettings], Engine]:
-    plugin = None if name in ENGINES else PLUGINS.get(name)
+    plugin: Any = None if name in ENGINES else PLUGINS.get(name)
     if plugin is not None:
-        return plugin
+        engine: Engine = plugin(engine_settings)
+        return engine
     module, _, attribute = ENGINES[name].path.partition(":")
     try:
-        cls: Callable[[EngineSettings], Engine] = getattr(
-            importlib.import_module(module), attribute
-        )
+        plugin = getattr(importlib.import_module(module), attribute)
     except ImportError as error:
         missing = (error.name or "").partition(".")[0]
         if missing == "bon":
@@ -141,4 +136,5 @@ def _engine_class(name: str) -> Callable[[EngineSettings], Engine]:
             else f"cannot use the installed {missing or 'packages'} ({error})"
         )
         raise BonError(f"engine {name!r} {problem}", f"pip install -U 'bon[{name}]'") from error
-    return cls
+    engine = plugin(engine_settings)
+    return engine

@@ -161,9 +161,6 @@ class VllmSettings(Checkpoint):
     max_pixels: int | None = shaping(None, "larger images are downscaled", submit=True, ge=1)
     score_at: ScoreAt = shaping("end", "token at which the reward is read", submit=True)
     chat_template_kwargs: dict[str, Any] = _template_values()
-    one_request: bool = shaping(
-        False, "one request for all samples, the i-th drawn with the first seed + i", submit=True
-    )
 
 
 class OpenAISettings(EngineSettings):
@@ -193,7 +190,6 @@ class OpenAISettings(EngineSettings):
     spending_cap: float | None = speed(
         None, "US dollars for this model after which the run stops; needs a price", gt=0
     )
-    spent: float = speed(0.0, "US dollars already spent", ge=0)
     response_format: dict[str, Any] | None = shaping(
         None, "structured output, in the endpoint's format"
     )

@@ -98,11 +98,19 @@ class VllmEngine(Engine):
             "enable_log_requests": False,
             "disable_log_stats": True,
             "limit_mm_per_prompt": {},
-            **_runner(settings.task),
-            **_platform(),
+            "runner": "generate" if settings.task == "generate" else "pooling",
             **settings.engine_args.model_dump(exclude_unset=True),
         }
-        _check_names(arguments)
+        if settings.task == "reward":  # without use_activation=False it squashes scores into (0, 1)
+            pooler = PoolerConfig(use_activation=False)
+            arguments = {"convert": "classify", "pooler_config": pooler} | arguments
+        if current_platform.is_cpu():
+            # A chunked prompt makes it rewind the seeded generator, which torch cannot do on a CPU.
+            arguments = {"enable_chunked_prefill": False} | arguments
+        known = [field.name for field in dataclasses.fields(AsyncEngineArgs)]
+        for name in set(arguments) - set(known):
+            fix = suggestion(name, known, "see vLLM's engine arguments", 0.6)
+            raise BonError(f"vllm {vllm.__version__} has no engine argument {name!r}", fix)
         with loading_errors(model, _FIXES, "check the folder or id and engine_args"):
             self._processor = load_processor(
                 model, revision=revision, trust_remote_code=settings.trust_remote_code
@@ -116,7 +124,7 @@ class VllmEngine(Engine):
         )
 
     async def generate(self, request: GenerateRequest) -> Generation:
-        """Sample completions, the i-th with `seeds[i]` (or see `one_request`)."""
+        """Sample completions, the i-th with `seeds[i]`."""
         self._needs("generate")
         if request.sampling.max_thinking_tokens is not None:
             raise Unsupported(
@@ -125,11 +133,10 @@ class VllmEngine(Engine):
             )
         rendered = self._renderer.prompt(request.messages)
         prompt = await self._prompt(rendered)
+        greedy = request.sampling.temperature == 0  # vLLM refuses n > 1: all samples are the same
+        runs = runs_of(request.seeds[:1] if greedy else request.seeds)
         outputs = await asyncio.gather(
-            *(
-                self._complete(prompt, self._sampling(request, seed, count))
-                for seed, count in self._runs(request)
-            )
+            *(self._complete(prompt, self._sampling(request, run[0], len(run))) for run in runs)
         )
         if self._caches_prefixes:
             for output in outputs:
@@ -139,7 +146,7 @@ class VllmEngine(Engine):
             for output in outputs
             for completion in output.outputs
         ]
-        if request.sampling.temperature == 0:  # vLLM refuses n > 1; all samples are the same
+        if greedy:
             samples = samples * len(request.seeds)
         assert len(samples) == len(request.seeds)
         return Generation(tuple(samples), len(outputs[0].prompt_token_ids))
@@ -172,7 +179,7 @@ class VllmEngine(Engine):
 
     async def _score(self, prompt: Any) -> Reward:
         params = PoolingParams(task="classify", use_activation=False)
-        output = await _only(self._engine.encode(prompt, params, self._id()))
+        output = await _only(self._engine.encode(prompt, params, f"bon-{next(self._ids)}"))
         return Reward(float(output.outputs.data[0]), len(output.prompt_token_ids))
 
     def info(self) -> dict[str, Any]:
@@ -213,15 +220,6 @@ class VllmEngine(Engine):
         model = get_model_cls(self._engine.model_config)
         return model.get_placeholder_str("image", number) or ""
 
-    def _runs(self, request: GenerateRequest) -> list[tuple[int, int]]:
-        """Return the seeds as (first, count) runs of consecutive numbers, one request each."""
-        seeds = request.seeds
-        if request.sampling.temperature == 0:
-            return [(seeds[0], 1)]
-        if self._settings.one_request:
-            return [(seeds[0], len(seeds))]
-        return [(run[0], len(run)) for run in runs_of(seeds)]
-
     def _sampling(self, request: GenerateRequest, seed: int, count: int) -> Any:
         sampling = request.sampling
         return SamplingParams(
@@ -242,7 +240,7 @@ class VllmEngine(Engine):
         )
 
     async def _complete(self, prompt: Any, params: Any) -> Any:
-        return await _only(self._engine.generate(prompt, params, self._id()))
+        return await _only(self._engine.generate(prompt, params, f"bon-{next(self._ids)}"))
 
     async def _prompt(self, rendered: Rendered, extra: list[int] | None = None) -> Any:
         """Return the processed prompt, which several requests may share."""
@@ -315,9 +313,6 @@ class VllmEngine(Engine):
             text=text[: min(cuts, default=None)], tokens=sample.tokens[start:], reasoning=reasoning
         )
 
-    def _id(self) -> str:
-        return f"bon-{next(self._ids)}"
-
 
 async def _only(outputs: AsyncIterator[Any]) -> Any:
     collected = [output async for output in outputs]
@@ -344,28 +339,3 @@ def _token(logprobs: int, row: dict[int, Any], sampled: Any) -> TokenLogprob:
     for token in sorted(row.values(), key=lambda token: -token.logprob)[:logprobs]:
         top.setdefault(token.decoded_token or "", token.logprob)
     return TokenLogprob(sampled.decoded_token or "", sampled.logprob, top)
-
-
-def _runner(task: Task) -> dict[str, Any]:
-    if task == "generate":
-        return {"runner": "generate"}
-    # Without use_activation=False vLLM squashes the score into (0, 1).
-    return {
-        "runner": "pooling",
-        "convert": "classify",
-        "pooler_config": PoolerConfig(use_activation=False),
-    }
-
-
-def _platform() -> dict[str, Any]:
-    if current_platform.is_cpu():
-        # A chunked prompt makes vLLM rewind the seeded generator, which torch cannot do on a CPU.
-        return {"enable_chunked_prefill": False}
-    return {}
-
-
-def _check_names(arguments: dict[str, Any]) -> None:
-    known = [field.name for field in dataclasses.fields(AsyncEngineArgs)]
-    for name in set(arguments) - set(known):
-        fix = suggestion(name, known, "see vLLM's engine arguments", 0.6)
-        raise BonError(f"vllm {vllm.__version__} has no engine argument {name!r}", fix)

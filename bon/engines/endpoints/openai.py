@@ -13,7 +13,7 @@ import json
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NoReturn, cast
 
@@ -40,7 +40,7 @@ from bon.engines.base import (
     TokenLogprob,
     runs_of,
 )
-from bon.engines.endpoints.capabilities import TokenPrice
+from bon.engines.endpoints.capabilities import TokenPrice, is_same_model
 from bon.engines.endpoints.endpoint import AdaptiveLimit, Book, Booking, Endpoint, EndpointError
 from bon.engines.endpoints.ledger import (
     Purse,
@@ -51,7 +51,6 @@ from bon.engines.endpoints.ledger import (
     read_usage,
     stop,
 )
-from bon.engines.endpoints.model_names import is_same_model
 from bon.engines.endpoints.server import API_KEY, Server
 from bon.engines.metering import SALT, fresh, note_cached
 from bon.engines.settings import OpenAISettings
@@ -72,7 +71,7 @@ class OpenAIEngine(Engine):
         self._kind, self.can = settings.kind, settings.can
         price = self._price = settings.price or TokenPrice()
         priced = price.input_per_million + price.output_per_million > 0
-        self._purse = Purse(settings.model, settings.spending_cap, settings.spent, priced=priced)
+        self._purse = Purse(settings.model, settings.spending_cap, priced=priced)
         self._priced = priced
         self._warned: set[str] = set()
         kwargs = settings.chat_template_kwargs
@@ -90,7 +89,6 @@ class OpenAIEngine(Engine):
             wait=settings.retry_wait,
             revive=server.revive if server else None,
         )
-        self._endpoint.totals.spent = settings.spent
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample completions, as one request or several, as the endpoint allows."""
@@ -146,12 +144,15 @@ class OpenAIEngine(Engine):
                 **self._template,
             },
         )
-        ids, values = _prompt_tokens(answer)
-        start = _find(ids, [int(token) for token in tokenized["tokens"]])
-        if start is None:
-            raise EndpointError(f"{self._endpoint.host}: the response's tokens were not found")
-        end = start + len(tokenized["tokens"]) + 1  # and the token that ends the turn
-        return Likelihood(sum(values[start:end]), len(values[start:end]), start)
+        rows = [next(iter(row.items())) for row in (answer.get("prompt_logprobs") or [None])[1:]]
+        ids = [-1, *(int(token) for token, _ in rows)]  # the first has no log-probability
+        wanted = [int(token) for token in tokenized["tokens"]]
+        for start in range(len(ids) - len(wanted), -1, -1):
+            if ids[start : start + len(wanted)] == wanted:
+                end = start + len(wanted) + 1  # and the token that ends the turn
+                values = [0.0, *(float(entry["logprob"]) for _, entry in rows)][start:end]
+                return Likelihood(sum(values), len(values), start)
+        raise EndpointError(f"{self._endpoint.host}: the response's tokens were not found")
 
     async def reward(self, request: ScoreRequest) -> Reward:
         """From vLLM's /classify, raw."""
@@ -320,7 +321,8 @@ class OpenAIEngine(Engine):
             def book(reply: dict[str, Any]) -> Booking:
                 received, dollars = self._read(request, reply, seeds)  # noqa: B023 - called at once
                 samples.update(received)  # noqa: B023
-                return Booking(dollars, {keys[seed]: s.dump() for seed, s in received.items()})
+                kept = {keys[seed]: json.dumps(asdict(s)) for seed, s in received.items()}
+                return Booking(dollars, kept)
 
             reply = await self._send(request, seeds, book)
             self._note_model(reply.get("model"))
@@ -359,9 +361,8 @@ class OpenAIEngine(Engine):
 
     def _most(self, body: Mapping[str, Any]) -> float:
         """Return the most that a request can cost, in US dollars."""
-        if not self._priced:
-            return 0.0
-        return most_dollars(body, self._price.input_per_million, self._price.output_per_million)
+        price = self._price
+        return most_dollars(body, price.input_per_million, price.output_per_million)
 
     def _usage(
         self, body: Mapping[str, Any], reply: Mapping[str, Any], completion: int
@@ -395,31 +396,25 @@ class OpenAIEngine(Engine):
         """Return the samples of a reply by seed, and what the reply cost."""
         choices = reply.get("choices")
         choices = [c for c in choices if isinstance(c, dict)] if isinstance(choices, list) else []
-        tokens = sum(map(_count_tokens, choices))
-        sent, received, dollars = self._usage(body, reply, tokens)
-        indices = [choice.get("index") for choice in choices]
-        if sorted(i for i in indices if type(i) is int) != list(range(len(choices))):
-            indices = list(range(len(choices)))
+        sent, received, dollars = self._usage(body, reply, sum(map(_count_tokens, choices)))
+        count, indices = len(choices), [choice.get("index") for choice in choices]
+        if sorted(i for i in indices if type(i) is int) != list(range(count)):
+            indices = list(range(count))
         samples = {}
         for index, choice in zip(indices, choices, strict=True):
             if index < len(seeds):
-                share = len(choices)
-                sample = _PaidSample(choice, sent, received // share, dollars / share)
+                sample = _PaidSample(choice, sent, received // count, dollars / count)
                 try:
                     sample.sample(0)
+                    samples[seeds[index]] = sample
                 except ValueError as error:
                     self._unreadable = str(error)
-                else:
-                    samples[seeds[index]] = sample
         return samples, dollars
 
     def _key(self, request: GenerateRequest, body: Mapping[str, Any]) -> str:
         """Return the identity of a request but for its seeds."""
         messages = [
-            [
-                m.role,
-                [part if isinstance(part, str) else {"image": part.sha256} for part in m.parts],
-            ]
+            [m.role, [p if isinstance(p, str) else {"image": p.sha256} for p in m.parts]]
             for m in request.messages
         ]
         settings = {key: value for key, value in body.items() if key != "messages"}
@@ -505,12 +500,18 @@ class _PaidSample:
     cost: float
 
     def sample(self, logprobs: int) -> Sample:
-        """Return the choice as a sample."""
-        return _sample(self.choice, self.num_tokens, logprobs)
-
-    def dump(self) -> str:
-        """Return it as JSON."""
-        return json.dumps({name: getattr(self, name) for name in self.__slots__})
+        """Return the choice as a sample; ValueError where its content is not text."""
+        text, reasoning, reason = read_choice(self.choice)
+        finish = cast(Finish, reason)
+        try:
+            rows = self.choice["logprobs"]["content"]
+            total = sum(_logprob(row) for row in rows)
+            tokens = tuple(_token(row, logprobs) for row in rows) if logprobs else ()
+        except (TypeError, KeyError, ValueError):  # none, or none that can be used
+            rows = ()
+        if not rows:
+            return Sample(text, self.num_tokens, None, (), finish, reasoning)
+        return Sample(text, len(rows), total, tokens, finish, reasoning)
 
 
 def _count_tokens(choice: Mapping[str, Any]) -> int:
@@ -522,21 +523,6 @@ def _count_tokens(choice: Mapping[str, Any]) -> int:
     message = choice.get("message")
     texts = {**message, "role": ""}.values() if isinstance(message, dict) else ()
     return 1 + sum(count_tokens(text) for text in texts if isinstance(text, str))
-
-
-def _sample(choice: dict[str, Any], num_tokens: int, logprobs: int) -> Sample:
-    """Read a choice; ValueError where its content is not text."""
-    text, reasoning, reason = read_choice(choice)
-    finish = cast(Finish, reason)
-    try:
-        rows = choice["logprobs"]["content"]
-        total = sum(_logprob(row) for row in rows)
-        tokens = tuple(_token(row, logprobs) for row in rows) if logprobs else ()
-    except (TypeError, KeyError, ValueError):  # none, or none that can be used
-        rows = ()
-    if not rows:
-        return Sample(text, num_tokens, None, (), finish, reasoning)
-    return Sample(text, len(rows), total, tokens, finish, reasoning)
 
 
 def _logprob(row: dict[str, Any]) -> float:
@@ -552,21 +538,3 @@ def _token(row: dict[str, Any], logprobs: int) -> TokenLogprob:
     for each in (row.get("top_logprobs") or [])[:logprobs]:
         top.setdefault(each["token"], _logprob(each))
     return TokenLogprob(row["token"], _logprob(row), top)
-
-
-def _prompt_tokens(answer: dict[str, Any]) -> tuple[list[int], list[float]]:
-    """Ids and log-probabilities of the prompt's tokens; the first has none."""
-    ids, values = [-1], [0.0]
-    for row in (answer.get("prompt_logprobs") or [None])[1:]:
-        token, entry = next(iter(row.items()))
-        ids.append(int(token))
-        values.append(float(entry["logprob"]))
-    return ids, values
-
-
-def _find(ids: list[int], wanted: list[int]) -> int | None:
-    """Where the wanted tokens begin, looking from the end."""
-    for start in range(len(ids) - len(wanted), -1, -1):
-        if ids[start : start + len(wanted)] == wanted:
-            return start
-    return None

@@ -30,14 +30,12 @@ PLUGINS: Registry[type[Rewarder]] = Registry("bon.rewarders")
 
 def rewarder_class(card: RewarderCard) -> type[Rewarder]:
     """Return the class that runs a card, BonError if it cannot be imported."""
-    target = card.python if card.kind == "python" else KINDS.get(card.kind)
-    if target is None:
-        raise BonError(
-            f"card {card.name!r}: kind {card.kind} has no model of its own",
-            "name its members' cards",
-        )
+    if card.kind in KINDS:
+        return _shipped(KINDS[card.kind])
     if card.kind != "python":
-        return _shipped(target)
+        reason = f"card {card.name!r}: kind {card.kind} has no model of its own"
+        raise BonError(reason, "name its members' cards")
+    target = card.python
     module, separator, name = target.partition(":")
     try:
         cls: Any = getattr(import_module(module), name) if separator else PLUGINS.get(target)
@@ -93,8 +91,7 @@ def _bytecode(cls: type[Rewarder]) -> bytes:
     """Return the byte code of a class's methods, for classes without source text."""
     parts = []
     for name, method in sorted(vars(cls).items()):
-        code = getattr(method, "__code__", None)
-        if code is not None:
+        if (code := getattr(method, "__code__", None)) is not None:
             # Nested code objects (comprehensions) print their address: take their code instead.
             constants = [repr(getattr(const, "co_code", const)) for const in code.co_consts]
             parts.append(f"{name}{code.co_code!r}{code.co_names}{constants}")

@@ -6,7 +6,7 @@ prompt. The group is the folder of the image. Pairs about videos are excluded an
 
 from typing import Any
 
-from bon.benchmarks.base import Adapter, Context, Form, Published, Row, RowError
+from bon.benchmarks.base import Adapter, Context, Form, Published, Row, RowError, bibtex
 from bon.core.records import PreferencePair
 
 GROUPS = ("mcq", "long", "short", "safety", "video")
@@ -34,20 +34,12 @@ def convert(context: Context, row: Row) -> PreferencePair:
     )
 
 
-CITATION = """@misc{mmrlhf,
-  title         = {MM-RLHF: The Next Step Forward in Multimodal LLM Alignment},
-  author        = {Yi-Fan Zhang and others},
-  year          = {2025},
-  eprint        = {2502.10391},
-  archivePrefix = {arXiv},
-}"""
-
 ADAPTER = Adapter(
     kind="pairs",
     title="MM-RLHF-RewardBench",
     licence="not stated",
     hub="yifanzhang114/MM-RLHF-RewardBench",
-    citation=CITATION,
+    citation=bibtex("mmrlhf"),
     published=Published(145, "170 pairs, of which 25 are about videos and are left out"),
     split="train",
     files=("data/*.parquet", "images/*"),

@@ -17,8 +17,7 @@ def convert(context: Context, row: Row) -> Question:
     options = read_options(row)
     answer = row.get("answer")
     if isinstance(answer, int) and not isinstance(answer, bool):
-        positions = {0: "first", len(options): "beyond"}
-        context.seen.add(positions.get(answer, "between"))
+        context.seen.add({0: "first", len(options): "beyond"}.get(answer, "between"))
     return context.question(
         row,
         text=row.need("question"),
@@ -67,12 +66,7 @@ ADAPTER = Adapter(
     forms=(
         Form(
             need={"question": "question", "options": "options", "answer": "answer"},
-            may={
-                "id": "id",
-                "image": IMAGE_COLUMNS,
-                "subject": "subject",
-                "difficulty": "difficulty",
-            },
+            may={"image": IMAGE_COLUMNS} | {r: r for r in ("id", "subject", "difficulty")},
         ),
     ),
     convert=convert,

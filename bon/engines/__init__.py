@@ -102,18 +102,14 @@ def settings_of(name: str) -> type[EngineSettings]:
 
 
 def read_settings(name: str, values: Mapping[str, Any], where: str = "") -> EngineSettings:
-    """Validate the settings of an engine without importing it.
-
-    Raises:
-        BonError: one line: which setting is wrong and what it takes, prefixed by `where`.
-    """
-    where = f"{where}: " if where else ""
+    """Validate the settings of an engine without importing it; errors are prefixed by `where`."""
+    where = f"{where}: engine {name!r}" if where else f"engine {name!r}"
     try:
-        return settings_of(name).read(values, f"{where}engine {name!r}")
+        return settings_of(name).read(values, where)
     except BonError as error:
-        if error.message.startswith(where + "engine"):
+        if error.message.startswith(where):
             raise
-        raise BonError(f"{where}engine {name!r}: {error.message}", error.fix) from None
+        raise BonError(f"{where}: {error.message}", error.fix) from None
 
 
 def build(name: str, values: Mapping[str, Any]) -> Engine:

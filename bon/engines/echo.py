@@ -98,7 +98,6 @@ class EchoEngine(Engine):
         return {"engine": self.name, **self._settings.model_dump()}
 
     async def _receive(self, messages: tuple[Message, ...]) -> tuple[bytes, int]:
-        """Hash the messages and count their words, after latency and failures."""
         digest, length = _hash(messages)
         if self._settings.latency:
             async with self._places:

@@ -86,11 +86,11 @@ class VllmEngine(Engine):
         self._max_pixels = settings.max_pixels
         model, revision = settings.model, settings.revision
         self._ids = itertools.count()
+        source = {"revision": revision, "trust_remote_code": settings.trust_remote_code}
         arguments = {
             "model": model,
-            "revision": revision,
             "tokenizer_revision": revision,
-            "trust_remote_code": settings.trust_remote_code,
+            **source,
             # Requests define sampling; a checkpoint's own defaults must not.
             "generation_config": "vllm",
             "logprobs_mode": "raw_logprobs",
@@ -112,10 +112,14 @@ class VllmEngine(Engine):
             fix = suggestion(name, known, "see vLLM's engine arguments", 0.6)
             raise BonError(f"vllm {vllm.__version__} has no engine argument {name!r}", fix)
         with loading_errors(model, _FIXES, "check the folder or id and engine_args"):
-            self._processor = load_processor(
-                model, revision=revision, trust_remote_code=settings.trust_remote_code
-            )
-            arguments |= self._image_limits(arguments)
+            self._processor = load_processor(model, **source)
+            # It reserves memory, by default for the largest possible image and a video.
+            limits = {"video": 0, "audio": 0, **arguments["limit_mm_per_prompt"]}
+            arguments["limit_mm_per_prompt"] = limits
+            if self._max_pixels and counts_pixels(self._processor):
+                pixels = {"max_pixels": self._max_pixels}
+                arguments["mm_processor_kwargs"] = pixels | arguments.get("mm_processor_kwargs", {})
+                self._max_pixels = None  # the model's processor downscales
             self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
         self._caches_prefixes = self._engine.vllm_config.cache_config.enable_prefix_caching
         self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
@@ -157,12 +161,11 @@ class VllmEngine(Engine):
         rendered, response = self._renderer.response(request.messages)
         ids = self._tokenizer(response, add_special_tokens=False)["input_ids"]
         prompt = await self._prompt(rendered, ids)
-        params = SamplingParams(
-            temperature=0, max_tokens=1, prompt_logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY
-        )
+        final = RequestOutputKind.FINAL_ONLY
+        params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=0, output_kind=final)
         output = await self._complete(prompt, params)
-        rows = output.prompt_logprobs[-len(ids) :]
-        total = sum(row[token].logprob for row, token in zip(rows, ids, strict=True))
+        rows = zip(output.prompt_logprobs[-len(ids) :], ids, strict=True)
+        total = sum(row[token].logprob for row, token in rows)
         return Likelihood(float(total), len(ids), len(output.prompt_token_ids) - len(ids))
 
     async def reward(self, request: ScoreRequest) -> Reward:
@@ -204,17 +207,6 @@ class VllmEngine(Engine):
         if engine is not None:
             engine.shutdown()
 
-    def _image_limits(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Limit the memory vLLM reserves, by default for the largest possible image and a video."""
-        limits: dict[str, Any] = {
-            "limit_mm_per_prompt": {"video": 0, "audio": 0, **arguments["limit_mm_per_prompt"]}
-        }
-        if self._max_pixels and counts_pixels(self._processor):
-            pixels = {"max_pixels": self._max_pixels}
-            limits["mm_processor_kwargs"] = pixels | arguments.get("mm_processor_kwargs", {})
-            self._max_pixels = None  # the model's processor downscales
-        return limits
-
     def _placeholder(self, number: int) -> str:
         """Return the placeholder of vLLM's class of this model; "" if it adds its own (Molmo)."""
         model = get_model_cls(self._engine.model_config)
@@ -243,7 +235,6 @@ class VllmEngine(Engine):
         return await _only(self._engine.generate(prompt, params, f"bon-{next(self._ids)}"))
 
     async def _prompt(self, rendered: Rendered, extra: list[int] | None = None) -> Any:
-        """Return the processed prompt, which several requests may share."""
         return await self._processed(await asyncio.to_thread(self._tokens, rendered, extra))
 
     async def _processed(self, prompt: Any) -> Any:
@@ -270,7 +261,6 @@ class VllmEngine(Engine):
         return CrossEncoderIOProcessor(engine.vllm_config, engine.renderer, ChatTemplateConfig())
 
     def _pair(self, request: RankRequest) -> Any:
-        """Return token ids and images of a query and a document."""
         _, prompt = self._ranking.get_score_prompt(
             self._contents(request.query),
             self._contents(request.document),
@@ -300,7 +290,6 @@ class VllmEngine(Engine):
             )
 
     def _sample(self, prompt: str, completion: Any, request: GenerateRequest) -> Sample:
-        """Return a completion, its reasoning apart from its answer."""
         sample = _sample(completion, request.logprobs)
         ids = list(completion.token_ids)
         reasoning, start = self._renderer.answer(prompt, ids)

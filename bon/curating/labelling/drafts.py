@@ -24,7 +24,7 @@ from bon.experiment.cards import Loaded, load_rewarder
 from bon.experiment.config import Price, RewarderCard
 from bon.planning.image_tokens import tokens_of
 from bon.rewarders import verdict_parser
-from bon.rewarders.generative import reached
+from bon.rewarders.reply_parsing import reached
 
 UNREAD = ""
 PROMPT = "draft"

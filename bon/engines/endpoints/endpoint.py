@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -28,6 +29,15 @@ GRACE_SECONDS = 60.0
 """After its time limit a request is given so long to be settled."""
 MAX_REPLY_BYTES = 64 * 2**20
 _CODING = ("content-encoding", "content-length", "transfer-encoding")
+
+
+_VARIANT = re.compile(r":(?:latest|free|nitro|floor|exacto|online|extended|beta)$")  # OpenRouter
+_BEDROCK = re.compile(r"^(?:[a-z-]+\.){1,2}(?=[a-z])|-v\d+:\d+$")  # us.anthropic.NAME-v1:0
+_MONTH, _DAY = r"(?:0[1-9]|1[0-2])", r"(?:[0-2]\d|3[01])"
+_SNAPSHOT = re.compile(
+    rf"[-@](20\d\d-?{_MONTH}-?{_DAY}|{_MONTH}-20\d\d|2\d{_MONTH}(?:{_DAY})?|{_MONTH}{_DAY}"
+    r"|0\d\d|latest|default)$"
+)
 
 
 class EndpointError(RuntimeError):
@@ -168,13 +178,9 @@ class Endpoint:
                     f"no key for {self.host}: the environment variable {api_key_env} is not set",
                     f"export {api_key_env}=... (or api_key_env: null where none is needed)",
                 )
-        self._retries = retries
-        self._wait = wait
-        self._revive = revive
-        self.limit = limit
-        self.totals = EngineTotals()
-        self._purse = purse
-        self._timeout = timeout
+        self._timeout, self._retries, self._wait = timeout, retries, wait
+        self._purse, self._revive = purse, revive
+        self.limit, self.totals = limit, EngineTotals()
         # One client per place in flight: a pool's work grows with the square of its connections.
         self._idle: list[httpx.AsyncClient] = []
 
@@ -249,11 +255,7 @@ class Endpoint:
         return reply
 
     async def _exchange(self, url: str, body: dict[str, Any]) -> httpx.Response:
-        """Return the whole reply, decompressed, whatever its status, within the time limit.
-
-        Raises:
-            httpx.TransportError: also where the reply is too large or takes too long.
-        """
+        """Return the whole reply, decompressed; TransportError if it is too large or too late."""
         content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         received = bytearray()
         # The one used last: its connection is the likeliest to be open.
@@ -289,7 +291,6 @@ class Endpoint:
         return httpx.AsyncClient(verify=_ssl_context(), headers=headers, timeout=timeout)
 
     def _refuse(self, path: str, response: httpx.Response, reply: dict[str, Any]) -> NoReturn:
-        """Raise what a reply with an HTTP status other than success means."""
         status, reason = response.status_code, self._reason(response)
         if response.is_redirect:
             raise BonError(
@@ -357,10 +358,33 @@ def _json_object(response: httpx.Response) -> dict[str, Any] | None:
 
 
 def _retry_after(response: httpx.Response) -> float | None:
-    """Seconds, from a number or a date."""
     value = response.headers.get("retry-after", "")
     with suppress(ValueError):
         return max(0.0, float(value))
     with suppress(TypeError, ValueError):
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
     return None
+
+
+def is_same_model(requested: str, served: str) -> bool:
+    """Whether both name one model: equal, or one a dated snapshot of the other.
+
+    Providers' prefixes (openai/, us.anthropic.), case, and dots for hyphens do not count, nor do a
+    path before a folder's name, as vLLM serves it, and the routes of OpenRouter (:free). Two dates
+    have to agree.
+    """
+    if requested == served:
+        return True
+    (name, date), (other_name, other_date) = _name_and_date(requested), _name_and_date(served)
+    return name == other_name and (date == other_date or not date or not other_date)
+
+
+def _name_and_date(name: str) -> tuple[str, str]:
+    """Return a model's name without its snapshot, and the snapshot's date or number."""
+    name = _VARIANT.sub("", name.lower().rstrip("/").rpartition("/")[2])
+    name = re.sub(r"[._]", "-", _BEDROCK.sub("", name))
+    snapshot = _SNAPSHOT.search(name)
+    if snapshot is None:
+        return name, ""
+    date = snapshot[1].replace("-", "")
+    return name[: snapshot.start()], "" if date in ("latest", "default") else date

@@ -12,7 +12,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field
@@ -65,9 +65,8 @@ class Ledger:
 
     def __init__(self, path: Path | None = None, cap: float | None = None) -> None:
         self._cap = cap
-        self._db = sqlite3.connect(
-            path or ":memory:", isolation_level=None, check_same_thread=False, timeout=30
-        )
+        options: Any = {"isolation_level": None, "check_same_thread": False, "timeout": 30}
+        self._db = sqlite3.connect(path or ":memory:", **options)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.executescript(_SCHEMA)
@@ -81,9 +80,8 @@ class Ledger:
         """
         if self._first("SELECT 1 FROM reserved WHERE id = ?", request.id):
             return ""  # asked again: the answer was lost on its way
-        factor = self._first(
-            "SELECT MAX(factor) FROM spent WHERE model = ? AND dollars > 0", request.model
-        )
+        billed = "SELECT MAX(factor) FROM spent WHERE model = ? AND dollars > 0"
+        factor = self._first(billed, request.model)
         most = request.most * (factor or 1.0)
         waits = False
         for cap, model in ((self._cap, None), (request.cap, request.model)):
@@ -101,18 +99,15 @@ class Ledger:
             waits |= settled + pending + most > limit or unknown
         if waits:
             return None
-        self._db.execute(
-            "INSERT INTO reserved VALUES (?, ?, ?, ?, ?, ?)",
-            (request.id, request.model, request.spec, most, request.most,
-             time.time() + request.seconds),
-        )  # fmt: skip
+        until = time.time() + request.seconds
+        row = request.id, request.model, request.spec, most, request.most, until
+        self._db.execute("INSERT INTO reserved VALUES (?, ?, ?, ?, ?, ?)", row)
         return ""
 
     async def settle(self, reservation: str, dollars: float, replies: Mapping[str, str]) -> None:
         """Replace a reservation by what it cost and keep the replies that it bought."""
-        reserved = self._db.execute(
-            "SELECT model, spec, most FROM reserved WHERE id = ?", (reservation,)
-        ).fetchone()
+        query = "SELECT model, spec, most FROM reserved WHERE id = ?"
+        reserved = self._db.execute(query, (reservation,)).fetchone()
         if reserved is None:  # settled before
             return
         model, spec, most = reserved
@@ -168,26 +163,19 @@ class Ledger:
 
 
 def spent_by_spec(path: Path) -> dict[str, float]:
-    """Return what each spec of a run cost, unknown outcomes included; {} without a ledger.
-
-    Raises:
-        BonError: the file cannot be read.
-    """
+    """Return what each spec of a run cost, unknown outcomes included; {} without a ledger."""
     if not path.is_file():
         return {}
+    query = (
+        "SELECT spec, TOTAL(dollars) FROM (SELECT spec, dollars FROM spent UNION ALL "
+        "SELECT spec, dollars FROM reserved WHERE until < ?) GROUP BY spec"
+    )
     try:
-        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)
-        try:
-            rows = db.execute(
-                "SELECT spec, TOTAL(dollars) FROM (SELECT spec, dollars FROM spent UNION ALL "
-                "SELECT spec, dollars FROM reserved WHERE until < ?) GROUP BY spec",
-                (time.time(),),
-            ).fetchall()
-        finally:
-            db.close()
+        file = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(file, uri=True, timeout=30)) as db:
+            return dict(db.execute(query, (time.time(),)).fetchall())
     except sqlite3.DatabaseError as error:
         raise BonError(f"{path}: {error}", "put a copy of it back") from None
-    return dict(rows)
 
 
 # -- paying --------------------------------------------------------------------------------
@@ -249,11 +237,7 @@ class Purse:
         self._own = Ledger()
 
     async def reserve(self, most: float, seconds: float) -> str:
-        """Wait until `most` dollars are reserved and return the reservation.
-
-        Raises:
-            SpendingCapReached: a cap leaves no room for them.
-        """
+        """Wait until `most` dollars are reserved; SpendingCapReached if a cap has no room."""
         payer, pause, ledger = _PAYER.get() or Payer(), 0.02, self._ledger
         model = self._model if ledger is self._own else payer.model
         request = Reservation(model, payer.spec, most, self._cap, seconds)

@@ -40,8 +40,14 @@ from bon.engines.base import (
     TokenLogprob,
     runs_of,
 )
-from bon.engines.endpoints.capabilities import TokenPrice, is_same_model
-from bon.engines.endpoints.endpoint import AdaptiveLimit, Book, Booking, Endpoint, EndpointError
+from bon.engines.endpoints.endpoint import (
+    AdaptiveLimit,
+    Book,
+    Booking,
+    Endpoint,
+    EndpointError,
+    is_same_model,
+)
 from bon.engines.endpoints.ledger import (
     Purse,
     count_prompt_tokens,
@@ -53,7 +59,7 @@ from bon.engines.endpoints.ledger import (
 )
 from bon.engines.endpoints.server import API_KEY, Server
 from bon.engines.metering import SALT, fresh, note_cached
-from bon.engines.settings import OpenAISettings
+from bon.engines.settings import OpenAISettings, TokenPrice
 
 _IMAGE_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 
@@ -99,51 +105,36 @@ class OpenAIEngine(Engine):
         base = self._key(request, body)
         keys = {seed: f"{base}:{seed}" for seed in seeds}
         replies = {} if fresh() else await self._purse.bought(keys.values())
-        bought = {
-            seed: _PaidSample(**json.loads(replies[key]))
-            for seed, key in keys.items()
-            if key in replies
-        }
+        known = {seed: replies[key] for seed, key in keys.items() if key in replies}
+        bought = {seed: _PaidSample(**json.loads(reply)) for seed, reply in known.items()}
         missing = tuple(seed for seed in seeds if seed not in bought)
         results = await asyncio.gather(
             *(self._complete(body, part, keys, bought) for part in self._split(missing)),
             return_exceptions=True,
         )
         failures = [result for result in results if isinstance(result, BaseException)]
-        for failure in sorted(failures, key=lambda failure: not isinstance(failure, BonError)):
+        if failures:
+            failure = min(failures, key=lambda failure: not isinstance(failure, BonError))
             if bought and isinstance(failure, Exception):
                 raise PartialGeneration(tuple(bought), failure)
             raise failure
         await self._purse.deliver(keys.values())
         first = bought[seeds[0]]
         samples = [bought.get(seed, first).sample(request.logprobs) for seed in request.seeds]
-        return Generation(
-            tuple(samples),
-            first.num_prompt_tokens,
-            sum(sample.cost for sample in bought.values()),
-        )
+        cost = sum(sample.cost for sample in bought.values())
+        return Generation(tuple(samples), first.num_prompt_tokens, cost)
 
     async def likelihood(self, request: ScoreRequest) -> Likelihood:
         """From the log-probabilities that vLLM gives of a prompt's tokens."""
         if not self.can.prompt_logprobs:
             self._refuse("gives no log-probabilities of a given text", "use a local engine")
         text = "".join(part for part in request.messages[-1].parts if isinstance(part, str))
-        tokenized = await self._endpoint.post(
-            self._above("/tokenize"),
-            {"model": self._model, "prompt": text, "add_special_tokens": False},
-        )
-        answer, _ = await self._post(
-            "/chat/completions",
-            {
-                "model": self._model,
-                "messages": _messages(request.messages),
-                "add_generation_prompt": False,
-                "temperature": 0,
-                "max_tokens": 1,
-                "prompt_logprobs": 0,
-                **self._template,
-            },
-        )
+        plain = {"model": self._model, "prompt": text, "add_special_tokens": False}
+        tokenized = await self._endpoint.post(self._above("/tokenize"), plain)
+        raw = {"add_generation_prompt": False, "temperature": 0, "max_tokens": 1}
+        body = {"model": self._model, "messages": _messages(request.messages), **raw}
+        body |= {"prompt_logprobs": 0, **self._template}
+        answer, _ = await self._post("/chat/completions", body)
         rows = [next(iter(row.items())) for row in (answer.get("prompt_logprobs") or [None])[1:]]
         ids = [-1, *(int(token) for token, _ in rows)]  # the first has no log-probability
         wanted = [int(token) for token in tokenized["tokens"]]
@@ -158,38 +149,24 @@ class OpenAIEngine(Engine):
         """From vLLM's /classify, raw."""
         if not self.can.classify:
             self._refuse("has no reward head", "use vllm serve --runner pooling, or a local engine")
-        answer, num_prompt_tokens = await self._post(
-            self._above("/classify"),
-            {
-                "model": self._model,
-                "messages": _messages(request.messages),
-                "add_generation_prompt": False,
-                "use_activation": False,
-                **self._template,
-            },
-        )
+        raw = {"add_generation_prompt": False, "use_activation": False, **self._template}
+        body = {"model": self._model, "messages": _messages(request.messages), **raw}
+        answer, num_prompt_tokens = await self._post(self._above("/classify"), body)
         scores = answer["data"][0]["probs"]
         if len(scores) != 1:
-            raise EndpointError(
-                f"{self._endpoint.host}: {len(scores)} scores where one is expected"
-            )
+            host = self._endpoint.host
+            raise EndpointError(f"{host}: {len(scores)} scores where one is expected")
         return Reward(float(scores[0]), num_prompt_tokens)
 
     async def rank(self, request: RankRequest) -> Reward:
         """From vLLM's /score, raw; the server's `--chat-template` writes the pair."""
         if not self.can.classify:
             self._refuse("runs no rerankers", "use vllm serve --runner pooling, or engine: vllm")
-        instruction = {"instruction": request.instruction} if request.instruction else {}
-        answer, num_prompt_tokens = await self._post(
-            self._above("/score"),
-            {
-                "model": self._model,
-                "queries": {"content": [_part(part) for part in request.query]},
-                "documents": {"content": [_part(part) for part in request.document]},
-                "use_activation": False,
-                **instruction,
-            },
-        )
+        pair = {"queries": request.query, "documents": request.document}
+        contents = {name: {"content": [*map(_part, parts)]} for name, parts in pair.items()}
+        body = {"model": self._model, **contents, "use_activation": False}
+        body |= {"instruction": request.instruction} if request.instruction else {}
+        answer, num_prompt_tokens = await self._post(self._above("/score"), body)
         (scored,) = answer["data"]
         return Reward(float(scored["score"]), num_prompt_tokens)
 
@@ -223,7 +200,6 @@ class OpenAIEngine(Engine):
             await asyncio.to_thread(self._server.end)
 
     def _split(self, seeds: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Return the seeds of each HTTP request."""
         if not seeds or not self.can.n:
             return [(seed,) for seed in seeds]
         if self.can.seed != "exact":
@@ -267,14 +243,11 @@ class OpenAIEngine(Engine):
         if sampling.top_k and not can.sampling_extras:
             self._refuse("takes no top_k", "set top_k: 0, or capabilities.sampling_extras: true")
         if sampling.repetition_penalty != 1 and not can.sampling_extras:
-            self._refuse(
-                "takes no repetition_penalty",
-                "set repetition_penalty: 1, or capabilities.sampling_extras: true",
-            )
+            fix = "set repetition_penalty: 1, or capabilities.sampling_extras: true"
+            self._refuse("takes no repetition_penalty", fix)
         if sampling.top_p < 1 and not can.both_cuts and sampling.temperature != 1:
-            self._refuse(
-                "does not take top_p together with a temperature", "set top_p: 1 or temperature: 1"
-            )
+            fix = "set top_p: 1 or temperature: 1"
+            self._refuse("does not take top_p together with a temperature", fix)
         if sampling.max_thinking_tokens is not None and not can.thinking_field:
             self._refuse(
                 "has no limit on thinking alone",
@@ -301,11 +274,7 @@ class OpenAIEngine(Engine):
         keys: Mapping[int, str],
         bought: dict[int, "_PaidSample"],
     ) -> None:
-        """Add the samples of these seeds to `bought`; those that a reply lacks are asked for again.
-
-        Raises:
-            EndpointError: a reply brought none of them.
-        """
+        """Add the samples of these seeds to `bought`; what a reply lacks is asked for again."""
         while seeds:
             request = dict(body)
             if fresh() and self._kind == "vllm":  # the others cannot be told
@@ -328,22 +297,18 @@ class OpenAIEngine(Engine):
             self._note_model(reply.get("model"))
             bought.update(samples)
             if not samples:
-                choices = reply.get("choices")
-                count = len(choices) if isinstance(choices, list) else 0
-                reason = reply.get("error") or f"{count} of {len(seeds)} samples came back"
-                if count:
+                reason = reply.get("error") or f"0 of {len(seeds)} samples came back"
+                if isinstance(choices := reply.get("choices"), list) and choices:
                     reason = f"the reply holds {self._unreadable}"
                 raise EndpointError(f"{self._endpoint.host}: {reason}")
             if len(samples) < len(seeds):
-                self._warn(
-                    "n", f"gave {len(samples)} of {len(seeds)} samples; the rest is requested again"
-                )
+                came = f"{len(samples)} of {len(seeds)} samples"
+                self._warn("n", f"gave {came}; the rest is requested again")
             seeds = tuple(seed for seed in seeds if seed not in samples)
 
     async def _send(
         self, body: dict[str, Any], seeds: tuple[int, ...], book: Book
     ) -> dict[str, Any]:
-        """Return the reply to one request, which is drawn with these seeds."""
         return await self._endpoint.post("/chat/completions", body, self._most(body), book)
 
     async def _post(self, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], int]:
@@ -360,7 +325,6 @@ class OpenAIEngine(Engine):
         return reply, num_prompt_tokens
 
     def _most(self, body: Mapping[str, Any]) -> float:
-        """Return the most that a request can cost, in US dollars."""
         price = self._price
         return most_dollars(body, price.input_per_million, price.output_per_million)
 
@@ -373,12 +337,9 @@ class OpenAIEngine(Engine):
         """
         usage, totals = reply.get("usage"), self._endpoint.totals
         sent, received, known = read_usage(usage, lambda: count_prompt_tokens(body), completion)
-        if not known:
-            totals.estimated += 1
-            if self._priced:
-                self._warn(
-                    "usage", "gives no usable usage with its replies: tokens are counted here"
-                )
+        totals.estimated += not known
+        if not known and self._priced:
+            self._warn("usage", "gives no usable usage with its replies: tokens are counted here")
         details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
         cached = read_amount(details.get("cached_tokens")) if isinstance(details, dict) else None
         note_cached(sent, cached)
@@ -421,7 +382,6 @@ class OpenAIEngine(Engine):
         return content_key("bought", self._endpoint.url, messages, settings)
 
     def _warn(self, topic: str, text: str) -> None:
-        """Warn once for each topic."""
         if topic not in self._warned:
             self._warned.add(topic)
             warnings.warn(f"{self._endpoint.host} {text}", stacklevel=2)
@@ -453,15 +413,12 @@ class OpenAIEngine(Engine):
 
 def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
     """Text alone as a string (some endpoints take system text in no other way), else parts."""
-    return [
-        {
-            "role": message.role,
-            "content": "".join(part for part in message.parts if isinstance(part, str))
-            if all(isinstance(part, str) for part in message.parts)
-            else [_part(part) for part in message.parts],
-        }
-        for message in messages
-    ]
+    contents: list[Any] = []
+    for message in messages:
+        texts = [part for part in message.parts if isinstance(part, str)]
+        alone = len(texts) == len(message.parts)
+        contents.append("".join(texts) if alone else [*map(_part, message.parts)])
+    return [{"role": m.role, "content": c} for m, c in zip(messages, contents, strict=True)]
 
 
 def _part(part: str | ImagePart) -> dict[str, Any]:
@@ -526,7 +483,6 @@ def _count_tokens(choice: Mapping[str, Any]) -> int:
 
 
 def _logprob(row: dict[str, Any]) -> float:
-    """Return a log-probability; ValueError for NaN."""
     value = float(row["logprob"])
     if math.isnan(value):
         raise ValueError("a log-probability that is not a number")

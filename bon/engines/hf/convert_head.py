@@ -11,7 +11,6 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig
 from transformers.models.auto.modeling_auto import (
@@ -48,9 +47,7 @@ class Conversion:
 def convert_head(source: Path, target: Path, head: str = "auto") -> Conversion:
     """Write the checkpoint in `source` to `target`, and compare the scores of both.
 
-    Raises:
-        BonError: no such head, not a single linear layer, `target` exists, or scores differ;
-            nothing is left behind.
+    Nothing is left behind where the head is missing or not one linear layer, or scores differ.
     """
     if not (source / "config.json").is_file():
         raise BonError(f"{source} holds no checkpoint", "give the folder with its config.json")
@@ -118,15 +115,11 @@ def _scores(folder: Path, head: str) -> tuple[float, ...]:
     """Score the probes in float32 with the engine that reads every layout."""
     settings = {"model": str(folder), "head": head, "dtype": "float32"}
     engine = TransformersEngine(TransformersSettings.read(settings, "convert-head"))
-    requests = [
-        ScoreRequest((Message("user", (question,)), Message("assistant", (answer,))))
-        for question, answer in PROBES
-    ]
+    turns = [(Message("user", (asked,)), Message("assistant", (said,))) for asked, said in PROBES]
 
     async def score_all() -> tuple[float, ...]:
-        rewards = await asyncio.gather(*map(engine.reward, requests))
+        rewards = await asyncio.gather(*(engine.reward(ScoreRequest(pair)) for pair in turns))
         await engine.close()
         return tuple(reward.score for reward in rewards)
 
-    with torch.inference_mode():
-        return asyncio.run(score_all())
+    return asyncio.run(score_all())

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from bon.core.images import IMAGE_MARK, ImageError
-from bon.core.records import JudgementOutcome, travels
+from bon.core.records import JudgementOutcome
 from bon.engines.base import Engine, ImagePart, Message, Part
 from bon.engines.echo import answer_key
 from bon.experiment.config import RewarderCard
@@ -17,7 +17,6 @@ Shown = tuple[str, ...]  # text keys of the responses that a call shows, in this
 Seeds = tuple[int, ...]
 
 
-@travels
 @dataclass(frozen=True, slots=True)
 class Item:
     """A downstream question or a preference pair, which rewarders do not distinguish.

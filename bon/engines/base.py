@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from bon.core.errors import BonError, Unsupported
-from bon.core.records import travels
 from bon.core.sampling import Sampling
 from bon.engines.fields import EngineSettings
 from bon.engines.settings import NoSettings
@@ -19,7 +18,6 @@ from bon.engines.settings import NoSettings
 RowT = TypeVar("RowT")
 
 
-@travels
 @dataclass(frozen=True, slots=True)
 class ImagePart:
     """An encoded image (PNG, JPEG, ...) and the SHA-256 of its bytes."""
@@ -31,7 +29,6 @@ class ImagePart:
 Part = str | ImagePart
 
 
-@travels
 @dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a conversation; parts in the order in which the model reads them."""

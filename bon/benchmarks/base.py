@@ -105,7 +105,6 @@ class Context:
     def question(
         self,
         row: Row,
-        *,
         text: str,
         options: Sequence[str],
         answer: str | None,
@@ -132,7 +131,6 @@ class Context:
     def pair(
         self,
         row: Row,
-        *,
         prompt: str,
         chosen: str,
         rejected: str,

@@ -24,14 +24,10 @@ def convert(context: Context, row: Row) -> PreferencePair:
     """Convert a row to a preference pair."""
     if row.text("video"):
         raise RowError("it is about a video")
-    return context.pair(
-        row,
-        prompt=row.need("prompt").replace("<image>\n", "").replace("<image>", ""),
-        chosen=row.need("chosen"),
-        rejected=row.need("rejected"),
-        group=row.text("group") or group_of(row.get("image") or row.values.get("image")),
-        cluster=row.id,
-    )
+    prompt = row.need("prompt").replace("<image>\n", "").replace("<image>", "")
+    group = row.text("group") or group_of(row.get("image") or row.values.get("image"))
+    texts = prompt, row.need("chosen"), row.need("rejected")
+    return context.pair(row, *texts, group=group, cluster=row.id)
 
 
 ADAPTER = Adapter(

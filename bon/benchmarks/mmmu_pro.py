@@ -52,9 +52,7 @@ def convert(context: Context, row: Row) -> Question:
     # One published row nests its options in a list of one, so that no candidate can be right. The
     # published scores count it.
     beyond = letter not in option_letters(options)
-    return context.question(
-        row, text=text, options=options, answer=letter, images=images, answer_not_in_options=beyond
-    )
+    return context.question(row, text, options, letter, images, answer_not_in_options=beyond)
 
 
 ADAPTER = Adapter(

@@ -38,8 +38,7 @@ def convert(context: Context, row: Row) -> PreferencePair:
         _join(context, row, segments(row, role), images) for role in ("prompt", "first", "second")
     )
     chosen, rejected = (first, second) if better == "A" else (second, first)
-    texts = {"prompt": prompt, "chosen": chosen, "rejected": rejected}
-    return context.pair(row, **texts, group=TASK, images=tuple(images.values()))
+    return context.pair(row, prompt, chosen, rejected, TASK, images=tuple(images.values()))
 
 
 def _join(

@@ -41,14 +41,7 @@ def convert(context: Context, row: Row) -> PreferencePair:
     outputs = row.need("first"), row.need("second")
     chosen, rejected = outputs if better == "Output1" else outputs[::-1]
     group = group_of(row.text("category"))
-    return context.pair(
-        row,
-        prompt=row.need("prompt"),
-        chosen=chosen,
-        rejected=rejected,
-        group=group,
-        tag=tag_of(group, row.id),
-    )
+    return context.pair(row, row.need("prompt"), chosen, rejected, group, tag_of(group, row.id))
 
 
 ADAPTER = Adapter(

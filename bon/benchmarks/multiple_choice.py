@@ -18,13 +18,8 @@ def convert(context: Context, row: Row) -> Question:
     answer = row.get("answer")
     if isinstance(answer, int) and not isinstance(answer, bool):
         context.seen.add({0: "first", len(options): "beyond"}.get(answer, "between"))
-    return context.question(
-        row,
-        text=row.need("question"),
-        options=options,
-        answer=read_letter(answer, options),
-        images=context.read_images(row),
-    )
+    letter, images = read_letter(answer, options), context.read_images(row)
+    return context.question(row, row.need("question"), options, letter, images)
 
 
 def read_options(row: Row) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
     if path.is_file():
         if path.suffix not in READERS:
             raise BonError(
-                f"{path} is neither {_suffixes('nor')}",
+                f"{path} is neither .parquet, .jsonl, .arrow nor .json",
                 "convert it, e.g. pandas.read_csv(FILE).to_json('data.jsonl', orient='records', "
                 "lines=True)",
             )
@@ -54,12 +54,8 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
                 fix = f"set `config` (or `path`) to one of {', '.join(folders)}"
                 raise BonError(f"{path} holds data in several folders", fix)
             return [file for file in files if split and file.name.startswith(split)] or files
-    raise BonError(f"no {_suffixes('or')} file in {folder}", "check `path` and `config`")
-
-
-def _suffixes(last: str) -> str:
-    *names, final = READERS
-    return f"{', '.join(names)} {last} {final}"
+    what = "no .parquet, .jsonl, .arrow or .json file"
+    raise BonError(f"{what} in {folder}", "check `path` and `config`")
 
 
 def local_rows(files: list[Path]) -> Iterator[RawRow]:

@@ -27,13 +27,8 @@ def convert(context: Context, row: Row) -> PreferencePair:
         chosen, rejected = ranked(row)
     else:
         chosen, rejected = row.need("chosen"), row.need("rejected")
-    return context.pair(
-        row,
-        prompt=row.need("prompt").replace("<image>\n", "").replace("<image>", ""),
-        chosen=chosen,
-        rejected=rejected,
-        group=row.text("group") or group_of(row.id),
-    )
+    prompt = row.need("prompt").replace("<image>\n", "").replace("<image>", "")
+    return context.pair(row, prompt, chosen, rejected, row.text("group") or group_of(row.id))
 
 
 def ranked(row: Row) -> tuple[str, str]:

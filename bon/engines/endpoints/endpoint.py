@@ -170,14 +170,12 @@ class Endpoint:
         """`revive` is awaited before each retry."""
         self.url = base_url.rstrip("/")
         self.host = urlsplit(base_url).hostname or ""
-        self._key = ""
-        if api_key_env:
-            self._key = os.environ.get(api_key_env, "").strip()
-            if not self._key:
-                raise BonError(
-                    f"no key for {self.host}: the environment variable {api_key_env} is not set",
-                    f"export {api_key_env}=... (or api_key_env: null where none is needed)",
-                )
+        self._key = os.environ.get(api_key_env, "").strip() if api_key_env else ""
+        if api_key_env and not self._key:
+            raise BonError(
+                f"no key for {self.host}: the environment variable {api_key_env} is not set",
+                f"export {api_key_env}=... (or api_key_env: null where none is needed)",
+            )
         self._timeout, self._retries, self._wait = timeout, retries, wait
         self._purse, self._revive = purse, revive
         self.limit, self.totals = limit, EngineTotals()

@@ -70,16 +70,14 @@ class OpenAIEngine(Engine):
     name: ClassVar[str] = "openai"
 
     def __init__(self, settings: OpenAISettings) -> None:
-        self._settings = settings
-        self._model = settings.model
+        self._settings, self._model = settings, settings.model
         self._answered_as: set[str] = set()
+        self._warned: set[str] = set()
         self._unreadable = ""
         self._kind, self.can = settings.kind, settings.can
         price = self._price = settings.price or TokenPrice()
-        priced = price.input_per_million + price.output_per_million > 0
+        priced = self._priced = price.input_per_million + price.output_per_million > 0
         self._purse = Purse(settings.model, settings.spending_cap, priced=priced)
-        self._priced = priced
-        self._warned: set[str] = set()
         kwargs = settings.chat_template_kwargs
         self._template = {"chat_template_kwargs": kwargs} if kwargs else {}
         most = settings.max_concurrency

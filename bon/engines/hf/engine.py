@@ -12,7 +12,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -94,7 +94,7 @@ class TransformersEngine(Engine):
         self._shares = can_share(self.model, self.processor)
         # Requests define sampling; a checkpoint's own defaults must not.
         self.model.generation_config = GenerationConfig()
-        self._words: dict[int, str] = {}
+        self._word = cache(lambda token: str(self.tokenizer.decode([token])))
         self._downscale_to = settings.max_pixels
         if settings.max_pixels and counts_pixels(self.processor):  # it limits them itself
             image_processor, self._downscale_to = self.processor.image_processor, None
@@ -298,15 +298,10 @@ class TransformersEngine(Engine):
         return inputs, None, inputs["attention_mask"].sum(-1).tolist()
 
     def _inputs(self, jobs: list[Job]) -> dict[str, Any]:
-        images = [job.prepared[1] for job in jobs]
-        batch = self.processor(
-            text=[job.prepared[0] for job in jobs],
-            images=[row for row in images if row] or None,
-            padding=True,
-            padding_side="left",
-            return_tensors="pt",
-            add_special_tokens=False,
-        )
+        texts, images, _ = zip(*(job.prepared for job in jobs), strict=True)
+        options = {"padding": True, "padding_side": "left", "add_special_tokens": False}
+        shown = [row for row in images if row] or None
+        batch = self.processor(text=list(texts), images=shown, return_tensors="pt", **options)
         return dict(batch.to(self.device, self.model.dtype))
 
     def _sample(self, row: Decoded, job: Job) -> Sample:
@@ -328,15 +323,9 @@ class TransformersEngine(Engine):
             top.setdefault(self._word(token), value)  # the likeliest of tokens with one spelling
         return TokenLogprob(self._word(row.ids[index]), row.logprobs[index], top)
 
-    def _word(self, token: int) -> str:
-        if token not in self._words:
-            self._words[token] = self.tokenizer.decode([token])
-        return self._words[token]
-
     def _text(self, ids: list[int]) -> str:
-        return str(
-            self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        )
+        options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+        return str(self.tokenizer.decode(ids, **options))
 
     def _set_threads(self) -> None:
         # Ray sets OMP_NUM_THREADS=1 in actors, and torch's number of threads is per thread.

@@ -58,7 +58,7 @@ _CLAIM = re.compile(
 )
 _DOUBT = re.compile(
     r"\b(?:not|cannot|never|if|whether|unless|why|suppose|assume|assuming|wrong|incorrect|worst"
-    r"|refuse|nobody|no\s+one|trap|decoy|tempting|distractor|second[- ]best|least|often|many)\b"
+    r"|hardly|refuse|nobody|no\s+one|trap|decoy|tempting|distractor|second[- ]best|least|often|many)\b"
     r"|n['’]t\b",
     re.IGNORECASE,
 )
@@ -77,6 +77,11 @@ _LETTER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _AFTER = re.compile(r"\s*[.:;,]\s*|\s*(?=\()|\s+[-–—]+\s+|\s+")
+_DENIED = re.compile(
+    r"\(?(?:wrong|incorrect|rejected|false|falsch|faux|fausse|falso|incorrect[oa]|non|nein|неверно|нет"
+    r"|错误?|誤り?|خطأ|गलत)\b\W*$",
+    re.IGNORECASE,
+)
 _REASON = re.compile(r"(?:because|since|as|due|which|given|for)\b", re.IGNORECASE)
 _ALONE = re.compile(r"(?<![\w'’])([A-Z])(?![\w'’])")
 _WORD = re.compile(r"\s[a-z]")
@@ -170,7 +175,7 @@ class _Extractor:
         own = self._is_own_text(letter, rest, LIKE)
         if own is not None:
             return letter if own else None
-        if match["letter"] != letter or self._names_another(letter, rest):
+        if match["letter"] != letter or self._names_another(letter, rest) or _DENIED.match(rest):
             return None
         if between[0].strip() in (",", "") and rest[:1] != "(":
             return letter if _REASON.match(rest) else None

@@ -58,7 +58,8 @@ _CLAIM = re.compile(
 )
 _DOUBT = re.compile(
     r"\b(?:not|cannot|never|if|whether|unless|why|suppose|assume|assuming|wrong|incorrect|worst"
-    r"|hardly|refuse|nobody|no\s+one|trap|decoy|tempting|distractor|second[- ]best|least|often|many)\b"
+    r"|refuse|nobody|no\s+one|trap|decoy|tempting|distractor|second[- ]best|least|often|many"
+    r"|hardly)\b"
     r"|n['’]t\b",
     re.IGNORECASE,
 )

@@ -173,7 +173,7 @@ def choose_columns(
             raise BonError(
                 f"columns: no column {absent[0]!r} for {role}", f"there are {', '.join(values)}"
             )
-    closest: list[str] = []
+    lacking: list[list[str]] = []  # columns, by form
     for form in forms:
         need = {**form.need, **{r: c for r, c in spec.columns.items() if r in form.need}}
         missing = [
@@ -183,8 +183,8 @@ def choose_columns(
         ]
         if not missing:
             return {**form.may, **need, **spec.columns}
-        if not closest or len(missing) < len(closest):
-            closest = missing
+        lacking.append(missing)
+    closest = min(lacking, key=len)
     raise BonError(
         f"the data has no column for {', '.join(closest)}; it has {', '.join(values)}",
         f"name the right one: {advice.format(role=closest[0].split(' ')[0])}",

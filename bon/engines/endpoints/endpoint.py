@@ -44,10 +44,6 @@ class EndpointError(RuntimeError):
     """The endpoint refused this request or stayed unable to answer it."""
 
 
-class ReplyTooLargeError(httpx.TransportError):
-    """A reply is longer than any completion, once it is decompressed."""
-
-
 class _TransientError(Exception):
     """Worth another try; `after` is what Retry-After asked for."""
 
@@ -234,8 +230,6 @@ class Endpoint:
                     booking = Booking(0.0)  # nothing was sent
                     self.limit.shrink()
                     raise _TransientError(self._named(error), down=True) from None
-                except ReplyTooLargeError as error:
-                    raise EndpointError(f"{self.host}: {error}") from None
                 except httpx.RequestError as error:
                     self.limit.shrink()
                     raise _TransientError(self._named(error)) from None
@@ -253,7 +247,7 @@ class Endpoint:
         return reply
 
     async def _exchange(self, url: str, body: dict[str, Any]) -> httpx.Response:
-        """Return the whole reply, decompressed; TransportError if it is too large or too late."""
+        """Return the whole reply, decompressed and no longer than any completion."""
         content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         received = bytearray()
         # The one used last: its connection is the likeliest to be open.
@@ -266,9 +260,8 @@ class Endpoint:
                 async for piece in response.aiter_bytes():
                     received += piece
                     if len(received) > MAX_REPLY_BYTES:
-                        raise ReplyTooLargeError(
-                            f"the reply is larger than {MAX_REPLY_BYTES >> 20} MiB"
-                        )
+                        size = f"{MAX_REPLY_BYTES >> 20} MiB"
+                        raise EndpointError(f"{self.host}: the reply is larger than {size}")
         except BaseException as error:
             await client.aclose()
             if isinstance(error, TimeoutError):

@@ -8,8 +8,8 @@ or as `score` where transformers has a sequence-classification class (Gemma 3).
 import asyncio
 import json
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig
@@ -34,8 +34,7 @@ PROBES = (
 """Conversations that both checkpoints score; text suffices, since only the head has moved."""
 
 
-@dataclass(frozen=True)
-class Conversion:
+class Conversion(NamedTuple):
     """The head's old and new name, and the probes' scores before and after."""
 
     source: str

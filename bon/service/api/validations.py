@@ -152,7 +152,8 @@ def extend(validation: Own, more: Extension, request: Request, service: Parts) -
     if not any(more.model_dump().values()):
         fix = "give n, limit, rewarders, policies or pairs"
         raise ApiError(422, "nothing to add", fix)
-    raw = _extended(validation.experiment, more)
+    text = json.dumps(_extended(validation.experiment, more))
+    raw = read_submission(text.encode())
     setup = check_submission(raw, service.settings)
     _check_plan(setup, service)
     queued = _queue_again(service, validation, setup, experiment=raw)

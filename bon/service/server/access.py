@@ -4,8 +4,10 @@ A token is `bon_ID_SECRET`; its secret has 256 random bits, so a plain SHA-256 c
 and the time of a comparison reveals nothing.
 """
 
+import base64
 import hashlib
 import hmac
+import json
 import re
 import secrets
 import time
@@ -157,6 +159,20 @@ class Tokens:
     def sign(self, purpose: str, text: str) -> str:
         """Return a signature that only this server can make."""
         return hmac.new(self._secret, f"{purpose}:{text}".encode(), "sha256").hexdigest()
+
+    def seal(self, values: dict[str, str], seconds: float) -> str:
+        """Return values as a text that a browser keeps and only this server can make."""
+        data = json.dumps({**values, "until": str(time.time() + seconds)}).encode()
+        text = base64.urlsafe_b64encode(data).decode()
+        return f"{text}.{self.sign('seal', text)}"
+
+    def unseal(self, sealed: str) -> dict[str, str] | None:
+        """Return the values of `seal`; None for any other text, or when its time is over."""
+        text, _, signature = sealed.partition(".")
+        if not hmac.compare_digest(signature.encode(), self.sign("seal", text).encode()):
+            return None
+        values: dict[str, str] = json.loads(base64.urlsafe_b64decode(text))
+        return values if float(values["until"]) > time.time() else None
 
 
 def _digest(secret: str) -> str:

@@ -15,9 +15,9 @@ import bon
 from bon.core.errors import BonError
 from bon.dispatch.listeners import refuse_listeners
 from bon.service import pages
-from bon.service.api import online, openai, operations, rewarders, rewards, trainers, validations
+from bon.service.api import online, openai, operations, rewarders, rewards, validations
 from bon.service.api.common import add_error_handlers
-from bon.service.online.question_sets import QuestionSets
+from bon.service.online.question_sets import read_set
 from bon.service.online.reward_log import RewardLog
 from bon.service.online.rewards import RewardJudge
 from bon.service.online.selector import Selector
@@ -34,7 +34,7 @@ from bon.storage.reward_tables import FILE
 log = logging.getLogger("bon.service")
 _OPEN = "listen_beyond_loopback"
 ROUTES = (
-    validations, online, openai, trainers, rewards, rewarders, operations, pages, reports, sign_in,
+    validations, online, openai, rewards, rewarders, operations, pages, reports, sign_in,
     annotate,
 )  # fmt: skip
 
@@ -111,7 +111,8 @@ def load_online(
     if not online.policies and not online.rewarders:
         return None, None
     selector = Selector(online, settings.base, metrics, settings.ray_address)
-    sets = QuestionSets.read(online.sets, settings.base, settings.data / "images")
+    images = settings.data / "images"
+    sets = {k: read_set(k, spec, settings.base, images) for k, spec in online.sets.items()}
     reward_log = RewardLog(settings.data / FILE)
     selector.cache.stored = reward_log.judged
     return selector, RewardJudge(selector, sets, reward_log)

@@ -25,33 +25,31 @@ log = logging.getLogger("bon.service")
 _NAMED = re.compile(r"""bon://([A-Za-z0-9._-]+)/([^\s"'|<>,}\]]+)""")
 
 
-class QuestionSets:
-    """Every set's questions by id; images stay on disk."""
-
-    def __init__(self, sets: Mapping[str, dict[str, Question]]) -> None:
-        self._sets = sets
-
-    @classmethod
-    def read(cls, specs: Mapping[str, DatasetSpec], base: Path, images: Path) -> "QuestionSets":
-        """Read the sets, with paths relative to `base`, and store their images."""
-        return cls({name: _read(name, spec, base, images) for name, spec in specs.items()})
-
-    def named(self, label: str) -> Conversation | None:
-        """Return the question that a label names, if it names one; 422 if it does not exist."""
-        match = _NAMED.search(label)
-        if match is None:
-            return None
-        name, key = match[1], unquote(match[2])
-        fix = "`online.sets` lists the question sets"
-        if name not in self._sets:
-            known = ", ".join(sorted(self._sets)) or "none"
-            raise ApiError(422, f"no question set {name!r}; there are: {known}", fix)
-        if key not in self._sets[name]:
-            raise ApiError(422, f"the question set {name} has no question {key[:100]!r}", fix)
-        return _conversation(self._sets[name][key])
+QuestionSets = Mapping[str, Mapping[str, Question]]
+"""Every set's questions by id; images stay on disk."""
 
 
-def _read(name: str, spec: DatasetSpec, base: Path, images: Path) -> dict[str, Question]:
+def named_question(sets: QuestionSets, label: str) -> Conversation | None:
+    """Return the question that a label names, if it names one; 422 if it does not exist."""
+    match = _NAMED.search(label)
+    if match is None:
+        return None
+    name, key = match[1], unquote(match[2])
+    fix = "`online.sets` lists the question sets"
+    if name not in sets:
+        known = ", ".join(sorted(sets)) or "none"
+        raise ApiError(422, f"no question set {name!r}; there are: {known}", fix)
+    if (question := sets[name].get(key)) is None:
+        raise ApiError(422, f"the question set {name} has no question {key[:100]!r}", fix)
+    parts = [ImagePart(ref.sha256, Path(ref.path).read_bytes()) for ref in question.images]
+    shown = question_block(question)
+    return Conversation(
+        (Message("user", (*parts, shown)),), question.options, shown, question.answer
+    )
+
+
+def read_set(name: str, spec: DatasetSpec, base: Path, images: Path) -> dict[str, Question]:
+    """Read a set, with a path relative to `base`, and store its images."""
     if spec.path is not None:
         path = (base / os.path.expanduser(spec.path)).resolve()
         spec = spec.model_copy(update={"path": str(path)})
@@ -70,10 +68,3 @@ def _read(name: str, spec: DatasetSpec, base: Path, images: Path) -> dict[str, Q
     counts = {"questions": len(questions), "unreadable": unreadable}
     log.info("question set", extra={"set": name, **counts})
     return questions
-
-
-def _conversation(question: Question) -> Conversation:
-    parts = [ImagePart(ref.sha256, Path(ref.path).read_bytes()) for ref in question.images]
-    shown = question_block(question)
-    messages = (Message("user", (*parts, shown)),)
-    return Conversation(messages, question.options, shown, question.answer)

@@ -12,6 +12,7 @@ from bon.choosing.designs import Design
 from bon.choosing.opinion import KIND_OF, Candidates, Kind, item_opinion, shown_of
 from bon.choosing.ranking import Ranking, rank
 from bon.choosing.rules import RULES, rule_of, rules_for
+from bon.core.errors import BonError
 from bon.core.keys import content_key
 from bon.core.records import Candidate, Judgement
 from bon.dispatch.worker import JudgeTask, ModelSpec, PolicySpec, Reply, RewarderSpec
@@ -23,9 +24,9 @@ from bon.policies.generate import Ask, text_key
 from bon.rewarders.base import Item
 from bon.rewarders.item_judging import Protocol
 from bon.rewarders.registry import code_hash, rewarder_class
+from bon.running.reporting import read_results
 from bon.service.errors import ApiError
 from bon.service.online.backend import make_backend
-from bon.service.online.validated import validated_scales
 from bon.service.server.metrics import Metrics
 from bon.service.settings import Online
 
@@ -87,6 +88,13 @@ class Usage:
         sampled = [row.num_prompt_tokens for row in rows if isinstance(row, Candidate)]
         judged = [row.num_prompt_tokens for row in rows if isinstance(row, Judgement)]
         self.prompt_tokens += max(sampled, default=0) + sum(judged)
+
+    def add_share(self, other: "Usage", share: float) -> None:
+        """Count a share of what several requests used together."""
+        self.cost += other.cost * share
+        self.prompt_tokens += round(other.prompt_tokens * share)
+        self.completion_tokens += round(other.completion_tokens * share)
+        self.cached_judgements += round(other.cached_judgements * share)
 
     def tokens(self) -> dict[str, int]:
         """Return the counts under OpenAI's names."""
@@ -172,7 +180,7 @@ class Selector:
         self._metrics = metrics
         self.cache = JudgementCache(online.cache_items)
         validated = online.validated
-        self._scales = {} if validated is None else validated_scales(base / validated)
+        self._scales = {} if validated is None else _validated_scales(base / validated)
         self.backend = make_backend(online, self.specs(), ray_address)
 
     def specs(self) -> dict[str, ModelSpec]:
@@ -298,6 +306,15 @@ class Selector:
         counter = self._metrics.tokens
         counter.labels(model, "in").inc(sum(row.num_prompt_tokens for row in rows))
         counter.labels(model, "out").inc(sum(row.num_tokens for row in rows))
+
+
+def _validated_scales(run: Path) -> dict[tuple[str, str], float]:
+    """Return the unit of scores by (policy, rewarder): their spread within questions."""
+    try:
+        results = read_results(run)
+    except BonError as error:
+        raise BonError(f"online.validated: {error.message}", error.fix) from None
+    return {(b.policy, b.rewarder): b.scale for b in results.best_of_n if b.scale is not None}
 
 
 def _named(kind: str, name: str, cards: dict[str, Loaded[CardT]]) -> Loaded[CardT]:

@@ -10,8 +10,8 @@ import re
 import time
 import uuid
 from collections import Counter, OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -83,44 +83,37 @@ class RateLimiter:
         return 0.0 if allowed else max(1.0, (1 - level) / self._rate)
 
 
-@dataclass(eq=False, slots=True)
-class OpenRequest:
-    """An open request: its owner ("" without a token) and the bytes of its body so far."""
-
-    owner: str
-    size: int = 0
-
-
 class Shares:
-    """Open requests and the bytes of their bodies, per owner."""
+    """Open requests and the bytes of their bodies, per owner ("" without a token)."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._open: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
 
-    def open(self, owner: str) -> OpenRequest | None:
-        """Admit a request; None if its owner has as many open as allowed."""
+    def full(self, owner: str) -> bool:
+        """Whether an owner has as many requests open as allowed."""
         share = TOKEN_SHARE if owner else ANONYMOUS_SHARE
-        if self._open[owner] >= self._limits.connections * share:
-            return None
+        return self._open[owner] >= self._limits.connections * share
+
+    @contextmanager
+    def open(self, owner: str) -> Iterator[Callable[[int], bool]]:
+        """Count a request; yield a function that counts bytes of its body while they fit."""
+        size = 0
+
+        def fits(more: int) -> bool:
+            nonlocal size
+            size += more
+            self._bytes[owner] += more
+            limit = self._limits.bodies_bytes
+            return self._bytes[owner] <= limit * BYTES_SHARE and self._bytes.total() <= limit
+
         self._open[owner] += 1
-        return OpenRequest(owner)
-
-    def add(self, request: OpenRequest, size: int) -> bool:
-        """Count bytes of the body; return whether they are within the limits."""
-        request.size += size
-        self._bytes[request.owner] += size
-        limit = self._limits.bodies_bytes
-        own = self._bytes[request.owner] <= limit * BYTES_SHARE
-        return own and self._bytes.total() <= limit
-
-    def close(self, request: OpenRequest) -> None:
-        """Release what the request took."""
-        for counter, amount in ((self._open, 1), (self._bytes, request.size)):
-            counter[request.owner] -= amount
-            if not counter[request.owner]:
-                del counter[request.owner]
+        try:
+            yield fits
+        finally:
+            self._open[owner] -= 1
+            self._bytes[owner] -= size
 
 
 class Guard:
@@ -194,16 +187,14 @@ class Guard:
         if scope["path"] in UNLIMITED:
             await self._answer(scope, receive, send)
             return
-        request = self._shares.open(identity.name if identity else "")
-        if request is None:
+        owner = identity.name if identity else ""
+        if self._shares.full(owner):
             raise self._rejected("open", "too many requests are open", 5)
-        try:
+        with self._shares.open(owner) as fits:
             if scope["method"] not in SAFE:
-                body = await self._body(scope, receive, request)
+                body = await self._body(scope, receive, fits)
                 receive = _after(body, receive)
             await self._answer(scope, receive, send)
-        finally:
-            self._shares.close(request)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the application, whose paths begin with the root path (ASGI)."""
@@ -257,31 +248,28 @@ class Guard:
             return FORM_BYTES
         return self._limits.body_bytes if path in ONLINE else self._limits.experiment_bytes
 
-    async def _body(self, scope: Scope, receive: Receive, request: OpenRequest) -> bytes:
+    async def _body(self, scope: Scope, receive: Receive, fits: Callable[[int], bool]) -> bytes:
         """Read the whole body within the limits."""
         limits, most = self._limits, self._max_bytes(scope["path"])
-        seconds = BODY_SECONDS if request.owner else limits.head_seconds
-        chunks: list[bytes] = []
-        more = True
+        seconds = BODY_SECONDS if scope["identity"] else limits.head_seconds
+        body, more = bytearray(), True
         try:
             async with asyncio.timeout(seconds):
                 while more:
                     message = await receive()
-                    chunks.append(message.get("body", b""))
+                    body += (chunk := message.get("body", b""))
                     more = message["type"] == "http.request" and message.get("more_body", False)
-                    room = self._shares.add(request, len(chunks[-1]))
-                    if request.size > most:
+                    if len(body) > most:
                         raise _too_large(most)
-                    if not room:
+                    if not fits(len(chunk)):
                         raise self._rejected("bytes", "too much is being sent at once", 5)
         except TimeoutError:
             raise ApiError(408, f"the body did not come within {seconds:g} s") from None
-        body = b"".join(chunks)
         # About the number of JSON values: what parsing and validating them costs.
         values = sum(body.count(mark) for mark in (b",", b"[", b"{"))
         if len(body) > limits.experiment_bytes and values > limits.body_values:
             raise ApiError(413, "the body holds too many values", "send less")
-        return body
+        return bytes(body)
 
     def _rejected(self, reason: str, message: str, seconds: float) -> ApiError:
         self._metrics.rejected.labels(reason).inc()

@@ -216,7 +216,7 @@ ROLE_SUBMIT = {
     *(f"POST /v1/validations/{{key}}/{verb}" for verb in ("cancel", "resume", "extend")),
     *(f"POST /v1/{what}" for what in ("score", "rank", "best-of-n", "chat/completions")),
     "GET /v1/models", "GET /v1/models/{name}",
-    *(f"POST {path}" for path in REWARDS),
+    f"POST {REWARDS}",
 }  # fmt: skip
 
 

@@ -1,13 +1,11 @@
 """The protocols of trainers, and the log of what they were given.
 
-`/get_reward` takes the bodies of OpenRLHF, slime and `bon client`'s files; `/rerank` that of
-Cohere, Jina and vLLM.
+`/get_reward` takes the bodies of OpenRLHF, slime and `bon client`'s files.
 """
 
 import asyncio
 import json
 import re
-import uuid
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
@@ -16,7 +14,6 @@ from fastapi import APIRouter, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Discriminator,
     Field,
     JsonValue,
@@ -38,7 +35,6 @@ from bon.service.settings import Settings
 
 router = APIRouter(tags=["rewards"], responses=ONLINE_ERRORS)
 MAX_SAMPLES = 4096
-Text = str | dict[str, Any]
 _MESSAGES: TypeAdapter[Any] = TypeAdapter(Messages)
 _TOKENS = re.compile(r"<\|[^<>|\s]{1,40}\|>|</?s>|<eos>|<bos>|<(?:start|end)_of_turn>")
 _BEGIN, _END = "<|im_start|>", "<|im_end|>"
@@ -52,14 +48,6 @@ def _keys(body: Any) -> set[str]:
 
 
 # ------------------------------------------------------------------ /get_reward
-
-
-class KeyedRewardQuery(RewardQuery):
-    """Settings in the address of `/get_reward`."""
-
-    key: str = Field(
-        "", max_length=50, pattern=r"^\w*$", description="slime's --reward-key: answer an object"
-    )
 
 
 class RolloutBatch(Open):
@@ -95,7 +83,7 @@ RewardBody = Annotated[
 @router.post("/get_reward")
 async def get_reward(
     body: RewardBody,
-    query: Annotated[KeyedRewardQuery, Query()],
+    query: Annotated[RewardQuery, Query()],
     request: Request,
     _: Submitter,
 ) -> Any:
@@ -109,7 +97,7 @@ async def get_reward(
         rows = body.samples if isinstance(body, SampleBatch) else [body]
         samples = [(row.prompt, row.response, row.label) for row in rows]
     rollouts = await asyncio.gather(*(_rollout(request, *sample) for sample in samples))
-    rewards, quality, _usage = await _give_rewards(request, query, rollouts)
+    rewards, quality = await _give_rewards(request, query, rollouts)
     values, logs = [reward.value for reward in rewards], [_logs(reward) for reward in rewards]
     if isinstance(body, RolloutSample):
         return {query.key: values[0], **logs[0]} if query.key else values[0]
@@ -144,78 +132,6 @@ def _turns(prompt: str) -> Iterator[dict[str, str]]:
             yield {"role": role, "content": text}
 
 
-# ------------------------------------------------------------------ /rerank
-
-
-class RerankRequest(Open):
-    """What clients of Cohere, Jina and vLLM send."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"model": "head", "query": "Which is red?", "documents": ["a cherry", "a lime"]}
-            ]
-        }
-    )
-    model: str = Field("", max_length=200)
-    query: Text
-    documents: list[Text] = Field(min_length=1)
-    top_n: int | None = Field(None, ge=1)
-    return_documents: bool = False
-
-
-@router.post("/rerank")
-@router.post("/v1/rerank")
-@router.post("/v2/rerank")
-async def rerank(
-    body: RerankRequest, query: Annotated[RewardQuery, Query()], request: Request, _: Submitter
-) -> dict[str, Any]:
-    """Rank the documents from best to worst; those without a reward come last."""
-    most = request.app.state.service.settings.limits.candidates
-    if len(body.documents) > most:
-        raise ApiError(413, f"{len(body.documents)} documents", f"at most {most}")
-    texts = [_text(document) for document in body.documents]
-    question = (await _rollout(request, _prompt(body.query), "")).question
-    samples = [Rollout(question, text) for text in texts]
-    rewards, quality, usage = await _give_rewards(request, query, samples, body.model)
-    ranked = sorted(
-        ((i, reward.value) for i, reward in enumerate(rewards)),
-        key=lambda row: float("inf") if row[1] is None else -row[1],
-    )[: body.top_n]
-    return {
-        "id": f"rerank-{uuid.uuid4().hex}",
-        "model": quality["rewarder"],
-        "results": [
-            {"index": i, "relevance_score": value}
-            | ({"document": {"text": texts[i]}} if body.return_documents else {})
-            for i, value in ranked
-        ],
-        "usage": usage.tokens(),
-        "bon": quality,
-    }
-
-
-def _text(document: Text) -> str:
-    """Return the text of a document: a string, `{"text": ...}`, or content parts of text."""
-    if isinstance(document, str):
-        return document
-    content = document.get("content", document.get("text"))
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else [None]
-    texts = [part.get("text") for part in parts if isinstance(part, dict)]
-    if len(texts) == len(parts) and all(isinstance(text, str) for text in texts):
-        return "\n".join(map(str, texts))
-    raise ApiError(422, "a document is a text here", 'send "..." or {"text": "..."}')
-
-
-def _prompt(query: Text) -> str | list[Any]:
-    """Return a query as a prompt: a text, or one turn with its images."""
-    if isinstance(query, dict) and isinstance(query.get("content"), list):
-        return [{"role": "user", "content": query["content"]}]
-    return _text(query)
-
-
 # ------------------------------------------------------------------ judging
 
 
@@ -227,14 +143,11 @@ def reward_judge(request: Request) -> RewardJudge:
 
 
 async def _give_rewards(
-    request: Request, query: RewardQuery, samples: Sequence[Rollout], model: str = ""
-) -> tuple[list[Reward], dict[str, Any], Usage]:
-    """Judge the samples and return the quality of the judging (docs/reward_server.md).
-
-    `model` is the rewarder that the body names.
-    """
+    request: Request, query: RewardQuery, samples: Sequence[Rollout]
+) -> tuple[list[Reward], dict[str, Any]]:
+    """Judge the samples and return the quality of the judging (docs/reward_server.md)."""
     judge, selector = reward_judge(request), selector_of(request)
-    rewarder = query.rewarder or model
+    rewarder = query.rewarder
     if not rewarder and len(selector.rewarders) != 1:
         known = ", ".join(sorted(selector.rewarders))
         raise ApiError(422, "no rewarder is named", f"add rewarder=NAME to the address: {known}")
@@ -272,7 +185,7 @@ async def _give_rewards(
         "cost": usage.cost,
         "group_sizes": [len(g.scores) for g in groups],
     }
-    return rewards, quality, usage
+    return rewards, quality
 
 
 def _logs(reward: Reward) -> dict[str, float]:

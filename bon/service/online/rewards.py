@@ -39,6 +39,9 @@ class RewardQuery(BaseModel):
         "", max_length=200, description="run that the card must be unchanged since"
     )
     run: str = Field("", max_length=100, pattern=r"^[\w .+-]*$", description="of the training")
+    key: str = Field(
+        "", max_length=50, pattern=r"^\w*$", description="slime's --reward-key: answer an object"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,9 @@ SAFE = ("GET", "HEAD", "OPTIONS")
 FORMS = ("/login", "/logout")
 """Forms of the pages, which need no token: a session may have expired."""
 FORM_BYTES = 4096
-REWARDS = ("/get_reward", "/rerank", "/v1/rerank", "/v2/rerank")
-"""Routes for trainers; a trainer that can send no header puts its token first: /t/TOKEN/..."""
-ONLINE = (*REWARDS, "/v1/score", "/v1/rank", "/v1/best-of-n", "/v1/chat/completions")
+REWARDS = "/get_reward"
+"""The route for trainers; one that can send no header puts its token first: /t/TOKEN/..."""
+ONLINE = (REWARDS, "/v1/score", "/v1/rank", "/v1/best-of-n", "/v1/chat/completions")
 """Routes whose bodies may hold images."""
 TOKEN_SHARE, ANONYMOUS_SHARE, BYTES_SHARE = 0.8, 0.2, 0.5
 """Of the connections: for one token, and for all clients without one; of body bytes: per token."""
@@ -302,8 +302,8 @@ def _address(scope: Scope) -> str:
 def _move_token(scope: Scope) -> None:
     """Move a token in the path to the headers, before anything can log the path."""
     _, mark, token, rest = (*scope["path"].split("/", 3), "", "", "")[:4]
-    if mark == "t" and f"/{rest}" in REWARDS:
-        scope["path"], scope["raw_path"] = f"/{rest}", f"/{rest}".encode()
+    if mark == "t" and f"/{rest}" == REWARDS:
+        scope["path"], scope["raw_path"] = REWARDS, REWARDS.encode()
         headers = [(key, value) for key, value in scope["headers"] if key != b"authorization"]
         scope["headers"] = [*headers, (b"authorization", f"Bearer {token}".encode())]
 

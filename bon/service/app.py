@@ -17,14 +17,12 @@ from bon.dispatch.listeners import refuse_listeners
 from bon.service import pages
 from bon.service.api import online, openai, operations, rewarders, rewards, validations
 from bon.service.api.common import add_error_handlers
-from bon.service.online.question_sets import read_set
 from bon.service.online.reward_log import RewardLog
-from bon.service.online.rewards import RewardJudge
+from bon.service.online.rewards import RewardJudge, read_set
 from bon.service.online.selector import Selector
 from bon.service.pages import annotate, render, reports, sign_in
 from bon.service.server.access import FIRST, check_access, first_token, identify
 from bon.service.server.logs import name_folder, set_up_logs
-from bon.service.server.metrics import Metrics
 from bon.service.server.middleware import Guard
 from bon.service.server.oidc import Provider
 from bon.service.server.state import Service, open_service
@@ -60,9 +58,7 @@ def create_app(service: Service, on_loaded: Callable[[], None] = _nothing) -> Fa
         (settings.files, "files"),
     ):
         name_folder(folder, name)
-    metrics = Metrics()
-    metrics.watch(service)
-    selector, judge = load_online(settings, metrics)
+    selector, judge = load_online(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -91,9 +87,8 @@ def create_app(service: Service, on_loaded: Callable[[], None] = _nothing) -> Fa
     )
     add_error_handlers(app, render.wants_page, render.error_page)
     identity = identify(settings, service.tokens)
-    app.add_middleware(Guard, settings=settings, metrics=metrics, identify=identity)
+    app.add_middleware(Guard, settings=settings, identify=identity)
     app.state.service = service
-    app.state.metrics = metrics
     app.state.annotation_queues = annotate.AnnotationQueues(settings)
     app.state.provider = settings.oidc and Provider(settings.oidc, settings.base)
     app.state.online = selector
@@ -104,13 +99,13 @@ def create_app(service: Service, on_loaded: Callable[[], None] = _nothing) -> Fa
 
 
 def load_online(
-    settings: Settings, metrics: Metrics
+    settings: Settings,
 ) -> tuple[Selector, RewardJudge] | tuple[None, None]:
     """Read the online cards and question sets, so that an invalid one stops the start."""
     online = settings.online
     if not online.policies and not online.rewarders:
         return None, None
-    selector = Selector(online, settings.base, metrics, settings.ray_address)
+    selector = Selector(online, settings.base, settings.ray_address)
     images = settings.data / "images"
     sets = {k: read_set(k, spec, settings.base, images) for k, spec in online.sets.items()}
     reward_log = RewardLog(settings.data / FILE)

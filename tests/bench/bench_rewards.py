@@ -30,9 +30,8 @@ from bon.dispatch.worker import Host, JudgeTask
 from bon.experiment.config import DatasetSpec
 from bon.miniature.data import write
 from bon.rewarders.base import Item
-from bon.service.online.question_sets import named_question, read_set
+from bon.service.online.rewards import named_question, read_set
 from bon.service.online.selector import Selector
-from bon.service.server.metrics import Metrics
 from bon.service.settings import Online
 from tests.service.server import Server, serving
 from tests.service.test_online import CARDS
@@ -123,7 +122,7 @@ def miniature() -> None:
     count = sum(map(len, texts.values()))
 
     async def bare() -> float:
-        selector = Selector(Online.model_validate(online), data, Metrics())
+        selector = Selector(Online.model_validate(online), data)
         host = Host(selector.specs())
         loaded = selector.rewarder(HEAD)
 

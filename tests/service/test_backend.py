@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from bon.dispatch import cluster
 from bon.service.online.backend import make_backend
 from bon.service.online.selector import Selector
-from bon.service.server.metrics import Metrics
 from bon.service.settings import Online
 
 
@@ -32,7 +31,7 @@ def test_a_start_ends_when_models_are_loaded_for_listeners_are_looked_for_then(
         monkeypatch.setattr("ray.is_initialized", lambda: True)
         head = {"name": "head", "kind": "scalar", "engine": "echo"}
         online = Online.model_validate({"rewarders": [head]})
-        selector = Selector(online, tmp_path, Metrics())
+        selector = Selector(online, tmp_path)
         backend = make_backend(online, selector.specs(), None)
         start = asyncio.create_task(backend.start())
         await asyncio.sleep(0.1)

@@ -11,7 +11,6 @@ import yaml
 from bon.experiment.cards import shipped
 from bon.experiment.config import Experiment
 from bon.service.online.selector import Selector
-from bon.service.server.metrics import Metrics
 from bon.service.settings import read_settings
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +29,7 @@ SERVERS = ("laptop", "gpu-node", "cluster")
 @pytest.mark.parametrize("name", SERVERS)
 def test_settings_of_a_server(name):
     settings = read_settings(CONFIGS / f"{name}.yaml")
-    selector = Selector(settings.online, settings.base, Metrics())
+    selector = Selector(settings.online, settings.base)
     assert selector.names()["policies"]
     assert selector.names()["rewarders"]
     assert selector.specs()

@@ -23,7 +23,7 @@ from bon.service.validations.budget import paid
 router = APIRouter(prefix="/v1", tags=["online"], responses=ONLINE_ERRORS)
 T = TypeVar("T")
 CLIENT_CLOSED = 499
-"""The status in logs and metrics of a request whose client hung up; nobody receives it."""
+"""The status in logs of a request whose client hung up; nobody receives it."""
 
 
 def _closed(**example: Any) -> ConfigDict:

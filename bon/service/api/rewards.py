@@ -1,7 +1,4 @@
-"""The protocols of trainers, and the log of what they were given.
-
-`/get_reward` takes the bodies of OpenRLHF, slime and `bon client`'s files.
-"""
+"""The protocols of trainers: `/get_reward`, for OpenRLHF, slime and `bon client`'s files."""
 
 import asyncio
 import json
@@ -23,13 +20,19 @@ from pydantic import (
 )
 
 from bon.engines.base import Message
-from bon.service.api.common import ONLINE_ERRORS, Reader, Submitter
+from bon.service.api.common import ONLINE_ERRORS, Submitter
 from bon.service.api.messages import Messages, Open, check_text, conversation
 from bon.service.api.online import check_shown, judging_rule, run_models, selector_of
 from bon.service.api.rewarders import check_validated
 from bon.service.errors import ApiError
-from bon.service.online.question_sets import named_question
-from bon.service.online.rewards import Reward, RewardJudge, RewardQuery, Rollout, needs_group
+from bon.service.online.rewards import (
+    Reward,
+    RewardJudge,
+    RewardQuery,
+    Rollout,
+    named_question,
+    needs_group,
+)
 from bon.service.online.selector import Conversation, Usage
 from bon.service.settings import Settings
 
@@ -263,24 +266,3 @@ def _question_id(prompt: str | list[Any]) -> str:
         prompt = prompt[0].get("content", "")
     is_id = isinstance(prompt, str) and prompt.startswith("bon://") and not prompt.split()[1:]
     return str(prompt) if is_id else ""
-
-
-# ------------------------------------------------------------------ the log
-
-
-@router.get("/v1/rewards")
-def runs(request: Request, _: Reader) -> dict[str, Any]:
-    """List the training runs that were given rewards."""
-    return {"runs": reward_judge(request).log.runs()}
-
-
-@router.get("/v1/rewards/{run}")
-def rewards(
-    run: str,
-    request: Request,
-    _: Reader,
-    after: Annotated[int, Query(ge=0, le=2**62)] = 0,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
-) -> dict[str, Any]:
-    """Return the rewards of a training run in order, a page at a time."""
-    return {"rewards": reward_judge(request).log.page(run, after, limit)}

@@ -16,7 +16,7 @@ from bon.policies.extractors import extract_answer
 from bon.policies.generate import text_key
 from bon.service.online.reward_scaling import Floats
 from bon.service.online.selector import Conversation, Usage
-from bon.storage.reward_tables import JUDGEMENT, REWARD, SCHEMA, training_runs
+from bon.storage.reward_tables import JUDGEMENT, SCHEMA
 
 _Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -104,22 +104,6 @@ class RewardLog:
             Judgement(**{**row, "shown": tuple(filter(None, row["shown"].split(",")))})
             for row in dicts
         ]
-
-    def page(self, run: str, after: int, limit: int) -> list[dict[str, Any]]:
-        """Return a training run's rewards in order."""
-        columns = ", ".join(f"rewards.{name}" for name in REWARD)
-        with self._lock:
-            rows = self._db.execute(
-                f"SELECT {columns}, length(text) FROM rewards JOIN responses "
-                "ON responses.key = response WHERE run = ? AND id > ? ORDER BY id LIMIT ?",
-                (run, after, limit),
-            ).fetchall()
-        return [dict(zip((*REWARD, "characters"), row, strict=True)) for row in rows]
-
-    def runs(self) -> list[dict[str, Any]]:
-        """Return the training runs: number of rewards, first and last time."""
-        with self._lock:
-            return training_runs(self._db)
 
     def close(self) -> None:
         """Close the database."""

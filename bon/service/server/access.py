@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
@@ -98,9 +99,8 @@ class Tokens:
 
     def any(self) -> bool:
         """Whether the server has a token that has not expired."""
-        with self.jobs.write() as db:
-            query = "SELECT 1 FROM tokens WHERE digest != '' AND (expires IS NULL OR expires > ?)"
-            return db.execute(query, (time.time(),)).fetchone() is not None
+        query = "SELECT 1 FROM tokens WHERE digest != '' AND (expires IS NULL OR expires > ?)"
+        return self._row(query, (time.time(),)) is not None
 
     def admit(self, name: str, role: Role) -> Identity:
         """Return the identity of somebody whom the identity provider has verified.
@@ -121,12 +121,11 @@ class Tokens:
         """Return the identity of a token that exists and has not expired."""
         head, _, rest = token.partition("_")
         key, _, secret = rest.partition("_")
-        with self.jobs.write() as db:
-            row = db.execute(
-                "SELECT name, role, digest FROM tokens WHERE id = ? AND "
-                "(expires IS NULL OR expires > ?)",
-                (key, time.time()),
-            ).fetchone()
+        row = self._row(
+            "SELECT name, role, digest FROM tokens WHERE id = ? AND "
+            "(expires IS NULL OR expires > ?)",
+            (key, time.time()),
+        )
         valid = hmac.compare_digest(_digest(secret), row[2] if row else _digest(""))
         return Identity(row[0], row[1], key) if head == "bon" and row and valid else None
 
@@ -142,13 +141,12 @@ class Tokens:
     def check_session(self, cookie: str) -> Identity | None:
         """Return the identity of a session that has not ended and whose token is still valid."""
         now = time.time()
-        with self.jobs.write() as db:
-            row = db.execute(
-                "SELECT tokens.name, tokens.role, tokens.id FROM sessions "
-                "JOIN tokens ON tokens.id = sessions.token "
-                "WHERE sessions.digest = ? AND until >= ? AND (expires IS NULL OR expires > ?)",
-                (_digest(cookie), now, now),
-            ).fetchone()
+        row = self._row(
+            "SELECT tokens.name, tokens.role, tokens.id FROM sessions "
+            "JOIN tokens ON tokens.id = sessions.token "
+            "WHERE sessions.digest = ? AND until >= ? AND (expires IS NULL OR expires > ?)",
+            (_digest(cookie), now, now),
+        )
         return None if row is None else Identity(*row)
 
     def end_session(self, cookie: str) -> None:
@@ -173,6 +171,10 @@ class Tokens:
             return None
         values: dict[str, str] = json.loads(base64.urlsafe_b64decode(text))
         return values if float(values["until"]) > time.time() else None
+
+    def _row(self, query: str, values: tuple[Any, ...]) -> Any:
+        with self.jobs.write() as db:
+            return db.execute(query, values).fetchone()
 
 
 def _digest(secret: str) -> str:

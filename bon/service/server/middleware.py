@@ -19,7 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bon.service.errors import CLOSING, ApiError, error_response, no_token
 from bon.service.server.access import LOOPBACK, Identity, hostname
 from bon.service.server.logs import request_id
-from bon.service.server.metrics import Metrics
 from bon.service.settings import Limits, Settings
 
 log = logging.getLogger("bon.access")
@@ -27,7 +26,6 @@ BODY_SECONDS = 60.0
 LOGGED_CHARS = 300
 PROBES = ("/healthz", "/readyz")
 """Probes know an address and no host name."""
-UNLIMITED = (*PROBES, "/metrics")
 SAFE = ("GET", "HEAD", "OPTIONS")
 FORMS = ("/login", "/logout")
 """Forms of the pages, which need no token: a session may have expired."""
@@ -123,13 +121,11 @@ class Guard:
         self,
         app: ASGIApp,
         settings: Settings,
-        metrics: Metrics,
         identify: Callable[[Headers], Identity | None],
     ) -> None:
         self._app = app
         self._root = settings.root_path
         self._limits = settings.limits
-        self._metrics = metrics
         self._identify = identify
         self._rates = RateLimiter(settings.limits.requests_per_minute)
         self._shares = Shares(settings.limits)
@@ -163,7 +159,6 @@ class Guard:
                     response_headers.setdefault(key, value)
             await send(message)
 
-        self._metrics.open_requests.inc()
         try:
             await self._handle(scope, headers, receive, reply)
         except ApiError as error:
@@ -177,19 +172,18 @@ class Guard:
                 failure = ApiError(500, "internal error")
                 await error_response(failure)(scope, receive, reply)
         finally:
-            self._metrics.open_requests.dec()
             self._record(scope, status or 500, time.perf_counter() - started)
             request_id.reset(token)
 
     async def _handle(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         self._check_head(scope, headers)
         identity: Identity | None = scope["identity"]
-        if scope["path"] in UNLIMITED:
+        if scope["path"] in PROBES:
             await self._answer(scope, receive, send)
             return
         owner = identity.name if identity else ""
         if self._shares.full(owner):
-            raise self._rejected("open", "too many requests are open", 5)
+            raise _too_much("too many requests are open", 5)
         with self._shares.open(owner) as fits:
             if scope["method"] not in SAFE:
                 body = await self._body(scope, receive, fits)
@@ -213,12 +207,12 @@ class Guard:
         if size + len(path) > limit:
             raise ApiError(431, f"the headers are larger than {limit} bytes")
         identity = scope["identity"] = self._identify(headers)
-        if path not in UNLIMITED:
+        if path not in PROBES:
             # A token that does not exist has no bucket of its own to hide in.
             client = identity.token if identity and identity.token else _address(scope)
             wait = self._rates.wait(client)
             if wait > 0:
-                raise self._rejected("rate", "too many requests", wait)
+                raise _too_much("too many requests", wait)
         if scope["method"] in SAFE:
             return
         if identity is None and path not in FORMS:
@@ -262,7 +256,7 @@ class Guard:
                     if len(body) > most:
                         raise _too_large(most)
                     if not fits(len(chunk)):
-                        raise self._rejected("bytes", "too much is being sent at once", 5)
+                        raise _too_much("too much is being sent at once", 5)
         except TimeoutError:
             raise ApiError(408, f"the body did not come within {seconds:g} s") from None
         # About the number of JSON values: what parsing and validating them costs.
@@ -271,19 +265,11 @@ class Guard:
             raise ApiError(413, "the body holds too many values", "send less")
         return bytes(body)
 
-    def _rejected(self, reason: str, message: str, seconds: float) -> ApiError:
-        self._metrics.rejected.labels(reason).inc()
-        return ApiError(429, message, f"wait {seconds:.0f} s", retry=seconds)
-
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
-        # The template of the route, never the path: its labels must stay few.
-        route = getattr(scope.get("route"), "path", "") or "other"
-        self._metrics.requests.labels(scope["method"], route, str(status)).inc()
-        self._metrics.request_seconds.labels(route).observe(seconds)
         extra = {
             "status": status,
             "seconds": round(seconds, 4),
-            "route": route,
+            "route": getattr(scope.get("route"), "path", "") or "other",
             "identity": scope["identity"].name if scope["identity"] else "-",
             "client": _address(scope),
         }
@@ -306,6 +292,10 @@ def _move_token(scope: Scope) -> None:
         scope["path"], scope["raw_path"] = REWARDS, REWARDS.encode()
         headers = [(key, value) for key, value in scope["headers"] if key != b"authorization"]
         scope["headers"] = [*headers, (b"authorization", f"Bearer {token}".encode())]
+
+
+def _too_much(message: str, seconds: float) -> ApiError:
+    return ApiError(429, message, f"wait {seconds:.0f} s", retry=seconds)
 
 
 def _too_large(most: int) -> ApiError:

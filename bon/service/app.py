@@ -37,11 +37,7 @@ ROUTES = (
 )  # fmt: skip
 
 
-def _nothing() -> None:
-    pass
-
-
-def create_app(service: Service, on_loaded: Callable[[], None] = _nothing) -> FastAPI:
+def create_app(service: Service, on_loaded: Callable[[], None] = lambda: None) -> FastAPI:
     """Return the application; its lifespan starts the supervisor and loads the online models.
 
     Args:
@@ -98,9 +94,7 @@ def create_app(service: Service, on_loaded: Callable[[], None] = _nothing) -> Fa
     return app
 
 
-def load_online(
-    settings: Settings,
-) -> tuple[Selector, RewardJudge] | tuple[None, None]:
+def load_online(settings: Settings) -> tuple[Selector, RewardJudge] | tuple[None, None]:
     """Read the online cards and question sets, so that an invalid one stops the start."""
     online = settings.online
     if not online.policies and not online.rewarders:
@@ -144,8 +138,8 @@ def serve(settings: Settings) -> None:
                 server.should_exit = True
 
         # On a cluster this process is reached by the nodes, as they are by each other.
-        local = settings.ray_address is None
-        app = create_app(service, check_listeners if closed and local else _nothing)
+        checked = closed and settings.ray_address is None
+        app = create_app(service, check_listeners) if checked else create_app(service)
 
         class Server(uvicorn.Server):
             port = settings.port

@@ -91,7 +91,8 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
     vendor, policy, rewarder = (*body.model.split("/", 2), "", "")[:3]
     if vendor != "bon" or not policy or not rewarder:
         raise ApiError(404, f"no model {body.model!r}", "models are named bon/POLICY/REWARDER")
-    messages = await conversation(body.messages, service.settings, body.options, selector, policy)
+    loaded = selector.policy(policy) if body.options else None
+    messages = await conversation(body.messages, service.settings, body.options, loaded)
     usage = Usage()
     choice, candidates = await select(
         request, policy, rewarder, body.rule, messages, body.best_of, body.seed or 0, usage

@@ -38,7 +38,7 @@ def rewarders(request: Request, _: Reader) -> dict[str, Any]:
 async def rewarder(name: str, request: Request, _: Reader, run: Run = "") -> dict[str, Any]:
     """Return a rewarder with its validation: r, the gain with its interval, the prompt's hash."""
     card = _card(request, name)
-    if not run and _default_run(request.app.state.service.settings) is None:
+    if not run and request.app.state.service.settings.online.validated is None:
         return {**card, "validation": None}
     results, run = await _results(request, run)
     loaded = selector_of(request).rewarder(name)
@@ -73,15 +73,11 @@ def _card(request: Request, name: str) -> dict[str, Any]:
     }
 
 
-def _default_run(settings: Settings) -> Path | None:
-    path = settings.online.validated
-    return None if path is None else settings.base / path
-
-
 async def _results(request: Request, run: str) -> tuple[Results, str]:
     """Return the results of a run by id: online.validated, or a validation of this server."""
     settings: Settings = request.app.state.service.settings
-    default = _default_run(settings)
+    path = settings.online.validated
+    default = None if path is None else settings.base / path
     if default is not None and run in ("", default.name):
         directory = default
     elif _RUN.fullmatch(run):
@@ -116,13 +112,11 @@ def _changed(loaded: Loaded[RewarderCard], results: Results, run: str) -> list[s
     if validated.get("model", "") == loaded.model_path:  # the run holds the folder's full path
         current["model"] = loaded.model_path
 
-    def prompt_text(details: Mapping[str, str]) -> dict[str, str]:
-        """A prompt is identified by its text, not by its name."""
-        return {**details, "prompt": details.get("prompt", "").split(" ")[-1]}
-
-    before, now = prompt_text(validated), prompt_text(current)
-    keys = ("prompt", "model", "images", "sampling")
-    return [key for key in keys if before.get(key, "") != now.get(key, "")]
+    before, now = validated.get("prompt", ""), current.get("prompt", "")
+    same_prompt = before.split(" ")[-1] == now.split(" ")[-1]  # its text, whatever its name
+    rest = ("model", "images", "sampling")
+    changes = [key for key in rest if validated.get(key, "") != current.get(key, "")]
+    return changes if same_prompt else ["prompt", *changes]
 
 
 _BEST_OF_N = {

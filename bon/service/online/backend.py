@@ -19,13 +19,9 @@ log = logging.getLogger("bon.service")
 CLOSE_SECONDS = 5.0
 
 
-class Overloaded(ApiError):  # noqa: N818 - a reply, not a fault
-    """The queue of a model is full; `seconds` is when to come back."""
-
-    def __init__(self, seconds: float = 1.0) -> None:
-        super().__init__(
-            429, "the models are busy and their queue is full", "try again", retry=seconds
-        )
+def _overloaded(seconds: float) -> ApiError:
+    message = "the models are busy and their queue is full"
+    return ApiError(429, message, "try again", retry=seconds)
 
 
 class Queue:
@@ -39,9 +35,9 @@ class Queue:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Wait for a place among the ongoing requests; raises Overloaded."""
+        """Wait for a place among the ongoing requests; 429 if the queue is full."""
         if self.length >= self._size:
-            raise Overloaded
+            raise _overloaded(1)
         self.length += 1
         try:
             async with self._working:
@@ -146,13 +142,13 @@ class _Pool:
         await asyncio.wait(self._starting, return_when=asyncio.FIRST_COMPLETED)
 
     async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
-        """Run on the actor with the fewest requests; raises Overloaded."""
+        """Run on the actor with the fewest requests; 429 if the queue is full."""
         import ray
         from ray.exceptions import RayActorError, RayError
 
         async with self._queue.place():
             if not self.load:
-                raise Overloaded(5.0)  # still starting, or restarting
+                raise _overloaded(5)  # still starting, or restarting
             actor = min(self.load, key=self.load.__getitem__)
             self.load[actor] += 1
             request = actor.run.remote(model, list(payloads))

@@ -118,13 +118,6 @@ class Choice:
     answers: list[str | None] = field(default_factory=list)
 
 
-class ModelFailed(ApiError):  # noqa: N818 - a reply, not a fault
-    """A model failed."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(502, message)
-
-
 Stored = Callable[[str, str], Sequence[Judgement]]
 """(spec, item key) -> stored judgements."""
 
@@ -235,7 +228,7 @@ class Selector:
         rows = [row for row in reply.candidates if row.outcome != "error"]
         if not rows:
             reason = reply.candidates[0].error if reply.candidates else "no candidate came back"
-            raise ModelFailed(f"{policy}: {reason}")
+            raise ApiError(502, f"{policy}: {reason}")
         usage.add(rows)
         return rows
 
@@ -258,7 +251,7 @@ class Selector:
         candidates = Candidates.of(question.key, keys, answers)
         ranking = rank(RULES[rule], item_opinion(self.kind(rewarder), rows, candidates, scale))
         if ranking is None:
-            raise ModelFailed(f"{rewarder}: not all judgements that {rule} needs came back")
+            raise ApiError(502, f"{rewarder}: not all judgements that {rule} needs came back")
         return Choice(texts, ranking, rows, answers)
 
     async def judge(
@@ -276,14 +269,14 @@ class Selector:
         usage.cached_judgements += len(cached)
         failed = [row for row in rows if row.outcome == "error"]
         if failed and len(failed) == len(rows) and not cached:
-            raise ModelFailed(f"{rewarder}: {failed[0].error}")
+            raise ApiError(502, f"{rewarder}: {failed[0].error}")
         self.cache.put(loaded.spec, item, rows)
         return [*cached, *rows]
 
     async def _run(self, model: str, payloads: list[Any]) -> Reply:
         reply = await self.backend.run(model, payloads)
         if reply.failure:
-            raise ModelFailed(f"{model}: {reply.failure}")
+            raise ApiError(502, f"{model}: {reply.failure}")
         return reply
 
 

@@ -205,9 +205,7 @@ def _plain(value: str) -> str:
 # ------------------------------------------------------------------ figures
 
 
-def write_figures(
-    results: Results, folder: str | Path, *, theme: plots.Theme = plots.LIGHT
-) -> list[Path]:
+def write_figures(results: Results, folder: str | Path) -> list[Path]:
     """Write the figures of the report as PNG, SVG and PDF, each with its data as CSV."""
     main, tables = results.main, frames(results)
     primary = {k: getattr(main, k) for k in ("benchmark", "axis", "leaks")} if main else {}
@@ -221,7 +219,7 @@ def write_figures(
     written = []
     for name, (draw, table, rows) in drawn.items():
         try:
-            figure = draw(results, theme=theme)
+            figure = draw(results)
         except plots.NothingToDrawError:
             continue
         data = tables[table]

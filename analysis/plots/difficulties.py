@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bon.analysis.plots.style import LIGHT, NothingToDrawError, Theme, Width, new_figure, style
+from bon.analysis.plots.style import PALETTE, NothingToDrawError, Width, new_figure, style
 from bon.analysis.results.audit import CurationAudit
 
 if TYPE_CHECKING:
@@ -16,9 +16,7 @@ EDGE = 6.0
 """Logits beyond which items are drawn at the edge: all or no rewarders were right."""
 
 
-def items_and_rewarders(
-    audit: CurationAudit, *, theme: Theme = LIGHT, width: Width = "double"
-) -> Figure:
+def items_and_rewarders(audit: CurationAudit, *, width: Width = "double") -> Figure:
     """Plot abilities with their intervals above, item difficulties below."""
     model = audit.by_rewarders
     rows = (
@@ -29,7 +27,7 @@ def items_and_rewarders(
     rows.sort(key=lambda row: row[1].value or 0.0)
     names, abilities = zip(*rows, strict=True)
     hard = np.clip([i.difficulty for i in model.items if i.difficulty is not None], -EDGE, EDGE)
-    with style(theme):
+    with style():
         height = 0.17 * len(rows)
         figure, (above, below) = new_figure(
             width, height + 1.9, 2, 1, sharex=True, height_ratios=[height + 0.2, 1.2]
@@ -40,12 +38,12 @@ def items_and_rewarders(
         )
         above.errorbar(
             value, np.arange(len(rows)), xerr=np.stack([value - low, high - value]), fmt="o",
-            color=theme.palette[0], markersize=3.5, linewidth=1,
+            color=PALETTE[0], markersize=3.5, linewidth=1,
         )  # fmt: skip
         above.set_yticks(range(len(rows)), names)
         above.set_ylim(-0.7, len(rows) - 0.3)
         bins = np.arange(-EDGE, EDGE + 0.25, 0.5).tolist()
-        below.hist(hard, bins=bins, color=theme.palette[1], alpha=0.7)
+        below.hist(hard, bins=bins, color=PALETTE[1], alpha=0.7)
         below.set_ylabel("items")
         below.set_xlabel("weaker, easier  ←  logits  →  abler, harder")
     return figure

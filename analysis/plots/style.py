@@ -11,7 +11,6 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ThemeName = Literal["light", "dark"]
 Width = Literal["single", "double"] | float
 
 WIDTHS = {"single": 3.25, "double": 6.75}
@@ -33,38 +31,11 @@ class NothingToDrawError(ValueError):
     """The results hold no data for this figure."""
 
 
-@dataclass(frozen=True)
-class Theme:
-    """Colours of a figure; `palette` starts with Okabe and Ito's, adapted to the background."""
-
-    name: ThemeName
-    background: str
-    ink: str
-    muted: str
-    grid: str
-    palette: tuple[str, ...]
-    other: str
-
-
-LIGHT = Theme(
-    "light",
-    background="#ffffff",
-    ink="#16191d",
-    muted="#5b636d",
-    grid="#e2e5e9",
-    palette=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7d5ba6", "#a88600", "#7a4a2b"),
-    other="#8d949d",
-)
-DARK = Theme(
-    "dark",
-    background="#14171b",
-    ink="#eceef1",
-    muted="#a3abb5",
-    grid="#2c3138",
-    palette=("#4ea3dc", "#f2803a", "#2fbf93", "#e29cc4", "#b59ad6", "#dcc04a", "#b98a68"),
-    other="#7b838d",
-)
-THEMES: dict[ThemeName, Theme] = {"light": LIGHT, "dark": DARK}
+BACKGROUND, INK, MUTED, GRID = "#ffffff", "#16191d", "#5b636d", "#e2e5e9"
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7d5ba6", "#a88600", "#7a4a2b")
+"""Okabe and Ito's first; pages replace every colour by a variable of style.css."""
+OTHER = "#8d949d"
+"""Names beyond the palette."""
 
 MARKERS = {
     "pairwise": "o",
@@ -109,6 +80,16 @@ _RC: dict[str, Any] = {
     # vector fonts that journals accept, and the same bytes from the same data
     "pdf.fonttype": 42,
     "svg.hashsalt": "bon",
+    "figure.facecolor": BACKGROUND,
+    "axes.facecolor": BACKGROUND,
+    "savefig.facecolor": BACKGROUND,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.titlecolor": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "grid.color": GRID,
     "figure.dpi": 100,
     "figure.constrained_layout.w_pad": 0.04,
     "figure.constrained_layout.h_pad": 0.04,
@@ -129,25 +110,13 @@ def _defaults() -> dict[str, Any]:
 
 
 @contextmanager
-def style(theme: Theme, **extra: Any) -> Iterator[None]:
-    """Draw or write under this theme, and restore matplotlib's settings."""
+def style(**extra: Any) -> Iterator[None]:
+    """Draw or write in this style, and restore matplotlib's settings."""
     import matplotlib
 
-    colours = {
-        "figure.facecolor": theme.background,
-        "axes.facecolor": theme.background,
-        "savefig.facecolor": theme.background,
-        "text.color": theme.ink,
-        "axes.labelcolor": theme.ink,
-        "axes.edgecolor": theme.muted,
-        "axes.titlecolor": theme.ink,
-        "xtick.color": theme.muted,
-        "ytick.color": theme.muted,
-        "grid.color": theme.grid,
-    }
     with _LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore", category=DeprecationWarning)
-        settings: Any = {**_defaults(), **_RC, **colours, **extra}
+        settings: Any = {**_defaults(), **_RC, **extra}
         with matplotlib.rc_context(settings):
             yield
 
@@ -227,18 +196,13 @@ def with_interval(estimate: Estimate) -> str:
     return text
 
 
-def colours_for(names: Sequence[str], theme: Theme) -> dict[str, str]:
+def colours_for(names: Sequence[str]) -> dict[str, str]:
     """Return a palette colour for each name, in order; names beyond the palette share a grey."""
     unique = list(dict.fromkeys(names))
-    return {
-        name: theme.palette[i] if i < len(theme.palette) else theme.other
-        for i, name in enumerate(unique)
-    }
+    return {name: PALETTE[i] if i < len(PALETTE) else OTHER for i, name in enumerate(unique)}
 
 
-def family_colours(
-    rewarders: Sequence[RewarderInfo], families: Sequence[str], theme: Theme
-) -> dict[str, str]:
+def family_colours(rewarders: Sequence[RewarderInfo], families: Sequence[str]) -> dict[str, str]:
     """Return a colour for each family, the same in every figure; the unknown one has none."""
     named = {*(r.family for r in rewarders), *families} - {""}
-    return colours_for(sorted(named), theme)
+    return colours_for(sorted(named))

@@ -80,9 +80,6 @@ def export(
     ] = "best-worst",
     margin: Annotated[float | None, Option(help="Minimum difference of scores.")] = None,
     unpaired: Annotated[bool, Option("--unpaired", help="Export single responses (KTO).")] = False,
-    hub_folder: Annotated[
-        Path | None, Option("--hub-folder", help="Write a dataset folder for the hub.")
-    ] = None,
     organisation: Annotated[str, Option(help="Who made the run (every-eval-ever).")] = "",
     replace: Annotated[
         bool, Option("--replace", help="Overwrite files of other contents.")
@@ -92,8 +89,6 @@ def export(
     from bon.exports import export_run
     from bon.exports.training.preferences import BY_KEY, Preferences
 
-    if hub_folder is not None:
-        form, out = "hub-folder", hub_folder
     preferences = None
     if by or unpaired or margin is not None or pairs != "best-worst":
         preferences = Preferences(by or BY_KEY, pairs, margin, unpaired)

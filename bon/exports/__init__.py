@@ -55,7 +55,7 @@ EXPORTS = {
             write_every_eval_ever,
         ),
         Export(
-            "hub-folder", "a dataset folder with its card, ready to upload (also --hub-folder DIR)",
+            "hub-folder", "a dataset folder with its card, ready to upload",
             write_hub_folder,
         ),
         Export(

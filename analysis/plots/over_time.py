@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bon.analysis.plots.style import (
     PALETTE,
     NothingToDrawError,
     Width,
     is_narrow,
     new_figure,
-    plot_band,
     style,
 )
 from bon.analysis.results.reward_log import SHARES, Quantity, TrainingReport
@@ -46,9 +47,13 @@ def rewards_over_time(report: TrainingReport, *, width: Width = "double") -> Fig
     with style():
         figure, axes = new_figure(width, 1.35 * rows + 0.35, rows, columns, sharex=True)
         for i, (ax, name) in enumerate(zip(axes, shown, strict=False)):
-            estimates = [span.values[name] for span in report.spans]
             colour, scale = PALETTE[colours.get(name, 1)], 100 if name in SHARES else 1
-            plot_band(ax, middle, estimates, colour, scale, marker="o", markersize=2.5)
+            spans = zip(middle, (span.values[name] for span in report.spans), strict=True)
+            known = [(at, e.low, e.value, e.high) for at, e in spans if e.value is not None]
+            at, low, value, high = np.array(known, dtype=float).T
+            low, high = (scale * np.where(np.isnan(end), value, end) for end in (low, high))
+            ax.fill_between(at, low, high, color=colour, alpha=0.13, linewidth=0)
+            ax.plot(at, scale * value, color=colour, marker="o", markersize=2.5)
             ax.set_title(TITLES[name], fontsize=7.5)
             if i >= len(shown) - columns:
                 ax.set_xlabel("groups judged")

@@ -167,27 +167,6 @@ def fix_layout(figure: Figure) -> None:
         figure.set_layout_engine("none")
 
 
-def plot_band(
-    ax: Axes,
-    x: Sequence[float],
-    estimates: Sequence[Estimate],
-    colour: str,
-    scale: float = 1,
-    **line: Any,
-) -> None:
-    """Plot estimates that have a value, as a line within the band of their intervals."""
-    known = [(at, e) for at, e in zip(x, estimates, strict=True) if e.value is not None]
-    if not known:
-        return
-    xs = [at for at, _ in known]
-    low, values, high = (
-        [scale * (e.value if v is None else v) for (_, e), v in zip(known, ends, strict=True)]  # type: ignore[operator]
-        for ends in zip(*((e.low, e.value, e.high) for _, e in known), strict=True)
-    )
-    ax.fill_between(xs, low, high, color=colour, alpha=0.13, linewidth=0)
-    ax.plot(xs, values, color=colour, **line)
-
-
 def with_interval(estimate: Estimate) -> str:
     """Format a coefficient with its interval: .91 [.61, .99]."""
     text = coefficient(estimate.value)

@@ -1,7 +1,7 @@
 """The report of a run as one HTML file. See docs/report.md.
 
 from bon.analysis.report import build_views, write_report
-write_report(results, views, Path("report.html"), images="none")
+write_report(results, views, Path("report.html"), images=True)
 """
 
 from bon.analysis.report.figures import report_figures

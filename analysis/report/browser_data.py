@@ -7,6 +7,7 @@ are shown. Chunks that do not fit into the page go to the side folder.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import shutil
 import zlib
@@ -15,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bon.analysis.report.image_store import Images, Pictures
 from bon.analysis.report.question_views import ChoiceView, QuestionView
 
 CHUNK = 24
@@ -30,7 +30,6 @@ class Packed:
     """Data embedded in the page, and files beside it."""
 
     data: dict[str, Any]
-    num_questions: int
     beside: dict[str, str] = field(default_factory=dict)
     images_beside: bool = False
 
@@ -52,8 +51,11 @@ def squeeze(value: Any) -> str:
 class Packing:
     """Compresses views one after the other."""
 
-    def __init__(self, folder: Path, images: Images, rewarders: list[str]) -> None:
-        self.folder, self.pictures = folder, Pictures(folder, images)
+    def __init__(self, folder: Path, images: bool, rewarders: list[str]) -> None:
+        self.folder, self.shows_images = folder, images
+        self.images: dict[str, int] = {}
+        if images:  # of an earlier report
+            shutil.rmtree(folder / "images", ignore_errors=True)
         self.policies: dict[str, int] = {}
         self.rewarders = {name: i for i, name in enumerate(rewarders)}
         self.subjects: dict[str, int] = {}
@@ -79,7 +81,7 @@ class Packing:
             {
                 "o": view.options,
                 "a": view.answer,
-                "i": [self.pictures.add(image) for image in view.images],
+                "i": [self._image(Path(image)) for image in view.images],
                 "q": view.text,
                 "c": {
                     p: [
@@ -141,6 +143,20 @@ class Packing:
         self.index["state"].append(state)
         self.index["text"].append(" ".join(view.text.split())[:_SEARCH])
 
+    def _image(self, path: Path) -> int | None:
+        """Copy an image beside the page, once; return its number, None if it is not shown."""
+        try:
+            data = path.read_bytes() if self.shows_images else b""
+        except OSError:
+            data = b""
+        if not data:
+            return None
+        name = hashlib.sha256(data).hexdigest()[:24] + (path.suffix.lower() or ".png")
+        if name not in self.images:
+            (self.folder / "images").mkdir(parents=True, exist_ok=True)
+            (self.folder / "images" / name).write_bytes(data)
+        return self.images.setdefault(name, len(self.images))
+
     def _close(self) -> None:
         self.chunks.append(squeeze(self.open))
         self.open = []
@@ -163,7 +179,7 @@ class Packing:
             "difficulties": list(self.difficulties),
             "chunk": CHUNK,
             "index": index,
-            "images": self.pictures.addresses,
+            "images": [f"{self.folder.name}/images/{name}" for name in self.images],
             "chunks": self.chunks if fits else None,
             "folder": self.folder.name,
         }
@@ -174,7 +190,7 @@ class Packing:
                 f"{i:04d}.js": f'bonChunk({i},"{chunk}")\n' for i, chunk in enumerate(self.chunks)
             }
         )
-        return Packed(head, len(self.index["id"]), beside, self.pictures.beside)
+        return Packed(head, beside, bool(self.images))
 
 
 def write_beside(packed: Packed, folder: Path) -> None:

@@ -13,8 +13,7 @@ from bon.analysis.finding.first_page import first_page
 from bon.analysis.report import format as text
 from bon.analysis.report import leaderboard
 from bon.analysis.report.browser_data import Packing, write_beside
-from bon.analysis.report.figures import Figures, report_figures
-from bon.analysis.report.image_store import Images
+from bon.analysis.report.figures import report_figures
 from bon.analysis.report.question_views import QuestionView
 from bon.analysis.report.templates import render
 from bon.analysis.results import BenchmarkResult, BestOfN, Correlation, Results
@@ -29,21 +28,19 @@ def write_report(
     views: Iterable[QuestionView] | None,
     path: Path,
     *,
-    images: Images = "none",
+    images: bool = False,
     max_bytes: int = MAX_BYTES,
-    figures: Figures | None = None,
 ) -> Path:
     """Write the report to `path` and return it.
 
-    `views` are the questions of the browser; None leaves it out. `images`: `none` leaves images
-    out, `embed` puts them into the file, `folder` copies them to `<stem>_files` beside it. Texts
-    and rationales that would make the file larger than `max_bytes` go to the same folder.
-    `figures`: drawn earlier by `report_figures`.
+    `views` are the questions of the browser; None leaves it out. `images` copies theirs to
+    `<stem>_files` beside it, where texts and rationales go that would make the file larger than
+    `max_bytes`.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = path.parent / f"{path.stem}_files"
-    figures = figures or report_figures(results)
+    figures = report_figures(results)
     context = {"results": results, "folder": folder.name, **_context(results)}
     html = render("report.html.jinja", figures, data="", **context)
     if views is not None and results.policies:
@@ -81,20 +78,7 @@ def _context(results: Results) -> dict[str, Any]:
         "coefficients": _coefficients(results),
         "caption": _caption,
         "boards": [(p, leaderboard.leaderboard(results, p)) for p in results.policies],
-        "picked": {
-            policy: next((b for b in rows if b.headline and b.rewarder == first.pick), None)
-            for policy, rows in chosen.items()
-        },
-        "other_rules": {
-            policy: {
-                "names": list(dict.fromkeys(b.rule for b in rows)),
-                "rows": {
-                    name: {b.rule: b for b in rows if b.rewarder == name}
-                    for name in dict.fromkeys(b.rewarder for b in rows)
-                },
-            }
-            for policy, rows in chosen.items()
-        },
+        "chosen": chosen,
         "ranks": {(r.policy, r.benchmark, r.rewarder): r for r in results.ranks},
         "separation": {(s.policy, s.benchmark): s for s in results.separation},
         "lengths": _by_benchmark(results.lengths),

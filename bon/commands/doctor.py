@@ -13,10 +13,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import psutil
 
@@ -65,7 +64,7 @@ def examine(*, network: bool = True) -> list[Finding]:
     findings = [*_machine(), *_packages(), _gpu(), *_ray(), *_disk()]
     if network:
         findings.append(_hub())
-    return [*findings, *_keys(), *_cards()]
+    return [*findings, *_keys()]
 
 
 def show_findings(findings: list[Finding]) -> str:
@@ -178,41 +177,6 @@ def _keys() -> Iterator[Finding]:
         else:
             fix = "hf auth login" if name == "HF_TOKEN" else f"export {name}=…"
             yield Finding(name, "warning", "not set", use, fix)
-
-
-def _cards() -> Iterator[Finding]:
-    """Check shipped cards for models that retire and for published prompts that are not here."""
-    from bon.experiment.cards import shipped
-    from bon.experiment.upstream import registry, state
-    from bon.experiment.yamlfile import read_yaml
-    from bon.planning.preflight import NOTICE
-
-    paths = (*shipped("policies").values(), *shipped("rewarders").values())
-    cards: dict[str, dict[str, Any]] = {path.stem: read_yaml(path) for path in paths}
-    retiring: dict[date, list[str]] = {}
-    for name, card in cards.items():
-        if "retires" in card:
-            retiring.setdefault(date.fromisoformat(str(card["retires"])), []).append(name)
-    for day, names in sorted(retiring.items()):
-        if day <= date.today() + NOTICE:
-            verb = "retired on" if day <= date.today() else "retire on"
-            details = f"{verb} {day}: {', '.join(names)}"
-            yield Finding("models", "warning", details, "those cards", "use newer ones: bon list")
-
-    states = {name: state(prompt) for name, prompt in registry().items()}
-    damaged = {name for name, prompt_state in states.items() if prompt_state == "damaged"}
-    prompts = [(n, card.get(key)) for n, card in cards.items() for key in ("prompt", "system")]
-    upstream = [(n, prompt["upstream"]) for n, prompt in prompts
-                if isinstance(prompt, dict) and "upstream" in prompt]  # fmt: skip
-    lacking = damaged | {prompt for _, prompt in upstream if states[prompt] != "pulled"}
-    pulled = list(states.values()).count("pulled")
-    details = f"{pulled} of {len(states)} pulled" + (f", {len(damaged)} damaged" * bool(damaged))
-    if lacking:
-        use = ", ".join(sorted({name for name, prompt in upstream if prompt in lacking}))
-        fix = f"bon prompts pull {' '.join(sorted(lacking))}"
-        yield Finding("published prompts", "warning", details, use or "cards that use them", fix)
-    else:
-        yield Finding("published prompts", "ok", details)
 
 
 def _hub_cache() -> Path:

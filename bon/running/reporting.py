@@ -114,7 +114,7 @@ def report_run(
         write_tables(results, directory / "tables", picks)
         write_atomic(directory / "results.json", results.model_dump_json(indent=1))
         views = question_views(setup, store, arrays, as_picks(picks))
-        write_report(results, views, page, images="folder")
+        write_report(results, views, page, images=True)
     if figures:
         write_figures(results, directory / "figures")
     if counts.complete:

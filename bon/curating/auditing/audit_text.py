@@ -123,7 +123,7 @@ def _label_warnings(labels: LabelAudit) -> Iterator[str]:
     alpha = labels.agreement[0].alpha.value if labels.agreement else None
     if alpha is not None and alpha < MIN_ALPHA:
         yield (
-            f"Annotators agree little (alpha {number(alpha)}, below {number(MIN_ALPHA, 3)}): the "
+            f"Annotators agree little (alpha {number(alpha)}, below {number(MIN_ALPHA)}): the "
             "task or the guidelines are unclear."
         )
     corrected = labels.error_corrected.value

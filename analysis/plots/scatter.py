@@ -188,32 +188,35 @@ def _name_references(
             ("worse than doing nothing (pass@1)", single),
             ("better than majority vote", vote),
         ]
+    pad = 0.008 * (ax.get_ylim()[1] - ax.get_ylim()[0])
+    ends = [{"x": 0.985, "ha": "right"}, {"x": 0.015, "ha": "left"}]
     for i, (name, value) in enumerate(sorted(references, key=lambda r: r[1])):
-        ax.axhline(100 * value, color=MUTED, linewidth=0.9, linestyle=_DASHES[i % 3])
-        below = i == 0 and len(references) > 1
-        text = ax.annotate(
-            f"{name} {100 * value:.1f}", (1.0, 100 * value), xycoords=("axes fraction", "data"),
-            xytext=(-3, -2 if below else 2), textcoords="offset points", ha="right",
-            va="top" if below else "bottom", fontsize=6.5, color=MUTED,
+        y, below = 100 * value, i == 0 and len(references) > 1
+        ax.axhline(y, color=MUTED, linewidth=0.9, linestyle=_DASHES[i % 3])
+        text = ax.text(
+            0, y - pad if below else y + pad, f"{name} {y:.1f}", va="top" if below else "bottom",
+            transform=ax.get_yaxis_transform(), fontsize=6.5, color=MUTED,
         )  # fmt: skip
-        at_right = _cost(ax, text, marks, corner)
-        text.set(ha="left", position=(3, -2 if below else 2))
-        text.xy = (0.0, 100 * value)
-        if at_right <= _cost(ax, text, marks, corner):
-            text.set(ha="right", position=(-3, -2 if below else 2))
-            text.xy = (1.0, 100 * value)
+        _settle(ax, text, marks, ends, corner)
 
 
-def _cost(ax: Axes, text: Text, marks: list[tuple[float, float]], corner: Box) -> float:
-    return _num_covered(ax, text, marks) + overlap(box_of(text), corner)
+def _settle(
+    ax: Axes,
+    text: Text,
+    marks: list[tuple[float, float]],
+    places: list[dict[str, Any]],
+    taken: Box = (0.0, 0.0, 0.0, 0.0),
+) -> None:
+    """Move a text to the place where it covers the fewest points, with a margin around each."""
+    pad, at = 8 * ax.figure.dpi / 72, ax.transData.transform(marks)
 
+    def covered(place: dict[str, Any]) -> float:
+        text.set(**place)
+        left, bottom, right, top = box_of(text)
+        inside = (at > (left - pad, bottom - pad)) & (at < (right + pad, top + pad))
+        return float(inside.all(axis=1).sum()) + overlap(box_of(text), taken)
 
-def _num_covered(ax: Axes, text: Text, marks: list[tuple[float, float]]) -> int:
-    """Count the points under a text, with a margin around each."""
-    left, bottom, right, top = box_of(text)
-    pad = 8 * ax.figure.dpi / 72
-    at = ax.transData.transform(marks)
-    return sum(left - pad < x < right + pad and bottom - pad < y < top + pad for x, y in at)
+    text.set(**min(places, key=covered))
 
 
 def _write_r(ax: Axes, correlation: Correlation, marks: list[tuple[float, float]]) -> Box:
@@ -232,13 +235,11 @@ def _write_r(ax: Axes, correlation: Correlation, marks: list[tuple[float, float]
         text += f"\ntop half: r = {with_interval(half.pearson)}"
     label = ax.text(0, 0, text, transform=ax.transAxes, fontsize=7.5, linespacing=1.35)
 
-    def move(corner: tuple[float, float]) -> int:
-        x, y = corner
-        ha, va = "left" if x < 0.5 else "right", "bottom" if y < 0.5 else "top"
-        label.set(x=x, y=y, ha=ha, va=va)
-        return _num_covered(ax, label, marks)
-
-    move(min(((0.015, 0.985), (0.985, 0.02), (0.985, 0.985), (0.015, 0.02)), key=move))
+    corners: list[dict[str, Any]] = [
+        {"x": x, "y": y, "ha": "left" if x < 0.5 else "right", "va": "bottom" if y < 0.5 else "top"}
+        for x, y in ((0.015, 0.985), (0.985, 0.02), (0.985, 0.985), (0.015, 0.02))
+    ]
+    _settle(ax, label, marks, corners)
     return box_of(label)
 
 

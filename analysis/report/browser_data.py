@@ -96,10 +96,7 @@ class Packing:
                             self.rewarders[x.rewarder],
                             x.picked,
                             [_short(s) for s in x.scores],
-                            [
-                                [j.first, j.second, j.outcome, _short(j.score), j.text]
-                                for j in x.judgements
-                            ],
+                            [[*shown, o, _short(s), text] for *shown, o, s, text in x.judgements],
                         ]
                         for x in choices
                     ]

@@ -18,7 +18,6 @@ from bon.analysis.finding.first_page import first_page
 from bon.analysis.report import (
     CandidateView,
     ChoiceView,
-    JudgementView,
     QuestionView,
     build_views,
     write_report,
@@ -304,7 +303,7 @@ def one(key: str, **changes) -> QuestionView:
         for i, answer in enumerate(changes.pop("answers", "BCD"))
     )
     choices = tuple(
-        ChoiceView(f"r{k}", "p", picked, (0.1, 0.2, None), (JudgementView(0, 1, "first"),))
+        ChoiceView(f"r{k}", "p", picked, (0.1, 0.2, None), ((0, 1, "first", None, ""),))
         for k, picked in enumerate(changes.pop("picked", ((0,), (1,))))
     )
     fields = {"text": "What?", "options": ("a", "b", "c", "d"), "answer": "B", "id": key}

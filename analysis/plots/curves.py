@@ -21,7 +21,6 @@ from bon.analysis.plots.style import (
     fix_layout,
     is_narrow,
     new_figure,
-    reserve_right,
     style,
 )
 from bon.analysis.results import Estimate, Results
@@ -200,7 +199,8 @@ def _name_ends(panels: Sequence[tuple[Axes, Sequence[Line]]], *, intervals: bool
         return text
 
     labels = {line.name: shorten(line) for _, lines in panels for line in lines}
-    reserve_right(figure, (max(map(width, labels.values())) + 18 * scale) / figure.dpi)
+    room = (max(map(width, labels.values())) + 18 * scale) / figure.bbox.width
+    figure.get_layout_engine().set(rect=(0, 0, 1 - room, 1))
     probe.remove()
     fix_layout(figure)
     for ax, lines in panels:

@@ -21,9 +21,9 @@ from bon.analysis.plots.style import (
     fix_layout,
     new_figure,
     style,
-    with_interval,
 )
 from bon.analysis.results import Correlation, CorrelationReport, Estimate, Point, Results
+from bon.analysis.results.format import coefficient
 from bon.analysis.results.phrasing import probability
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _write_r(ax: Axes, correlation: Correlation, marks: list[tuple[float, float]
     r = correlation.pearson
     text = "r cannot be computed, "
     if r.estimate.value is not None:
-        text = f"r = {with_interval(r.estimate)}\n"
+        text = f"r = {coefficient(r.estimate)}\n"
         text += f"{probability(r.p_value)}, " if r.p_value is not None else ""
     text += f"{correlation.num_rewarders} rewarders"
     if correlation.families is not None:
@@ -232,7 +232,7 @@ def _write_r(ax: Axes, correlation: Correlation, marks: list[tuple[float, float]
         text += f" from {count} {'base model' if count == 1 else 'base models'}"
     half = correlation.better_half
     if half is not None and half.pearson.value is not None:
-        text += f"\ntop half: r = {with_interval(half.pearson)}"
+        text += f"\ntop half: r = {coefficient(half.pearson)}"
     label = ax.text(0, 0, text, transform=ax.transAxes, fontsize=7.5, linespacing=1.35)
 
     corners: list[dict[str, Any]] = [

@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from bon.analysis.results import Estimate, RewarderInfo
-from bon.analysis.results.phrasing import coefficient
+from bon.analysis.results import RewarderInfo
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -153,26 +152,12 @@ def is_narrow(width: Width) -> bool:
     return (WIDTHS[width] if isinstance(width, str) else width) < 4.5
 
 
-def reserve_right(figure: Figure, inches: float) -> None:
-    """Leave room at the right for labels outside the axes."""
-    engine: Any = figure.get_layout_engine()
-    engine.set(rect=(0, 0, 1 - inches / figure.get_figwidth(), 1))
-
-
 def fix_layout(figure: Figure) -> None:
     """Lay out the figure for good, so that positions measured from now on are final."""
     engine = figure.get_layout_engine()
     if engine is not None:
         engine.execute(figure)
         figure.set_layout_engine("none")
-
-
-def with_interval(estimate: Estimate) -> str:
-    """Format a coefficient with its interval: .91 [.61, .99]."""
-    text = coefficient(estimate.value)
-    if estimate.low is not None and estimate.high is not None:
-        text += f" [{coefficient(estimate.low)}, {coefficient(estimate.high)}]"
-    return text
 
 
 def colours_for(names: Sequence[str]) -> dict[str, str]:

@@ -10,13 +10,13 @@ from typing import Any
 from markupsafe import Markup
 
 from bon.analysis.finding.first_page import first_page
-from bon.analysis.report import format as text
 from bon.analysis.report import leaderboard
 from bon.analysis.report.browser_data import Packing, write_beside
 from bon.analysis.report.figures import report_figures
 from bon.analysis.report.question_views import QuestionView
 from bon.analysis.report.templates import render
 from bon.analysis.results import BenchmarkResult, BestOfN, Correlation, Results
+from bon.analysis.results import format as text
 from bon.analysis.results.phrasing import names
 
 MAX_BYTES = 2_000_000

@@ -12,9 +12,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 import bon
-from bon.analysis.report import format as text
 from bon.analysis.report import leaderboard
 from bon.analysis.report.glossary import TERMS
+from bon.analysis.results import format as text
 from bon.analysis.results.phrasing import names
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ import pandas as pd
 import bon
 from bon.analysis.auditing.shortcuts import BLOCK, WARN
 from bon.analysis.report.audit_page import Suspected, audit_page
-from bon.analysis.report.format import coefficient, number, percent, share
 from bon.analysis.results import Estimate, Options
 from bon.analysis.results.audit import (
     MIN_DECIDED,
@@ -17,6 +16,7 @@ from bon.analysis.results.audit import (
     LabelAudit,
     ShortcutAudit,
 )
+from bon.analysis.results.format import coefficient, number, percent, share
 from bon.analysis.results.phrasing import names, plural
 from bon.core.errors import BonError
 from bon.core.files import write_atomic

@@ -129,8 +129,8 @@ def report_run(
 def leaderboards(results: Results) -> list[str]:
     """Return tables of rewarders and baselines by policy, or benchmark, and what to take."""
     from bon.analysis.finding.first_page import first_page
-    from bon.analysis.report.format import interval, signed
     from bon.analysis.report.leaderboard import leaderboard
+    from bon.analysis.results.format import interval, signed
 
     def cell(estimate: Estimate | None, sign: bool = False) -> str:
         """Return 72.0 % [66, 78], or +17.8 [+11, +25]."""
@@ -161,7 +161,7 @@ def leaderboards(results: Results) -> list[str]:
 
 
 def _benchmark_tables(results: Results) -> Iterator[str]:
-    from bon.analysis.report.format import share
+    from bon.analysis.results.format import share
 
     places = {(r.benchmark, r.rewarder): r.places for r in results.ranks}
     for name in dict.fromkeys(b.benchmark for b in results.benchmarks):

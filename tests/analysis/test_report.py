@@ -22,11 +22,11 @@ from bon.analysis.report import (
     build_views,
     write_report,
 )
-from bon.analysis.report import format as fmt
 from bon.analysis.report import page as pages
 from bon.analysis.report.glossary import TERMS
 from bon.analysis.report.page import _MARGIN
 from bon.analysis.results import Counts, Estimate, LeakReport, PolicyResult, Results
+from bon.analysis.results import format as fmt
 from bon.core.records import ImageRef, Judgement, Question
 from tests.conftest import accessibility_violations
 

@@ -42,24 +42,27 @@ def interval(
 
 def share(estimate: Estimate | None, digits: int = 1) -> str:
     """47.2 % [43.1, 51.0]."""
-    return _scaled(estimate, digits, False, f"{_SPACE}%")
+    return scaled(estimate, digits, unit=f"{_SPACE}%")
 
 
 def points(estimate: Estimate | None, digits: int = 1) -> str:
     """A difference of two shares in points: +3.1 [+1.0, +5.2]."""
-    return _scaled(estimate, digits, True)
+    return scaled(estimate, digits, sign=True)
 
 
 def loss(estimate: Estimate | None, digits: int = 1) -> str:
     """A loss in points, without a plus: 3.1 [1.0, 5.2]."""
-    return _scaled(estimate, digits, False)
+    return scaled(estimate, digits)
 
 
-def _scaled(estimate: Estimate | None, digits: int, sign: bool, unit: str = "") -> str:
+def scaled(
+    estimate: Estimate | None, digits: int, sign: bool = False, unit: str = "", scale: float = 100
+) -> str:
+    """A number times `scale`, with its interval."""
     if estimate is None or not _ok(estimate.value):
         return NONE
-    text = signed(estimate.value, digits, sign, 100) + unit
-    return f"{text} {interval(estimate, 100, digits, sign)}".rstrip()
+    text = signed(estimate.value, digits, sign, scale) + unit
+    return f"{text} {interval(estimate, scale, digits, sign)}".rstrip()
 
 
 def number(value: float | None) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bon.analysis.plots.style import INK, MUTED, PALETTE, Width, new_figure, style
 from bon.analysis.results import Estimate, PooledMean, PooledRuns
-from bon.analysis.results.format import number
+from bon.analysis.results.format import coefficient, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

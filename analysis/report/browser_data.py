@@ -12,7 +12,7 @@ import json
 import shutil
 import zlib
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,11 @@ LEAKED, ALL_WRONG, ALL_RIGHT, DISAGREE, UNPARSED = 1, 2, 4, 8, 16
 
 @dataclass
 class Packed:
-    """Data embedded in the page, and files beside it."""
+    """Data embedded in the page; whether questions and images are files beside it."""
 
     data: dict[str, Any]
-    beside: dict[str, str] = field(default_factory=dict)
-    images_beside: bool = False
+    beside: bool
+    images_beside: bool
 
     def text(self) -> str:
         """Return JSON that cannot end its script element."""
@@ -155,13 +155,13 @@ class Packing:
         return self.images.setdefault(name, len(self.images))
 
     def _close(self) -> None:
-        self.chunks.append(squeeze(self.open))
+        if self.open:
+            self.chunks.append(squeeze(self.open))
         self.open = []
 
     def finish(self, budget: int) -> Packed:
-        """Return the data; `budget`: bytes by which the page may still grow."""
-        if self.open:
-            self._close()
+        """Return the data; chunks beyond `budget`, the bytes left in the page, are files."""
+        self._close()
         ids = Counter(self.index["id"])
         self.index["link"] = [
             i if ids[i] == 1 else k[:16]
@@ -180,27 +180,13 @@ class Packing:
             "chunks": self.chunks if fits else None,
             "folder": self.folder.name,
         }
-        beside = (
-            {}
-            if fits
-            else {
-                f"{i:04d}.js": f'bonChunk({i},"{chunk}")\n' for i, chunk in enumerate(self.chunks)
-            }
-        )
-        return Packed(head, beside, bool(self.images))
-
-
-def write_beside(packed: Packed, folder: Path) -> None:
-    """Replace the data of the side folder."""
-    data = folder / "data"
-    if data.is_dir():
-        shutil.rmtree(data)
-    if packed.beside:
-        data.mkdir(parents=True)
-        for name, text in packed.beside.items():
-            (data / name).write_text(text, encoding="utf-8")
-    elif folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
+        data = self.folder / "data"
+        shutil.rmtree(data, ignore_errors=True)  # of an earlier report
+        if not fits:
+            data.mkdir(parents=True)
+            for i, chunk in enumerate(self.chunks):
+                (data / f"{i:04d}.js").write_text(f'bonChunk({i},"{chunk}")\n', encoding="utf-8")
+        return Packed(head, not fits, bool(self.images))
 
 
 def _number(names: dict[str, int], name: str) -> int:

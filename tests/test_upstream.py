@@ -178,7 +178,6 @@ def test_the_commands(known, tmp_path):
     mirror = str(tmp_path / "mirror")
     assert "not pulled" in run(app, ["prompts", "list"]).output
     assert run(app, ["prompts", "pull", "--mirror", mirror]).exit_code == 0
-    assert "Judge" in run(app, ["prompts", "show", "judge"]).output
     assert "not pulled" not in run(app, ["prompts", "list"]).output
     upstream.cache_path(registered()).write_text("something else")
     assert "damaged" in run(app, ["prompts", "list"]).output

@@ -5,9 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import TypeGuard
 
-from bon.analysis.results import Coefficient, Estimate
-from bon.analysis.results.phrasing import coefficient as coefficient_text
-from bon.analysis.results.phrasing import duration
+from bon.analysis.results import Coefficient, Estimate, phrasing
 
 NONE = "–"
 MINUS = "−"
@@ -16,10 +14,6 @@ _SPACE = "\u202f"  # narrow, no break: stands between a number and its percent s
 
 def _ok(value: float | None) -> TypeGuard[float]:
     return value is not None and isfinite(value)
-
-
-def _value(estimate: Estimate | None) -> float | None:
-    return estimate.value if estimate is not None else None
 
 
 def signed(value: float, digits: int, sign: bool, scale: float = 1) -> str:
@@ -48,50 +42,46 @@ def interval(
 
 def share(estimate: Estimate | None, digits: int = 1) -> str:
     """47.2 % [43.1, 51.0]."""
-    return _with(percent(_value(estimate), digits), interval(estimate, 100, digits))
+    return scaled(estimate, digits, unit=f"{_SPACE}%")
 
 
 def points(estimate: Estimate | None, digits: int = 1) -> str:
     """A difference of two shares in points: +3.1 [+1.0, +5.2]."""
-    value = _value(estimate)
-    text = signed(100 * value, digits, True) if _ok(value) else NONE
-    return _with(text, interval(estimate, 100, digits, True))
+    return scaled(estimate, digits, sign=True)
 
 
 def loss(estimate: Estimate | None, digits: int = 1) -> str:
     """A loss in points, without a plus: 3.1 [1.0, 5.2]."""
-    value = _value(estimate)
-    text = signed(100 * value, digits, False) if _ok(value) else NONE
-    return _with(text, interval(estimate, 100, digits))
+    return scaled(estimate, digits)
 
 
-def number(value: float | None, digits: int = 2) -> str:
+def scaled(
+    estimate: Estimate | None, digits: int, sign: bool = False, unit: str = "", scale: float = 100
+) -> str:
+    """A number times `scale`, with its interval."""
+    if estimate is None or not _ok(estimate.value):
+        return NONE
+    text = signed(estimate.value, digits, sign, scale) + unit
+    return f"{text} {interval(estimate, scale, digits, sign)}".rstrip()
+
+
+def number(value: float | None) -> str:
     """A coefficient without the zero before its point: .95."""
-    if not _ok(value):
-        return NONE
-    if digits == 2:
-        return coefficient_text(value)
-    text = signed(value, digits, False)
-    if float(text.replace(MINUS, "-")) == 0:
-        return "0"
-    return text.replace("0.", ".", 1) if abs(value) < 1 and text.lstrip(MINUS)[0] == "0" else text
+    return phrasing.coefficient(value) if _ok(value) else NONE
 
 
-def coefficient(estimate: Estimate | None, digits: int = 2) -> str:
+def coefficient(estimate: Estimate | None) -> str:
     """.95 [.61, .99]."""
-    if estimate is None:
+    if estimate is None or not _ok(estimate.value):
         return NONE
-    text = number(estimate.value, digits)
     if not (_ok(estimate.low) and _ok(estimate.high)):
-        return text
-    return _with(text, f"[{number(estimate.low, digits)}, {number(estimate.high, digits)}]")
+        return number(estimate.value)
+    return f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"
 
 
 def p_value(value: float | None) -> str:
     """p to two significant digits: = .03, = .004, < .001."""
-    if not _ok(value):
-        return NONE
-    return "< .001" if value < 0.001 else "= " + number(value, 3 if value < 0.01 else 2)
+    return phrasing.probability(value).removeprefix("p ") if _ok(value) else NONE
 
 
 def correlation(result: Coefficient) -> str:
@@ -118,7 +108,7 @@ def size(value: float | None) -> str:
 
 def seconds(value: float | None) -> str:
     """1.2 h, 15 min, 12 s, 0.076 s."""
-    return duration(value).replace(" ", _SPACE) if _ok(value) else NONE
+    return phrasing.duration(value).replace(" ", _SPACE) if _ok(value) else NONE
 
 
 def money(value: float | None) -> str:
@@ -131,7 +121,3 @@ def money(value: float | None) -> str:
 def short(value: float | None) -> str:
     """Three significant digits: 0.00312, 1.2e−07."""
     return f"{value:.3g}".replace("-", MINUS) if _ok(value) else NONE
-
-
-def _with(text: str, bounds: str) -> str:
-    return f"{text} {bounds}" if bounds and text != NONE else text

@@ -79,6 +79,7 @@ def test_a_run_refuses_a_listener_of_its_process_tree(
 @pytest.mark.model
 def test_every_listener_of_the_limited_demo_is_on_loopback(tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "BON_"))}
+    environment["RAY_OVERRIDE_RESOURCES"] = '{"CPU": 1}'  # one worker loads torch, not two
     command = [BON, "demo", "--quiet", "--limit", "2", "--out", "run"]
     command += ["--set", "rewarders=[mini-critic-a, mini-scalar-a]"]
     process = subprocess.Popen(command, cwd=tmp_path, env=environment)

@@ -18,8 +18,8 @@ def cluster(tmp_path):
 
     files = tmp_path / "data" / "files"
     files.mkdir(parents=True)
-    write_questions(files / "questions.jsonl", 40)
-    write_pairs(files / "pairs.jsonl", 20)
+    write_questions(files / "questions.jsonl", 16)
+    write_pairs(files / "pairs.jsonl", 8)
     nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     yield nodes
     nodes.shutdown()
@@ -54,7 +54,7 @@ def test_a_node_goes_and_there_is_no_room_for_its_worker(tmp_path, cluster):
         wait_until(lambda: server.client.get(path).json()["counts"]["candidates"] > 4)
         cluster.remove_node(nodes[1], allow_graceful=False)
         done = wait_for(server.client, key, "done", seconds=300)
-        assert done["counts"]["candidates"] == 160
+        assert done["counts"]["candidates"] == 64
         assert done["counts"]["errors"] == 0
 
 

@@ -128,7 +128,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
     comparisons = [] if interims else _comparisons(policies, benchmarks, ensembles, options)
 
     progress("what if")
-    plans, predictions = [], []
+    plans, predictions, decisions = [], [], []
     for label, m, c in primary:
         policy = policy_results[label.policy]
         pairs = len(by_benchmark[label.benchmark].pairs.frame)
@@ -137,7 +137,10 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         if label.leaks == "out":
             without_leaks = (policy.pass_at_1_without_leaks, policy.majority_without_leaks)
             bases = [a or b for a, b in zip(without_leaks, bases, strict=True)]
-        predictions.append(what_if(m, c, bases[0].value, bases[1].value, level))
+        single, vote = (base.value or 0.0 for base in bases)
+        predictions.append(what_if(m, c, single, vote, level))
+        free = {"A single response": single, "Majority vote": vote}
+        decisions.append(decide(label, m, options, free))
 
     progress("summary")
     judging = study_description.judging(run, draws, level)
@@ -183,7 +186,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
             )
         ),
         pooled=tuple(pooled),
-        decisions=tuple(_known(decide(label, m, options) for label, m, _ in primary)),
+        decisions=tuple(_known(decisions)),
         decided=settled,
         before_after=tuple(b for label, m, _ in primary for b in before_after(label, m, options)),
         how_much=tuple(

@@ -12,6 +12,7 @@ Pairs enter through how often the choice contains the best rewarder. Results hol
 rewarders.
 """
 
+from collections.abc import Mapping
 from itertools import combinations, islice
 
 import numpy as np
@@ -31,8 +32,13 @@ TIED_LISTS = 200  # shortlists that are tried where scores tie at the end of one
 STILL = 1e-9  # a difference whose draws spread less than this does not vary
 
 
-def decide(label: Label, m: Measured, options: Options) -> Decision | None:
-    """Evaluate choosing by one axis; None without a choice or without anything to resample."""
+def decide(
+    label: Label, m: Measured, options: Options, free: Mapping[str, float] | None = None
+) -> Decision | None:
+    """Evaluate choosing by one axis; None without a choice or without anything to resample.
+
+    `free`: accuracy of alternatives that need no rewarder, by name.
+    """
     m = m.complete()
     r, draws, halves = len(m.names), m.y_draws, m.y_halves
     if draws is None or halves is None or not can_lose(m):
@@ -59,6 +65,8 @@ def decide(label: Label, m: Measured, options: Options) -> Decision | None:
     picked = _accuracy(m, picks, options.level)
     loss = lists[0].loss
     available = (picked.value or 0.0) + (loss.value or 0.0)
+    instead, accuracy = max((free or {"": 0.0}).items(), key=lambda item: item[1])
+    better = f" {instead} gives {percent(accuracy)}, more than the choice, at no cost."
     return Decision(
         **label.scope,
         picks=tuple(m.names[i] for i in picks),
@@ -73,6 +81,7 @@ def decide(label: Label, m: Measured, options: Options) -> Decision | None:
             f"{label.policy}; the best rewarder gives {percent(m.y.max())} as measured, about "
             f"{percent(available)} after correcting for picking the winner. The choice loses "
             f"{lost(loss)}; a random rewarder loses {lost(blind)}."
+            f"{better if accuracy > (picked.value or 0.0) else ''}"
         ),
     )
 

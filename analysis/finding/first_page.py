@@ -22,7 +22,15 @@ from bon.analysis.results import (
     Results,
     Verdict,
 )
-from bon.analysis.results.phrasing import bounded, interval, names, percent, plural, points
+from bon.analysis.results.phrasing import (
+    bounded,
+    coefficient,
+    interval,
+    names,
+    percent,
+    plural,
+    points,
+)
 from bon.core.errors import BonError
 
 ANSWERS: dict[Verdict, str] = {
@@ -169,6 +177,8 @@ def _to_trust(results: Results, c: Correlation, advice: Recommendation | None) -
         return "Nothing more for models like these."
     if plan is None:
         return ""
+    if plan.true_r <= plan.target_r:
+        return f"No study, if the true r is {coefficient(plan.true_r)}."
     enough = plan.num_rewarders if plan.rows[0].yes is None else plan.num_for_yes
     if enough is None:
         return f"More than {max(row.num_rewarders for row in plan.rows)} rewarders."

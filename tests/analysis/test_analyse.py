@@ -13,6 +13,7 @@ from synthetic import analyse, synthetic_tables
 from bon.analysis.data.arrays import read
 from bon.analysis.data.tables import Tables
 from bon.analysis.estimators.picks import as_picks, choices
+from bon.analysis.finding.first_page import first_page
 from bon.analysis.results import Options, Results
 from bon.analysis.run import analyse as analyse_tables
 from bon.choosing import tournaments
@@ -431,3 +432,14 @@ def test_results_of_another_version_are_read_without_the_fields_that_went():
     assert read_back.decisions == Results.model_validate_json(text).decisions
     with pytest.raises(ValidationError):
         Options(drawz=100)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_doing_nothing_is_part_of_the_decision_and_no_study_shows_a_reverse(sign):
+    tables = synthetic_tables(10, num_questions=80, num_pairs=100, link=1.0 * sign, seed=2)
+    results = analyse_tables(tables, Options(draws=100, permutations=200))
+    (decision,), free = results.decisions, results.policies[0].majority_without_leaks.value
+    instead = f"Majority vote gives {100 * free:.1f} %, more than the choice, at no cost."
+    assert decision.sentence.endswith(instead) == (free > decision.picked.value) == (sign < 0)
+    page = first_page(results)
+    assert page.to_trust.startswith("No study, if the true r is ") == (sign < 0)

@@ -220,8 +220,8 @@ def page(results: list[dict[str, str]], studies: int) -> list[str]:
         "",
         f"{studies} studies per row, and per random collection; ± one standard error. The rule was "
         "tuned on other random collections, with other seeds; 0.2's is from 200 studies per row, "
-        "and from 40 per random collection. Groups that overlap in a chain cannot be told from one "
-        "line.",
+        "and from 40 per random collection. Groups that overlap in a chain, and five or more that "
+        "lie on a line, cannot be told from one line.",
         *lines,
         "",
     ]

@@ -130,16 +130,20 @@ def one_ray(ray_address: str) -> Iterator[str]:
     ray.shutdown()
 
 
+WEIGHTS = {"slow": 30, "ray": 10, "browser": 5, "model": 3}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of several processes none is left with a long file at the end: those go first."""
     if not hasattr(config, "workerinput"):
         return
-    cost: dict[str, int] = {}
+    weights: dict[str, dict[str, int]] = {}
     for item in items:
+        file, _, name = item.nodeid.partition("::")
         marks = {mark.name for mark in item.iter_markers()}
-        weights = {"slow": 30, "ray": 10, "model": 5, "browser": 5}
-        file = item.nodeid.partition("::")[0]
-        cost[file] = cost.get(file, 0) + sum(weights.get(mark, 0) for mark in marks)
+        test = name if "model" in marks else name.partition("[")[0]
+        weights.setdefault(file, {})[test] = sum(WEIGHTS.get(mark, 0) for mark in marks)
+    cost = {file: sum(tests.values()) for file, tests in weights.items()}
     items.sort(key=lambda item: -cost[item.nodeid.partition("::")[0]])
 
 

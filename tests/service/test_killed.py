@@ -33,8 +33,8 @@ def wait_until(condition, seconds=120):
 def test_nothing_is_lost_and_nothing_is_run_twice(tmp_path, ray_address):
     files = tmp_path / "data" / "files"
     files.mkdir(parents=True)
-    write_questions(files / "questions.jsonl", 12)
-    write_pairs(files / "pairs.jsonl", 6)
+    write_questions(files / "questions.jsonl", 24)
+    write_pairs(files / "pairs.jsonl", 12)
     with serving(tmp_path, ray_address=ray_address) as server:
         client = server.client
         calm = client.post("/v1/validations", json=slow(0)).json()["id"]

@@ -11,18 +11,28 @@ from tests.service.test_validations import rows
 pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(600)]
 
 
-@pytest.fixture
-def cluster(tmp_path):
-    """A head that takes no work; data for a server in tmp_path."""
+@pytest.fixture(scope="module")
+def head():
+    """A head that takes no work."""
     from ray.cluster_utils import Cluster
 
+    nodes = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
+    )
+    yield nodes
+    nodes.shutdown()
+
+
+@pytest.fixture
+def cluster(tmp_path, head):
+    """The head alone; data for a server in tmp_path."""
     files = tmp_path / "data" / "files"
     files.mkdir(parents=True)
     write_questions(files / "questions.jsonl", 16)
     write_pairs(files / "pairs.jsonl", 8)
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-    yield nodes
-    nodes.shutdown()
+    yield head
+    for node in list(head.worker_nodes):
+        head.remove_node(node, allow_graceful=False)
 
 
 def test_the_node_that_runs_a_validation_is_killed(tmp_path, cluster):

@@ -86,12 +86,12 @@ def test_nothing_is_lost_and_nothing_is_run_twice(tmp_path, ray_address):
 def test_a_server_that_is_told_to_stop_does_so_and_its_work_goes_on_later(tmp_path, ray_address):
     files = tmp_path / "data" / "files"
     files.mkdir(parents=True)
-    write_questions(files / "questions.jsonl", 12)
-    write_pairs(files / "pairs.jsonl", 9)
+    write_questions(files / "questions.jsonl", 6)
+    write_pairs(files / "pairs.jsonl", 3)
     with serving(tmp_path, ray_address=ray_address) as server:
         key = server.client.post("/v1/validations", json=slow(0.3)).json()["id"]
         path = f"/v1/validations/{key}"
         wait_until(lambda: server.client.get(path).json()["counts"]["candidates"])
         assert server.stop() < 30
         server.start()
-        assert wait_for(server.client, key, "done", seconds=200)["counts"]["candidates"] == 48
+        assert wait_for(server.client, key, "done", seconds=200)["counts"]["candidates"] == 24

@@ -12,6 +12,7 @@ from bon.analysis.plots.curves import accuracy_at_n
 from bon.analysis.plots.forest import forest
 from bon.analysis.plots.gain_and_cost import gain_and_cost
 from bon.analysis.plots.output import inline_svg, save
+from bon.analysis.plots.reliability import reliability
 from bon.analysis.plots.scatter import correlation
 from bon.analysis.plots.style import WIDTHS, NothingToDrawError, Width
 
@@ -24,5 +25,6 @@ __all__ = [
     "forest",
     "gain_and_cost",
     "inline_svg",
+    "reliability",
     "save",
 ]

@@ -35,10 +35,9 @@ from bon.analysis.results import (
     WhatIf,
 )
 from bon.analysis.results.phrasing import names, percent, plural
+from bon.choosing.opinion import Floats
 from bon.core.base_models import guessed_base
 from bon.core.errors import BonError
-
-Floats = NDArray[np.float64]
 
 REWARDER = ("rewarder", "judge", "reward_model", "model", "name")
 POLICY = ("policy", "base_model", "generator")

@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.correlation import simulated_studies
 from bon.analysis.correlation.paired_accuracies import Measured
 from bon.analysis.estimators.resampling import pearson_rows
 from bon.analysis.results import Components, Correlation, Results, Spread
-
-Floats = NDArray[np.float64]
+from bon.choosing.opinion import Floats
 
 LEVEL = 0.95
 REWARDERS = (6, 8, 10, 12, 14, 16, 20, 24, 30, 40)

@@ -17,10 +17,8 @@ from bon.analysis.estimators.pair_sets import PairSet, Worth
 from bon.analysis.estimators.replay import Replay
 from bon.analysis.estimators.resampling import Draws
 from bon.analysis.results import BenchmarkResult, Leaks, Options
+from bon.choosing.opinion import Bools, Floats
 from bon.core.errors import BonError
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 ENOUGH = 50  # pairs, and questions, without leaks from which on the primary axis leaves leaks out
 HALVES = 50  # random splits for the reliability of an axis

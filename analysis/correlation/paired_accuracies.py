@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bon.analysis.results import Estimate, Leaks
+from bon.choosing.opinion import Floats, Ints
 
-Floats = NDArray[np.float64]
 Floats32 = NDArray[np.float32]
-Ints = NDArray[np.int64]
 
 MIN_REWARDERS = 3
 

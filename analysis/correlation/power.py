@@ -1,7 +1,6 @@
 """The gain of a new rewarder predicted from its score, and the size a study needs."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.correlation.families import without_bounds
@@ -15,8 +14,6 @@ from bon.analysis.results.phrasing import coefficient, interval, percent, points
 
 REWARDERS = (6, 8, 10, 14, 18, 24, 36, 50, 75, 100, 150, 200)
 POWER = 0.8  # `needed` says 80 %
-
-Floats = NDArray[np.float64]
 
 
 def what_if(

@@ -7,16 +7,13 @@ yes (`finding.verdict`), for many studies at once.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.correlation.coefficients import SMALL
 from bon.analysis.correlation.robustness import CARRIES, HOLDS, STRONG, line_or_groups
 from bon.analysis.estimators.resampling import pearson_among, pearson_rows
 from bon.analysis.results import ENOUGH_REWARDERS, STRONG_EVIDENCE
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from bon.choosing.opinion import Bools, Floats
 
 STUDIES = 300
 ONE_LINE = 24

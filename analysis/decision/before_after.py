@@ -5,7 +5,6 @@ one per trained model, and are not corrected for each other.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.correlation.line import Line
@@ -13,8 +12,6 @@ from bon.analysis.correlation.paired_accuracies import Label, Measured, differen
 from bon.analysis.estimators.resampling import estimate, number
 from bon.analysis.results import BeforeAfter, Carried, Estimate, Options
 from bon.analysis.results.phrasing import gained, points
-
-Floats = NDArray[np.float64]
 
 
 def before_after(label: Label, m: Measured, options: Options) -> list[BeforeAfter]:

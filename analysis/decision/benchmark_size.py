@@ -8,9 +8,8 @@ range over subsets shrinks to nothing as they grow to the whole.
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bon.analysis.correlation.coefficients import interval_to_read
+from bon.analysis.correlation.coefficients import read_interval
 from bon.analysis.correlation.paired_accuracies import Label, Measured
 from bon.analysis.decision.regret import can_lose, loss_of
 from bon.analysis.estimators import pair_sets
@@ -22,9 +21,7 @@ from bon.analysis.results import (
     SizePoint,
 )
 from bon.analysis.results.phrasing import coefficient, interval, lost
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from bon.choosing.opinion import Bools
 
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
 SUBSETS = 200
@@ -89,7 +86,9 @@ def _point(
     picks = first / first.sum(axis=1, keepdims=True)
     best = m.x >= m.x.max() - TIED
     low, high = quantiles(r, options.level) if share < 1 else ([np.nan], [np.nan])
-    intervals = [interval_to_read(m.at(row), options.level) for row in x[:INTERVALS]]
+    intervals = [
+        read_interval(m.at(row), "pearson", options.level).estimate for row in x[:INTERVALS]
+    ]
     bounds = [(e.low, e.high) for e in intervals if e.low is not None and e.high is not None]
     middle = np.median(np.array(bounds or [(np.nan, np.nan)], dtype=float), axis=0)
     mean = float(np.nanmean(r)) if np.isfinite(r).any() else float("nan")

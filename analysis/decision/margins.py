@@ -13,9 +13,8 @@ from bon.analysis.data.arrays import Pool
 from bon.analysis.estimators import resampling
 from bon.analysis.estimators.resampling import Draws, estimate
 from bon.analysis.results import Margins
-from bon.choosing.opinion import Opinion
+from bon.choosing.opinion import Floats, Opinion
 
-Floats = NDArray[np.float64]
 Floats32 = NDArray[np.float32]
 
 DRAWS = 1000

@@ -6,7 +6,6 @@ Deterministic, so a killed run continues with the same decisions and a report re
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bon.analysis.data.arrays import Pool, Run, ToDecide, opinion
 from bon.analysis.decision.sequential_test import InterimTest, interim_ends, interim_test
@@ -14,11 +13,8 @@ from bon.analysis.estimators.replay import Setting, judged
 from bon.analysis.estimators.resampling import estimate
 from bon.analysis.results import Decided, DecidedRewarder, Options
 from bon.analysis.results.phrasing import names
+from bon.choosing.opinion import Bools, Floats, Ints
 from bon.choosing.rules import RULES, rules_for
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 CAVEAT = (
     "r is not reported: early stopping ends judging where rewarders differ most, and those points "

@@ -15,13 +15,11 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.correlation.paired_accuracies import errors_of_means
 from bon.analysis.results import Decide
-
-Floats = NDArray[np.float64]
+from bon.choosing.opinion import Floats
 
 State = Literal["in", "dropped", "above", "below"]
 

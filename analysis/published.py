@@ -38,6 +38,7 @@ from bon.analysis.results.phrasing import names, percent, plural
 from bon.choosing.opinion import Floats
 from bon.core.base_models import guessed_base
 from bon.core.errors import BonError
+from bon.core.files import read_text
 
 REWARDER = ("rewarder", "judge", "reward_model", "model", "name")
 POLICY = ("policy", "base_model", "generator")
@@ -60,6 +61,7 @@ GROUP_SIZES = {
 OVERALL_SLACK = 0.003  # a third of a point: more than rounding to tenths can explain
 MACRO_SLACK = 0.002
 EQUAL = 5e-5
+MAX_BYTES = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -144,12 +146,7 @@ def _from_points(frame: pd.DataFrame) -> pd.DataFrame:
 
 def read_csv(path: Path) -> pd.DataFrame:
     """Read a CSV file without its note lines."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise BonError(f"no file {path}", "check the path") from None
-    except UnicodeDecodeError:
-        raise BonError(f"{path} is not text in UTF-8", "save it as CSV (UTF-8)") from None
+    text = read_text(path, MAX_BYTES)
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if len(lines) < 2:
         raise BonError(f"{path} holds no rows", "write a header line and one line per rewarder")

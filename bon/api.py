@@ -105,26 +105,9 @@ class Run:
 
         `accuracy` (Best-of-N) and `benchmark` are fractions; `_low` and `_high` bound them.
         """
-        import pandas as pd
+        from bon.analysis.report.leaderboard import frame
 
-        from bon.analysis.report.leaderboard import leaderboard
-
-        policies = {row.policy: row for row in self.results.policies}
-        if policy not in ("", *policies):
-            raise BonError(f"no policy {policy!r}", f"choose one of {', '.join(policies)}")
-        rows = []
-        for row in leaderboard(self.results, policies[policy or next(iter(policies))]):
-            line: dict[str, Any] = {"rewarder": row.name, "kind": row.info.kind}
-            line["rule"] = row.best.rule if row.best else None
-            for name, estimate in (("accuracy", row.accuracy), ("benchmark", row.score)):
-                line[name] = estimate.value if estimate else None
-                line[f"{name}_low"] = estimate.low if estimate else None
-                line[f"{name}_high"] = estimate.high if estimate else None
-            rows.append(line)
-        frame = pd.DataFrame(rows)
-        texts = ["rewarder", "kind", "rule"]
-        types = {name: "string" if name in texts else "float64" for name in frame.columns}
-        return frame.astype(types)
+        return frame(self.results, policy)
 
     def plot(self, **options: Any) -> "Figure":
         """Draw benchmark accuracy against Best-of-N accuracy (`bon.analysis.plots.correlation`)."""

@@ -51,14 +51,15 @@ _COPULA = re.compile(r"\s*(?:です|である|だ|입니다|이다|है)\s*[.�
 _CORRECT = re.compile(
     r"\b(?P<letter>[A-Z])\b[)}\s$\\]*\s+is\s+"
     r"(?:(?:therefore|thus|clearly|indeed|the|most|likely)\s+)*"
-    r"(?:correct|right|best|answer|closest)\b",
+    r"(?:correct|right|best|answer|closest)\b(?!\s*\?|\s+(?:only|if|unless|when|provided)\b)",
 )
 _CLAIM = re.compile(
     r"(?:(?:^|.*\b(?:so|thus|hence|therefore|that)\b)\W*(?:option|choice|answer)?)?\W*",
     re.IGNORECASE,
 )
 _DOUBT = re.compile(
-    r"\b(?:not|cannot|never|if|whether|unless|why|suppose|assume|assuming|wrong|incorrect|worst)\b"
+    r"\b(?:not|cannot|never|if|whether|unless|why|suppose|assume|assuming|wrong|incorrect|worst"
+    r"|refuse|nobody|no\s+one|trap|decoy|tempting|distractor|second[- ]best|least|often|many)\b"
     r"|n['’]t\b",
     re.IGNORECASE,
 )
@@ -68,6 +69,7 @@ _MARKUP = re.compile(
     r"|\\(?:left|right)(?![a-z])|</?\w+>|[*_`${}\[\]]"
 )
 _FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
+_RAISED = re.compile("[²³¹⁰-⁹⁺⁻ⁿⁱ]+")
 _BULLET = re.compile(r"(?:(?:->|[>#•]|-(?=\s))\s*)*")
 _SIGNED = re.compile(r"(-?)[\d.,/]*(%?)")
 _LAST_LINE = re.compile(r"(?:final )?answer: ?\(?([A-Z])\)?\.?", re.IGNORECASE)
@@ -268,8 +270,8 @@ def _balanced(text: str, start: int) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return the text without markup, blanks and enclosing brackets and full stops; x² as x2."""
-    bare = unicodedata.normalize("NFKC", _unmarked(text)).replace("^", "")
+    """Return the text without markup, blanks and enclosing brackets and full stops; x² as x^2."""
+    bare = unicodedata.normalize("NFKC", _RAISED.sub(r"^\g<0>", _unmarked(text)))
     return re.sub("[−–—]", "-", "".join(bare.lower().split())).strip("().")
 
 

@@ -22,7 +22,7 @@ ExtractorName = Literal["official", "strict"]
 Extractor = Callable[[str, str, Sequence[str]], str | None]
 """From a reply, the options' letters and the options to a letter or None."""
 
-EXTRACTOR_VERSIONS = {"official": "official", "strict": "strict 3"}
+EXTRACTOR_VERSIONS = {"official": "official", "strict": "strict 4"}
 """Versions that a run records; answers are extracted again when one changes."""
 
 
@@ -155,10 +155,13 @@ def pattern_letter(pattern: str) -> Extractor:
 
 
 def _of_replies(extract: Extractor) -> Extractor:
-    """Return an extractor that reads no letter from what an endpoint refused or cut."""
-    return lambda text, letters, options: (
-        None if is_withheld(text) else extract(text, letters, options)
-    )
+    """Return an extractor that reads no letter from unfinished thinking or a withheld reply."""
+
+    def of_reply(text: str, letters: str, options: Sequence[str]) -> str | None:
+        thinks = text.lstrip()[:7].lower() == "<think>" and "</think>" not in text.lower()
+        return None if thinks or is_withheld(text) else extract(text, letters, options)
+
+    return of_reply
 
 
 EXTRACTORS: Mapping[str, Extractor] = MappingProxyType(

@@ -1,12 +1,11 @@
 """One policy on one question: sample the missing candidates and extract their answers."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from bon.core.errors import one_line
-from bon.core.keys import content_key, content_keys, item_seed
-from bon.core.records import Candidate, travels
+from bon.core.keys import content_key, item_seed
+from bon.core.records import Candidate
 from bon.engines.base import (
     Engine,
     GenerateRequest,
@@ -20,7 +19,6 @@ from bon.experiment.letters import option_letters
 from bon.policies.extractors import extract_answer
 
 
-@travels
 @dataclass(frozen=True, slots=True)
 class Ask:
     """A rendered question and the indices of its missing candidates.
@@ -43,12 +41,7 @@ def text_key(text: str) -> str:
 
 def candidate_key(spec: str, question: str, index: int) -> str:
     """Return the key of a candidate."""
-    return candidate_keys(spec, question, (index,))[0]
-
-
-def candidate_keys(spec: str, question: str, indices: Iterable[int]) -> list[str]:
-    """Return the keys of candidates of one question."""
-    return content_keys("candidate", spec, question, last=indices)
+    return content_key("candidate", spec, question, index)
 
 
 async def sample(
@@ -79,18 +72,18 @@ def give_up(card: PolicyCard, spec: str, ask: Ask, error: str) -> list[Candidate
 
 
 def _rows(card: PolicyCard, spec: str, ask: Ask, generation: Generation) -> list[Candidate]:
-    keys, seeds = candidate_keys(spec, ask.question, ask.missing), _seeds(spec, ask)
+    seeds = _seeds(spec, ask)
     texts = {sample.text for sample in generation.samples}  # many are the same
     answers = {
         text: (text_key(text), *extract_answer(text, ask.options, card.reader)) for text in texts
     }
     cost = generation.cost / len(seeds)
     rows = []
-    for key, index, seed, sample in zip(keys, ask.missing, seeds, generation.samples, strict=True):
+    for index, seed, sample in zip(ask.missing, seeds, generation.samples, strict=True):
         shared_key, answer, outcome = answers[sample.text]
         rows.append(
             Candidate(  # by position: twice as fast as by name
-                key,
+                candidate_key(spec, ask.question, index),
                 ask.question,
                 card.name,
                 spec,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from bon.core.images import IMAGE_MARK, ImageError
-from bon.core.records import JudgementOutcome, travels
+from bon.core.records import JudgementOutcome
 from bon.engines.base import Engine, ImagePart, Message, Part
 from bon.experiment.config import RewarderCard
 from bon.experiment.prompts import Prompt
@@ -13,7 +13,6 @@ from bon.experiment.prompts import Prompt
 Arity = Literal["one", "two", "many"]
 
 
-@travels
 @dataclass(frozen=True, slots=True)
 class Item:
     """A downstream question or a preference pair, which rewarders do not distinguish.

@@ -20,7 +20,7 @@ from bon.choosing.designs import (
 from bon.choosing.opinion import Candidates, item_opinion, shown_of
 from bon.choosing.race import EarlyStopping
 from bon.core.errors import BonError, one_line
-from bon.core.keys import content_keys, item_seed, item_seeds
+from bon.core.keys import content_key, item_seed
 from bon.core.records import Judgement
 from bon.engines.base import call_for_all
 from bon.experiment.config import RewarderCard
@@ -117,7 +117,7 @@ async def make_calls(
     rewarder: Rewarder, item: Item, protocol: Protocol, calls: Sequence[Call]
 ) -> list[Judgement]:
     """Make these calls, whatever exists for the item."""
-    seeds = item_seeds(protocol.spec, item.key, last=[call.shown for call in calls])
+    seeds = [item_seed(protocol.spec, item.key, call.shown) for call in calls]
     filing = _filing(rewarder, item, protocol)
     batches = await asyncio.gather(
         *(_ask(rewarder, filing, call, seed) for call, seed in zip(calls, seeds, strict=True)),
@@ -313,15 +313,14 @@ def failed_judgements(filing: Filing, calls: Sequence[Call], error: str) -> list
 
 def _file(filing: Filing, call: Call, verdicts: Sequence[Verdict]) -> list[Judgement]:
     spec, item, arity = filing.protocol.spec, filing.item, filing.arity
-    keys = content_keys(spec, item.key, call.shown, last=call.votes)
     rows = []
-    for key, vote, verdict in zip(keys, call.votes, verdicts, strict=True):
+    for vote, verdict in zip(call.votes, verdicts, strict=True):
         # An unparsed choice names the first response; its outcome says that it is unparsed.
         picked = arity == "many" and verdict.outcome == "chosen"
         index = int(verdict.score) if picked and verdict.score is not None else 0
         rows.append(
             Judgement(  # by position: twice as fast as by name
-                key,
+                content_key(spec, item.key, call.shown, vote),
                 filing.card.name,
                 spec,
                 item.kind,

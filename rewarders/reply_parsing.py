@@ -17,8 +17,8 @@ from bon.experiment.config import RewarderCard, ScoreRule, VerdictRule
 from bon.rewarders import verdict_parser
 
 _SCALE = re.compile(
-    r"(?<![\w.,])[01]\s*(?:[-–—~〜]|to|bis|à|a|до|到|至|から)\s*(5|7|10|20|100)(?![\w.,]\d|\d)"
-    r"|(?:满分|満点)\D{0,3}(\d+)|(\d+)\s*(?:点満点|점 만점)",
+    r"(?<![\w.,])[01]\s*(?:[-–—~〜…]|\.\.+|to|bis|à|a|al|до|到|至|から|से)\s*(5|7|10|20|100)"
+    r"(?![\w.,]\d|\d)|(?:满分|満点)\D{0,3}(\d+)|(\d+)\s*(?:点満点|점 만점|[- ]?point scale|max\b)",
     re.IGNORECASE,
 )
 

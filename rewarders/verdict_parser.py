@@ -23,7 +23,7 @@ from bon.core.patterns import Pattern, Span, compiled, tight_matches
 ValueT = TypeVar("ValueT", bound=Hashable)
 Meaning = Callable[[str], ValueT | None]
 
-VERSION = 3
+VERSION = 4
 """Raised whenever replies are parsed differently: stored replies are then parsed again."""
 
 CUT = "was cut off before it ended in a verdict"
@@ -68,6 +68,7 @@ _CLOSING = (
     r"(?:</(?:answer|verdict|s)>|<\|\w+\|>)?\s*"
 )
 _FENCED = re.compile(r"\s*```\w*\n((?:(?!```).)*)```\s*", re.DOTALL)
+_REASON = re.compile("reason|rationale|explan|analys|justif|critique", re.IGNORECASE)
 _KEY = re.compile(r'"(\w+)"')
 
 
@@ -109,7 +110,8 @@ def parse(
     value = meaning(last.value)
     if value is None:
         return None, f"states {last.value[:40]!r}, which the rule does not know"
-    if any(_competes(text, span) and meaning(span.value) != value for span in spans[:-1]):
+    competing = [span for span in spans[:-1] if _competes(text, span)]
+    if any(meaning(span.value) != value for span in competing) or _relabels(text, spans):
         return None, "states verdicts that disagree"
     return value, ""
 
@@ -195,8 +197,19 @@ def _competes(text: str, span: Span) -> bool:
     return _leads(text, span) and (labelled or compiled(_CLOSING).fullmatch(rest) is not None)
 
 
+def _relabels(text: str, spans: list[Span]) -> bool:
+    """Whether the last match's label, such as "Verdict:", begins a line with no match before it."""
+    label = text[spans[-1].start : spans[-1].group_start].partition(":")
+    starts = {span.start for span in spans}
+    marks = re.finditer(rf"^{_MARKS}({re.escape(label[0])}):", text, re.IGNORECASE | re.MULTILINE)
+    return bool(label[1]) and any(mark.start(1) not in starts for mark in marks)
+
+
 def _parse_json(text: str, name: str, meaning: Meaning[ValueT]) -> tuple[ValueT | None, str]:
-    """Return the value of a key that one JSON object has once, and no other verdict beside it."""
+    """Return the value of a key that one JSON object has once.
+
+    No other verdict may be beside it, and no words after it but its reasons.
+    """
     pairs: list[tuple[str, Any]] = []
 
     def collected(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -216,6 +229,9 @@ def _parse_json(text: str, name: str, meaning: Meaning[ValueT]) -> tuple[ValueT 
         for text in _texts(value)
     ):
         return None, "states more than one verdict"
+    later = list(reply)[list(reply).index(name) + 1 :]
+    if any(" " in text for k in later if not _REASON.search(k) for text in _texts(reply[k])):
+        return None, "goes on after its verdict"
     value = meaning(str(reply[name]).strip())
     return value, "" if value is not None else f"states {str(reply[name])[:40]!r}"
 

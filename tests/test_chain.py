@@ -494,7 +494,7 @@ def test_a_frozen_worker_is_replaced_and_a_slow_one_is_not(
         return contents(tmp_path / out), capsys.readouterr().err
 
     rows, lines = run("slow")
-    assert "takes its place" not in lines
+    assert "it is replaced" not in lines
     stopper = subprocess.Popen([sys.executable, "-c", STOP_WORKER, str(os.getpid())])
     frozen_rows, lines = run("frozen")
     assert stopper.wait() == 0

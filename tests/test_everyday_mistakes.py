@@ -53,6 +53,7 @@ def folder(tmp_path_factory) -> Path:
     (path / "deep.yaml").write_text("a: " + "[" * 100_000)
     (path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
     (path / "endless.yaml").symlink_to("/dev/zero")
+    os.mkfifo(path / "pipe.yaml")
     return path
 
 
@@ -78,6 +79,12 @@ def folder(tmp_path_factory) -> Path:
         (f"plan e.yaml --set description={'[' * 5000}", "nested deeper than 32 levels"),
         ("plan latin.yaml", "is not UTF-8 text (byte 9) -> save it as UTF-8"),
         ("plan endless.yaml", "has more than 1,000,000 bytes"),
+        ("plan pipe.yaml", "pipe.yaml is a pipe, not a file"),
+        ("show pipe.yaml", "pipe.yaml is a pipe, not a file"),
+        ("correlate pipe.yaml", "pipe.yaml is a pipe, not a file"),
+        ("correlate endless.yaml", "has more than 50,000,000 bytes"),
+        ("plan e.yaml --set policies.0.prompt={file: pipe.yaml}", "pipe.yaml is a pipe"),
+        ("plan e.yaml --set policies.0.prompt={file: endless.yaml}", "more than 1,000,000 bytes"),
         ("run e.yaml -q --set policies.0.placement={gpus: 1}", "this machine has none -> set"),
         (
             "run e.yaml -q --set rewarders.0.engine_args={trust_remote_code: true} "

@@ -172,6 +172,24 @@ def test_no_modules_import_each_other_in_a_circle():
     graph.prepare()  # raises CycleError, which names the circle
 
 
+def test_every_module_is_used():
+    """One that nothing imports or names, such as an export without its entry, was forgotten."""
+    cards = text_of("rewarders/cards/*.yaml")
+    used = {one.module for one in IMPORTS} | set(re.findall(r"python: ([\w.]+):", cards))
+    for node in (node for tree in TREES.values() for node in ast.walk(tree)):
+        if isinstance(node, ast.ImportFrom):
+            used |= {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            used.add(node.value.partition(":")[0])  # module:Class
+    unused = [
+        file
+        for file in TREES
+        if not file.endswith("__.py") and room_of(file) != "benchmarks"  # known by their names
+        if module_of(file) not in used
+    ]
+    assert not unused, f"nothing imports or registers {unused}"
+
+
 def test_no_folder_holds_too_many_modules():
     modules = Counter(
         Path(file).parent.as_posix() for file in TREES if not file.endswith("__init__.py")

@@ -137,8 +137,11 @@ def test_equal_files_are_not_two_candidates_and_nothing_is_left_behind(tmp_path)
     file = write(tmp_path / "one.jsonl", {"q1": "Answer: A"})
     copy = tmp_path / "copy.jsonl"
     copy.write_bytes(file.read_bytes())
-    for other in (file, copy):
-        refused = run_import(file, other, "--policy", "p", "--out", tmp_path / "runs" / "new")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "rows.jsonl").write_bytes(file.read_bytes())
+    for first, other in ((file, file), (file, copy), (file, folder), (folder, folder)):
+        refused = run_import(first, other, "--policy", "p", "--out", tmp_path / "runs" / "new")
         assert "holds the same answers as" in str(refused.exception)
         assert isinstance(refused.exception, BonError)
     broken = tmp_path / "broken.jsonl"

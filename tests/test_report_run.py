@@ -64,7 +64,8 @@ def test_the_terminal_ends_with_a_leaderboard_a_pick_and_the_path(
     assert {"pass@1", "majority vote", "oracle"} < set(shown)
     for name in shown:
         (line,) = (line for line in table if line.startswith(f"{name} "))
-        assert f"{100 * board.accuracy[name]:.1f} %" in line
+        accuracy, low, high = board.loc[name, ["accuracy", "accuracy_low", "accuracy_high"]] * 100
+        assert f" {accuracy:.1f} % [{low:.0f}, {high:.0f}]" in line
     assert choice.startswith(("Take ", "Use "))
     assert finding == run.results.finding.sentence
     assert path == f"report: {report}"

@@ -26,7 +26,7 @@ from bon.analysis.results import (
     Results,
     Standing,
 )
-from bon.analysis.results.phrasing import gained, lost, names, points
+from bon.analysis.results.phrasing import duration, gained, lost, names, points
 from bon.core.errors import BonError
 
 Runs = Sequence[tuple[str, Results]]
@@ -113,7 +113,6 @@ def recommend(
         level=level,
         tasks=tuple(f"{run}: {policy}" for run, policy in tasks),
         rewarders=tuple(rewarders),
-        groups=_groups(ordered, distinct),
         majority=majority,
         pick=pick.rewarder if pick else None,
         cheaper=cheaper,
@@ -189,22 +188,6 @@ def _p(d: Estimate, z: float) -> float | None:
     return float(2 * special.ndtr(-abs(d.value) / error))
 
 
-def _groups(ordered: list[str], distinct: set[Pair]) -> tuple[tuple[str, ...], ...]:
-    """List the maximal runs of neighbours none of which can be distinguished."""
-    groups: list[tuple[str, ...]] = []
-    end = 0
-    for start in range(len(ordered)):
-        stop = start + 1
-        while stop < len(ordered) and not any(
-            frozenset((ordered[stop], other)) in distinct for other in ordered[start:stop]
-        ):
-            stop += 1
-        if stop > end:
-            groups.append(tuple(ordered[start:stop]))
-            end = stop
-    return tuple(groups)
-
-
 # ------------------------------------------------------------------ cost
 
 
@@ -267,11 +250,11 @@ def _standing(
 
 
 def amount(cost: float, unit: CostUnit) -> str:
-    """Return $0.0021, 1.3 s or 14 calls."""
+    """Return $0.0021, 1.3 s, 15 min or 14 calls."""
     if unit == "dollars":
         return f"${cost:.2g}"
     if unit == "seconds":
-        return f"{cost:.3g} s"
+        return duration(cost)
     return f"{cost:.3g} call{'' if cost == 1 else 's'}"
 
 

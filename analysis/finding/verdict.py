@@ -242,8 +242,9 @@ def _support(c: Correlation, outcome: Verdict, pooled: list[Pooled]) -> list[str
             f"Measurement noise caps r at {coefficient(c.reliability.ceiling.value)}; corrected "
             f"for it, r is {bounded(c.reliability.disattenuated)}."
         )
-    if c.better_half is not None and c.better_half.holds and outcome in ("predicts", "weak"):
-        found.append(_within_better_half(c.better_half))
+    half = c.better_half
+    if half is not None and half.holds and not half.weaker and outcome in ("predicts", "weak"):
+        found.append(_within_better_half(half))
     if c.families is not None and c.families.enough:
         found.append(c.families.sentence)
     return found + [p.sentence for p in pooled if p.axis == c.axis and p.leaks == c.leaks]
@@ -265,6 +266,8 @@ def _caveats(
     protocol: StudyProtocol | None,
 ) -> list[str]:
     found = objections(c)
+    if c.better_half is not None and c.better_half.holds and c.better_half.weaker:
+        found.append(_within_better_half(c.better_half))
     guessed = [f"{p.rewarder} ({p.family})" for p in c.points if p.family.endswith(GUESSED)]
     if guessed:
         found.append(

@@ -7,6 +7,7 @@ from typing import TypeGuard
 
 from bon.analysis.results import Coefficient, Estimate
 from bon.analysis.results.phrasing import coefficient as coefficient_text
+from bon.analysis.results.phrasing import duration
 
 NONE = "–"
 MINUS = "−"
@@ -102,7 +103,7 @@ def correlation(result: Coefficient) -> str:
 
 def count(value: float | int | None) -> str:
     """12,480."""
-    return f"{value:,.0f}" if _ok(value) else NONE
+    return f"{value:,.0f}".replace("-", MINUS) if _ok(value) else NONE
 
 
 def size(value: float | None) -> str:
@@ -116,13 +117,8 @@ def size(value: float | None) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """1.2 h, 3.4 min, 12 s."""
-    if not _ok(value):
-        return NONE
-    for unit, scale in (("h", 3600), ("min", 60)):
-        if value >= scale:
-            return f"{value / scale:.1f}{_SPACE}{unit}"
-    return f"{value:.0f}{_SPACE}s" if value >= 10 or value == 0 else f"{value:.1f}{_SPACE}s"
+    """1.2 h, 15 min, 12 s, 0.076 s."""
+    return duration(value).replace(" ", _SPACE) if _ok(value) else NONE
 
 
 def money(value: float | None) -> str:

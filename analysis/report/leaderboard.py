@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from bon.analysis.results import (
     BenchmarkResult,
@@ -13,6 +14,10 @@ from bon.analysis.results import (
     Results,
     RewarderInfo,
 )
+from bon.core.errors import BonError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _BASELINES = (
     ("pass@1", "random", "pass_at_1"),
@@ -81,6 +86,26 @@ def leaderboard(results: Results, policy: PolicyResult) -> list[BoardRow]:
             )
         )
     return sorted(rows, key=lambda r: (-_number(r.accuracy), r.name))
+
+
+def frame(results: Results, policy: str = "") -> pd.DataFrame:
+    """Return the leaderboard of a policy (the first by default) with typed columns."""
+    import pandas as pd
+
+    policies = {row.policy: row for row in results.policies}
+    if policy not in ("", *policies):
+        raise BonError(f"no policy {policy!r}", f"choose one of {', '.join(policies)}")
+    rows = []
+    for row in leaderboard(results, policies[policy or next(iter(policies))]):
+        rule = row.best.rule if row.best else None
+        line: dict[str, Any] = {"rewarder": row.name, "kind": row.info.kind, "rule": rule}
+        for name, estimate in (("accuracy", row.accuracy), ("benchmark", row.score)):
+            for suffix, field in (("", "value"), ("_low", "low"), ("_high", "high")):
+                line[name + suffix] = getattr(estimate, field, None)
+        rows.append(line)
+    table = pd.DataFrame(rows)
+    texts = ["rewarder", "kind", "rule"]
+    return table.astype({c: "string" if c in texts else "float64" for c in table.columns})
 
 
 def score(result: BenchmarkResult | None, axis: str) -> Estimate | None:

@@ -84,7 +84,7 @@ class Recommendation(Record):
     """Rewarders by gain and cost over several runs; `pick`: the best affordable one, None
     where majority vote or a single response does as well.
 
-    `groups`: neighbours that cannot be distinguished; `majority`: the gain of majority vote.
+    `majority`: the gain of majority vote.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -93,7 +93,6 @@ class Recommendation(Record):
     level: float
     tasks: tuple[str, ...]
     rewarders: tuple[Recommended, ...]
-    groups: tuple[tuple[str, ...], ...]
     majority: float
     pick: str | None
     cheaper: tuple[Cheaper, ...] = ()

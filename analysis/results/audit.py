@@ -4,17 +4,15 @@ from bon.analysis.results.record import Estimate, Record
 
 
 class Agreement(Record):
-    """Agreement of annotators' first answers to items with a tag (empty: all items).
+    """Agreement of annotators' first answers.
 
     As many answers per item as the recipe asks for: a third one, asked to break a tie, would bias
-    agreement. `on_tag` is alpha of the tag itself.
+    agreement.
     """
 
-    tag: str = ""
     items: int
     percent: Estimate
     alpha: Estimate
-    on_tag: Estimate | None = None
 
 
 class Kappa(Record):
@@ -29,8 +27,7 @@ class Kappa(Record):
 class AnnotatorAudit(Record):
     """One annotator; `against_gold` is the share of choices that contradict the label.
 
-    `on_checks`: the same on gold checks. `kept_first` and `took_draft` count choices on items
-    whose draft differed from the answer given before the draft was shown.
+    `on_checks`: the same on gold checks.
     """
 
     annotator: str
@@ -40,9 +37,6 @@ class AnnotatorAudit(Record):
     seconds: float | None
     against_gold: Estimate
     on_checks: Estimate
-    drafts_shown: int
-    kept_first: int
-    took_draft: int
 
 
 class TagError(Record):
@@ -81,7 +75,7 @@ class LabelAudit(Record):
     ceiling: Estimate
     annotator_error: Estimate
     draft_agrees: Estimate | None
-    agreement: tuple[Agreement, ...]
+    agreement: Agreement | None
     kappas: tuple[Kappa, ...]
     annotators: tuple[AnnotatorAudit, ...]
     tags: tuple[TagError, ...]

@@ -104,6 +104,11 @@ class BetterHalf(Record):
     expected: float | None
     holds: bool
 
+    @property
+    def weaker(self) -> bool:
+        """Whether r is lower than range restriction alone predicts."""
+        return self.expected is not None and (self.pearson.value or 0.0) < self.expected
+
 
 class Families(Record):
     """Shared base models: r after centring each family (`within`), r of family means."""

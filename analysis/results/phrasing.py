@@ -70,6 +70,13 @@ def bounded(estimate: Estimate) -> str:
     return coefficient(estimate.value) + interval(estimate)
 
 
+def duration(seconds: float) -> str:
+    """Return 3.1 h, 15 min, 12 s or 0.076 s."""
+    unit, size = next((u for u in (("h", 3600), ("min", 60)) if seconds >= u[1]), ("s", 1))
+    value = seconds / size
+    return f"{value:.0f} {unit}" if value >= 10 else f"{value:.2g} {unit}"
+
+
 def plural(count: int, noun: str) -> str:
     """Return 1 vote, 2 votes, 2 base models."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

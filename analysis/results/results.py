@@ -8,6 +8,8 @@ Conventions (docs/results.md describes each field):
 - lists are in a stable order, so two analyses of one run give the same file.
 """
 
+from html import escape
+
 from bon.analysis.results import accuracy, correlation, decision, prediction, study
 from bon.analysis.results.record import SCHEMA_VERSION, Options, Record
 
@@ -58,3 +60,16 @@ class Results(Record):
         """The first primary correlation with points, which the finding describes."""
         usable = [c for c in self.correlations if c.points]
         return next((c for c in usable if c.primary), next(iter(usable), None))
+
+    def _repr_html_(self) -> str:
+        """Return the finding and Best-of-N accuracies, for notebooks."""
+        import pandas as pd
+
+        rows = [
+            {"policy": b.policy, "rewarder": b.rewarder, "rule": b.rule}
+            | b.accuracy.model_dump(include={"value", "low", "high"})
+            for b in sorted(self.best_of_n, key=lambda b: -(b.accuracy.value or 0.0))
+            if b.headline
+        ]
+        table = pd.DataFrame(rows).to_html(index=False, float_format="{:.3f}".format)
+        return f"<p>{escape(self.finding.sentence)}</p>{table if rows else ''}"

@@ -39,7 +39,7 @@ def init(
     ] = 0.3,
 ) -> None:
     """Check runs and write a recipe to edit: what to draw and how to label it."""
-    from bon.curating.proposing.judged_runs import begin
+    from bon.curating.judged_runs import begin
 
     bench = begin(runs, out, items=items, seed=seed, held_out=held_out)
     typer.echo(f"{bench.recipe_path}: edit it, then bon curate propose {out}")
@@ -48,7 +48,7 @@ def init(
 @app.command()
 def propose(directory: Bench, quiet: options.Quiet = False, as_json: options.Json = False) -> None:
     """Draw items by the recipe and store each item's inclusion probability."""
-    from bon.curating.proposing.propose import propose as draw
+    from bon.curating.propose import propose as draw
 
     proposal = draw(_open(directory), quiet=quiet or as_json)
     emit(proposal, proposal.text, as_json)
@@ -57,10 +57,9 @@ def propose(directory: Bench, quiet: options.Quiet = False, as_json: options.Jso
 @app.command()
 def judge(directory: Bench) -> None:
     """Write the experiment that judges items which the runs' rewarders have not judged."""
-    from bon.curating.judge_items import write_judging
+    from bon.curating.item_judgements import write_judging
 
-    bench = _open(directory)
-    typer.echo(write_judging(bench).text(bench))
+    typer.echo(write_judging(_open(directory)))
 
 
 @app.command()
@@ -72,15 +71,16 @@ def draft(
     quiet: options.Quiet = False,
 ) -> None:
     """Draft label, reason and tag of every item with a judge, hidden until people have answered."""
-    from bon.curating.labelling.drafts import draft_items, plan_drafts
+    from bon.curating.labelling.drafts import draft_experiment, write_drafts
+    from bon.planning.setup import prepare
+    from bon.running.runner import run
 
     bench = _open(directory)
-    plan = plan_drafts(bench, by, max_cost=max_cost)
-    if not quiet:
-        typer.echo(plan.text(), err=True)
-    drafts = draft_items(bench, plan, max_cost=max_cost, remote_code=allow_remote_code)
-    typer.echo(drafts.text())
-    if missing := drafts.failed + drafts.left_out:
+    raw = draft_experiment(bench, by, max_cost=max_cost, remote_code=allow_remote_code)
+    run(prepare(raw, directory), bench.drafted, quiet=quiet, retry_errors=True, replace=True)
+    drafts = write_drafts(bench)
+    typer.echo(f"{drafts['read']} drafts, {drafts['unparsed']} replies could not be parsed")
+    if missing := drafts["failed"]:
         raise Incomplete(f"{missing} items have no draft", "run the same command again to resume")
 
 
@@ -127,8 +127,7 @@ def predict(
 @app.command()
 def audit(directory: Bench, as_json: options.Json = False) -> None:
     """Audit labels, annotators, items and shortcuts, at any stage."""
-    from bon.curating.auditing.audit import write_audit
-    from bon.curating.auditing.audit_text import audit_text
+    from bon.curating.audit import audit_text, write_audit
 
     bench = _open(directory)
     results = write_audit(bench)
@@ -146,7 +145,7 @@ def freeze(
     ] = "",
 ) -> None:
     """Freeze an immutable version: pairs, labels, audit, card and checksums."""
-    from bon.curating.freezing.freeze import Freezing
+    from bon.curating.freeze import Freezing
 
     frozen = Freezing(_open(directory), version, licence, private=private, anyway=anyway).write()
     for reason, count in frozen.left_out.items():

@@ -94,11 +94,8 @@ def recommendation_text(advice: Recommendation) -> str:
     majority = f"{100 * advice.majority:+.1f} points".replace("-", "−")
     vote = {"rewarder": "(majority vote)", "rank": "", "gain": majority}
     rows.append({**vote, "per question": "", "note": ""})
-    lines = [advice.sentence, "", f"tasks: {names(list(advice.tasks), 8)}", show_listing(rows)]
-    groups = [names(list(group), 20) for group in advice.groups if len(group) > 1]
-    if groups:
-        lines += ["", "cannot be distinguished:", *bullets(groups)]
-    return "\n".join([*lines, *bullets(advice.warnings)])
+    lines = [f"tasks: {names(list(advice.tasks), 8)}", show_listing(rows)]
+    return "\n".join([*lines, *bullets(advice.warnings), "", advice.sentence])
 
 
 def correlation_text(report: CorrelationReport) -> str:

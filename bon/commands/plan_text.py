@@ -27,15 +27,17 @@ def show_plan(plan: Plan) -> str:
         f"{plan.name}: {plan.design.replace('_', ' ')}",
         _lines([f"{d.count:>9,} {what} of {d.name} ({d.known_from})" for d, what in datasets]),
         _table(map(_calls, plan.work)),
-        _table(map(_effort, plan.work)),
+        _table(_effort(work) for work in plan.work if work.to_do),
         _lines([*needs(plan), *_measured(plan.work)]),
     ]
     if plan.memory:
         parts.append("memory on each GPU, estimated, and which cards it fits:")
         parts.append(_table(map(_fit, plan.memory)))
     parts.append(_lines([f"note: {warning}" for warning in plan.warnings]))
-    assumed = ["assumptions, where the run has no measurements:", *(f"- {a}" for a in ASSUMPTIONS)]
-    return "\n\n".join(filter(None, [*parts, _lines(assumed)]))
+    if any(work.to_do for work in plan.work):
+        assumed = ["assumptions, where the run has no measurements:"]
+        parts.append(_lines([*assumed, *(f"- {text}" for text in ASSUMPTIONS)]))
+    return "\n\n".join(filter(None, parts))
 
 
 def needs(plan: Plan) -> list[str]:

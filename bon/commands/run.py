@@ -208,7 +208,6 @@ def write(
     retry_errors: Annotated[
         bool, Option("--retry-errors", help="Write failed requests again.")
     ] = False,
-    again: Annotated[bool, Option("--again", help="Write unanswered requests again.")] = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Write the next requests of an experiment to batch files: candidates, then judgements."""
@@ -224,7 +223,6 @@ def write(
         share=price_share,
         image_tokens=image_tokens,
         retry_errors=retry_errors,
-        again=again,
         quiet=quiet,
     )
     for path in batch.files:

@@ -2,6 +2,7 @@
 
 import errno
 import filecmp
+import hashlib
 import os
 import shutil
 import tempfile
@@ -34,6 +35,34 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bon"
 
 
+def read_text(path: Path, most: int = 1_000_000, encoding: str = "utf-8-sig") -> str:
+    """Read a text of at most this many bytes, its lines ending in a newline.
+
+    Raises:
+        BonError: no such file, no text, larger, or a pipe, which may never be written to.
+    """
+    try:
+        if path.is_fifo() and path.absolute().parts[1] not in (
+            "dev",
+            "proc",
+        ):  # the shell's own are there
+            raise BonError(f"{path} is a pipe, not a file", "write what it would hold to a file")
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except FileNotFoundError:
+        raise BonError(f"no file {path}", "check the path") from None
+    except OSError as error:
+        raise file_error(error) from None
+    if len(content) > most:
+        raise BonError(f"{path} has more than {most:,} bytes", "name a smaller file")
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        fix = "save it as UTF-8"
+        raise BonError(f"{path} is not UTF-8 text (byte {error.start})", fix) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def write_atomic(path: Path, content: str | bytes) -> None:
     """Replace a file in one step, so that no reader sees a partial one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp")
@@ -43,6 +72,12 @@ def write_atomic(path: Path, content: str | bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def file_hash(path: Path) -> str:
+    """Return the SHA-256 of a file's contents."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def file_error(error: OSError) -> BonError:

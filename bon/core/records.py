@@ -5,42 +5,14 @@
 are named tuples, which are created ten times faster than frozen dataclasses.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from operator import attrgetter
-from typing import Any, Literal, NamedTuple, TypeVar
-
-T = TypeVar("T")
-RowT = TypeVar("RowT", "Candidate", "Judgement")
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 JudgementOutcome = Literal["first", "second", "tie", "scored", "chosen", "unparsed", "error"]
 """A pairwise outcome in the order shown, `scored` for a number, `chosen` for a listwise pick."""
 
 AnswerOutcome = Literal["parsed", "unparsed", "error"]
 """Outcome of extracting a candidate's answer letter."""
-
-
-def travels(record: type[T]) -> type[T]:
-    """Make a dataclass pickle as the tuple of its fields, which is faster."""
-    names = [field.name for field in fields(record)]  # type: ignore[arg-type]
-    values: Callable[[T], Any] = attrgetter(*names)
-    assert len(names) > 1
-
-    def reduce(self: T) -> tuple[type[T], tuple[Any, ...]]:
-        return record, values(self)
-
-    record.__reduce__ = reduce  # type: ignore[method-assign,assignment]
-    return record
-
-
-def columns_of(rows: Sequence[RowT]) -> tuple[tuple[Any, ...], ...]:
-    """Transpose rows to columns, which pickle in a third of the time."""
-    return tuple(zip(*rows, strict=True))
-
-
-def rows_of(record: type[RowT], columns: Sequence[Sequence[Any]]) -> tuple[RowT, ...]:
-    """Transpose columns back to rows."""
-    return tuple(map(record._make, zip(*columns, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +58,6 @@ class PreferencePair:
     meta: dict[str, Any] = field(default_factory=dict)
 
 
-@travels
 @dataclass(frozen=True, slots=True)
 class Effort:
     """A worker's seconds (working, idle, loading the model) and prompt tokens (read, cached)."""

@@ -22,8 +22,10 @@ REFUSED, FILTERED = "[refusal] ", "[content_filter] "
 _FINISH = {
     "length": "length",
     "max_tokens": "length",
-    "content_filter": "content_filter",
-    "safety": "content_filter",
+    **dict.fromkeys(
+        ("content_filter", "safety", "prohibited_content", "blocklist", "recitation", "refusal"),
+        "content_filter",
+    ),
     "error": "error",
 }
 """What finish reasons mean; all others are "stop"."""

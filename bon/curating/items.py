@@ -1,13 +1,15 @@
-"""Items of a benchmark under construction, stored as one row each in items.parquet."""
+"""Items of a benchmark under construction: one row each in items.parquet, or preference pairs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
+import pyarrow as pa
 
 from bon.core.console import say
+from bon.core.dataset_features import IMAGE, write_rows
 from bon.core.keys import content_key
 
 Split = Literal["public", "held-out"]
@@ -91,3 +93,51 @@ def read_items(path: Path) -> list[CuratedItem]:
         }
         items.append(CuratedItem(**values | {"better": int(row["better"])}))
     return items
+
+
+_TEXT = pa.string()
+_TEXTS = pa.list_(_TEXT)
+PAIRS = [
+    ("id", _TEXT), ("key", _TEXT), ("prompt", _TEXT), ("images", pa.list_(IMAGE)),
+    ("responses", _TEXTS), ("preferred", pa.int64()), ("answers", _TEXTS), ("policies", _TEXTS),
+    ("lengths", pa.list_(pa.int64())), ("group", _TEXT), ("tag", _TEXT), ("cluster", _TEXT),
+    ("subject", _TEXT), ("dataset", _TEXT), ("split", _TEXT), ("weight", pa.float64()),
+]  # fmt: skip
+
+
+def write_pairs(
+    items: Iterable[CuratedItem], folder: Path, path: Path, tags: Mapping[str, str] | None = None
+) -> None:
+    """Write the items as preference pairs, their responses in an order that reveals nothing.
+
+    folder: of the images. tags: annotators' error tags by item key.
+    """
+    write_rows(_pair_rows(items, folder, tags or {}), PAIRS, path)
+
+
+def _pair_rows(
+    items: Iterable[CuratedItem], folder: Path, tags: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    for item in items:
+        order = sorted((0, 1), key=lambda i: content_key("place", item.key, i))
+        yield {
+            "id": item.id,
+            "key": item.key,
+            "prompt": item.prompt,
+            "images": [
+                {"bytes": (folder / name).read_bytes(), "path": Path(name).name}
+                for name in item.images
+            ],
+            "responses": [item.responses[i] for i in order],
+            "preferred": order.index(item.better),
+            "answers": [item.answers[i] for i in order],
+            "policies": [item.policies[i] for i in order],
+            "lengths": [len(item.responses[i]) for i in order],
+            "group": item.strategy,
+            "tag": tags.get(item.key, ""),
+            "cluster": item.question,
+            "subject": item.subject,
+            "dataset": item.dataset,
+            "split": item.split,
+            "weight": item.weight,
+        }

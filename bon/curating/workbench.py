@@ -20,6 +20,7 @@ class Workbench:
         self.images = directory / "images"  # file names are content hashes
         self.judging_path = directory / "judge.yaml"
         self.judged = directory / "judged"  # the run of judge.yaml
+        self.drafted = directory / "drafted"  # the run that drafted
         self.drafts_path = directory / "drafts.jsonl"
         self.annotations_path = directory / "annotations.sqlite"
         self.audit_path = directory / "audit.json"

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 from bon.choosing.race import EarlyStopping
 from bon.core.errors import BonError, one_line
 from bon.core.images import ImageError, apply_filter, encode, open_image
-from bon.core.records import Candidate, Effort, Judgement, columns_of, rows_of, travels
+from bon.core.records import Candidate, Effort, Judgement
 from bon.engines import build, serves
 from bon.engines.base import Engine, ImagePart
 from bon.engines.echo import answer_key
@@ -62,7 +62,6 @@ ModelSpec = PolicySpec | RewarderSpec
 RowT = TypeVar("RowT")
 
 
-@travels
 @dataclass(frozen=True, slots=True)
 class JudgeTask:
     """An item to judge, with its `known` judgements.
@@ -81,7 +80,6 @@ class JudgeTask:
 
 
 Payload = Ask | JudgeTask
-Columns = Sequence[Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +98,10 @@ class Reply:
     stop_run: bool = False
     bought: tuple[str, ...] = ()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        rows = columns_of(self.candidates), columns_of(self.judgements)
-        more = self.engine, self.effort, self.failure, self.stop_run, self.bought
-        return _unpacked, (*rows, *more)
-
     @property
     def seconds_per_row(self) -> float:
         """The worker's time per row."""
         return self.effort.busy / max(1, len(self.candidates) + len(self.judgements))
-
-
-def _unpacked(candidates: Columns, judgements: Columns, *more: Any) -> Reply:
-    return Reply(rows_of(Candidate, candidates), rows_of(Judgement, judgements), *more)
 
 
 class _Clock:
@@ -323,7 +312,7 @@ def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[
     """Return the engine's arguments; BonError for remote code that is not allowed."""
     if _is_on(card.engine_args, "trust_remote_code") and not remote_code:
         raise BonError(
-            f"card {card.name!r} runs code that comes with the model",
+            f"card {card.name!r}: it runs code that comes with the model",
             "read that code, then allow it with --allow-remote-code",
         )
     arguments = engine_settings(card, model_path)

@@ -11,14 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from bon.core.errors import BonError, Unsupported
-from bon.core.records import travels
 from bon.core.sampling import Sampling
 from bon.engines.fields import EngineSettings
 
 RowT = TypeVar("RowT")
 
 
-@travels
 @dataclass(frozen=True, slots=True)
 class ImagePart:
     """An encoded image (PNG, JPEG, ...) and the SHA-256 of its bytes."""
@@ -30,7 +28,6 @@ class ImagePart:
 Part = str | ImagePart
 
 
-@travels
 @dataclass(frozen=True, slots=True)
 class Message:
     """One turn of a conversation; parts in the order in which the model reads them."""

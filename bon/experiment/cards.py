@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from bon.core.errors import BonError, shown, suggestion
-from bon.core.files import file_error
+from bon.core.files import file_error, read_text
 from bon.core.keys import content_key
 from bon.core.validation import Origin, validate
 from bon.engines import read_settings, settings_of
@@ -201,12 +201,7 @@ def load_prompt(ref: PromptRef, *, room: Room, base: Path) -> Prompt:
         return Prompt("inline", ref.text)
     if isinstance(ref, FilePrompt):
         path = base / ref.file
-        try:
-            return Prompt(f"file:{path.name}", path.resolve().read_text(encoding="utf-8"))
-        except UnicodeDecodeError:
-            raise BonError(f"prompt file {path} is not UTF-8 text", "save it as UTF-8") from None
-        except OSError:
-            raise BonError(f"no prompt file {path}", "check `prompt: {file: …}`") from None
+        return Prompt(f"file:{path.name}", read_text(path, encoding="utf-8"))
     if isinstance(ref, UpstreamPrompt):
         return published(ref.upstream)
     files = {path.stem: path for path in (ROOT / room / "prompts").glob("*.jinja")}

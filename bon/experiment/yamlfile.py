@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from bon.core.errors import BonError
-from bon.core.files import file_error
+from bon.core.files import read_text
 from bon.core.validation import Origin
 
 MAX_BYTES = 1_000_000
@@ -58,25 +58,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 def read_document(path: Path) -> Document:
     """Read the mapping in a YAML file with the place of every key."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        raise BonError(f"no file {path}", "check the path") from None
-    except IsADirectoryError:
+    if path.is_dir():
         inside = path / "experiment.yaml"
         fix = f"did you mean {inside}?" if inside.is_file() else "name a YAML file in it"
-        raise BonError(f"{path} is a folder, not a YAML file", fix) from None
-    except OSError as error:
-        raise file_error(error) from None
-    if len(content) > MAX_BYTES:
-        raise _too_long(str(path))
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BonError(
-            f"{path} is not UTF-8 text (byte {error.start})", "save it as UTF-8"
-        ) from None
+        raise BonError(f"{path} is a folder, not a YAML file", fix)
+    text = read_text(path, MAX_BYTES)
     data, places = _load(text, str(path))
     if not isinstance(data, dict):
         kind = "nothing" if data is None else "a list" if isinstance(data, list) else "one value"
@@ -90,7 +76,7 @@ def read_document(path: Path) -> Document:
 def _load(text: str, name: str) -> tuple[Any, dict[tuple[str, ...], str]]:
     """Return the value of a text and the place of every key and item."""
     if len(text) > MAX_BYTES:
-        raise _too_long(name)
+        raise BonError(f"{name} has more than {MAX_BYTES:,} bytes", "name a smaller file")
     try:
         _check_size(text, name)
         loader = _Loader(text)
@@ -213,12 +199,6 @@ def _syntax_error(error: yaml.MarkedYAMLError, name: str) -> BonError:
         fix = "check brackets, quotes and indentation; quote a text that holds `: ` or ` #`"
     mark = error.problem_mark or error.context_mark
     return BonError(f"{_place(name, mark)}: not valid YAML: {problem}{context}", fix)
-
-
-def _too_long(name: str) -> BonError:
-    return BonError(
-        f"{name} has more than {MAX_BYTES:,} bytes", "an experiment written by hand is far smaller"
-    )
 
 
 def _place(name: str, mark: Any) -> str:

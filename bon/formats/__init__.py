@@ -4,11 +4,12 @@ A package adds a `Format` by name under the entry-point group `bon.formats`.
 """
 
 import difflib
-import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from bon.benchmarks.rows import local_files
 from bon.core.errors import BonError
+from bon.core.files import file_hash
 from bon.core.plugins import Registry
 from bon.formats import (
     inspect_ai,
@@ -85,12 +86,12 @@ def forms_of(
         form = named(name) if name else recognise(path, columns)
         if form.table != "answers":
             form = form.renamed(columns) if columns else form
-        elif path.is_file():
-            with path.open("rb") as file:
-                other = hashes.setdefault(hashlib.file_digest(file, "sha256").hexdigest(), path)
-            if other is not path:
-                raise BonError(
-                    f"{path} holds the same answers as {other}", "give each file of answers once"
-                )
+        else:
+            for file in local_files(path, None, None) if path.is_dir() else [path]:
+                if (other := hashes.setdefault(file_hash(file), file)) is not file:
+                    raise BonError(
+                        f"{file} holds the same answers as {other}",
+                        "give each file of answers once",
+                    )
         forms.append((path, form))
     return forms

@@ -4,7 +4,6 @@ The card has the engine `none` and a hash of the contents as its model, so a cha
 model.
 """
 
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from typing import Any
 
 from bon.benchmarks.base import BadRow
 from bon.core.errors import BonError
+from bon.core.files import file_hash
 from bon.core.keys import content_key
 from bon.core.validation import Origin, validate
 from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder
@@ -211,11 +211,10 @@ def _score_cards(paths: Sequence[Path], source: Elsewhere) -> list[Card]:
 
 def _hash(paths: Sequence[Path], settings: Mapping[str, Any]) -> str:
     """Hash the contents of the files and how they are read, not their paths."""
-    contents = []
-    for path in paths:
-        files = sorted(file for file in path.rglob("*") if file.is_file())
-        for file in files if path.is_dir() else [path]:
-            with file.open("rb") as data:
-                contents.append(hashlib.file_digest(data, "sha256").hexdigest())
+    contents = [
+        file_hash(file)
+        for path in paths
+        for file in (sorted(filter(Path.is_file, path.rglob("*"))) if path.is_dir() else [path])
+    ]
     rest = {key: value for key, value in settings.items() if key != "files"}
     return content_key(contents, rest)

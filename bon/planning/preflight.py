@@ -31,10 +31,18 @@ def check_models(setup: Setup, models: Iterable[str], *, here: bool) -> None:
 
 
 def mistakes(setup: Setup, models: Iterable[str], *, here: bool) -> list[BonError]:
-    """Return the errors that prevent these models from running."""
+    """Return the errors that prevent these models from running, each once for all its cards."""
     names = set(models)
     loaded = [model for model in setup.models if model.card.name in names]
-    errors = (error for model in loaded for error in _check_model(setup, model, here))
+    cards: dict[tuple[str, str], list[str]] = {}
+    for model in loaded:
+        for error in _check_model(setup, model, here):
+            problem = error.message.removeprefix(f"card {model.card.name!r}: ")
+            cards.setdefault((problem, error.fix), []).append(repr(model.card.name))
+    errors = (
+        BonError(f"card{'s' * (len(named) > 1)} {', '.join(named)}: {problem}", fix)
+        for (problem, fix), named in cards.items()
+    )
     return [*unpulled(loaded), *errors]
 
 
@@ -85,8 +93,8 @@ def _check_model(
         )
     if card.placement.gpus and not has_gpu():
         yield BonError(
-            f"card {card.name!r} needs {card.placement.gpus:g} GPU per actor "
-            "and this machine has none",
+            f"card {card.name!r}: {card.placement.gpus:g} GPU per actor is needed and this machine "
+            "has none",
             "set placement.gpus: 0, or use a cluster with --ray-address",
         )
 

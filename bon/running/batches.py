@@ -12,7 +12,7 @@ import asyncio
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from bon.dispatch.worker import (
     filter_images,
 )
 from bon.engines import read_settings, serves
-from bon.engines.endpoints.deferred import Answer, Body, DeferredEngine
+from bon.engines.endpoints.deferred import Answer, Body, DeferredEngine, UnansweredError
 from bon.engines.endpoints.ledger import most_dollars
 from bon.engines.settings import OpenAISettings
 from bon.planning.setup import Setup
@@ -47,7 +47,6 @@ MAX_BYTES = 190_000_000
 """OpenAI takes 50,000 requests and 200 MB in one file."""
 _TRANSIENT = ("expired", "cancel", "rate_limit", "server", "internal", "timeout", "overloaded")
 """Parts of errors after which the same request may succeed."""
-_UNANSWERED = "UnansweredError"
 
 
 @dataclass
@@ -72,6 +71,11 @@ class BatchRead:
     unknown: int = 0
     invalid: int = 0
 
+    @property
+    def ours(self) -> int:
+        """Replies to requests of this run."""
+        return self.new + self.repeated + self.transient
+
 
 def write_batch(
     setup: Setup,
@@ -81,14 +85,12 @@ def write_batch(
     share: float = 0.5,
     image_tokens: int = 1500,
     retry_errors: bool = False,
-    again: bool = False,
     quiet: bool = False,
 ) -> BatchWritten:
     """Write the requests that an experiment needs next.
 
     max_cost: bound in dollars on the whole run: what was paid, is outstanding and is written, at
     the highest cost of each request. share: of the cards' prices that a batch costs.
-    image_tokens: upper bound for an image. again: also write outstanding requests.
 
     Raises BonError without a model behind an endpoint, or without a price that `max_cost` needs.
     """
@@ -106,17 +108,22 @@ def write_batch(
             folder.forget_errors()
         batch_pass = _Pass(setup, store, folder, share)
         batch_pass.run()
-        outstanding = {} if again else folder.outstanding
+        outstanding = folder.outstanding
         written = BatchWritten(outstanding=len(outstanding))
         budget = math.inf
         if max_cost is not None:
             budget = max_cost - store.cost() - sum(outstanding.values())
         for model, engine in batch_pass.engines.items():
+            prices = engine.price.input_per_million, engine.price.output_per_million
+            if max_cost is not None and not any(prices):
+                raise BonError(
+                    f"--max-cost: the card of {model} has no price",
+                    "add cost: {input_per_million: …, output_per_million: …}",
+                )
             requests = []
-            for key, body in engine.asked.items():
-                if key in outstanding:
-                    continue
-                cost = _max_cost(model, engine, body, image_tokens, priced=max_cost is not None)
+            for key in [key for key in engine.asked if key not in outstanding]:
+                body = engine.asked[key]
+                cost = most_dollars(body, *prices, image_tokens)
                 if cost > budget:
                     written.left_out += 1
                     continue
@@ -168,13 +175,11 @@ class _Pass:
 
     async def _run(self) -> None:
         for source in self._sources:
-            while payloads := source.take(1):
-                engine = self.engines.get(source.model)
+            engine = self.engines.get(source.model)
+            while (payloads := source.take(1)) and engine:
                 # Judges wait for the candidates of a source with open items.
-                if engine and await self._work(self._specs[source.model], engine, payloads[0]):
+                if await self._work(self._specs[source.model], engine, payloads[0]):
                     source.open -= 1
-                if engine is None:
-                    break
 
     async def _work(self, spec: Any, engine: DeferredEngine, payload: Payload) -> bool:
         """Store the rows of a payload that have replies; whether those were all."""
@@ -205,20 +210,7 @@ class _Pass:
 
 
 def _is_answered(row: Candidate | Judgement) -> bool:
-    return not (row.outcome == "error" and row.error.startswith(_UNANSWERED))
-
-
-def _max_cost(
-    model: str, engine: DeferredEngine, body: Body, image_tokens: int, *, priced: bool
-) -> float:
-    """Return the most that a request can cost."""
-    price = engine.price
-    if priced and not (price.input_per_million or price.output_per_million):
-        raise BonError(
-            f"--max-cost: the card of {model} has no price",
-            "add cost: {input_per_million: …, output_per_million: …}",
-        )
-    return most_dollars(body, price.input_per_million, price.output_per_million, image_tokens)
+    return not (row.outcome == "error" and row.error.startswith(UnansweredError.__name__))
 
 
 class _BatchFolder:
@@ -226,18 +218,18 @@ class _BatchFolder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.written: dict[str, float] = {}
-        self.answers: dict[str, Answer] = {}
-        for row in filter(None, _json_lines(folder / "written.jsonl")):
-            if row["most"] is None:
-                self.written.pop(row["key"], None)
-            else:
-                self.written[row["key"]] = row["most"]
-        for row in filter(None, _json_lines(folder / "answers.jsonl")):
-            if row.get("forgotten"):
-                self.answers.pop(row["key"], None)
-            else:
-                self.answers[row["key"]] = Answer(row.get("body"), row.get("error", ""))
+        written, answers = (
+            {row["key"]: row for row in _json_lines(folder / f"{name}.jsonl") if row}
+            for name in ("written", "answers")
+        )
+        self.written: dict[str, float] = {
+            key: row["most"] for key, row in written.items() if row["most"] is not None
+        }
+        self.answers = {
+            key: Answer(row.get("body"), row.get("error", ""))
+            for key, row in answers.items()
+            if not row.get("forgotten")
+        }
 
     @property
     def outstanding(self) -> dict[str, float]:
@@ -260,8 +252,7 @@ class _BatchFolder:
                 lines = size = 0
             with paths[-1].open("a", encoding="utf-8") as file:
                 file.write(line)
-            self._log("written", {"key": key, "most": cost})
-            self.written[key] = cost
+            self._log("written", key, most=cost)
             lines, size = lines + 1, size + length
         return paths
 
@@ -272,7 +263,7 @@ class _BatchFolder:
         """
         counts = BatchRead()
         for file in files:
-            before = counts.new + counts.repeated + counts.transient
+            before = counts.ours
             if not file.is_file():
                 raise BonError(f"no file {file}", "give the output and error files of the batch")
             for row in _json_lines(file):
@@ -280,7 +271,7 @@ class _BatchFolder:
                     counts.invalid += 1
                 else:
                     self._add(row["custom_id"], _answer(row), counts)
-            if counts.new + counts.repeated + counts.transient == before:
+            if counts.ours == before:
                 raise BonError(
                     f"{file} holds no answer to a request of this run",
                     "give the files that came back for RUN/batch/requests-*.jsonl",
@@ -291,9 +282,13 @@ class _BatchFolder:
         """Let refused requests be written again."""
         for key in [key for key, answer in self.answers.items() if answer.body is None]:
             del self.answers[key]
-            self.written.pop(key, None)
-            self._log("answers", {"key": key, "forgotten": True})
-            self._log("written", {"key": key, "most": None})
+            self._log("answers", key, forgotten=True)
+            self._forget(key)
+
+    def _forget(self, key: str) -> None:
+        """Let a request be written again."""
+        self.written.pop(key, None)
+        self._log("written", key, most=None)
 
     def _add(self, key: str, answer: Answer, counts: BatchRead) -> None:
         if key not in self.written:
@@ -302,18 +297,16 @@ class _BatchFolder:
             counts.repeated += 1
         elif answer.body is None and any(part in answer.error.lower() for part in _TRANSIENT):
             counts.transient += 1
-            del self.written[key]
-            self._log("written", {"key": key, "most": None})
+            self._forget(key)
         else:
             counts.new += 1
             counts.errors += answer.body is None
             self.answers[key] = answer
-            content = {"body": answer.body} if answer.body else {"error": answer.error}
-            self._log("answers", {"key": key, **content})
+            self._log("answers", key, **{n: v for n, v in asdict(answer).items() if v})
 
-    def _log(self, name: str, row: dict[str, Any]) -> None:
+    def _log(self, name: str, key: str, **content: Any) -> None:
         with (self.folder / f"{name}.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+            file.write(json.dumps({"key": key, **content}) + "\n")
 
 
 def _answer(row: dict[str, Any]) -> Answer:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from bon.analysis.results import ModelCost, Results, RunCompleteness
+from bon.analysis.results import Estimate, ModelCost, Results, RunCompleteness
 from bon.core.console import say, show_listing
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
@@ -138,17 +138,26 @@ def report_run(
 def leaderboards(results: Results) -> list[str]:
     """Return tables of rewarders and baselines by policy, or benchmark, and what to take."""
     from bon.analysis.finding.first_page import first_page
+    from bon.analysis.report.format import interval, signed
     from bon.analysis.report.leaderboard import leaderboard
-    from bon.analysis.results.phrasing import percent, points
+
+    def cell(estimate: Estimate | None, sign: bool = False) -> str:
+        """Return 72.0 % [66, 78], or +17.8 [+11, +25]."""
+        if estimate is None or estimate.value is None:
+            return ""
+        value = signed(estimate.value, 1, sign, 100) + " %" * (not sign)
+        return f"{value} {interval(estimate, digits=0, sign=sign)}"
 
     tables = []
     for policy in results.policies:
         rows = [
             {
                 "": row.name,
-                f"Best-of-{policy.n}": percent(row.accuracy.value if row.accuracy else None),
-                "vs majority vote": points(row.best.versus_majority.value if row.best else None),
-                "benchmark": percent(row.score.value) if row.score else "",
+                f"Best-of-{policy.n}": cell(row.accuracy),
+                "vs majority vote": cell(row.best.versus_majority, sign=True)
+                if row.best and row.standing != "is"
+                else "",
+                "benchmark": cell(row.score),
             }
             for row in leaderboard(results, policy)
             if not row.baseline or row.name in BASELINES

@@ -58,6 +58,11 @@ class Tally:
             ledger = Ledger(path)
             ledger.carry(dict(costs))
             ledger.close()
+
+        def check() -> None:
+            for store in stores:
+                store.check_exists()
+
         self._progress = progress
         self._dispatcher = Dispatcher(
             self._config,
@@ -66,7 +71,7 @@ class Tally:
             self.file,
             connection,
             self._ledger,
-            check=self._store.check_exists,
+            check=check,
             logs=(self._store.directory / "servers").absolute(),
         )
         try:

@@ -15,46 +15,41 @@ SCHEMA_VERSION = 1
 CACHE_KIB = 32 * 1024
 CHECKPOINT_KIB = 32 * 1024
 PAGE = 8192
-"""Page size in bytes; smaller pages cost more to write. Before 0.2.0 it was 4096."""
+"""Page size in bytes; smaller pages cost more to write."""
 
-SPENT = """
-CREATE TABLE IF NOT EXISTS spent (
+SCHEMA = """
+CREATE TABLE spent (
   spec TEXT PRIMARY KEY, busy REAL NOT NULL, waited REAL NOT NULL, loading REAL NOT NULL,
   read INTEGER NOT NULL, cached INTEGER NOT NULL) WITHOUT ROWID;
-"""
-"""Effort per spec; added to runs of earlier versions when they continue."""
-
-SCHEMA = f"""{SPENT}
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS questions (
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE questions (
   seq INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, active INTEGER NOT NULL,
   leaked INTEGER NOT NULL DEFAULT 0, data TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS pairs (
+CREATE TABLE pairs (
   seq INTEGER PRIMARY KEY, key TEXT UNIQUE NOT NULL, benchmark TEXT NOT NULL,
   active INTEGER NOT NULL, leaked INTEGER NOT NULL DEFAULT 0, data TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS questions_active ON questions (active);
-CREATE INDEX IF NOT EXISTS pairs_active ON pairs (active);
-CREATE TABLE IF NOT EXISTS bad_rows (
+CREATE INDEX questions_active ON questions (active);
+CREATE INDEX pairs_active ON pairs (active);
+CREATE TABLE bad_rows (
   dataset TEXT NOT NULL, id TEXT NOT NULL, reason TEXT NOT NULL, UNIQUE (dataset, id, reason));
-CREATE TABLE IF NOT EXISTS candidates (
+CREATE TABLE candidates (
   key TEXT PRIMARY KEY NOT NULL, question TEXT NOT NULL, policy TEXT NOT NULL, spec TEXT NOT NULL,
   "index" INTEGER NOT NULL, text TEXT NOT NULL, text_key TEXT NOT NULL, answer TEXT,
   outcome TEXT NOT NULL, seed INTEGER NOT NULL, logprob REAL, num_tokens INTEGER NOT NULL,
   num_prompt_tokens INTEGER NOT NULL, finish TEXT NOT NULL, seconds REAL NOT NULL,
   cost REAL NOT NULL, error TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS candidates_by_question ON candidates (spec, question, "index");
-CREATE INDEX IF NOT EXISTS candidates_failed ON candidates (spec) WHERE outcome = 'error';
-CREATE TABLE IF NOT EXISTS judgements (
+CREATE INDEX candidates_by_question ON candidates (spec, question, "index");
+CREATE INDEX candidates_failed ON candidates (spec) WHERE outcome = 'error';
+CREATE TABLE judgements (
   key TEXT PRIMARY KEY NOT NULL, rewarder TEXT NOT NULL, spec TEXT NOT NULL,
   item_kind TEXT NOT NULL, item TEXT NOT NULL, first TEXT NOT NULL, second TEXT,
   vote INTEGER NOT NULL, outcome TEXT NOT NULL, score REAL, text TEXT NOT NULL,
   shown TEXT NOT NULL, prompt_hash TEXT NOT NULL, num_tokens INTEGER NOT NULL,
   num_prompt_tokens INTEGER NOT NULL, seconds REAL NOT NULL, cost REAL NOT NULL,
   error TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS judgements_by_item ON judgements (spec, item);
-CREATE INDEX IF NOT EXISTS judgements_failed ON judgements (spec) WHERE outcome = 'error';
+CREATE INDEX judgements_by_item ON judgements (spec, item);
+CREATE INDEX judgements_failed ON judgements (spec) WHERE outcome = 'error';
 """
-"""Candidates and judgements are stored in order of insertion, before 0.2.0 in order of key."""
 
 
 @contextlib.contextmanager
@@ -119,9 +114,6 @@ def open_database(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
             f"{path} has schema version {version}, this is version {SCHEMA_VERSION}",
             "use the version of bon that wrote it, or a new --out directory",
         )
-    if not readonly:
-        with guard(path):
-            db.execute(SPENT)
     return db
 
 

@@ -56,21 +56,18 @@ def reward_frame(path: Path, run: str | None = None) -> "pd.DataFrame":
             runs = [row[0] for row in db.execute("SELECT DISTINCT run FROM rewards ORDER BY run")]
             if not runs:
                 raise BonError(f"{path} holds no rewards", "train with it first")
-            if run is None and len(runs) > 1:
+            if run is None and len(runs) == 1:
+                run = runs[0]
+            if run not in runs:
+                fault = "holds several training runs" if run is None else f"has no run {run!r}"
                 raise BonError(
-                    f"{path} holds {len(runs)} training runs: {', '.join(map(repr, runs))}",
-                    "name one: --run NAME",
-                )
-            if run is not None and run not in runs:
-                raise BonError(
-                    f"{path} has no training run {run!r}",
-                    f"it has: {', '.join(map(repr, runs))}",
+                    f"{path} {fault}", f"name one with --run: {', '.join(map(repr, runs))}"
                 )
             return pd.read_sql_query(
                 "SELECT rewards.*, responses.text FROM rewards "
                 "JOIN responses ON responses.key = response WHERE run = ? ORDER BY id",
                 db,
-                params=[runs[0] if run is None else run],
+                params=[run],
             )
     except (sqlite3.DatabaseError, pd.errors.DatabaseError) as error:
         raise BonError(

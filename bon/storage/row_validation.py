@@ -85,7 +85,7 @@ def validate_outcome(
 
 
 def _update(row: RowT, notes: list[str], **values: Any) -> RowT:
-    """Replace the fields that differ, also amounts that are no non-negative finite numbers."""
+    """Replace fields, also amounts that are no non-negative finite numbers."""
     for name in ("num_tokens", "num_prompt_tokens", "seconds", "cost"):
         number = _number(getattr(row, name))
         if number is None or not 0 <= number <= MAX_INTEGER:
@@ -93,12 +93,7 @@ def _update(row: RowT, notes: list[str], **values: Any) -> RowT:
             number = 0.0
         values[name] = int(number) if name.startswith("num_") else number
     values["error"] = "; ".join(filter(None, [unicode_only(str(row.error or "")), *notes]))
-    new = {
-        name: value
-        for name, value in values.items()
-        if type(old := getattr(row, name)) is not type(value) or old != value
-    }
-    return row._replace(**new) if new else row
+    return row._replace(**values)
 
 
 def _number(value: Any) -> float | None:

@@ -8,16 +8,7 @@ from pathlib import Path
 from bon.core.errors import BonError
 from bon.storage.database import create
 
-TABLES = {
-    "meta": ("key",),
-    "questions": ("seq",),
-    "pairs": ("seq",),
-    "bad_rows": ("dataset",),
-    "candidates": ("rowid", "key"),
-    "judgements": ("rowid", "key"),
-    "spent": ("spec",),
-}
-"""Table -> columns that its rows may be ordered by; before 0.2.0 that was the key."""
+TABLES = ("meta", "questions", "pairs", "bad_rows", "candidates", "judgements", "spent")
 
 
 def back_up(database: Path) -> Path:
@@ -42,9 +33,9 @@ def salvage(database: Path) -> int:
     old, new = sqlite3.connect(database), sqlite3.connect(fresh)
     old.text_factory = lambda text: text.decode("utf-8", "replace")
     try:
-        for table, orders in TABLES.items():
-            sorts = (f"{order} {direction}" for order in orders for direction in ("ASC", "DESC"))
-            any(_copy(old, new, table, sort) for sort in sorts)  # until the copy is complete
+        for table in TABLES:
+            order = "spec" if table == "spent" else "rowid"
+            _copy(old, new, table, order) or _copy(old, new, table, f"{order} DESC")
         new.commit()
         saved: int = sum(
             new.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in TABLES

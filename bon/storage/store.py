@@ -20,19 +20,17 @@ from bon.core.records import Candidate, Effort, ImageRef, Judgement, PreferenceP
 from bon.core.text import unicode_only
 from bon.engines.endpoints.ledger import LEDGER, spent_by_spec
 from bon.storage.database import DATABASE, guard, open_database, take_lock
-from bon.storage.row_validation import (
-    MAX_INTEGER,
-    validate_candidate,
-    validate_judgement,
-    validate_outcome,
-)
+from bon.storage.row_validation import MAX_INTEGER, validate_candidate, validate_judgement
 
 COMMIT_ROWS = 2000
 COMMIT_SECONDS = 0.5
+PAGE = 1000
+"""Rows read at once."""
 
 _CANDIDATE_COLUMNS = Candidate._fields
 _JUDGEMENT_COLUMNS = Judgement._fields
 _EFFORT_COLUMNS = tuple(field.name for field in fields(Effort))
+_SHOWN = _JUDGEMENT_COLUMNS.index("shown")
 
 
 def _names(columns: Sequence[str]) -> str:
@@ -56,7 +54,6 @@ _ADD_EFFORT = (
     "ON CONFLICT (spec) DO UPDATE SET "
     + ", ".join(f"{name} = {name} + excluded.{name}" for name in _EFFORT_COLUMNS)
 )
-_SHOWN = _JUDGEMENT_COLUMNS.index("shown")
 
 
 class Store:
@@ -241,16 +238,15 @@ class Store:
         """Return whether any row of a table satisfies a condition."""
         return self._one(f"SELECT 1 FROM {table} WHERE {where} LIMIT 1", parameters) is not None
 
-    def questions(self, *, page: int = 256) -> Iterator[Question]:
+    def questions(self) -> Iterator[Question]:
         """Iterate over the active questions in order."""
-        for data in self._pages("questions", page):
+        for (data,) in self._pages("questions", "data"):
             yield self.read_question(data)
 
-    def pairs(self, *, page: int = 256) -> Iterator[tuple[str, PreferencePair]]:
+    def pairs(self) -> Iterator[tuple[str, PreferencePair]]:
         """Iterate over the active (benchmark, pair)s in order."""
-        for data in self._pages("pairs", page, column="benchmark || char(31) || data"):
-            benchmark, _, text = data.partition("\x1f")
-            yield benchmark, self.read_pair(text)
+        for benchmark, data in self._pages("pairs", "benchmark, data"):
+            yield benchmark, self.read_pair(data)
 
     def errors(self, table: str, spec: str) -> int:
         """Count the rows of a spec whose outcome is `error`."""
@@ -280,9 +276,7 @@ class Store:
         return {(model, spec): dollars for model, spec, dollars in rows if dollars > 0}
 
     def effort(self, spec: str) -> Effort | None:
-        """Return the effort spent under a spec; None for runs of earlier versions."""
-        if not self.has("sqlite_master", "name = 'spent'"):
-            return None
+        """Return the effort spent under a spec, if any."""
         row = self._one(f"SELECT {_names(_EFFORT_COLUMNS)} FROM spent WHERE spec = ?", (spec,))
         return None if row is None else Effort(*row)
 
@@ -311,18 +305,18 @@ class Store:
 
     def judgements(self, spec: str, item: str) -> list[Judgement]:
         """Return the judgements of an item under a spec, by key."""
-        return [_valid_judgement(row) for row in sorted(self.query(_JUDGEMENTS_OF, (spec, item)))]
+        return [_parse_judgement(row) for row in sorted(self.query(_JUDGEMENTS_OF, (spec, item)))]
 
-    def replies(self, spec: str, *, page: int = 2000) -> Iterator[list[Judgement]]:
+    def replies(self, spec: str) -> Iterator[list[Judgement]]:
         """Iterate over pages of the judgements under a spec, without errors."""
         last = ""
         while rows := self.query(
             f"SELECT {_names(_JUDGEMENT_COLUMNS)} FROM judgements "
             "WHERE key > ? AND +spec = ? AND outcome != 'error' ORDER BY key LIMIT ?",
-            (last, spec, page),  # + keeps SQLite on the primary key
+            (last, spec, PAGE),  # + keeps SQLite on the primary key
         ):
             last = rows[-1][0]
-            yield [_valid_judgement(row) for row in rows]
+            yield [_parse_judgement(row) for row in rows]
 
     def read_question(self, data: str) -> Question:
         """Parse a question; TypeError, ValueError or KeyError if its data is damaged."""
@@ -389,14 +383,12 @@ class Store:
         self.set_meta(**{f"cleaned_{table}": cleaned})
         return self.count(table, "active > 0")
 
-    def _pages(self, table: str, page: int, column: str = "data") -> Iterator[str]:
+    def _pages(self, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
+        sql = f"SELECT {columns}, active FROM {table} WHERE active > ? ORDER BY active LIMIT ?"
         last = 0
-        while rows := self.query(
-            f"SELECT active, {column} FROM {table} WHERE active > ? ORDER BY active LIMIT ?",
-            (last, page),
-        ):
-            last = rows[-1][0]
-            yield from (data for _, data in rows)
+        while rows := self.query(sql, (last, PAGE)):
+            last = rows[-1][-1]
+            yield from (row[:-1] for row in rows)
 
     def _refs(self, hashes: list[str]) -> tuple[ImageRef, ...]:
         return tuple(ImageRef(sha256, str(self.images.path(sha256))) for sha256 in hashes)
@@ -430,13 +422,3 @@ def _with_seconds(
 def _parse_judgement(row: tuple[Any, ...]) -> Judgement:
     shown = tuple(row[_SHOWN].split(",")) if row[_SHOWN] else ()
     return Judgement._make((*row[:_SHOWN], shown, *row[_SHOWN + 1 :]))
-
-
-def _valid_judgement(values: tuple[Any, ...]) -> Judgement:
-    row = _parse_judgement(values)
-    # Earlier versions stored rows unvalidated.
-    outcome, score, _ = validate_outcome(
-        row.outcome, row.score, pairwise=row.second is not None, n_listed=len(row.shown)
-    )
-    same = outcome == row.outcome and score == row.score
-    return row if same else row._replace(outcome=outcome, score=score)

@@ -425,6 +425,10 @@ def test_numbers_as_text():
     assert fmt.p_value(0.11) == "= .11"
     assert fmt.size(7e9) == "7\u202fB"
     assert fmt.seconds(90) == "1.5\u202fmin"
+    assert [fmt.seconds(s) for s in (0.0764, 3.41, 884, 4000)] == [
+        "0.076\u202fs", "3.4\u202fs", "15\u202fmin", "1.1\u202fh",
+    ]  # fmt: skip
+    assert fmt.count(-1200) == "−1,200"
     assert fmt.money(0.0) == "$0"
 
 

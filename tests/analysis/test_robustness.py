@@ -282,6 +282,14 @@ def test_the_verdict_names_the_direction(sign, start):
     assert len(top) == (sign == 1)
 
 
+def test_a_top_half_below_what_range_restriction_predicts_is_a_caveat():
+    c = studied(*rising())
+    half = c.better_half.model_copy(update={"expected": 0.999})
+    finding = find([c.model_copy(update={"better_half": half})], [], [], [], None)
+    assert not any("Among the top 10" in text for text in finding.support)
+    assert any("range restriction alone predicts .999" in text for text in finding.caveats)
+
+
 def test_ranks_against_the_verdict_are_a_caveat():
     x, y = rising()
     reverse = studied(x, -y)

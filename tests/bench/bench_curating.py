@@ -19,12 +19,12 @@ from bon.analysis.estimators import pair_sets
 from bon.analysis.estimators.resampling import from_draws
 from bon.analysis.results import Options
 from bon.core.keys import content_key
+from bon.curating.draw import pairs_of, select
+from bon.curating.item_judgements import tables_of, verdicts_of
+from bon.curating.judged_runs import begin, open_runs
+from bon.curating.pools import build_pools
 from bon.curating.predict import predict
-from bon.curating.proposing.draw import pairs_of, select
-from bon.curating.proposing.item_judgements import tables_of, verdicts_of
-from bon.curating.proposing.judged_runs import begin, open_runs
-from bon.curating.proposing.pools import build_pools
-from bon.curating.proposing.propose import propose
+from bon.curating.propose import propose
 from bon.curating.recipe import Curation, Filters
 from bon.curating.workbench import open_workbench
 

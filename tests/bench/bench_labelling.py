@@ -20,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from playwright.sync_api import sync_playwright
 
 from bon.analysis.results import Estimate
-from bon.curating.auditing.audit import write_audit
+from bon.curating.audit import write_audit
 from bon.curating.items import CuratedItem, write_items
+from bon.curating.judged_runs import begin
 from bon.curating.labelling.annotations import current
-from bon.curating.proposing.judged_runs import begin
-from bon.curating.proposing.propose import propose
+from bon.curating.propose import propose
 from bon.curating.workbench import Workbench, open_workbench
 from tests.conftest import CHROMIUM
 from tests.curating.test_annotate_browser import Person

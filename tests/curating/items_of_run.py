@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bon.core.records import Candidate, Question
+from bon.curating.item_judgements import missing_items
 from bon.curating.items import CuratedItem, item_key, write_items
-from bon.curating.proposing.item_judgements import missing_items
-from bon.curating.proposing.judged_runs import begin
+from bon.curating.judged_runs import begin
 from bon.curating.workbench import Workbench
 from bon.policies.prompting import question_block
 from bon.running.reporting import open_run

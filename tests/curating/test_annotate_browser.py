@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from bon.curating.labelling.annotations import TIE, current, history
-from bon.curating.labelling.drafts import Draft, append_draft
+from bon.curating.labelling.drafts import Draft, save_drafts
 from tests.conftest import accessibility_violations
 from tests.curating.labelled_items import make_bench, verdict
 from tests.service.server import serving
@@ -103,9 +103,8 @@ def test_what_is_pressed_is_what_is_kept(tmp_path, tab):
 
 def test_undo_tags_reasons_and_drafts_by_keyboard(tmp_path, tab):
     bench = make_bench(tmp_path / "data" / "benchmarks" / "shapes", pairs=3, gold_checks=0)
-    for item in bench.items:
-        draft = Draft(item.key, "tie", "Both miscount.", "counting", (0, 1), "read", "judge", "p")
-        append_draft(bench.drafts_path, draft)
+    drafts = [Draft(item.key, "tie", "Both miscount.", "counting") for item in bench.items]
+    save_drafts(bench.drafts_path, drafts)
     with serving(tmp_path) as server:
         ann = Person(tab, server.address, bench, "ann", error_rate=0)
         first = ann.before()

@@ -9,10 +9,10 @@ import yaml
 from starlette.testclient import TestClient
 
 from bon.core.errors import BonError
-from bon.curating.auditing.audit import write_audit
+from bon.curating.audit import write_audit
 from bon.curating.labelling import annotation_queue
 from bon.curating.labelling.annotations import add, current, history
-from bon.curating.labelling.drafts import Draft, append_draft
+from bon.curating.labelling.drafts import Draft, save_drafts
 from bon.service.app import create_app
 from bon.service.pages.annotate import RESERVED, tag_letters
 from bon.service.server.state import open_service
@@ -104,11 +104,8 @@ def test_undo_brings_the_item_back_at_once(client, bench):
 
 
 def test_a_draft_is_told_after_the_first_choice_and_both_are_kept(client, bench):
-    for one in bench.items:
-        append_draft(
-            bench.drafts_path,
-            Draft(one.key, "0", "It counts one too many.", "counting", (0, 1), "read", "j", "p"),
-        )
+    drafts = [Draft(i.key, "0", "It counts one too many.", "counting") for i in bench.items]
+    save_drafts(bench.drafts_path, drafts)
     state = following(client)
     assert "counts one" not in json.dumps(state)
     asked = state["item"]
@@ -128,9 +125,7 @@ def test_a_draft_is_told_after_the_first_choice_and_both_are_kept(client, bench)
 
 
 def test_a_draft_that_was_not_read_is_not_shown(client, bench):
-    for one in bench.items:
-        draft = Draft(one.key, "", "", "", (0, 1), "unparsed", "j", "p", text="Hm.")
-        append_draft(bench.drafts_path, draft)
+    save_drafts(bench.drafts_path, [Draft(item.key, "") for item in bench.items])
     key = following(client)["item"]["key"]
     assert say(client, key, "1").json()["draft"] is None
     say(client, key, "tie")

@@ -3,10 +3,14 @@
 import pytest
 
 from bon.analysis.results import Options
-from bon.curating.labelling.annotation_queue import AnnotationQueue, Submission
+from bon.curating.label_audit import label_audit, load_labelling
+from bon.curating.labelling.annotation_queue import (
+    LEASE_SECONDS,
+    AnnotationQueue,
+    Submission,
+    shown_order,
+)
 from bon.curating.labelling.annotations import TIE
-from bon.curating.labelling.assignment import LEASE_SECONDS, shown_order
-from bon.curating.labelling.consensus import label_audit, load_labelling
 from tests.curating.labelled_items import make_bench, verdict
 
 ERROR_RATE = 0.3

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bon.curating.labelling.assignment import (
+from bon.curating.labelling.annotation_queue import (
     LEASE_SECONDS,
     Lease,
     QueueState,

@@ -12,12 +12,11 @@ from bon.analysis.results import Options
 from bon.analysis.results.audit import CurationAudit
 from bon.commands.main import app
 from bon.core.errors import BonError
-from bon.curating.auditing.audit import audit, write_audit
-from bon.curating.auditing.item_audit import Evidence, items_audit
-from bon.curating.auditing.shortcut_audit import shortcut_audit
+from bon.curating.audit import audit, write_audit
+from bon.curating.item_audit import Evidence, items_audit, shortcut_audit
 from bon.curating.items import write_items
+from bon.curating.label_audit import Labelling
 from bon.curating.labelling.annotations import add
-from bon.curating.labelling.consensus import Labelling
 from bon.curating.workbench import open_workbench
 from tests.curating.items_of_run import bench_of, every_pair
 from tests.curating.simulated_labels import credits_of, made_item, made_items, said_by
@@ -195,9 +194,7 @@ def test_abilities_beyond_one_logit_keep_their_sign_and_size(planted, tmp_path, 
     frame = frame.assign(credit=frame["credit"].where(frame["rewarder"] != "r00", 0.0))
     keep = frame["item"].isin([item.key for item in items[:3]]) & (frame["rewarder"] == "r00")
     frame.loc[keep, "credit"] = 1.0
-    monkeypatch.setattr(
-        "bon.curating.auditing.audit.load_evidence", lambda bench: evidence_of(frame)
-    )
+    monkeypatch.setattr("bon.curating.audit.load_evidence", lambda bench: evidence_of(frame))
     found = write_audit(bench)
     worst = next(one for one in found.by_rewarders.rewarders if one.rewarder == "r00")
     assert worst.ability.value < -2

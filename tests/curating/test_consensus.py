@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bon.analysis.results import Options
+from bon.curating.label_audit import Labelling, consensus, contradicts, label_audit
 from bon.curating.labelling.annotations import Annotation, add, current
-from bon.curating.labelling.consensus import Labelling, consensus, contradicts, label_audit
 from tests.curating.simulated_labels import made_item, made_items, said_by
 
 OPTIONS = Options(draws=200)
@@ -96,7 +96,7 @@ def test_a_third_who_is_asked_on_disagreement_does_not_lower_agreement():
     assert with_third.unresolved == ()
 
 
-def test_agreement_by_tag_and_on_the_tag_itself():
+def test_agreement_and_tags():
     items = [made_item(n) for n in range(40)]
     rows = []
     for n, item in enumerate(items):
@@ -105,11 +105,8 @@ def test_agreement_by_tag_and_on_the_tag_itself():
         rows.append(Annotation(item.key, "ann", "0", (0, 1), tags=tags))
         rows.append(Annotation(item.key, "bob", other, (1, 0), tags=tags))
     found = label_audit(Labelling(items, rows, {}, 2), OPTIONS)
-    every, counting = found.agreement
-    assert (every.tag, every.items, counting.tag, counting.items) == ("", 40, "counting", 20)
-    assert every.percent.value == pytest.approx(0.75)
-    assert counting.percent.value == pytest.approx(0.5)
-    assert counting.on_tag.value == 1
+    assert found.agreement.items == 40
+    assert found.agreement.percent.value == pytest.approx(0.75)
     assert [one.tag for one in found.tags] == ["counting"]
     assert found.kappas[0].percent.value == pytest.approx(0.75)
 
@@ -125,10 +122,7 @@ def test_who_went_over_to_the_draft():
         Annotation(items[3].key, "sheet", "0", (0, 1), source="jsonl"),  # saw no draft
     ]
     found = label_audit(Labelling(items, rows, drafts, 2), OPTIONS)
-    ann = next(one for one in found.annotators if one.annotator == "ann")
-    assert (ann.drafts_shown, ann.kept_first, ann.took_draft) == (4, 2, 1)
     assert found.changed_after_draft.value == pytest.approx(1 / 3)
-    assert next(one for one in found.annotators if one.annotator == "sheet").drafts_shown == 0
 
 
 def test_drafts_help_where_people_saw_a_part():

@@ -12,13 +12,15 @@ from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.curating.labelling.drafts import (
     Draft,
-    append_draft,
-    draft_items,
+    draft_experiment,
     parse_reply,
-    plan_drafts,
     read_drafts,
+    write_drafts,
 )
+from bon.policies.generate import text_key
+from bon.storage.store import Store
 from tests.curating.labelled_items import make_bench
+from tests.running.conftest import go_in
 
 REPLY = "It is red.\nReason: it sees three where two are.\nTag: Counting\nBetter: {choice}"
 TAGS = ("counting", "right answer, wrong reasoning")
@@ -44,86 +46,90 @@ def bench(tmp_path):
     return make_bench(tmp_path / "shapes", pairs=16)
 
 
-def drafted(bench, by, **options):
-    return draft_items(bench, plan_drafts(bench, by, **options), **options)
+def drafted(bench, by):
+    """Counts of the drafts, asked for in this process."""
+    go_in(bench.directory)(
+        draft_experiment(bench, by), out="drafted", retry_errors=True, replace=True
+    )
+    return write_drafts(bench)
 
 
 def test_every_item_gets_a_draft_and_none_is_asked_twice(bench, tmp_path):
     by = card(tmp_path)
-    found = drafted(bench, by)
-    assert (found.read, found.unparsed, found.failed) == (16, 0, 0)
+    assert drafted(bench, by) == {"read": 16, "failed": 0}
     drafts = read_drafts(bench.drafts_path)
     assert {one.key for one in bench.items} == drafts.keys()
-    for item in bench.items:
-        one = drafts[item.key]
-        stated = int(one.text.rpartition(": ")[2]) - 1
-        assert one.label == str(one.shown[stated])
-        assert sorted(one.shown) == list(range(len(item.responses)))
-        assert (one.rationale, one.tag) == ("it sees three where two are.", "counting")
-    assert len({one.shown for one in drafts.values()}) == 2, "sides are drawn"
-    assert drafted(bench, by).read == 0
-    assert len(bench.drafts_path.read_text().splitlines()) == 16
-    assert drafted(bench, card(tmp_path, name="other")).read == 16
+    shown = set()
+    with Store(bench.drafted, readonly=True) as store:
+        items = {item.id: item for item in bench.items}
+        for _, pair in store.pairs():
+            item = items[pair.id]
+            (row,) = (r for r in store.stored_judgements() if r.item == pair.key)
+            stated = row.shown[int(row.text.rpartition(": ")[2]) - 1]
+            label = [text_key(text) for text in item.responses].index(stated)
+            assert drafts[item.key].label == str(label)
+            shown.add(row.shown[0] == text_key(item.responses[0]))
+    assert shown == {True, False}, "sides are drawn"
+    draft = drafts[bench.items[0].key]
+    assert (draft.rationale, draft.tag) == ("it sees three where two are.", "counting")
+    assert drafted(bench, by)["read"] == 16
+    with Store(bench.drafted, readonly=True) as store:
+        assert store.count("judgements", "TRUE") == 16
+    assert drafted(bench, card(tmp_path, name="other"))["read"] == 16
+    assert {one.by for one in read_drafts(bench.drafts_path).values()} == {"other"}
 
 
 def test_what_cannot_be_read_stays_visible_and_errors_are_asked_again(bench, tmp_path):
     found = drafted(bench, card(tmp_path, engine_args={"unparsed_rate": 0.5, "failure_rate": 0.3}))
-    assert found.unparsed > 2
-    assert found.failed >= 2
+    assert found["unparsed"] > 2
+    assert found["failed"] >= 2
     drafts = read_drafts(bench.drafts_path).values()
-    unread = [one for one in drafts if one.outcome == "unparsed"]
-    assert all(one.text and one.label == "" for one in unread)
-    assert all(one.error for one in drafts if one.outcome == "error")
-    again = drafted(bench, card(tmp_path))
-    assert again.read == found.failed
+    assert sum(one.label == "" for one in drafts) == found["unparsed"]
+    assert len(drafts) == 16 - found["failed"]
+    assert drafted(bench, card(tmp_path))["failed"] == 0
 
 
-def test_a_line_that_was_cut_off_by_a_kill_is_asked_again(bench, tmp_path):
-    by = card(tmp_path)
-    drafted(bench, by)
-    whole = bench.drafts_path.read_bytes()
-    bench.drafts_path.write_bytes(whole[:-40])
-    assert drafted(bench, by).read == 1
-    assert len(read_drafts(bench.drafts_path)) == 16
+def test_drafts_of_version_0_2_are_kept_but_for_a_truncated_line(bench):
+    line = {
+        "item": "a",
+        "label": "0",
+        "rationale": "r",
+        "tag": "counting",
+        "shown": [0, 1],
+        "outcome": "read",
+        "by": "judge",
+        "prompt": "p",
+        "text": "Better: 1",
+        "cost": 0.1,
+    }
+    bench.drafts_path.write_text(json.dumps(line) + "\n" + json.dumps(line)[:40])
+    assert read_drafts(bench.drafts_path) == {"a": Draft("a", "0", "r", "counting", "judge")}
 
 
-def test_money_is_asked_for_before_and_kept_to(bench, tmp_path):
-    price = {"input_per_million": 10, "output_per_million": 30}
-    by = card(tmp_path, cost=price)
-    with pytest.raises(BonError, match=r"16 items to draft by judge.*about.*at most") as refused:
-        plan_drafts(bench, by)
-    enough = float(refused.value.fix.rpartition(" ")[2])
-    plan = plan_drafts(bench, by, max_cost=enough)
-    assert 0 < plan.estimate < plan.most <= enough
-    append_draft(
-        bench.drafts_path,
-        Draft("gone", "0", "", "", (0, 1), "read", "judge", "p", cost=enough - plan.most / 2),
-    )
-    found = drafted(bench, by, max_cost=enough)
-    assert 0 < found.read < 16
-    assert found.read + found.left_out == 16
-    with pytest.raises(BonError, match=r"has no price"):
-        plan_drafts(bench, card(tmp_path), max_cost=1)
+def test_a_card_with_a_price_needs_a_limit(bench, tmp_path):
+    by = card(tmp_path, cost={"input_per_million": 10, "output_per_million": 30})
+    with pytest.raises(BonError, match=r"judge has a price -> .*--max-cost DOLLARS"):
+        draft_experiment(bench, by)
+    assert draft_experiment(bench, by, max_cost=2)["cluster"] == {"spending_cap": 2}
 
 
 def test_cards_that_write_nothing_are_refused(bench):
     with pytest.raises(BonError, match=r"scalar-head .scalar. generates no text"):
-        plan_drafts(bench, "scalar-head")
+        draft_experiment(bench, "scalar-head")
     with pytest.raises(BonError, match=r"ensemble-judges .ensemble. generates no text"):
-        plan_drafts(bench, "ensemble-judges")
+        draft_experiment(bench, "ensemble-judges")
 
 
-def test_the_command_says_what_it_will_cost_and_what_came_of_it(bench, tmp_path):
+@pytest.mark.slow
+def test_the_command_says_what_came_of_it(bench, tmp_path):
     asked = ["curate", "draft", str(bench.directory), "--by"]
     done = CliRunner().invoke(app, [*asked, card(tmp_path)])
-    assert "16 items to draft by judge, 0 already drafted; its card has no price" in done.output
     assert "16 drafts, 0 replies could not be parsed" in done.output
     failing = CliRunner().invoke(
         app, [*asked, card(tmp_path, name="x", engine_args={"failure_rate": 1.0})]
     )
     assert "16 items have no draft" in str(failing.exception)
-    lines = bench.drafts_path.read_text().splitlines()
-    assert len([json.loads(line) for line in lines]) == 32
+    assert len(read_drafts(bench.drafts_path)) == 16, "those of the other card"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +161,4 @@ def test_any_reply_is_read_without_a_fault(reply, cut):
 def test_a_real_model_drafts_and_what_it_cannot_say_is_unread(tmp_path):
     bench = make_bench(tmp_path / "shapes", pairs=1)
     found = drafted(bench, "mini-pair-a")
-    assert found.read + found.unparsed == 1
-    (one,) = read_drafts(bench.drafts_path).values()
-    assert one.tokens > 0
-    assert one.text
+    assert found["read"] + found["unparsed"] == 1

@@ -16,7 +16,7 @@ from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.curating.items import write_items
 from bon.curating.labelling.annotations import add, current, history
-from bon.curating.labelling.drafts import Draft, append_draft
+from bon.curating.labelling.drafts import Draft, save_drafts
 from bon.curating.labelling.spreadsheet import export_sheet, import_sheet
 from bon.curating.workbench import open_workbench
 from tests.curating.labelled_items import curated, make_bench
@@ -123,9 +123,8 @@ def test_every_answer_comes_back_as_it_was_meant(suffix, made):
 @pytest.fixture
 def bench(tmp_path):
     found = make_bench(tmp_path / "shapes", pairs=4)
-    for item in found.items:
-        draft = Draft(item.key, "1", "It miscounts.", "counting", (0, 1), "read", "judge", "p")
-        append_draft(found.drafts_path, draft)
+    drafts = [Draft(item.key, "1", "It miscounts.", "counting") for item in found.items]
+    save_drafts(found.drafts_path, drafts)
     return found
 
 

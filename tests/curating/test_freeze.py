@@ -15,10 +15,10 @@ from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.records import PreferencePair
-from bon.curating.auditing.audit import write_audit
-from bon.curating.freezing.freeze import Freezing
+from bon.curating.audit import write_audit
+from bon.curating.freeze import Freezing
 from bon.curating.labelling.annotations import Annotation, add
-from bon.curating.proposing.propose import propose
+from bon.curating.propose import propose
 from bon.curating.workbench import open_workbench
 from bon.experiment.config import DatasetSpec
 from tests.conftest import echo_experiment
@@ -129,7 +129,7 @@ def test_nothing_published_names_a_folder_of_its_maker(bench):
 
 def test_a_freeze_that_was_stopped_is_done_again(bench, monkeypatch):
     with monkeypatch.context() as stopped:
-        stopped.setattr("bon.curating.freezing.freeze._write_checksums", _stop)
+        stopped.setattr("bon.curating.freeze._write_checksums", _stop)
         with pytest.raises(KeyboardInterrupt):
             frozen(bench)
     back = bench.directory / "v1-held-out"

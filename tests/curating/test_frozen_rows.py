@@ -10,8 +10,7 @@ from PIL import Image
 from bon.benchmarks import load_pairs
 from bon.core.images import ImageStore
 from bon.core.records import PreferencePair
-from bon.curating.freezing.frozen_rows import pair_rows, write_rows
-from bon.curating.items import CuratedItem, item_key, read_items, write_items
+from bon.curating.items import CuratedItem, item_key, read_items, write_items, write_pairs
 from bon.experiment.config import DatasetSpec
 
 
@@ -60,7 +59,7 @@ def test_bon_reads_it_back_with_weights_clusters_and_sets(bench, tmp_path: Path)
     items, images = bench
     path = tmp_path / "pairs.parquet"
     tags = {items[0].key: "counting"}
-    write_rows(pair_rows(items, images, tags), path)
+    write_pairs(items, images, path, tags)
     spec = DatasetSpec(benchmark="preference", path=str(path), split=None)
     read = list(load_pairs(spec, ImageStore(tmp_path / "store")))
     assert len(read) == 10
@@ -78,17 +77,16 @@ def test_bon_reads_it_back_with_weights_clusters_and_sets(bench, tmp_path: Path)
     assert len({pair.key for pair in by_id.values()}) == 10
 
 
-def test_no_place_is_the_better_one(bench):
+def test_no_place_is_the_better_one(bench, tmp_path: Path):
     _items, images = bench
-    many = [item(n, 0) for n in range(200)]
-    preferred = [row["preferred"] for row in pair_rows(many, images, {})]
-    assert 70 < sum(preferred) < 130
+    write_pairs([item(n, 0) for n in range(200)], images, tmp_path / "pairs.parquet")
+    assert 70 < pd.read_parquet(tmp_path / "pairs.parquet")["preferred"].sum() < 130
 
 
 def test_datasets_reads_it_with_images(bench, tmp_path: Path):
     items, images = bench
     datasets = pytest.importorskip("datasets")
-    write_rows(pair_rows(items, images, {}), tmp_path / "pairs.parquet")
+    write_pairs(items, images, tmp_path / "pairs.parquet")
     found = datasets.load_dataset(
         "parquet", data_files=str(tmp_path / "pairs.parquet"), cache_dir=str(tmp_path / "cache")
     )["train"]

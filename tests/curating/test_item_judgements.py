@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bon.core.errors import BonError
-from bon.curating.proposing.item_judgements import credits, verdicts
+from bon.curating.item_judgements import credits, verdicts
 from bon.running.reporting import open_run
 from bon.storage.store import Store
 from tests.curating.items_of_run import bench_of, every_pair, missing

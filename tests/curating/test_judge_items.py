@@ -8,9 +8,8 @@ import yaml
 from typer.testing import CliRunner
 
 from bon.commands.main import app
-from bon.curating.judge_items import write_judging
-from bon.curating.proposing.item_judgements import credits, verdicts
-from bon.curating.proposing.propose import propose
+from bon.curating.item_judgements import credits, verdicts, write_judging
+from bon.curating.propose import propose
 from bon.curating.workbench import open_workbench
 from bon.running.reporting import report_run
 from bon.storage.store import Store
@@ -38,11 +37,8 @@ def test_what_is_missing_is_asked_for(judged, tmp_path):
         pairs = store.count("pairs", "active > 0")
         asked = store.count("judgements", "rewarder = 'judge' AND item_kind = 'pair'")
         alone = store.count("questions")
-    assert alone == 1
+    assert alone == 0
     assert asked == 2 * pairs
-    with Store(judged, readonly=True) as run, Store(bench.judged, readonly=True) as since:
-        sql = "SELECT item, rewarder, first, second, vote FROM judgements WHERE item_kind = ?"
-        assert set(since.query(sql, ("question",))) <= set(run.query(sql, ("question",)))
     report_run(bench.judged, quiet=True)
     again = open_workbench(bench.directory)
     assert set(missing(again).values()) == {0}
@@ -52,14 +48,13 @@ def test_what_is_missing_is_asked_for(judged, tmp_path):
     assert len(same) == len(before)
     assert np.array_equal(same["credit"], same["credit_now"], equal_nan=True)
     assert credits(again).notna().all(axis=None)
-    assert "has judged every item" in write_judging(again).text(again)
+    assert "has judged every item" in write_judging(again)
 
 
 def test_nothing_is_missing_of_one_policy(judged, tmp_path):
     bench = bench_with(judged, tmp_path, quotas="{near-miss: 1}")
     propose(bench, quiet=True)
-    found = write_judging(bench)
-    assert found.by_rewarder.keys() <= {"lister"}
+    assert {name for name, count in missing(bench).items() if count} <= {"lister"}
 
 
 def test_audit_and_judge_agree_on_an_item_without_a_verdict(judged, tmp_path):

@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from bon.commands.main import app
 from bon.core.errors import BonError
+from bon.curating.item_judgements import credits
+from bon.curating.pools import split_of
 from bon.curating.predict import BenchmarkPrediction, predict
-from bon.curating.proposing.item_judgements import credits
-from bon.curating.proposing.pools import split_of
-from bon.curating.proposing.propose import propose
+from bon.curating.propose import propose
 from bon.curating.workbench import open_workbench
 from bon.running.reporting import open_run
 from bon.storage.store import Store
@@ -79,10 +79,12 @@ def test_both_axes_are_of_different_questions(judged, bench, found):
 def test_it_stands_beside_the_runs_own_benchmark(found):
     of = {(one.policy, one.fresh, one.benchmark, one.axis): one for one in found.predicted}
     assert ("policy", "held-out", "mine", "natural") in of
-    for one in found.beside:
-        new = of[one.policy, one.fresh, "mine", "overall"]
-        standing = of[one.policy, one.fresh, "vl_rewardbench", "macro"]
+    for policy in ("policy", "talker"):
+        new = of[policy, "held-out", "mine", "overall"]
+        standing = of[policy, "held-out", "vl_rewardbench", "macro"]
         by = new.pearson.value - standing.pearson.value
+        (one,) = new.differences
+        assert one.minus == "vl_rewardbench"
         assert one.difference.value == pytest.approx(by)
         assert one.difference.low <= by <= one.difference.high
 
@@ -92,8 +94,9 @@ def test_the_command_prints_what_it_writes(bench, monkeypatch):
     done = CliRunner().invoke(app, ["curate", "predict", str(bench.directory)])
     assert done.exit_code == 0, done.output
     written = BenchmarkPrediction.model_validate_json(bench.prediction_path.read_text())
-    assert all(text in done.stdout for text in written.sentences)
+    assert len(written.predicted) == 6
     assert "mine (natural)" in done.stdout
+    assert " from vl_rewardbench" in done.stdout
 
 
 def test_another_run_is_asked_only_what_is_new(judged, bench, tmp_path):

@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.core.records import Question
+from bon.curating.item_judgements import credits
 from bon.curating.items import read_items
+from bon.curating.judged_runs import begin, open_runs
 from bon.curating.labelling.annotations import Annotation, add
-from bon.curating.proposing.item_judgements import credits
-from bon.curating.proposing.judged_runs import begin, open_runs
-from bon.curating.proposing.pools import build_pools, split_of, states_answer
-from bon.curating.proposing.propose import Proposal, propose
+from bon.curating.pools import build_pools, split_of, states_answer
+from bon.curating.propose import Proposal, propose
 from bon.curating.recipe import Filters
 from bon.curating.workbench import open_workbench
 from bon.storage.store import Store

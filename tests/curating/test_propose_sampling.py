@@ -13,8 +13,8 @@ from bon.analysis.data.tables import COLUMNS, PAIR_EXTRAS
 from bon.analysis.estimators.pair_sets import PairSet, Worth, axes
 from bon.analysis.estimators.resampling import draw_clusters, from_draws
 from bon.core.records import Question
-from bon.curating.proposing.draw import by_question, quota_sizes, select, uniform
-from bon.curating.proposing.pools import PooledText, QuestionPool
+from bon.curating.draw import by_question, quota_sizes, select, uniform
+from bon.curating.pools import PooledText, QuestionPool
 from bon.curating.recipe import STRATEGIES, Curation
 
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from bon.commands.main import app
 from bon.core.errors import BonError
-from bon.curating.proposing.judged_runs import begin
+from bon.curating.judged_runs import begin
 from bon.curating.recipe import (
     STRATEGIES,
     Annotating,

@@ -109,6 +109,7 @@ def reply(*choices: Any) -> dict[str, Any]:
 
 WITHHELD = {
     "filtered": choice(LETTER, "content_filter"),
+    "filtered by Gemini": choice(LETTER, "PROHIBITED_CONTENT"),
     "refused": choice(None, refusal="I will not choose (B)."),
     "refused in parts": choice([{"type": "refusal", "refusal": "I will not choose (B)."}]),
 }
@@ -139,14 +140,15 @@ def test_a_policy_is_not_credited_for_what_the_endpoint_withheld(
             answers |= dict.fromkeys(made.asked, Answer(answer))
         row = candidate(made, reader)
         assert (row.answer, row.outcome) == (None, "unparsed")
-        assert row.finish == ("content_filter" if kind == "filtered" else "refusal")
-        assert declines(row.text) == (kind != "filtered")
+        filtered = kind.startswith("filtered")
+        assert row.finish == ("content_filter" if filtered else "refusal")
+        assert declines(row.text) == (not filtered)
         assert "(B)" in row.text
 
 
 @pytest.mark.parametrize("kind", WITHHELD)
 def test_a_judge_is_not_credited_for_what_the_endpoint_withheld(kind: str) -> None:
-    cut = WITHHELD[kind] | {"message": {"content": "Score: 7"}} if kind == "filtered" else None
+    cut = WITHHELD[kind] | {"message": {"content": "Score: 7"}} if "filtered" in kind else None
     with serve(always(200, reply(cut or WITHHELD[kind]))) as server:
         card = {
             "name": "critic", "model": "m", "kind": "pointwise", "engine": "openai",

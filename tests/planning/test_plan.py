@@ -13,6 +13,7 @@ from bon.commands.plan_text import show_plan
 from bon.core.errors import BonError
 from bon.core.records import Candidate, Judgement
 from bon.experiment.config import RewarderCard
+from bon.planning import preflight
 from bon.planning.plan import make_plan
 from bon.planning.preflight import check_models
 from bon.planning.setup import find_experiment, prepare, read_experiment, shipped_experiments
@@ -74,6 +75,16 @@ def test_a_model_that_its_vendor_retires(days, said, make_experiment, tmp_path):
             check_models(setup, ["judge"], here=True)
     else:
         check_models(setup, ["judge"], here=True)
+
+
+def test_a_problem_of_several_cards_is_said_once(make_experiment, tmp_path, monkeypatch):
+    monkeypatch.setattr(preflight, "_GPUS", ())
+    experiment = make_experiment()
+    for card in experiment["rewarders"][:2]:
+        card["placement"] = {"gpus": 1}
+    names = [card["name"] for card in experiment["rewarders"][:2]]
+    (error,) = preflight.mistakes(prepare(experiment, tmp_path), names, here=True)
+    assert error.message.startswith(f"cards {names[0]!r}, {names[1]!r}: 1 GPU per actor is needed")
 
 
 def plan_of(experiment, tmp_path, out=None):

@@ -235,6 +235,13 @@ def test_the_form_of_the_options_is_read_by_both(options, data) -> None:  # type
         assert extract_answer(reply, options, "strict").letter == letter
 
 
+@pytest.mark.parametrize("mode", ["official", "strict"])
+def test_unfinished_thinking_gives_no_letter(mode) -> None:  # type: ignore[no-untyped-def]
+    for text in ("<think>Perhaps (A).\nAnswer: A", "\n<THINK>It is (B) "):
+        assert extract_answer(text, FOUR, mode) == UNPARSED
+        assert extract_answer(f"{text}</think>\nAnswer: B", FOUR, mode).letter == "B"
+
+
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="1 to 26 options, not 0"):
         extract_answer("A", [])

@@ -51,23 +51,6 @@ def go_in(base: Path) -> Go:
     return run
 
 
-def as_before(directory: Path) -> None:
-    """Lay a run's rows as version 0.1 did: in the order of their keys, without row numbers."""
-    with sqlite3.connect(directory / "run.sqlite") as db:
-        for table, item in (("candidates", "question"), ("judgements", "item")):
-            (made,) = db.execute(
-                "SELECT sql FROM sqlite_master WHERE name = ?", (table,)
-            ).fetchone()
-            db.execute(f"{made.replace(f'TABLE {table}', 'TABLE old')} WITHOUT ROWID")
-            db.execute(f"INSERT INTO old SELECT * FROM {table}")
-            db.execute(f"DROP TABLE {table}")
-            db.execute(f"ALTER TABLE old RENAME TO {table}")
-            db.execute(f"CREATE INDEX {table}_by_{item} ON {table} (spec, {item})")
-            db.execute(f"CREATE INDEX {table}_failed ON {table} (spec) WHERE outcome = 'error'")
-    db.execute("VACUUM")
-    db.close()
-
-
 def change(directory: Path, sql: str, *parameters: Any) -> None:
     """Change a run's database behind its back."""
     with sqlite3.connect(directory / "run.sqlite") as db:

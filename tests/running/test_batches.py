@@ -120,12 +120,6 @@ def test_what_is_out_is_not_written_again(study, tmp_path):
     first = write_batch(prepare(study, tmp_path), tmp_path / "run", quiet=True)
     second = write_batch(prepare(study, tmp_path), tmp_path / "run", quiet=True)
     assert (second.requests, second.outstanding) == (0, first.requests)
-    third = write_batch(prepare(study, tmp_path), tmp_path / "run", again=True, quiet=True)
-    keys = [
-        {json.loads(line)["custom_id"] for path in one.files for line in path.open()}
-        for one in (first, third)
-    ]
-    assert keys[0] == keys[1]
 
 
 def test_the_cap_counts_what_is_out_at_its_worst(study, tmp_path):

@@ -33,9 +33,10 @@ def test_a_run_shows_itself(run):
     with pytest.raises(bon.BonError, match="no policy 'other' -> choose one of policy"):
         run.leaderboard("other")
     assert isinstance(run.plot(), Figure)
-    page = run._repr_html_()
-    assert "<table" in page
-    assert "head" in page
+    for shown in (run, run.results):
+        page = shown._repr_html_()
+        assert "<table" in page
+        assert "head" in page
 
 
 def test_a_run_without_results_shows_what_to_do(tmp_path):

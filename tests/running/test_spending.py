@@ -87,7 +87,7 @@ def test_what_was_paid_counts_all_rows_and_is_divided_by_those_that_came(experim
     assert judge.dollars == pytest.approx(1000 * 0.002 * total / (total - 1))
 
 
-def test_efforts_add_up_and_a_run_of_an_earlier_version_has_none(experiment, go, tmp_path):
+def test_efforts_add_up(experiment, go, tmp_path):
     directory = go(experiment)
     setup = prepare(experiment, tmp_path)
     spec = setup.rewarders[0].spec
@@ -97,17 +97,6 @@ def test_efforts_add_up_and_a_run_of_an_earlier_version_has_none(experiment, go,
         after = store.effort(spec)
     assert after.waited == pytest.approx(before.waited + 2.0)
     assert (after.read, after.cached) == (before.read + 40, before.cached + 5)
-    with sqlite3.connect(directory / "run.sqlite") as db:
-        db.execute("DROP TABLE spent")
-    db.close()
-    with Store(directory, readonly=True) as store:
-        assert store.effort(spec) is None
-        judge = model_costs(setup, store)[1]
-    assert judge.seconds > 0  # its rows know
-    assert (judge.waited, judge.loading, judge.cache_hit_rate) == (None, None, None)
-    with Store(directory) as store:  # goes on: from now on it is recorded
-        store.add_effort(spec, Effort(1.0))
-        assert store.effort(spec) == Effort(1.0)
 
 
 def test_a_worker_tells_waiting_from_loading_and_working(experiment, tmp_path, monkeypatch):

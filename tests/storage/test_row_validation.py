@@ -80,7 +80,7 @@ def test_every_judgement_is_kept_and_comes_back_sound(store, rows):
     back = store.judgements("rspec", "p1")
     assert sorted(back, key=lambda row: row.key) == filed
     for row, given_row in zip(filed, rows, strict=True):
-        assert validate_judgement(row) is row
+        assert validate_judgement(row) == row
         amounts_are_sound(row)
         assert row.score is None or math.isfinite(row.score)
         if row.outcome == "scored":
@@ -96,7 +96,7 @@ def test_every_candidate_is_kept_and_comes_back_sound(store, row):
     store.db.execute("DELETE FROM candidates")
     (filed,) = store.add_candidates([row])
     assert store.candidates("spec", "k1") == [filed]
-    assert validate_candidate(filed) is filed
+    assert validate_candidate(filed) == filed
     amounts_are_sound(filed)
     assert (filed.outcome == "parsed") == (filed.answer is not None)
     assert filed.logprob is None or math.isfinite(filed.logprob)
@@ -194,7 +194,7 @@ def test_a_class_that_answers_anything_bricks_nothing(make_experiment, go, tmp_p
         assert store.count("judgements", "rewarder = 'odd'") == rows
 
 
-def test_what_an_earlier_version_stored_unchecked_can_be_read(make_experiment, go):
+def test_what_another_program_stored_unchecked_can_be_reported(make_experiment, go):
     directory = go(make_experiment())
     with Store(directory, readonly=True) as store:
         keys = [k for (k,) in store.query("SELECT key FROM judgements WHERE rewarder = 'head'")]

@@ -14,9 +14,8 @@ from typing import Any
 
 from bon.core.errors import BonError, shown
 from bon.curating.items import CuratedItem
-from bon.curating.labelling.annotation_queue import AnnotationQueue
+from bon.curating.labelling.annotation_queue import AnnotationQueue, shown_order
 from bon.curating.labelling.annotations import CANNOT, TIE, Annotation, add, current
-from bon.curating.labelling.assignment import shown_order
 from bon.curating.labelling.drafts import Draft, read_drafts
 from bon.curating.workbench import Workbench
 

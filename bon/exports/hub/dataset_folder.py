@@ -5,7 +5,6 @@ permit redistribution are left out; rows keep ids and keys.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +14,12 @@ import pyarrow.parquet as pq
 import yaml
 
 from bon.analysis.artifacts import frames
-from bon.core.dataset_features import IMAGE, with_features
+from bon.core.dataset_features import IMAGE, write_rows
 from bon.exports.contents import Contents, load_image
 from bon.exports.image_files import file_name
 from bon.exports.licences import Licence, licence_of, licence_of_dataset
 from bon.exports.scores import hub_of, model_id, name_of
 
-BATCH = 64
 _TEXT = pa.string()
 _QUESTIONS = [
     ("question", _TEXT), ("id", _TEXT), ("dataset", _TEXT), ("subject", _TEXT),
@@ -70,11 +68,7 @@ def write_hub_folder(contents: Contents, out: Path) -> list[Path]:
 
 def _write_questions(contents: Contents, path: Path) -> None:
     shareable = licence_of_dataset(contents.setup.experiment.questions).shareable
-    schema = with_features(pa.schema([*_QUESTIONS, *(_CONTENTS if shareable else ())]))
-    rows = _questions(contents)
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        while batch := list(islice(rows, BATCH)):
-            writer.write_table(pa.Table.from_pylist(batch, schema))
+    write_rows(_questions(contents), [*_QUESTIONS, *(_CONTENTS if shareable else ())], path)
 
 
 def _questions(contents: Contents) -> Iterator[dict[str, Any]]:

@@ -3,22 +3,18 @@
 import json
 import re
 from collections.abc import Iterable
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from bon.core.dataset_features import IMAGE, with_features
+from bon.core.dataset_features import IMAGE, write_rows
 from bon.engines.base import ImagePart, Message
 from bon.exports import image_files
 from bon.exports.image_files import ImageFolder, file_name
 from bon.exports.training.preferences import Contrast, Target, Training
 
 Row = dict[str, Any]
-BATCH = 64
-"""Rows per write; a row may hold ten megabytes of images."""
 LLAMA_FACTORY_NAME = "bon"
 
 _TEXT = pa.string()
@@ -34,13 +30,9 @@ def write_parquet(rows: Iterable[Training], target: Target) -> list[Path]:
     """Write conversations as TRL's DPO and KTO trainers read them, images inside."""
     images = [("images", pa.list_(IMAGE))] if target.images else []
     rest = _UNPAIRED if target.unpaired else _PAIRED
-    schema = with_features(pa.schema([*_LABELS, *images, ("prompt", _TURNS), *rest]))
+    columns = [*_LABELS, *images, ("prompt", _TURNS), *rest]
     path = target.folder / f"{target.stem}.parquet"
-    records = map(_parquet_row, rows)
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        while batch := list(islice(records, BATCH)):
-            writer.write_table(pa.Table.from_pylist(batch, schema))
-    return [path]
+    return [write_rows(map(_parquet_row, rows), columns, path)]
 
 
 def _parquet_row(row: Training) -> Row:

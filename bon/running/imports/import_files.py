@@ -1,6 +1,5 @@
 """`bon import`: a run from responses, scores and verdicts in files of other tools."""
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from bon.benchmarks import BadRow, adapter, benchmarks, load_pairs, load_questio
 from bon.benchmarks.leaks import find_leaks
 from bon.core.console import say
 from bon.core.errors import BonError
-from bon.core.files import removed_on_error
+from bon.core.files import file_hash, removed_on_error
 from bon.core.keys import content_key
 from bon.core.records import Question
 from bon.experiment.config import IMPORTED, DatasetSpec
@@ -240,11 +239,8 @@ def _pairs_adapter(file: Path, benchmark: str) -> str:
 
 
 def _provenance(file: Path) -> dict[str, Any]:
-    digest = {}
-    if file.is_file():
-        with file.open("rb") as data:
-            digest[str(file)] = hashlib.file_digest(data, "sha256").hexdigest()
-    return {"benchmark": file.stem, "revision": None, "files": digest}
+    hashes = {str(file): file_hash(file)} if file.is_file() else {}
+    return {"benchmark": file.stem, "revision": None, "files": hashes}
 
 
 def _setup(

@@ -16,8 +16,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from bon.core.errors import BonError
-from bon.curating.labelling.annotation_queue import AnnotationQueue, Progress, Submission, as_shown
-from bon.curating.labelling.assignment import shown_order
+from bon.curating.labelling.annotation_queue import (
+    AnnotationQueue,
+    Progress,
+    Submission,
+    as_shown,
+    shown_order,
+)
 from bon.curating.workbench import open_workbench
 from bon.service.api.common import Reader, require
 from bon.service.errors import ApiError, no_token

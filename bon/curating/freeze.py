@@ -21,12 +21,11 @@ from bon.analysis.report.audit_page import audit_page
 from bon.analysis.results.audit import CurationAudit
 from bon.core.errors import BonError, some
 from bon.core.files import write_atomic
-from bon.curating.auditing.audit import suspects
-from bon.curating.freezing.dataset_card import FrozenSource, dataset_card
-from bon.curating.freezing.frozen_rows import pair_rows, write_rows
-from bon.curating.items import CuratedItem
-from bon.curating.labelling.consensus import UNRESOLVED, Labelling, load_labelling
-from bon.curating.proposing.judged_runs import judged_runs
+from bon.curating.audit import suspects
+from bon.curating.dataset_card import FrozenSource, dataset_card
+from bon.curating.items import CuratedItem, write_pairs
+from bon.curating.judged_runs import judged_runs
+from bon.curating.label_audit import UNRESOLVED, Labelling, load_labelling
 from bon.curating.workbench import Workbench
 from bon.exports.licences import OTHER, combined_licence, licence_of, licence_of_dataset
 from bon.exports.scores import name_of
@@ -182,7 +181,7 @@ class Freezing:
         if not items:
             return 0
         tags = {key: ", ".join(sorted(values)) for key, values in self.labelling.tags.items()}
-        write_rows(pair_rows(items, self.bench.directory, tags), folder / "pairs.parquet")
+        write_pairs(items, self.bench.directory, folder / "pairs.parquet", tags)
         self._write_annotations({item.key for item in items}, folder)
         return len(items)
 

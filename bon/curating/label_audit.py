@@ -7,7 +7,6 @@ from functools import cached_property
 from statistics import median
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bon.analysis.auditing import agreement
 from bon.analysis.auditing.agreement import MISSING
@@ -29,13 +28,12 @@ from bon.analysis.results.audit import (
     TagError,
 )
 from bon.curating.items import CuratedItem
+from bon.curating.labelling.annotation_queue import gold_checks
 from bon.curating.labelling.annotations import CANNOT, TIE, Annotation, current
-from bon.curating.labelling.assignment import gold_checks
 from bon.curating.labelling.drafts import UNREAD, read_drafts
 from bon.curating.workbench import Workbench
 
 UNRESOLVED = "unresolved"
-Ints = NDArray[np.int64]
 
 
 def consensus(choices: Iterable[str]) -> str:
@@ -158,6 +156,7 @@ def label_audit(labelling: Labelling, options: Options) -> LabelAudit | None:
     )
     outcomes = labelling.outcomes
     count = Counter(outcomes.values())
+    agreed_on, kappas = _agreement(labelling, options)
     return LabelAudit(
         items=len(items),
         answered=len(labelling.answers),
@@ -172,8 +171,8 @@ def label_audit(labelling: Labelling, options: Options) -> LabelAudit | None:
         ceiling=ceiling(corrected if corrected.value is not None else error),
         annotator_error=own,
         draft_agrees=_draft_agreement(labelling, decided, level),
-        agreement=_agreement(labelling, options),
-        kappas=_kappas(labelling, options),
+        agreement=agreed_on,
+        kappas=kappas,
         annotators=tuple(_annotator(labelling, name, level) for name in labelling.annotators),
         tags=_tags(labelling, decided, level),
         changed_after_draft=_switched(labelling, level),
@@ -209,61 +208,38 @@ def _draft_agreement(labelling: Labelling, keys: Iterable[str], level: float) ->
     return wilson(sum(same), len(same), level) if same else None
 
 
-def _matrix(labelling: Labelling, keys: Sequence[str], tag: str | None = None) -> Ints:
-    """Return (items, annotators): choices as codes, or whether they set the tag; MISSING else."""
-    columns = {name: index for index, name in enumerate(labelling.annotators)}
+def _agreement(
+    labelling: Labelling, options: Options
+) -> tuple[Agreement | None, tuple[Kappa, ...]]:
+    """Agreement of all annotators, and of every two, on items with independent answers."""
+    keys = [key for key in labelling.answers if len(labelling.first(key)) > 1]
+    if not keys:
+        return None, ()
+    names = labelling.annotators
     codes: dict[str, int] = {}
-    table = np.full((len(keys), len(columns)), MISSING)
+    table = np.full((len(keys), len(names)), MISSING)
     for index, key in enumerate(keys):
         for row in labelling.first(key):
             if row.choice != CANNOT:
-                code = codes.setdefault(row.choice, len(codes)) if tag is None else tag in row.tags
-                table[index, columns[row.annotator]] = code
-    return table
-
-
-def _draws(labelling: Labelling, keys: Sequence[str], options: Options) -> Draws:
-    return question_draws([labelling.by_key[key] for key in keys], options, "annotated items")
-
-
-def _agreement(labelling: Labelling, options: Options) -> tuple[Agreement, ...]:
-    """Agreement on all items, then on the items of each tag, most frequent first."""
-    twice = [key for key in labelling.answers if len(labelling.first(key)) > 1]
-    count = Counter(tag for key in twice for tag in labelling.tags[key])
-    level, result = options.level, []
-    for tag in ("", *(tag for tag, _ in count.most_common())):
-        keys = [key for key in twice if not tag or tag in labelling.tags[key]]
-        if not keys:
-            continue
-        table, draws = _matrix(labelling, keys), _draws(labelling, keys, options)
-        on_tag = None
-        if tag:
-            every = _draws(labelling, twice, options)
-            on_tag = agreement.alpha(_matrix(labelling, twice, tag), every, level)
-        result.append(
-            Agreement(
-                tag=tag,
-                items=len(keys),
-                percent=agreement.percent(table, draws, level),
-                alpha=agreement.alpha(table, draws, level),
-                on_tag=on_tag,
-            )
-        )
-    return tuple(result)
-
-
-def _kappas(labelling: Labelling, options: Options) -> tuple[Kappa, ...]:
-    keys = list(labelling.answers)
-    table, draws = _matrix(labelling, keys), _draws(labelling, keys, options)
-    return tuple(
+                code = codes.setdefault(row.choice, len(codes))
+                table[index, names.index(row.annotator)] = code
+    draws = question_draws([labelling.by_key[key] for key in keys], options, "annotated items")
+    level = options.level
+    every = Agreement(
+        items=len(keys),
+        percent=agreement.percent(table, draws, level),
+        alpha=agreement.alpha(table, draws, level),
+    )
+    kappas = (
         Kappa(
-            a=labelling.annotators[a],
-            b=labelling.annotators[b],
-            percent=agreement.percent(table[:, [a, b]], draws, options.level),
-            kappa=agreement.kappa(table[:, a], table[:, b], draws, options.level),
+            a=names[a],
+            b=names[b],
+            percent=agreement.percent(table[:, [a, b]], draws, level),
+            kappa=agreement.kappa(table[:, a], table[:, b], draws, level),
         )
         for a, b in agreement.pairs_of(table)
     )
+    return every, tuple(kappas)
 
 
 def _tags(labelling: Labelling, decided: Sequence[str], level: float) -> tuple[TagError, ...]:
@@ -285,7 +261,6 @@ def _annotator(labelling: Labelling, name: str, level: float) -> AnnotatorAudit:
     rows = [row for row in labelling.rows if row.annotator == name]
     seconds = [row.seconds for row in rows if row.seconds is not None]
     count = Counter(row.choice for row in rows)
-    shown, differed = _after_draft(labelling, rows)
     on_checks = [row for row in rows if row.item in labelling.checks]
     return AnnotatorAudit(
         annotator=name,
@@ -295,9 +270,6 @@ def _annotator(labelling: Labelling, name: str, level: float) -> AnnotatorAudit:
         seconds=median(seconds) if seconds else None,
         against_gold=_mistakes(labelling, rows, level),
         on_checks=_mistakes(labelling, on_checks, level),
-        drafts_shown=shown,
-        kept_first=sum(row.choice == (row.first or row.choice) for row in differed),
-        took_draft=sum(row.choice == labelling.drafts[row.item] for row in differed),
     )
 
 
@@ -308,15 +280,14 @@ def _mistakes(labelling: Labelling, rows: Iterable[Annotation], level: float) ->
     return wilson(sum(counted), len(counted), level)
 
 
-def _after_draft(labelling: Labelling, rows: Iterable[Annotation]) -> tuple[int, list[Annotation]]:
-    """Return how many answers were shown a draft, and those whose first choice differed from it."""
-    shown = [row for row in rows if row.item in labelling.drafts and row.source == "page"]
-    differed = [row for row in shown if (row.first or row.choice) != labelling.drafts[row.item]]
-    return len(shown), differed
-
-
 def _switched(labelling: Labelling, level: float) -> Estimate | None:
     """Share of the answers that switched to a draft that differed from the first choice."""
-    _, differed = _after_draft(labelling, labelling.rows)
-    switched = sum(row.choice == labelling.drafts[row.item] for row in differed)
-    return wilson(switched, len(differed), level) if differed else None
+    drafts = labelling.drafts
+    switched = [
+        row.choice == drafts[row.item]
+        for row in labelling.rows
+        if row.item in drafts
+        and row.source == "page"
+        and (row.first or row.choice) != drafts[row.item]
+    ]
+    return wilson(sum(switched), len(switched), level) if switched else None

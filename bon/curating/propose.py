@@ -13,11 +13,11 @@ from bon.core.console import say, show_listing
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
 from bon.core.records import ImageRef
+from bon.curating.draw import Drawable, Selection, StrategyCount, select
 from bon.curating.items import CuratedItem, item_key, write_items
+from bon.curating.judged_runs import JudgedRun, judged_runs
 from bon.curating.labelling.annotations import current
-from bon.curating.proposing.draw import Drawable, Selection, StrategyCount, select
-from bon.curating.proposing.judged_runs import JudgedRun, judged_runs
-from bon.curating.proposing.pools import (
+from bon.curating.pools import (
     FilterCount,
     PooledText,
     QuestionPool,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bon.analysis.results.record import Record
 from bon.core.keys import item_seed
-from bon.curating.proposing.pools import PooledText, QuestionPool
+from bon.curating.pools import PooledText, QuestionPool
 from bon.curating.recipe import STRATEGIES, Curation, Strategy
 
 NameT = TypeVar("NameT", bound=str)

@@ -16,7 +16,7 @@ from bon.benchmarks.leaks import find_leaks, plain
 from bon.core.keys import content_key
 from bon.core.records import Candidate, Question
 from bon.curating.items import Split
-from bon.curating.proposing.judged_runs import JudgedRun
+from bon.curating.judged_runs import JudgedRun
 from bon.curating.recipe import Filters
 from bon.experiment.letters import LETTERS
 from bon.formats.score_tables import WITHOUT_TEXT

@@ -1,6 +1,6 @@
-"""Item audit: suspicious labels and the measurement quality of the items, from verdicts."""
+"""Audit of the items: suspicious labels, quality of measurement, and rules of form."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,7 +8,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
-from bon.analysis.auditing import item_scores, rasch
+from bon.analysis.auditing import item_scores, rasch, shortcuts
+from bon.analysis.auditing.shortcuts import FEATURES, RULES, Formed, form_of
 from bon.analysis.estimators.resampling import Draws, estimate, from_draws, number
 from bon.analysis.results import Estimate, Options
 from bon.analysis.results.audit import (
@@ -17,8 +18,11 @@ from bon.analysis.results.audit import (
     ItemsAudit,
     RaschAudit,
     RewarderAudit,
+    ShortcutAudit,
+    ShortcutRule,
 )
-from bon.curating.labelling.consensus import Labelling, question_draws
+from bon.curating.items import CuratedItem
+from bon.curating.label_audit import Labelling, question_draws
 
 MAX_FLIPS = 0.5
 """An item whose verdict flips with the order for more than this share of rewarders is ambiguous."""
@@ -203,4 +207,63 @@ def _discrimination(
         negative=int((r[known] < 0).sum()),
         mean=number(r[known].mean()),
         below=item_scores.negatives(x, right, model, options.seed) if model else (),
+    )
+
+
+def shortcut_audit(
+    items: Sequence[CuratedItem], evidence: Evidence, options: Options
+) -> ShortcutAudit:
+    """Audit the items."""
+    sides = [(item.responses[item.better], item.responses[item.wrong]) for item in items]
+    forms = np.array([[form_of(text) for text in texts] for texts in sides])
+    difference = np.subtract(*forms.reshape(-1, 2, len(FEATURES)).swapaxes(0, 1))
+    gaps = {  # right minus wrong response; 0: the rule does not decide, NaN: it does not apply
+        rule: sign * difference[:, FEATURES.index(feature)]
+        for rule, (feature, sign) in RULES.items()
+    }
+    gaps["first"] = np.array([1.0 - 2 * item.better for item in items])
+    gaps["more likely"] = np.array([_likelihood_gap(item, evidence) for item in items])
+    for name in sorted(evidence.blind):
+        credit = evidence.credits[name].reindex([item.key for item in items])
+        gaps[f"{name} (sees no image)"] = credit.to_numpy(dtype=float) - 0.5
+    rules = (_rule(name, items, gap, options) for name, gap in gaps.items())
+    _, question = np.unique([item.question for item in items], return_inverse=True)
+    formed = Formed(difference, question)
+    weights = shortcuts.weights(difference, np.ones((1, len(items))))[0] if items else ()
+    draws = question_draws(items, options)
+    return ShortcutAudit(
+        pairs=len(items),
+        questions=len(set(question.tolist())),
+        auc=shortcuts.form_auc(formed, draws, options.seed, options.level),
+        features={name: float(w) for name, w in zip(FEATURES, weights, strict=False)},
+        rules=tuple(rule for rule in rules if rule is not None),
+    )
+
+
+def _likelihood_gap(item: CuratedItem, evidence: Evidence) -> float:
+    """Difference of mean log-probabilities, if one policy wrote both responses."""
+    if len(set(item.policies)) > 1:
+        return np.nan
+    right, wrong = (
+        evidence.likelihood.get((item.question, item.text_keys[index]), np.nan)
+        for index in (item.better, item.wrong)
+    )
+    return right - wrong
+
+
+def _rule(
+    name: str, items: Sequence[CuratedItem], gap: Floats, options: Options
+) -> ShortcutRule | None:
+    """Summarise a rule, which is right where the gap is positive; None if it never decides."""
+    known = np.flatnonzero(np.isfinite(gap))
+    if not gap[known].any():
+        return None
+    credit = (np.sign(gap[known]) + 1) / 2
+    spread = question_draws([items[at] for at in known.tolist()], options).means(credit[:, None])
+    value = np.array([credit.mean()])
+    return ShortcutRule(
+        rule=name,
+        accuracy=from_draws(value, spread, len(known), "questions", options.level)[0],
+        chance=0.5,
+        says=float((gap[known] != 0).mean()),
     )

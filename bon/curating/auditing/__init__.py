@@ -1,1 +1,0 @@
-"""Audit of the items: labels, difficulty, shortcuts."""

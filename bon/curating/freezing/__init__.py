@@ -1,1 +1,0 @@
-"""Freezing a version of the benchmark."""

@@ -1,1 +1,0 @@
-"""Drawing items from the candidate pools of judged runs."""

@@ -3,12 +3,10 @@
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from PIL import Image
 
-from bon.analysis.plots.difficulties import items_and_rewarders
 from bon.analysis.report.figures import Figures
 from bon.analysis.report.templates import render
 from bon.analysis.results.audit import CurationAudit, ItemAudit
@@ -36,13 +34,10 @@ class Suspected:
 
 def audit_page(audit: CurationAudit, suspected: Sequence[Suspected]) -> str:
     """Return the page as HTML."""
-    figures, items = Figures(), audit.by_rewarders
-    if items is not None and items.rasch is not None:
-        title = "How hard the items are and how able the rewarders"
-        figures.add("difficulties", title, partial(items_and_rewarders, audit))
+    items = audit.by_rewarders
     return render(
         "audit.html.jinja",
-        figures,
+        Figures(),
         audit=audit,
         suspected=suspected,
         pictures=_embed_images(suspected),

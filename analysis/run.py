@@ -25,7 +25,6 @@ from bon.analysis.data.tables import Tables
 from bon.analysis.decision.before_after import before_after
 from bon.analysis.decision.benchmark_size import how_much
 from bon.analysis.decision.margins import counted, margins
-from bon.analysis.decision.rank_bands import rank_bands
 from bon.analysis.decision.regret import decide
 from bon.analysis.decision.sequential_decision import Interim, decided, interim_analyses
 from bon.analysis.decision.threshold import threshold
@@ -34,7 +33,7 @@ from bon.analysis.estimators.answer_extractors import readers
 from bon.analysis.estimators.answer_extractors import warnings as reader_warnings
 from bon.analysis.estimators.baselines import BASELINES, ON_PAIRS, baseline_replays
 from bon.analysis.estimators.choices import Study, best_of_n, policy_result, study
-from bon.analysis.estimators.comparisons import compare, separations
+from bon.analysis.estimators.comparisons import compare, rank_bands, separations
 from bon.analysis.estimators.pair_results import lengths
 from bon.analysis.estimators.pair_sets import PairSet
 from bon.analysis.estimators.replay import Replay, Setting, ensemble_opinion, replay_opinion

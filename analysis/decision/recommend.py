@@ -12,8 +12,8 @@ from itertools import combinations
 import numpy as np
 from scipy import special
 
-from bon.analysis.decision.rank_bands import rank_bands
 from bon.analysis.decision.shared_content import Task, blocks, not_compared
+from bon.analysis.estimators.comparisons import rank_bands
 from bon.analysis.estimators.resampling import estimate, holm, nothing
 from bon.analysis.results import (
     BestOfN,

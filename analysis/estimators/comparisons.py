@@ -1,5 +1,6 @@
 """Paired differences between rewarders, corrected for multiple comparisons."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import cast
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.estimators import resampling
-from bon.analysis.results import Compared, Comparison, Estimate, Separation
+from bon.analysis.results import Compared, Comparison, Estimate, RankBand, Separation
 
 Pair = tuple[str, str]
 
@@ -98,4 +99,35 @@ def separations(comparisons: Iterable[Comparison]) -> list[Separation]:
             num_distinguishable=sum(c.distinguishable for c in part),
         )
         for (table, policy, benchmark), part in tables.items()
+    ]
+
+
+Table = tuple[str | None, str | None]
+"""The policy, or the benchmark, on which rewarders are compared."""
+
+
+def rank_bands(comparisons: Iterable[Comparison]) -> list[RankBand]:
+    """Return a band for every rewarder of each table, in the order of the comparisons."""
+    better: Counter[tuple[Table, str]] = Counter()
+    worse: Counter[tuple[Table, str]] = Counter()
+    rewarders: dict[Table, dict[str, None]] = {}
+    for c in comparisons:
+        table = (c.policy, c.benchmark)
+        if c.difference.value is None:
+            continue
+        rewarders.setdefault(table, {}).update(dict.fromkeys((c.a, c.b)))
+        if c.distinguishable:
+            top, bottom = (c.a, c.b) if c.difference.value > 0 else (c.b, c.a)
+            better[table, bottom] += 1
+            worse[table, top] += 1
+    return [
+        RankBand(
+            policy=table[0],
+            benchmark=table[1],
+            rewarder=name,
+            first=1 + better[table, name],
+            last=len(names) - worse[table, name],
+        )
+        for table, names in rewarders.items()
+        for name in names
     ]

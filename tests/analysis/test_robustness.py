@@ -13,8 +13,8 @@ from bon.analysis import plots
 from bon.analysis.correlation.coefficients import correlate
 from bon.analysis.correlation.paired_accuracies import Label, Measured
 from bon.analysis.correlation.pooled import pool
+from bon.analysis.correlation.power import outcomes, simulate
 from bon.analysis.correlation.robustness import better_half, groups
-from bon.analysis.correlation.simulated_studies import outcomes, simulate
 from bon.analysis.finding.verdict import find, verdict
 from bon.analysis.published import correlate_table
 from bon.analysis.results import Estimate, Options

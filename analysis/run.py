@@ -152,7 +152,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         else find(correlations, pooled, best, _known(plans), protocol, overlap=overlap)
     )
     rules = {name: rule for p in reversed(policies) for name, rule in p.rules.items()}
-    baselines = [name for name in BASELINES if any(s.has(name) for s in studies)]
+    baselines = [name for name in BASELINES if any(name in s.baselines for s in studies)]
     extractors = _known(readers(run, s) for s in studies)
     return Results(
         run=study_description.run_info(tables),
@@ -388,7 +388,7 @@ def _components(run: Run, policy: Policy, c: Correlation, m: Measured) -> Compon
 
 def _thresholds(label: Label, m: Measured, s: Study, options: Options) -> list[Threshold]:
     bases: tuple[tuple[Base, str], ...] = (("pass@1", "random"), ("majority", "majority"))
-    rows = [(over, s.index(name)) for over, name in bases]
+    rows = [(over, s.baselines[name]) for over, name in bases]
     kept = kept_questions(s, label.leaks)
     heads = s.heads_out if label.leaks == "out" and s.heads_out is not None else s.heads
     return _known(

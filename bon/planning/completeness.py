@@ -12,12 +12,10 @@ from bon.experiment.config import PolicyCard, RewarderCard
 from bon.planning.judging_scope import (
     CandidateRow,
     QuestionRow,
-    judging_order,
     stakes_of,
     to_judge,
     unanimous,
 )
-from bon.planning.sequential_test import judging_limits
 from bon.planning.setup import Setup
 from bon.planning.sources import open_calls
 from bon.policies.generate import text_key
@@ -58,7 +56,7 @@ class _Item(NamedTuple):
     """A pair, or a question of one policy, with its distinct texts.
 
     `votes`: None for the votes of the card. `ready`: all candidates are stored. An item that is not
-    `needed` counts only where earlier settings judged it. `position`: in the order of judging.
+    `needed` counts only where earlier settings judged it.
     """
 
     key: str
@@ -67,8 +65,6 @@ class _Item(NamedTuple):
     ready: bool = True
     needed: bool = True
     stakes: EarlyStopping | None = None
-    policy: str = ""
-    position: int = 0
 
 
 class _Counter:
@@ -77,9 +73,6 @@ class _Counter:
         self._store = store
         self._failed: dict[str, str] = store.meta("failed", {})
         self._questions: list[_Item] = []
-        self._limits = judging_limits(setup, store)
-        order = judging_order(setup, store) if self._limits else []
-        self._positions = {key: position for position, key in enumerate(order)}
 
     def policy(self, policy: Loaded[PolicyCard]) -> ModelShare:
         """Count a policy's candidates and collect its questions for the rewarders."""
@@ -100,8 +93,6 @@ class _Counter:
                     ready=ready,
                     needed=needed,
                     stakes=stakes_of(question, usable, judging),
-                    policy=policy.card.name,
-                    position=self._positions.get(question.key, 0),
                 )
                 self._questions.append(item)
         if policy.card.brought:  # nothing can be added
@@ -123,14 +114,9 @@ class _Counter:
             shown = self._shown(rewarder.spec, [item.key for item in page])
             for item in page:
                 judged = item.ready and self._judged(rewarder, item, shown[item.key])
-                wanted += judged or (item.needed and not self._decided(rewarder, item))
+                wanted += judged or item.needed
                 have += judged
         return self._share(rewarder, "rewarder", wanted, have)
-
-    def _decided(self, rewarder: Loaded[RewarderCard], item: _Item) -> bool:
-        """Return whether the sequential test stopped the rewarder before this item."""
-        limits = self._limits.get(item.policy)
-        return limits is not None and item.position >= limits[rewarder.card.name]
 
     def _candidates(
         self, policy: Loaded[PolicyCard]

@@ -11,8 +11,6 @@ from bon.choosing.race import EarlyStopping
 from bon.core.keys import item_seed
 from bon.core.records import AnswerOutcome, Candidate, Question
 from bon.experiment.config import Judging
-from bon.planning.setup import Setup
-from bon.storage.store import Store
 
 
 class QuestionRow(NamedTuple):
@@ -103,9 +101,3 @@ def stakes_of(
 def drawn(question: str, share: float) -> bool:
     """Return whether a question key is in a seeded share; larger shares contain smaller ones."""
     return share >= 1.0 or item_seed("judged in full", question) % 1_000_000 < share * 1_000_000
-
-
-def judging_order(setup: Setup, store: Store) -> list[str]:
-    """Return the keys of the active questions in the seeded order of judging."""
-    keys = [key for (key,) in store.query("SELECT key FROM questions WHERE active > 0")]
-    return sorted(keys, key=lambda key: item_seed("looks", setup.experiment.seed, key))

@@ -426,8 +426,6 @@ def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
     datasets = (plan.questions, *plan.pairs)
     if unread := [rows.name for rows in datasets if rows.known_from.startswith("not read")]:
         warnings.append(f"counted as published or limited, not read: {', '.join(unread)}")
-    if setup.experiment.judging.decide is not None:
-        warnings.append("judging.decide makes fewer calls: those shown are for all questions")
     cap, dollars = setup.experiment.cluster.spending_cap, plan.totals()["dollars"]
     if cap is not None and dollars > cap:
         warnings.append(
@@ -447,7 +445,7 @@ def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
     if names:
         warnings.append(
             f"no revision on the card, so the run keeps to the commit that the hub has when it "
-            f"starts (bon doctor --pin NAME prints it): {', '.join(names)}"
+            f"starts: {', '.join(names)}"
         )
     if unpriced := [
         w.name for w in plan.work if w.to_do and w.gpu_hours is None and w.dollars is None

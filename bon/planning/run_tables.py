@@ -13,7 +13,7 @@ from bon.core.text import unicode_only
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED
 from bon.formats.score_tables import WITHOUT_TEXT
-from bon.planning.judging_scope import drawn, judging_order
+from bon.planning.judging_scope import drawn
 from bon.planning.setup import Setup
 from bon.planning.spec_aliases import changed_models
 from bon.policies.extractors import NO_LETTERS, BothLetters, extract_both
@@ -183,9 +183,6 @@ def judging(setup: Setup, store: Store) -> dict[str, Any]:
 
     if subset < 1:
         record["drawn"] = keys(subset)
-    if settings.decide is not None:
-        order = judging_order(setup, store)
-        record["decide"] = {"what": settings.decide, "looks": settings.looks, "order": order}
     if settings.design == "race":
         race = settings.race
         record |= {"stop": race.stop, "complete": race.complete, "in_full": keys(race.complete)}

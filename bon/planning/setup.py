@@ -128,7 +128,6 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
     _unique([policy.card.name for policy in policies] + [card.card.name for card in cards])
     _unique([spec.name or spec.benchmark for spec in experiment.pairs])
     _check_counting(experiment, [policy.card for policy in policies], origin)
-    _check_deciding(experiment, models, origin)
     ensembles = tuple(card for card in cards if card.card.kind == "ensemble")
     names = {card.card.name for card in models}
     for ensemble in ensembles:
@@ -170,24 +169,6 @@ def _check_counting(experiment: Experiment, policies: list[PolicyCard], origin: 
                 f"{origin.place(('analysis', 'rules', at))}: analysis.rules: no rule {rule!r}",
                 f"choose among {', '.join(RULES)}",
             )
-
-
-def _check_deciding(
-    experiment: Experiment, models: tuple[Loaded[RewarderCard], ...], origin: Origin
-) -> None:
-    """Raise if interim analyses cannot be made: imported rewarders, or too few."""
-    decide = experiment.judging.decide
-    if decide is None:
-        return
-    place = f"{origin.place(('judging', 'decide'))}: judging.decide"
-    for loaded in models:
-        if loaded.card.brought:
-            raise BonError(
-                f"{place}: {loaded.card.name} is read from files and cannot be judged in steps",
-                "leave it out, or leave out judging.decide",
-            )
-    if len(models) < (2 if decide == "best" else 1):
-        raise BonError(f"{place}: {len(models)} rewarders", "name at least two to compare")
 
 
 def _rewarder(ref: CardRef, base: Path, seed: int, origin: Origin) -> Loaded[RewarderCard]:

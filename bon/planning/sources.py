@@ -18,7 +18,6 @@ from bon.engines.base import ImagePart
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.planning.judging_scope import stakes_of, to_judge
-from bon.planning.sequential_test import SequentialTest
 from bon.planning.setup import Setup
 from bon.policies.generate import Ask, text_key
 from bon.policies.prompting import policy_messages, question_block
@@ -98,7 +97,6 @@ class QuestionSource(Source):
         rewarder: Loaded[RewarderCard],
         *,
         generated: Callable[[], bool],
-        test: SequentialTest | None = None,
     ) -> None:
         card, design = rewarder.card, setup.experiment.judging.design
         most = item_judging.max_calls(card, design, policy.card.n, card.votes)
@@ -108,31 +106,11 @@ class QuestionSource(Source):
         self._store = store
         self._policy = policy
         self._rewarder = rewarder
-        self._position = 0
-        self._test = test
-        if test is not None:
-            test.join(self, generated)
-
-    @property
-    def blocked(self) -> bool:
-        """Return whether all work before the next interim analysis is done."""
-        if self._test is None or self.finished or self.open or self._buffer:
-            return False
-        return self._position >= self._test.limit(self.model)
 
     def steps(self) -> Iterator[list[Payload] | None]:
         """Yield each question with its judgements so far."""
-        test, policy = self._test, self._policy
-        questions = self._store.questions() if test is None else test.questions()
-        while True:
-            while test is not None and self._position >= test.limit(self.model):
-                if not test.advance():
-                    yield None
-                if self.finished:
-                    return
-            question = next(questions, None)
-            if question is None:
-                return
+        policy = self._policy
+        for question in self._store.questions():
             while True:
                 # Before the rows are read: what is missing then will never come.
                 generated = self._generated()
@@ -140,7 +118,6 @@ class QuestionSource(Source):
                 if len(pool) == policy.card.n or generated:
                     break
                 yield None
-            self._position += 1
             yield self._tasks(question, pool)
 
     def _tasks(self, question: Question, pool: list[Candidate]) -> list[Payload]:

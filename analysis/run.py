@@ -1,8 +1,7 @@
 """The whole analysis, from a run's tables to its results, in reading order."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -32,7 +31,7 @@ from bon.analysis.estimators import pair_sets, resampling
 from bon.analysis.estimators.answer_extractors import readers
 from bon.analysis.estimators.answer_extractors import warnings as reader_warnings
 from bon.analysis.estimators.baselines import BASELINES, ON_PAIRS, baseline_replays
-from bon.analysis.estimators.choices import Study, best_of_n, policy_result, study
+from bon.analysis.estimators.choices import Policy, Study, best_of_n, policy_result, study
 from bon.analysis.estimators.comparisons import compare, rank_bands, separations
 from bon.analysis.estimators.pair_results import lengths
 from bon.analysis.estimators.replay import Replay, Setting, ensemble_opinion, replay_opinion
@@ -56,21 +55,6 @@ from bon.core.errors import BonError
 T = TypeVar("T")
 Ensembles = dict[str, tuple[str, ...]]
 BASES: dict[Base, str] = {"pass@1": "random", "majority": "majority"}
-
-
-@dataclass(frozen=True)
-class Policy:
-    """A policy with all its replays; `rules`: the headline rule of each rewarder."""
-
-    study: Study
-    rules: dict[str, str]
-    support: list[RuleSupport]
-    margins: list[Margins]
-
-    def headline(self, names: Sequence[str]) -> list[Replay]:
-        """Return the replays of rewarders under their headline rules."""
-        replays = {(r.rewarder, r.rule): r for r in self.study.replays}
-        return [replays[name, self.rules[name]] for name in names]
 
 
 def analyse(

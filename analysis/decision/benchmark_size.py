@@ -52,14 +52,7 @@ def how_much(
         for share in SHARES
         if share * len(pairs.group) >= MIN_PAIRS or share == 1
     )
-    return HowMuch(
-        **label.scope,
-        sizes=sizes,
-        sentences=tuple(_sentences(label, sizes, options.level)),
-    )
-
-
-# ------------------------------------------------------------------ fewer pairs
+    return HowMuch(**label.scope, sizes=sizes, sentences=_sentences(label, sizes, options.level))
 
 
 def subsets(pairs: PairSet, share: float, count: int, seed: int) -> Bools:
@@ -105,18 +98,16 @@ def _point(
 # ------------------------------------------------------------------ words
 
 
-def _sentences(label: Label, sizes: tuple[SizePoint, ...], level: float) -> list[str]:
-    sentences, whole = [], sizes[-1]
-    half = next((s for s in sizes if s.share == 1 / 2), None)
-    if half is not None and half.pearson.value is not None:
-        bounds = interval(half.subsets).removesuffix(")")
-        loss = whole.loss
-        noise = (loss.low or 0) <= (half.loss.value or 0) <= (loss.high or 0)
-        with_half = "not distinguishably more or less" if noise else lost(half.loss)
-        sentences.append(
-            f"With random halves of the {whole.num_pairs} pairs of {label.benchmark}, r on "
-            f"{label.policy} is {coefficient(half.pearson.value)}{bounds} in {100 * level:.0f} % "
-            f"of halves); with all, {coefficient(whole.pearson.value)}. The pick loses "
-            f"{lost(loss)} with all pairs, {with_half} with half of them."
-        )
-    return sentences
+def _sentences(label: Label, sizes: tuple[SizePoint, ...], level: float) -> tuple[str, ...]:
+    whole, half = sizes[-1], next((s for s in sizes if s.share == 1 / 2), None)
+    if half is None or half.pearson.value is None:
+        return ()
+    bounds, loss = interval(half.subsets).removesuffix(")"), whole.loss
+    noise = (loss.low or 0) <= (half.loss.value or 0) <= (loss.high or 0)
+    with_half = "not distinguishably more or less" if noise else lost(half.loss)
+    return (
+        f"With random halves of the {whole.num_pairs} pairs of {label.benchmark}, r on "
+        f"{label.policy} is {coefficient(half.pearson.value)}{bounds} in {100 * level:.0f} % "
+        f"of halves); with all, {coefficient(whole.pearson.value)}. The pick loses "
+        f"{lost(loss)} with all pairs, {with_half} with half of them.",
+    )

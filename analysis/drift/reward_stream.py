@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
-from bon.analysis.estimators.resampling import estimate, nothing
+from bon.analysis.estimators.resampling import around, estimate, nothing
 from bon.analysis.results.phrasing import percent
 from bon.analysis.results.record import Estimate
 from bon.analysis.results.reward_log import (
@@ -49,7 +49,8 @@ def analyse_rewards(frame: pd.DataFrame, level: float = 0.95) -> TrainingReport:
     early, late = _by_question(groups[:fifth]), _by_question(groups[count - fifth :])
     drifts = [_drift(name, early, late, level) for name in QUANTITIES if fifth >= LEAST]
     drifts = [drift for drift in drifts if drift.change.value is not None]
-    fixed = _fixed(groups)
+    means = groups["score"].dropna()  # all one where scores compare within a group
+    fixed = len(means) > 1 and float((means - means.median()).abs().quantile(0.9)) < 1e-9
     verdict, sentence, signals, cautions = describe({d.quantity: d for d in drifts}, fixed, count)
     rewarders, rules, scales = (
         tuple(sorted({str(value) for value in frame[name]}))
@@ -137,12 +138,6 @@ def _correlation(x: Floats, y: Floats) -> float:
     return float(np.corrcoef(x, y)[0, 1])
 
 
-def _fixed(groups: pd.DataFrame) -> bool:
-    """Return whether all groups have one mean score, because scores compare within a group."""
-    means = groups["score"].dropna()
-    return len(means) > 1 and float((means - means.median()).abs().quantile(0.9)) < 1e-9
-
-
 def _stretch(groups: pd.DataFrame, start: int, end: int, level: float) -> Stretch:
     means = _by_question(groups[start:end])
     values = {name: _mean(name, means[name].dropna(), level) for name in QUANTITIES}
@@ -164,22 +159,16 @@ def _mean(name: Quantity, values: "pd.Series[float]", level: float) -> Estimate:
 
 def _student(values: Floats, level: float, method: str) -> Estimate:
     count = len(values)
-    if count == 0:
-        return nothing()
-    if count == 1:
-        return estimate(values[0], None, None, 1, method)
+    if count < 2:
+        return estimate(values[0], None, None, 1, method) if count else nothing()
     half = special.stdtrit(count - 1, (1 + level) / 2) * values.std(ddof=1) / np.sqrt(count)
-    return estimate(values.mean(), values.mean() - half, values.mean() + half, count, method)
+    return around(values.mean(), half, count, method)
 
 
 def _drift(name: Quantity, early: pd.DataFrame, late: pd.DataFrame, level: float) -> Drift:
     before, after = early[name].dropna(), late[name].dropna()
-    return Drift(
-        quantity=name,
-        early=_mean(name, before, level),
-        late=_mean(name, after, level),
-        change=_change(before, after, level),
-    )
+    first, last = (_mean(name, part, level) for part in (before, after))
+    return Drift(quantity=name, early=first, late=last, change=_change(before, after, level))
 
 
 def _change(before: "pd.Series[float]", after: "pd.Series[float]", level: float) -> Estimate:
@@ -196,7 +185,7 @@ def _change(before: "pd.Series[float]", after: "pd.Series[float]", level: float)
     if error > 0:
         df = parts.sum() ** 2 / (parts**2 / np.array([len(a) - 1, len(b) - 1])).sum()
         half = special.stdtrit(df, (1 + level) / 2) * error
-    return estimate(gap, gap - half, gap + half, len(a) + len(b), "Welch's t")
+    return around(gap, half, len(a) + len(b), "Welch's t")
 
 
 # ------------------------------------------------------------------ words

@@ -1,5 +1,6 @@
 """Best-of-N results from replays: curves, gains, slices, with shared bootstrap draws."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,9 +15,11 @@ from bon.analysis.results import (
     Column,
     CurvePoint,
     Estimate,
+    Margins,
     Options,
     PolicyResult,
     PolicySlice,
+    RuleSupport,
     Slice,
     VersusMajority,
 )
@@ -41,6 +44,21 @@ class Study:
     def baselines(self) -> dict[str, int]:
         """The index of each baseline that could be computed among the replays."""
         return {r.rewarder: k for k, r in enumerate(self.replays) if r.rule == "baseline"}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy with all its replays; `rules`: the headline rule of each rewarder."""
+
+    study: Study
+    rules: dict[str, str]
+    support: list[RuleSupport]
+    margins: list[Margins]
+
+    def headline(self, names: Sequence[str]) -> list[Replay]:
+        """Return the replays of rewarders under their headline rules."""
+        replays = {(r.rewarder, r.rule): r for r in self.study.replays}
+        return [replays[name, self.rules[name]] for name in names]
 
 
 def study(pool: Pool, n: int, replays: list[Replay], draws: Draws, options: Options) -> Study:

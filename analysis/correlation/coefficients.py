@@ -4,7 +4,6 @@ from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.correlation import robustness
@@ -15,7 +14,7 @@ from bon.analysis.correlation.families import (
     untested,
     without_bounds,
 )
-from bon.analysis.correlation.line import fit, structural_fit
+from bon.analysis.correlation.line import fit
 from bon.analysis.correlation.noise import agreement, reliability
 from bon.analysis.correlation.paired_accuracies import (
     MIN_REWARDERS,
@@ -25,7 +24,7 @@ from bon.analysis.correlation.paired_accuracies import (
 )
 from bon.analysis.estimators import resampling
 from bon.analysis.estimators.replay import Replay
-from bon.analysis.estimators.resampling import COEFFICIENTS, estimate, nothing
+from bon.analysis.estimators.resampling import COEFFICIENTS, Floats32, estimate, nothing
 from bon.analysis.results import (
     ENOUGH_BASES,
     Coefficient,
@@ -43,8 +42,7 @@ from bon.analysis.results.phrasing import coefficient as written
 from bon.analysis.results.phrasing import evidence
 from bon.choosing.opinion import Bools, Floats, Ints
 
-Floats32 = NDArray[np.float32]
-T = TypeVar("T", bound=Record)
+T = TypeVar("T", bound=Record | None)
 
 SMALL = 8
 """Below this many rewarders Fisher's interval is read; see docs/validity.md."""
@@ -68,17 +66,13 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
     known = pearson.estimate.value is not None
     shared = families(m, options.level)
     bounded = shared is None or shared.enough
-    line = fit(m.x, m.y, options.level, bounded=bounded)
     loo = robustness.leave_one_out(m) if known else ()
     without_family = robustness.leave_family_out(m) if known else ()
     carrier = robustness.carried(pearson, loo)
     family = robustness.carried(pearson, without_family)
 
     def tested(record: T) -> T:
-        return record if shared is None else untested(record)
-
-    def tested_if(record: T | None) -> T | None:
-        return None if record is None else tested(record)
+        return record if shared is None or record is None else untested(record)
 
     return Correlation(
         **asdict(label),
@@ -97,24 +91,18 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
         pearson=pearson,
         spearman=spearman,
         kendall=kendall,
-        fit=line.model_copy(
-            update={"structural": structural_fit(m, options.level, bounded=bounded)}
-        )
-        if line
-        else None,
+        fit=fit(m, options.level, bounded=bounded),
         leave_one_out=tuple(map(tested, loo)),
         leave_family_out=tuple(map(tested, without_family)),
         carried_by=carrier.left_out if carrier else None,
         carried_by_family=family.left_out if family else None,
-        groups=tested_if(robustness.groups(m, options.level) if known else None),
-        better_half=tested_if(robustness.better_half(m, pearson, options.level)),
+        groups=tested(robustness.groups(m, options.level) if known else None),
+        better_half=tested(robustness.better_half(m, pearson, options.level)),
         families=shared,
         reliability=reliability(m, pearson.estimate, options) if m.x_halves is not None else None,
-        agreement=tested_if(
-            agreement(m, options) if MIN_REWARDERS <= r <= robustness.MANY else None
-        ),
+        agreement=tested(agreement(m, options) if MIN_REWARDERS <= r <= robustness.MANY else None),
         sentence=_sentence(pearson, label, r, shared),
-        influence_sentence=robustness.influence_sentence(m, tested_if(carrier), loo),
+        influence_sentence=robustness.influence_sentence(m, tested(carrier), loo),
     )
 
 

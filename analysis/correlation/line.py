@@ -129,14 +129,14 @@ def structural_fit(
     )
 
 
-def fit(x: Floats, y: Floats, level: float, points: int = 25, bounded: bool = True) -> Fit | None:
+def fit(m: Measured, level: float, points: int = 25, bounded: bool = True) -> Fit | None:
     """Fit a least-squares line with its bands, or without any bounds."""
-    line = Line.through(x, y)
+    line = Line.through(m.x, m.y)
     if line is None:
         return None
     t = line.t(level) if bounded else np.nan
     band = []
-    for a in np.linspace(x.min(), x.max(), points).tolist():
+    for a in np.linspace(m.x.min(), m.x.max(), points).tolist():
         mean, new = (around(line.at(a), t * line.error(a, new=n), line.n, "t") for n in (0, 1))
         band.append(
             BandPoint(
@@ -149,4 +149,5 @@ def fit(x: Floats, y: Floats, level: float, points: int = 25, bounded: bool = Tr
         intercept=around(line.at(0.0), t * line.error(0.0), line.n, "t"),
         residual_sd=line.sd,
         band=tuple(band),
+        structural=structural_fit(m, level, points, bounded),
     )

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bon.analysis.estimators.resampling import Floats32
 from bon.analysis.results import Estimate, Leaks
 from bon.choosing.opinion import Floats, Ints
-
-Floats32 = NDArray[np.float32]
 
 MIN_REWARDERS = 3
 

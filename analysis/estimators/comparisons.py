@@ -38,25 +38,17 @@ def compare(
     p_values = [resampling.number(p) for p in 2 * special.ndtr(-score)]
     adjusted = resampling.holm(p_values)
     method = "questions" if table == "best_of_n" else "pairs"
-    compared = []
-    for k, (i, j) in enumerate(zip(rows, columns, strict=True)):
-        d, e, p = float(difference[k]), float(error[k]), adjusted[k]
-        if not np.isfinite(d + e):
-            continue
-        compared.append(
-            Comparison(
-                table=table,
-                policy=policy,
-                benchmark=benchmark,
-                a=names[i],
-                b=names[j],
-                difference=Estimate(value=d, low=d - z * e, high=d + z * e, n=n, method=method),
-                p_value=p_values[k],
-                p_adjusted=p,
-                distinguishable=p is not None and p < 1 - level,
-            )
+    return [
+        Comparison(
+            table=table, policy=policy, benchmark=benchmark, a=names[i], b=names[j],
+            difference=resampling.around(d, z * e, n, method), p_value=p, p_adjusted=corrected,
+            distinguishable=corrected is not None and corrected < 1 - level,
         )
-    return compared
+        for i, j, d, e, p, corrected in zip(
+            rows, columns, difference, error, p_values, adjusted, strict=True
+        )
+        if np.isfinite(d + e)
+    ]  # fmt: skip
 
 
 def paired(first: pd.DataFrame, second: pd.DataFrame, level: float = 0.95) -> dict[Pair, Estimate]:
@@ -73,15 +65,8 @@ def paired(first: pd.DataFrame, second: pd.DataFrame, level: float = 0.95) -> di
     gaps = both["correct_x"] - both["correct_y"]
     for name, gap in gaps.groupby([both["policy"], both["rewarder"]], sort=False):
         policy, rewarder = map(str, cast("tuple[str, str]", name))
-        mean, n = float(gap.mean()), len(gap)
-        half = z * float(gap.std()) / np.sqrt(n) if n > 1 else None
-        differences[policy, rewarder] = Estimate(
-            value=mean,
-            low=None if half is None else mean - half,
-            high=None if half is None else mean + half,
-            n=n,
-            method="questions" if half is not None else "none",
-        )
+        half = z * gap.std() / np.sqrt(len(gap))  # NaN for one question
+        differences[policy, rewarder] = resampling.around(gap.mean(), half, len(gap), "questions")
     return differences
 
 

@@ -91,7 +91,7 @@ class LabelAudit(Record):
 class ItemAudit(Record):
     """One item; `right` is the share of rewarders that are right, `discrimination` item–rest r.
 
-    `flips`: share of rewarders whose verdict turns with the order. `difficulty`: Rasch, in logits.
+    `flips`: share of rewarders whose verdict turns with the order.
     `consensus`: the index of a response, tie, cannot, unresolved, or empty.
     """
 

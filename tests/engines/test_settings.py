@@ -41,7 +41,7 @@ def models() -> Iterator[tuple[str, type[EngineSettings]]]:
 def takes(model: type[EngineSettings], key: str) -> str:
     """What a refusal of the setting says that it takes."""
     field = _Field(model.model_json_schema(), {}, (key,))
-    return field.expected(field.schema)
+    return field.describe(field.schema)[0]
 
 
 @pytest.mark.parametrize(("name", "model"), models())

@@ -10,8 +10,7 @@ from typing import Any
 
 from bon.choosing.designs import Design
 from bon.choosing.opinion import KIND_OF, Candidates, Kind, item_opinion, shown_of
-from bon.choosing.ranking import Ranking, rank
-from bon.choosing.rules import RULES, rule_of, rules_for
+from bon.choosing.rules import RULES, Ranking, rank, rule_of, rules_for
 from bon.core.keys import content_key
 from bon.core.records import Candidate, Judgement
 from bon.dispatch.worker import JudgeTask, ModelSpec, PolicySpec, Reply, RewarderSpec

@@ -8,22 +8,10 @@ import shutil
 from pathlib import Path
 
 from bon.exports.contents import Contents
-from bon.exports.every_eval_ever import write_every_eval_ever
-from bon.exports.hub.dataset_folder import write_hub_folder
+from bon.exports.dataset_folder import write_hub_folder
 from bon.exports.licences import licence_of_dataset
 
-_README = """# {name}
-
-{description}
-
-- `dataset/`: questions, candidates, judgements, choices and results, ready for the hub
-  (`hf upload OWNER/NAME dataset . --repo-type dataset`); its README.md names the licences
-- `results.json`: every number with its interval, for `bon gate` and `bon pool`
-- `experiment.yaml`: the experiment as it was run; the results repeat what its cards said
-- `every-eval-ever/`: a log per rewarder for the public store
-{report}
-Made by bon {version}.
-"""
+_README = Path(__file__).with_name("release.md")
 _REPORT = "- `report.html`: the report, with figures and the questions\n"
 _NO_REPORT = (
     "- no report: it shows texts of {name}, which its licence ({licence}) does not permit\n"
@@ -34,7 +22,6 @@ def write_release(contents: Contents, out: Path) -> list[Path]:
     """Write the folder and return its files."""
     run = contents.directory
     paths = write_hub_folder(contents, out / "dataset")
-    paths += write_every_eval_ever(contents, out / "every-eval-ever")
     files = ["results.json", "experiment.yaml"]
     questions = contents.setup.experiment.questions
     licence = licence_of_dataset(questions)
@@ -47,7 +34,7 @@ def write_release(contents: Contents, out: Path) -> list[Path]:
     paths += [Path(shutil.copyfile(run / name, out / name)) for name in files]
     page = out / "README.md"
     page.write_text(
-        _README.format(
+        _README.read_text("utf-8").format(
             name=contents.results.run.name,
             description=contents.setup.experiment.description or "A run of bon.",
             report=report,

@@ -15,10 +15,8 @@ import yaml
 
 from bon.analysis.artifacts import frames
 from bon.core.dataset_features import IMAGE, write_rows
-from bon.exports.contents import Contents, load_image
-from bon.exports.image_files import file_name
+from bon.exports.contents import Contents, file_name, hub_of, load_image, model_id, name_of
 from bon.exports.licences import Licence, licence_of, licence_of_dataset
-from bon.exports.scores import hub_of, model_id, name_of
 
 _TEXT = pa.string()
 _QUESTIONS = [
@@ -27,6 +25,7 @@ _QUESTIONS = [
 ]  # fmt: skip
 _CONTENTS = [("text", _TEXT), ("options", pa.list_(_TEXT)), ("images", pa.list_(IMAGE))]
 DEFAULT = "candidates"
+_CARD = Path(__file__).with_name("dataset_folder.md")
 TABLES = {
     "questions": "one row per question: key, label, answer, and its text and images if they may "
     "be redistributed",
@@ -108,24 +107,19 @@ def _card(contents: Contents, tables: Sequence[str]) -> str:
     }
     results = contents.results
     complete = results.completeness is None or results.completeness.complete
-    parts = [
-        f"---\n{yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True)}---",
-        f"# {results.run.name}: candidates, judgements and results",
-        results.finding.sentence if complete else "The run is not complete.",
-        "Every number comes with its interval (`NAME_low`, `NAME_high`). "
-        f"Made by bon {results.run.bon_version}, started {results.run.created}.",
-        "```python\nfrom datasets import load_dataset\n\n"
-        f'load_dataset("FOLDER_OR_REPOSITORY", "{DEFAULT}", split="train")\n```',
-        "| table | description |\n|---|---|\n"
-        + "\n".join(f"| `{name}` | {TABLES[name]} |" for name in tables),
-        "## Licences",
-        "\n".join(f"- {line}" for line in _restrictions(contents, sources)),
-        "| part | source | licence |\n|---|---|---|\n"
-        + "\n".join(f"| {part} | {source} | {one.name} |" for part, source, one in sources),
-    ]
-    if results.citations:
-        parts += ["## Citation", *(f"```bibtex\n{entry}\n```" for entry in results.citations)]
-    return "\n\n".join(parts) + "\n"
+    citations = "".join(f"\n```bibtex\n{entry}\n```\n" for entry in results.citations)
+    return _CARD.read_text("utf-8").format(
+        metadata=yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True),
+        name=results.run.name,
+        finding=results.finding.sentence if complete else "The run is not complete.",
+        version=results.run.bon_version,
+        started=results.run.created,
+        default=DEFAULT,
+        tables="\n".join(f"| `{name}` | {TABLES[name]} |" for name in tables),
+        restrictions="\n".join(f"- {line}" for line in _restrictions(contents, sources)),
+        sources="\n".join(f"| {part} | {source} | {one.name} |" for part, source, one in sources),
+        citations=f"\n## Citation\n{citations}" if citations else "",
+    )
 
 
 def _sources(contents: Contents) -> list[tuple[str, str, Licence]]:

@@ -4,11 +4,9 @@ The prompt is the one that the policy received, with images in place. A policy o
 (an import) gets the bare question and its options.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import Literal, get_args
 
 from bon.choosing.opinion import KIND_OF, Candidates, item_opinion
@@ -26,7 +24,7 @@ from bon.rewarders.item_judging import in_protocol
 from bon.rewarders.registry import rewarder_class
 from bon.storage.store import Store
 
-Pairing = Literal["best-worst", "all", "margin"]
+Pairing = Literal["best-worst", "all"]
 BY_KEY = "correct"
 """Rank by the answer key instead of a rewarder."""
 
@@ -35,48 +33,30 @@ BY_KEY = "correct"
 class Preferences:
     """Which pairs to make.
 
-    by: a rewarder, or BY_KEY. pairs: `best-worst` (one per question), `all` with different scores,
-    or those at least `margin` apart. unpaired: label single answers instead.
+    by: a rewarder, or BY_KEY. pairs: `best-worst` (one per question), or `all` with different
+    scores. margin: minimum difference of the scores.
     """
 
     by: str = BY_KEY
     pairs: str = "best-worst"
     margin: float | None = None
-    unpaired: bool = False
 
     def __post_init__(self) -> None:
         if self.pairs not in get_args(Pairing):
             choices = ", ".join(get_args(Pairing))
             raise BonError(f"--pairs {self.pairs!r} is not known", f"use one of {choices}")
-        if (self.pairs == "margin") != (self.margin is not None):
-            raise BonError(
-                "--pairs margin and --margin go together", "write --pairs margin --margin 0.2"
-            )
         if self.margin is not None and not 0 < self.margin < float("inf"):
             raise BonError(f"--margin {self.margin} is not above 0", "write e.g. --margin 0.2")
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """A question as the policy received it, and who ranks its answers."""
+class Contrast:
+    """A better and a worse answer to a question as the policy received it, ranked by `by`."""
 
     question: Question
     policy: str
     by: str
     messages: tuple[Message, ...]
-
-    @property
-    def images(self) -> list[ImagePart]:
-        """The images of the prompt, in order and with repeats."""
-        parts = [part for message in self.messages for part in message.parts]
-        return [part for part in parts if isinstance(part, ImagePart)]
-
-
-@dataclass(frozen=True, slots=True)
-class Contrast:
-    """A better and a worse answer to one question."""
-
-    query: Query
     chosen: str
     rejected: str
     chosen_score: float
@@ -87,35 +67,14 @@ class Contrast:
         """Difference of the scores."""
         return self.chosen_score - self.rejected_score
 
-
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """One answer, and whether it is more often the better than the worse one of the pairs."""
-
-    query: Query
-    text: str
-    desirable: bool
-    score: float
+    @property
+    def images(self) -> list[ImagePart]:
+        """The images of the prompt, in order and with repeats."""
+        parts = [part for message in self.messages for part in message.parts]
+        return [part for part in parts if isinstance(part, ImagePart)]
 
 
-Training = Contrast | Labelled
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Output files called `stem`, with images or without, pairs or labels.
-
-    They are written into `folder` and then moved to `home`.
-    """
-
-    folder: Path
-    home: Path
-    stem: str = "train"
-    images: bool = True
-    unpaired: bool = False
-
-
-def training_rows(setup: Setup, store: Store, preferences: Preferences) -> Iterator[Training]:
+def training_rows(setup: Setup, store: Store, preferences: Preferences) -> Iterator[Contrast]:
     """Yield training rows policy by policy, in the order of the questions.
 
     Raises:
@@ -127,7 +86,7 @@ def training_rows(setup: Setup, store: Store, preferences: Preferences) -> Itera
     return _rows(setup, store, preferences, rank)
 
 
-def _rows(setup: Setup, store: Store, preferences: Preferences, rank: "Rank") -> Iterator[Training]:
+def _rows(setup: Setup, store: Store, preferences: Preferences, rank: "Rank") -> Iterator[Contrast]:
     for policy in setup.policies:
         for question in store.questions():
             rows = [
@@ -138,18 +97,12 @@ def _rows(setup: Setup, store: Store, preferences: Preferences, rank: "Rank") ->
             texts = {row.text_key: row.text for row in rows}
             scores = rank(question, rows)
             pairs = _pairs(scores, preferences)
-            if not pairs:
-                continue
-            messages = messages_of(question, policy)
-            query = Query(question, policy.card.name, preferences.by, messages)
-            if preferences.unpaired:
-                for key, desirable in _labels(pairs):
-                    yield Labelled(query, texts[key], desirable, scores[key])
-            else:
-                for better, worse in pairs:
-                    yield Contrast(
-                        query, texts[better], texts[worse], scores[better], scores[worse]
-                    )
+            messages = messages_of(question, policy) if pairs else ()
+            for better, worse in pairs:
+                yield Contrast(
+                    question, policy.card.name, preferences.by, messages,
+                    texts[better], texts[worse], scores[better], scores[worse],
+                )  # fmt: skip
 
 
 def messages_of(question: Question, policy: Loaded[PolicyCard]) -> tuple[Message, ...]:
@@ -199,20 +152,11 @@ def _standing(
 def _pairs(scores: dict[str, float], preferences: Preferences) -> list[tuple[str, str]]:
     """Return (better, worse) text keys, largest difference first."""
     ranked = sorted(scores, key=lambda key: (-scores[key], key))
-    if preferences.pairs == "best-worst":
-        worst = min(sorted(scores), key=scores.__getitem__, default="")
-        return [(ranked[0], worst)] if ranked and scores[ranked[0]] > scores[worst] else []
     least = (preferences.margin or 0) - 1e-12  # 0.9 - 0.7 is a little below 0.2
     pairs = [
         (a, b)
         for a, b in combinations(ranked, 2)
         if scores[a] > scores[b] and scores[a] - scores[b] >= least
     ]
-    return sorted(pairs, key=lambda pair: scores[pair[1]] - scores[pair[0]])
-
-
-def _labels(pairs: list[tuple[str, str]]) -> Iterator[tuple[str, bool]]:
-    """Label each text by whether it is more often better or worse; skip draws."""
-    lead = Counter(better for better, _ in pairs)
-    lead.subtract(worse for _, worse in pairs)
-    yield from ((key, count > 0) for key, count in lead.items() if count)
+    pairs.sort(key=lambda pair: scores[pair[1]] - scores[pair[0]])
+    return pairs[:1] if preferences.pairs == "best-worst" else pairs

@@ -75,7 +75,7 @@ def test_fit_is_least_squares_with_students_intervals():
     rng = np.random.default_rng(1)
     x = rng.random(12)
     y = 0.4 * x + rng.normal(0, 0.05, 12)
-    found = correlation.fit(x, y, 0.95)
+    found = correlation.fit(measured(x, y), 0.95)
     line = stats.linregress(x, y)
     assert found.slope.value == pytest.approx(line.slope)
     half = stats.t.ppf(0.975, 10) * line.stderr

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy import special
 
 from bon.analysis.estimators.resampling import (
     Draws,
     draw,
     estimate,
     holm,
-    jackknife_interval,
+    jackknife,
     nothing,
     number,
     pearson_rows,
@@ -245,7 +246,7 @@ def _correlation(rows: list[TrainedArm], method: str, axis: str) -> UpliftCorrel
     x, y = np.array(points_of, dtype=float).reshape(-1, 2).T
     n = len(points_of)
     r, rho = ((number(float(f(x, y))) if n > 2 else None) for f in (pearson_rows, spearman_rows))
-    low, high = jackknife_interval(x, y, LEVEL) if n >= ENOUGH else (None, None)
+    low, high = _interval(x, y) if n >= ENOUGH else (None, None)
     return UpliftCorrelation(
         method=method,
         x="benchmark" if axis == "benchmark" else "best_of_n",
@@ -253,6 +254,13 @@ def _correlation(rows: list[TrainedArm], method: str, axis: str) -> UpliftCorrel
         r=nothing(n) if r is None else estimate(r, low, high, n, "jackknife"),
         spearman=rho,
     )
+
+
+def _interval(x: Floats, y: Floats) -> tuple[float, float]:
+    """Return the jackknife interval of r on Fisher's scale, Student's t with n − 1 degrees."""
+    z, error = jackknife(x, y, np.arange(len(x)))
+    half = float(special.stdtrit(len(x) - 1, (1 + LEVEL) / 2)) * error
+    return float(np.tanh(z - half)), float(np.tanh(z + half))
 
 
 def _foreseen(arm: TrainedArm, axis: str) -> float | None:

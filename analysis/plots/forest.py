@@ -1,4 +1,4 @@
-"""Forest plot: r and slope of every study, their random-effects mean, and a new policy."""
+"""Forest plot: r of every study, their random-effects mean, and a new policy."""
 
 from __future__ import annotations
 
@@ -15,27 +15,19 @@ if TYPE_CHECKING:
 
 def forest(pooled: PooledRuns, *, width: Width = "double") -> Figure:
     """Plot a row per study, sized by weight; the mean as a diamond, the prediction dashed."""
-    beside = width != "single"
     names = [f"{s.run}\n{s.policy}" for s in pooled.studies]
     rows = len(names) + 2
     with style():
-        height = 0.32 * rows + 0.75
-        grid = (1, 2) if beside else (2, 1)
-        figure, (left, right) = new_figure(width, height if beside else 2 * height, *grid)
-        for ax, mean, values, label in (
-            (left, pooled.pearson, [s.pearson for s in pooled.studies], "r"),
-            (right, pooled.slope, [s.slope for s in pooled.studies], "slope"),
-        ):
-            for row, (value, study) in enumerate(zip(values, pooled.studies, strict=True)):
-                _study(ax, row, value, study.weight * len(names))
-            _summary(ax, len(names), mean)
-            ax.set_ylim(rows - 0.4, -0.6)
-            ax.set_xlabel(label)
-            ax.axvline(0, color=MUTED, linewidth=0.8)
-            ax.grid(visible=False, axis="y")
-            named = ax is left or not beside
-            ax.set_yticks(range(rows), [*names, "mean", "next policy"] if named else [""] * rows)
-            ax.tick_params(axis="y", length=0, labelcolor=INK)
+        figure, (ax,) = new_figure(width, 0.32 * rows + 0.75)
+        for row, study in enumerate(pooled.studies):
+            _study(ax, row, study.pearson, study.weight * len(names))
+        _summary(ax, len(names), pooled.pearson)
+        ax.set_ylim(rows - 0.4, -0.6)
+        ax.set_xlabel("r")
+        ax.axvline(0, color=MUTED, linewidth=0.8)
+        ax.grid(visible=False, axis="y")
+        ax.set_yticks(range(rows), [*names, "mean", "next policy"])
+        ax.tick_params(axis="y", length=0, labelcolor=INK)
     return figure
 
 

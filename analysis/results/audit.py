@@ -125,7 +125,7 @@ class Below(Record):
 
 
 class Discrimination(Record):
-    """Item–rest correlations over the rewarders; `below` needs the Rasch model."""
+    """Item–rest correlations over the rewarders."""
 
     items: int
     negative: int
@@ -141,7 +141,7 @@ class PairsNeeded(Record):
 
 
 class ItemsAudit(Record):
-    """Items against rewarders; `chance_missing`: why no number of negative items is expected."""
+    """Items against rewarders."""
 
     rewarders: tuple[RewarderAudit, ...]
     items: tuple[ItemAudit, ...]
@@ -155,7 +155,6 @@ class ItemsAudit(Record):
     discordance: float | None
     needed: tuple[PairsNeeded, ...]
     smallest: float | None
-    chance_missing: str
 
 
 class ShortcutRule(Record):

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from bon.analysis.results import (
     CorrelationReport,
-    PooledMean,
     PooledRuns,
     Recommendation,
     RunDifference,
@@ -62,26 +61,19 @@ def pooled_text(pooled: PooledRuns) -> str:
             if study.num_unknown
             else study.num_bases,
             "r": bounded(study.pearson),
-            "slope": bounded(study.slope),
             "mean r without it": bounded(study.without) if study.without else "-",
         }
         for study in pooled.studies
     ]
-    mean = {"r": bounded(pooled.pearson.mean), "slope": bounded(pooled.slope.mean)}
-    rows.append({"run": "mean", **dict.fromkeys(list(rows[0])[1:], ""), **mean})
-    lines = [
-        f"r, on Fisher's scale: {_heterogeneity(pooled.pearson)}",
-        f"slope: {_heterogeneity(pooled.slope)}",
-    ]
-    parts = [pooled.sentence, "", show_listing(rows), "", *lines, *bullets(pooled.warnings)]
-    return "\n".join(parts)
-
-
-def _heterogeneity(mean: PooledMean) -> str:
-    return (
-        f"tau {mean.tau:.2f}, I² {percent(mean.i_squared, 0)}, Q {mean.q:.1f} "
+    mean = pooled.pearson
+    row = {"run": "mean", **dict.fromkeys(list(rows[0])[1:], "")}
+    rows.append({**row, "r": bounded(mean.mean)})
+    spread = (
+        f"on Fisher's scale: tau {mean.tau:.2f}, I² {percent(mean.i_squared, 0)}, Q {mean.q:.1f} "
         f"({probability(mean.q_p)})"
     )
+    parts = [pooled.sentence, "", show_listing(rows), "", spread, *bullets(pooled.warnings)]
+    return "\n".join(parts)
 
 
 def recommendation_text(advice: Recommendation) -> str:

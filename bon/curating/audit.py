@@ -167,8 +167,6 @@ def _missing_verdicts(
                 f"Verdicts: {name} judged {plural(int(count), 'item')} without a verdict: unparsed "
                 "replies or errors, which count for nothing and are not asked again."
             )
-        if items.chance_missing:
-            yield f"Items: {items.chance_missing}"
 
 
 def audit_text(audit: CurationAudit) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bon.analysis.auditing import item_scores, rasch, shortcuts
+from bon.analysis.auditing import item_scores, shortcuts
 from bon.analysis.auditing.shortcuts import FEATURES, RULES, Formed, form_of
 from bon.analysis.estimators.resampling import Draws, from_draws, number
 from bon.analysis.results import Estimate, Options
@@ -65,7 +65,6 @@ def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> I
     names = [name for name, counts in zip(names, enough, strict=True) if counts]
     x = credit[names].to_numpy(dtype=float)
     right = np.where(np.isfinite(x), (x > 0.5).astype(float), np.nan)
-    ability, chance_missing = _abilities(right)
     r = item_scores.discrimination(x)
     order = np.argsort(np.nan_to_num(r, nan=2.0), kind="stable")
     item_flips = flips[names].mean(axis=1)
@@ -93,7 +92,7 @@ def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> I
             )
             for key, count, row in zip(keys, asked, columns.to_dict("records"), strict=True)
         ),
-        discrimination=_discrimination(x, right, r, ability, options),
+        discrimination=_discrimination(x, right, r, options),
         suspects=tuple(keys[at] for at in order if r[at] < 0),
         flipping=tuple(str(key) for key in item_flips.index[item_flips > MAX_FLIPS]),
         reliability=item_scores.reliability(x, level),
@@ -105,24 +104,7 @@ def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> I
         discordance=q,
         needed=item_scores.needed(q, level) if q else (),
         smallest=item_scores.smallest_difference(len(keys), q, level) if q else None,
-        chance_missing=chance_missing,
     )
-
-
-def _abilities(right: Floats) -> tuple[Floats | None, str]:
-    """Return the rewarders' abilities, or None and why chance cannot be told without them."""
-    if right.shape[1] < rasch.MIN_REWARDERS:
-        return None, (
-            f"How many items would be negative by chance needs {rasch.MIN_REWARDERS} rewarders and "
-            f"there are {right.shape[1]}: judge the items with more."
-        )
-    ability = rasch.abilities(right)
-    if ability is None:
-        return None, (
-            "How many items would be negative by chance is not known: some rewarder is right "
-            "wherever the others are, or wrong wherever they are."
-        )
-    return ability, ""
 
 
 def _rewarders(
@@ -162,9 +144,7 @@ def _mean(x: Floats, weight: Floats, draws: Draws, level: float) -> Estimate:
     return from_draws(value, spread, n, "questions", level)[0]
 
 
-def _discrimination(
-    x: Floats, right: Floats, r: Floats, ability: Floats | None, options: Options
-) -> Discrimination | None:
+def _discrimination(x: Floats, right: Floats, r: Floats, options: Options) -> Discrimination | None:
     known = np.isfinite(r)
     if not known.any():
         return None
@@ -172,7 +152,7 @@ def _discrimination(
         items=int(known.sum()),
         negative=int((r[known] < 0).sum()),
         mean=number(r[known].mean()),
-        below=() if ability is None else item_scores.negatives(x, right, ability, options.seed),
+        below=item_scores.negatives(x, right, options.seed),
     )
 
 

@@ -89,7 +89,10 @@ def test_a_raylet_and_a_gcs_are_killed_and_no_item_is_blamed(bon, tmp_path):
     wait_for_rows(process, tmp_path / "run", 8)
     assert titles(process, "ray::RuntimeEnvAgent")
     assert not [listener for listener in listeners(process.pid) if not listener.loopback]
+    first = below(process, "gcs_server")[0]
     end_process(below(process, "raylet")[0])
+    while first.alive():  # rows that come until then may be those of before
+        time.sleep(0.1)
     wait_for_rows(process, tmp_path / "run", sum(rows_of(tmp_path / "run").values()) + 8)
     end_process(below(process, "gcs_server")[0])
     out, errors = process.communicate(timeout=200)

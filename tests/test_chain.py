@@ -1,6 +1,5 @@
 """The chain without a model: run, continue, extend, fail, be killed."""
 
-import json
 import os
 import random
 import signal
@@ -12,9 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.dispatch import cluster
 from bon.planning.setup import prepare
@@ -111,39 +108,6 @@ def test_rewarders_are_attacked_as_they_judge(make_experiment, tmp_path):
     assert {row[1] for row in first} == {"judge", "critic", "head"}
     stress_run(tmp_path / "run", 3, quiet=True)
     assert contents(tmp_path / "run" / "stress")["judgements"] == first
-
-
-def test_rewarders_are_judged_until_one_is_best(make_experiment, tmp_path):
-    """From the command line, as a user does it, and again: nothing is left to ask.
-
-    Only one of the two fits, so each gives way to the other at the end of a look.
-    """
-    experiment = make_experiment(questions=60)
-    head = next(one for one in experiment["rewarders"] if one["kind"] == "scalar")
-    experiment["rewarders"] = [
-        {
-            **head,
-            "name": name,
-            "engine_args": {"accuracy": skill},
-            "placement": {"group": name, "cpus": 2},
-        }
-        for name, skill in (("good", 0.98), ("bad", 0.4))
-    ]
-    file, directory = tmp_path / "e.yaml", tmp_path / "run"
-    file.write_text(yaml.safe_dump(experiment))
-    looks = ["--decide", "best", "--set", "judging.looks=4"]
-    command = ["run", str(file), "--out", str(directory), *looks, "--json"]
-    result = CliRunner().invoke(app, command)
-    assert result.exit_code == 0, result.output
-    (decided,) = json.loads((directory / "results.json").read_text())["decided"]
-    assert [one["state"] for one in decided["rewarders"]] == ["best", "dropped"]
-    assert 1 < decided["taken"] < decided["looks"] == 4
-    assert decided["sentence"].startswith("good chooses best for policy, after ")
-    made = contents(directory)["judgements"]
-    asked = {row[2] for row in made if row[1] == "good"}
-    assert len(asked) <= 9 + 15 * decided["taken"]  # pairs, and the questions so far
-    assert CliRunner().invoke(app, command).exit_code == 0
-    assert contents(directory)["judgements"] == made
 
 
 def test_judgements_are_asked_again_when_all_are_made_and_kept_apart(make_experiment, tmp_path):

@@ -13,18 +13,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import ray
 from ray._private import worker as ray_worker
 from ray.core.generated.gcs_pb2 import GcsNodeInfo
-from tenacity import (
-    Retrying,
-    retry_if_exception,
-    stop_after_attempt,
-    stop_after_delay,
-    wait_exponential,
-)
 
 from bon.core.console import say
 from bon.core.errors import BonError, Unavailable, one_line
@@ -43,6 +37,7 @@ MAX_CLOCK_STEP_SECONDS = 60.0
 _LASTING = {
     errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOMEM, errno.ENOSPC, errno.ENOTDIR, errno.EROFS
 }  # fmt: skip
+"""Errors that another attempt does not mend: no room, memory or permission."""
 
 _local: LocalRay | None = None
 """The local Ray of this process, if any."""
@@ -75,38 +70,29 @@ def connect(
     if address is None:
         check_limits()
 
-    def report_retry(state: Any) -> None:
-        reason = one_line(state.outcome.exception(), 200)
-        report(f"Ray {where} is not up yet ({reason}); trying again")
-
-    attempts = Retrying(
-        stop=stop_after_delay(patience) if address else stop_after_attempt(MAX_STARTS),
-        wait=wait_exponential(max=10),
-        retry=retry_if_exception(_may_pass),
-        before_sleep=report_retry,
-        reraise=True,
+    started = time.monotonic()
+    for attempt in count(1):
+        try:
+            return _connect(address)
+        except Exception as error:  # Ray raises all kinds, a bare Exception among them
+            failure = error
+        again = time.monotonic() < started + patience if address else attempt < MAX_STARTS
+        lasting = isinstance(failure, MemoryError) or getattr(failure, "errno", 0) in _LASTING
+        if lasting or not again:
+            break
+        report(f"Ray {where} is not up yet ({one_line(failure, 200)}); trying again")
+        time.sleep(min(2 ** (attempt - 1), 10))
+    reason = f"cannot {'reach' if address else 'start'} Ray {where}: {one_line(failure, 200)}"
+    if address and not patience:
+        fix = "check --ray-address, or leave it out to run on this machine"
+        raise BonError(reason, fix)
+    fix = (
+        "run the same command again when the cluster is back"
+        if address
+        else "run the same command again when this machine has less to do; if it still fails, "
+        "look for room on the disk of /tmp/ray and for free memory"
     )
-    try:
-        attempts(_connect, address)
-    except Exception as error:  # Ray raises all kinds, a bare Exception among them
-        reason = f"cannot {'reach' if address else 'start'} Ray {where}: {one_line(error, 200)}"
-        if address and not patience:
-            fix = "check --ray-address, or leave it out to run on this machine"
-            raise BonError(reason, fix) from None
-        fix = (
-            "run the same command again when the cluster is back"
-            if address
-            else "run the same command again when this machine has less to do; if it still fails, "
-            "look for room on the disk of /tmp/ray and for free memory"
-        )
-        raise Unavailable(reason, fix) from None
-
-
-def _may_pass(error: BaseException) -> bool:
-    """Whether another attempt may succeed: not without room, memory or permission."""
-    if isinstance(error, MemoryError):
-        return False
-    return not (isinstance(error, OSError) and error.errno in _LASTING)
+    raise Unavailable(reason, fix)
 
 
 def disconnect(*, lost: bool = False) -> None:

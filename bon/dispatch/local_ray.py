@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 from unittest.mock import patch
 
@@ -41,8 +41,6 @@ _ENVIRONMENT = {
 """Set in Ray's processes where the user has not set it."""
 _TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")
 _VITAL = {"gcs_server": "GCS", "raylet": "raylet"}
-
-
 _MIN_FREE = 50 << 20
 _MIN_ADDRESS_SPACE = 12 << 30
 
@@ -114,14 +112,11 @@ class LocalRay:
             _forget_token()
 
 
-@contextmanager
-def same_sys_path() -> Iterator[None]:
+def same_sys_path() -> AbstractContextManager[Any]:
     """Keep Ray from putting the current folder first in its workers' sys.path."""
     if cwd_first():
-        yield
-    else:
-        with patch.object(JobConfig, "_runtime_env_has_working_dir", lambda _: True):
-            yield
+        return nullcontext()
+    return patch.object(JobConfig, "_runtime_env_has_working_dir", lambda _: True)
 
 
 @contextmanager

@@ -49,12 +49,12 @@ def bon(make_experiment, tmp_path):
             end_process(each)
 
 
-def below(process, wanted):
-    """Its processes of that name, once there are any."""
+def below(process, wanted, other_than=()):
+    """Its processes of that name, once there are any others."""
     end = time.monotonic() + 100
     while time.monotonic() < end:
-        found = [each for each in descendants([process.pid]) if name(each) == wanted]
-        if found:
+        every = [each for each in descendants([process.pid]) if name(each) == wanted]
+        if found := [each for each in every if each not in other_than]:
             return found
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.01)
@@ -89,12 +89,11 @@ def test_a_raylet_and_a_gcs_are_killed_and_no_item_is_blamed(bon, tmp_path):
     wait_for_rows(process, tmp_path / "run", 8)
     assert titles(process, "ray::RuntimeEnvAgent")
     assert not [listener for listener in listeners(process.pid) if not listener.loopback]
-    first = below(process, "gcs_server")[0]
-    end_process(below(process, "raylet")[0])
-    while first.alive():  # rows that come until then may be those of before
-        time.sleep(0.1)
+    first = below(process, "raylet") + below(process, "gcs_server")
+    end_process(first[0])
+    below(process, "raylet", other_than=first)
     wait_for_rows(process, tmp_path / "run", sum(rows_of(tmp_path / "run").values()) + 8)
-    end_process(below(process, "gcs_server")[0])
+    end_process(below(process, "gcs_server", other_than=first)[0])
     out, errors = process.communicate(timeout=200)
     assert process.returncode == 0, errors
     lines = errors.splitlines()

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bon.analysis.plots.style import LIGHT, NothingToDrawError, Theme, Width, new_figure, style
+from bon.analysis.plots.style import (
+    MUTED,
+    PALETTE,
+    NothingToDrawError,
+    Width,
+    new_figure,
+    style,
+)
 from bon.analysis.results.calibration import Calibration
 
 if TYPE_CHECKING:
@@ -15,9 +22,7 @@ if TYPE_CHECKING:
 COLUMNS = 3
 
 
-def reliability(
-    calibration: Calibration, *, theme: Theme = LIGHT, width: Width = "double"
-) -> Figure:
+def reliability(calibration: Calibration, *, width: Width = "double") -> Figure:
     """Plot the share of right items against the score in ten bins, a panel for each rewarder.
 
     Scores outside [0, 1] are drawn after Platt's map.
@@ -27,7 +32,7 @@ def reliability(
         raise NothingToDrawError("no rewarder has scores")
     across = min(COLUMNS, len(rows))
     down = -(-len(rows) // across)
-    with style(theme):
+    with style():
         figure, axes = new_figure(width, 2.3 * down, down, across, sharex=True, sharey=True)
         for axis, row in zip(axes, rows, strict=False):
             bins = row.reliability[0].bins
@@ -38,10 +43,10 @@ def reliability(
                     strict=True,
                 )
             )
-            axis.plot([0, 1], [0, 1], color=theme.muted, linewidth=0.8, linestyle=(0, (3, 2)))
+            axis.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8, linestyle=(0, (3, 2)))
             axis.errorbar(
                 score, share, yerr=np.stack([share - low, high - share]), fmt="o-",
-                color=theme.palette[0], markersize=3.5, linewidth=1,
+                color=PALETTE[0], markersize=3.5, linewidth=1,
             )  # fmt: skip
             kind = "" if row.reliability[0].map == "raw" else " (Platt's map)"
             axis.set_title(f"{row.rewarder}, {row.kind}{kind}", fontsize="small")

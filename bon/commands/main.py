@@ -12,7 +12,7 @@ import typer.core
 from typer import Option
 
 import bon
-from bon.commands import calibrate, curate, decide, run, serve, start, transfer
+from bon.commands import calibrate, curate, decide, run, serve, start, transfer, uplift
 from bon.core.errors import BonError, ExitCode
 from bon.core.files import file_error
 
@@ -43,7 +43,7 @@ app = typer.Typer(
 )
 _COMMANDS: dict[str, list[Callable[..., None]]] = {
     START: [run.run, start.demo, start.doctor, start.list_, start.show],
-    RUN: [run.plan, run.status, run.stress, run.merge],
+    RUN: [run.plan, run.status, run.stress, uplift.uplift, run.merge],
     DECIDE: [
         *(decide.report, decide.gate, calibrate.calibrate, decide.compare, decide.pool),
         *(decide.recommend, decide.correlate, decide.regrade),

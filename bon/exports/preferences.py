@@ -80,7 +80,7 @@ def training_rows(setup: Setup, store: Store, preferences: Preferences) -> Itera
     Raises:
         BonError: an unknown rewarder, or a run without texts.
     """
-    rank = _ranking(setup, store, preferences.by)
+    rank = ranking(setup, store, preferences.by)
     if not store.has("candidates", "outcome != 'error' AND finish != ?", (WITHOUT_TEXT,)):
         raise BonError("the run holds no response texts", "import the answers too, then export")
     return _rows(setup, store, preferences, rank)
@@ -117,7 +117,8 @@ Rank = Callable[[Question, list[Candidate]], dict[str, float]]
 """Score by text key, higher is better; texts without a score are omitted."""
 
 
-def _ranking(setup: Setup, store: Store, by: str) -> Rank:
+def ranking(setup: Setup, store: Store, by: str) -> Rank:
+    """Return the scores of a rewarder or of the answer key; BonError for another name."""
     if by == BY_KEY:
         return lambda question, rows: {
             row.text_key: float(row.outcome == "parsed" and row.answer == question.answer)

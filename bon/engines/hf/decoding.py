@@ -97,6 +97,23 @@ def likelihoods(
     model: Any, inputs: dict[str, Any], responses: Sequence[Sequence[int]], pad_id: int
 ) -> list[float]:
     """Return summed log-probabilities of responses, in one pass of prompt and response each."""
+    width = max(map(len, responses))
+    inputs = append_responses(model, inputs, responses, pad_id)
+    logits = model(**inputs, use_cache=False).logits[:, -width - 1 : -1]
+    sums = []
+    for row, ids in zip(logits, responses, strict=True):  # a whole batch of them would be large
+        index = torch.tensor(ids, device=row.device)[:, None]
+        sums.append(float(row[: len(ids)].float().log_softmax(-1).gather(-1, index).sum()))
+    return sums
+
+
+def append_responses(
+    model: Any, inputs: dict[str, Any], responses: Sequence[Sequence[int]], pad_id: int
+) -> dict[str, Any]:
+    """Return the inputs of prompts (padded left) followed by responses (padded right).
+
+    The model keeps the logits of the responses and of the token before them, where it can.
+    """
     inputs = dict(inputs)
     width = max(map(len, responses))
     device = inputs["input_ids"].device
@@ -115,12 +132,7 @@ def likelihoods(
         )
     if model._supports_logits_to_keep():
         inputs["logits_to_keep"] = width + 1
-    logits = model(**inputs, use_cache=False).logits[:, -width - 1 : -1]
-    sums = []
-    for row, ids in zip(logits, responses, strict=True):  # a whole batch of them would be large
-        index = torch.tensor(ids, device=device)[:, None]
-        sums.append(float(row[: len(ids)].float().log_softmax(-1).gather(-1, index).sum()))
-    return sums
+    return inputs
 
 
 def last_states(

@@ -1,7 +1,7 @@
 """The whole analysis, from a run's tables to its results, in reading order."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
@@ -27,7 +27,6 @@ from bon.analysis.decision.benchmark_size import how_much
 from bon.analysis.decision.margins import counted, margins
 from bon.analysis.decision.rank_bands import rank_bands
 from bon.analysis.decision.regret import decide
-from bon.analysis.decision.sequential_decision import Interim, decided, interim_analyses
 from bon.analysis.decision.threshold import threshold
 from bon.analysis.estimators import pair_sets, resampling
 from bon.analysis.estimators.answer_extractors import readers
@@ -40,7 +39,7 @@ from bon.analysis.estimators.pair_sets import PairSet
 from bon.analysis.estimators.replay import Replay, Setting, ensemble_opinion, replay_opinion
 from bon.analysis.estimators.resampling import Draws
 from bon.analysis.finding import study_description
-from bon.analysis.finding.verdict import early_stopping_finding, find
+from bon.analysis.finding.verdict import find
 from bon.analysis.results import (
     Base,
     Comparison,
@@ -99,10 +98,9 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
     tables, level = run.tables, options.level
     ensembles = _ensembles(run, options)
     draws = resampling.draw(len(tables.questions), options.draws, options.seed, "questions")
-    interims = interim_analyses(run, options)
 
     progress("best of n")
-    policies = _policies(run, draws, ensembles, options, interims)
+    policies = _policies(run, draws, ensembles, options)
     studies = [p.study for p in policies]
     by_policy = {s.pool.policy: p for s, p in zip(studies, policies, strict=True)}
     policy_results = _policy_results(run, studies)
@@ -113,7 +111,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
     by_benchmark = {b.pairs.name: b for b in benchmarks}
 
     progress("correlation")
-    measured = [] if interims else measure(run, policies, benchmarks, options)
+    measured = measure(run, policies, benchmarks, options)
     correlations = correct([correlate(m, label, options) for label, m in measured])
     pooled = _pooled(correlations, level)
     primary = [
@@ -125,7 +123,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         for (label, m), c in zip(measured, correlations, strict=True)
         if label.leaks == "in" and label.axis == options.axis
     ]
-    comparisons = [] if interims else _comparisons(policies, benchmarks, ensembles, options)
+    comparisons = _comparisons(policies, benchmarks, ensembles, options)
 
     progress("what if")
     plans, predictions, decisions = [], [], []
@@ -146,12 +144,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
     judging = study_description.judging(run, draws, level)
     protocol = study_description.protocol(run, studies, options)
     overlap = study_description.overlap(tables)
-    settled = decided(run, interims, level)
-    finding = (
-        early_stopping_finding(settled)
-        if settled
-        else find(correlations, pooled, best, _known(plans), protocol, overlap=overlap)
-    )
+    finding = find(correlations, pooled, best, _known(plans), protocol, overlap=overlap)
     rules = {name: rule for p in reversed(policies) for name, rule in p.rules.items()}
     baselines = [name for name in BASELINES if any(s.has(name) for s in studies)]
     extractors = _known(readers(run, s) for s in studies)
@@ -187,7 +180,6 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         ),
         pooled=tuple(pooled),
         decisions=tuple(_known(decisions)),
-        decided=settled,
         before_after=tuple(b for label, m, _ in primary for b in before_after(label, m, options)),
         how_much=tuple(
             _known(
@@ -227,7 +219,7 @@ def measured(data: Tables | Run, options: Options) -> list[tuple[Label, Measured
     """Measure both axes of every correlation of a run, and nothing else."""
     run = data if isinstance(data, Run) else read(data)
     draws = resampling.draw(len(run.tables.questions), options.draws, options.seed, "questions")
-    policies = _policies(run, draws, {}, options, {})
+    policies = _policies(run, draws, {}, options)
     return measure(run, policies, _benchmarks(run, {}, options), options)
 
 
@@ -251,23 +243,13 @@ def _ensembles(run: Run, options: Options) -> Ensembles:
 # ------------------------------------------------------------------ best of n
 
 
-def _policies(
-    run: Run, draws: Draws, ensembles: Ensembles, options: Options, interims: dict[str, Interim]
-) -> list[Policy]:
+def _policies(run: Run, draws: Draws, ensembles: Ensembles, options: Options) -> list[Policy]:
     return [
-        _policy(run, pool, draws.of(pool.rows), ensembles, options, interims.get(policy))
-        for policy, pool in run.pools.items()
+        _policy(run, pool, draws.of(pool.rows), ensembles, options) for pool in run.pools.values()
     ]
 
 
-def _policy(
-    run: Run,
-    pool: Pool,
-    draws: Draws,
-    ensembles: Ensembles,
-    options: Options,
-    interim: Interim | None,
-) -> Policy:
+def _policy(run: Run, pool: Pool, draws: Draws, ensembles: Ensembles, options: Options) -> Policy:
     """Replay every rewarder, ensemble and baseline on one pool."""
     n = pool.size if options.n is None else options.n
     if not 1 <= n <= pool.size:
@@ -289,8 +271,7 @@ def _policy(
             judgements = judgements.count_undecided_in(run.in_full[pool.rows])
         if name in members:
             opinions[name] = judgements
-        own = _sampled(setting, name, interim)
-        replayed, reasons = replay_opinion(judgements, own, name, options.rules, run.design)
+        replayed, reasons = replay_opinion(judgements, setting, name, options.rules, run.design)
         replays, support = replays + replayed, support + reasons
         if replayed:
             areas.append(margins(pool, judgements, name, counts, options.level))
@@ -308,14 +289,6 @@ def _policy(
         )
     everything = study(pool, n, replays + baseline_replays(setting), draws, options)
     return Policy(everything, rules, support, _known(areas))
-
-
-def _sampled(setting: Setting, rewarder: str, interim: Interim | None) -> Setting:
-    """Restrict a rewarder that was settled early to its questions, which are a random sample."""
-    sample = None if interim is None else interim.sample(rewarder)
-    if sample is None:
-        return setting
-    return replace(setting, samples=(sample, *(sample & other for other in setting.samples)))
 
 
 def _policy_results(run: Run, studies: list[Study]) -> dict[str, PolicyResult]:

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
-from bon.analysis.auditing.rasch import Abilities, sample
+from bon.analysis.auditing.rasch import sample
 from bon.analysis.correlation.paired_accuracies import difference_errors
 from bon.analysis.estimators.resampling import Draws, estimate, holm, nothing
 from bon.analysis.results import Estimate
@@ -65,7 +65,7 @@ def _correlation(x: Floats, y: Floats) -> Floats:
     return np.where(usable, (dx * dy).sum(axis=-1) / np.where(usable, scale, 1.0), np.nan)
 
 
-def negatives(credit: Floats, right: Floats, model: Abilities, seed: int) -> tuple[Below, ...]:
+def negatives(credit: Floats, right: Floats, ability: Floats, seed: int) -> tuple[Below, ...]:
     """Count the items below each of `CUTOFFS`, and how many would be by chance.
 
     By chance: if every label were right and the Rasch model true, simulated with each item's total
@@ -75,10 +75,10 @@ def negatives(credit: Floats, right: Floats, model: Abilities, seed: int) -> tup
     Args:
         credit: (I, R) as observed.
         right: (I, R) that the model was fitted to.
-        model: fitted to `right`.
+        ability: in logits, of the model.
         seed: of the draws.
     """
-    drawn = sample(model.ability, right, SIMULATED, np.random.default_rng([seed, 41]))
+    drawn = sample(ability, right, SIMULATED, np.random.default_rng([seed, 41]))
     rest, observed = _rest(credit), discrimination(credit)
     chance = np.stack([_correlation(draw, rest) for draw in drawn])
     below = []

@@ -2,34 +2,16 @@
 
 P(rewarder r is right on item i) = σ(ability_r − difficulty_i). Conditional on the number of right
 rewarders the difficulty of an item drops out (Rasch 1960; Andersen 1972), so that abilities are
-consistent without assumptions on difficulties. Difficulties follow from the abilities by Warm's
-(1989) weighted likelihood, finite where all or none were right.
+consistent without assumptions on difficulties.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
-from scipy import optimize, special
 
 from bon.choosing.opinion import Bools, Floats
 
 MIN_REWARDERS = 8
 STEPS = 100
 FAR = 12.0  # logits; beyond this the likelihood has no maximum
-
-
-@dataclass(frozen=True)
-class Abilities:
-    """Abilities (R) in logits, mean 0, with `covariance` (R, R), from `items` items."""
-
-    ability: Floats
-    covariance: Floats
-    items: int
-
-    @property
-    def error(self) -> Floats:
-        """(R): standard errors."""
-        return np.sqrt(np.diag(self.covariance))
 
 
 def elementary(easiness: Floats) -> Floats:
@@ -41,8 +23,8 @@ def elementary(easiness: Floats) -> Floats:
     return functions
 
 
-def abilities(right: Floats) -> Abilities | None:
-    """Estimate abilities from `right` (I, R): 0, 1, NaN not asked.
+def abilities(right: Floats) -> Floats | None:
+    """Estimate abilities (R) in logits, mean 0, from `right` (I, R): 0, 1, NaN not asked.
 
     None where the likelihood has no maximum: a group of rewarders is right wherever the others are
     and more (Fischer 1981).
@@ -78,8 +60,7 @@ def abilities(right: Floats) -> Abilities | None:
         return None
     if np.linalg.matrix_rank(information, tol=1e-6 * len(right)) < size - 1:
         return None
-    covariance = np.asarray(np.linalg.pinv(information, rcond=1e-9, hermitian=True), dtype=float)
-    return Abilities(theta, covariance, len(right))
+    return np.asarray(theta, dtype=float)
 
 
 def _moments(theta: Floats, asked: Bools, by_total: Floats) -> tuple[Floats, Floats]:
@@ -118,32 +99,3 @@ def sample(ability: Floats, right: Floats, count: int, rng: np.random.Generator)
         drawn[:, :, k] = np.where(known[:, k], hit, np.nan)
         remaining -= hit & known[:, k]
     return drawn
-
-
-def difficulties(right: Floats, ability: Floats) -> tuple[Floats, Floats]:
-    """Return the difficulty of each item (I) and its standard error (I), given the abilities."""
-    known = np.isfinite(right)
-    value, error = np.full(len(right), np.nan), np.full(len(right), np.nan)
-    cells, which = np.unique(
-        np.column_stack([known, np.nansum(right, axis=1)]), axis=0, return_inverse=True
-    )
-    for k, cell in enumerate(cells):
-        theta, total = ability[cell[:-1].astype(bool)], cell[-1]
-        if len(theta) == 0:
-            continue
-
-        def slope(b: float, theta: Floats = theta, total: float = total) -> float:
-            p = special.expit(theta - b)
-            spread = p * (1 - p)
-            return float(p.sum() - total - (spread @ (1 - 2 * p)) / (2 * spread.sum()))
-
-        b = float(optimize.brentq(slope, theta.min() - 15, theta.max() + 15))
-        p = special.expit(theta - b)
-        value[which == k], error[which == k] = b, 1 / np.sqrt((p * (1 - p)).sum())
-    return value, error
-
-
-def information(ability: Floats, difficulty: Floats) -> Floats:
-    """(A): Fisher information of the items on each ability."""
-    p = special.expit(ability[:, None] - difficulty[np.isfinite(difficulty)])
-    return np.asarray((p * (1 - p)).sum(axis=1))

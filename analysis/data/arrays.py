@@ -6,7 +6,7 @@ of equal text are one response: judged once, always tied.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -127,15 +127,6 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class ToDecide:
-    """A sequential decision: its aim, the number of looks and the order of the questions."""
-
-    what: Literal["best", "beats-majority"]
-    looks: int
-    order: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Run:
     """A run as arrays; `candidates` and `pairs` hold the judgements by rewarder.
 
@@ -173,12 +164,6 @@ class Run:
         """Questions of the table drawn at random to be judged; None: all."""
         drawn = self._judging.get("drawn")
         return None if drawn is None else self._questions(drawn)
-
-    @property
-    def asked_to_decide(self) -> ToDecide | None:
-        """The sequential decision of the run (`judging.decide`), if any."""
-        plan = self._judging.get("decide")
-        return None if plan is None else ToDecide(plan["what"], plan["looks"], tuple(plan["order"]))
 
     @property
     def samples(self) -> tuple[Bools, ...]:

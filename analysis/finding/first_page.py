@@ -61,9 +61,6 @@ def first_page(results: Results) -> FirstPage:
     """Answer a run's questions in a few words."""
     advice = advise(results)
     caveat = _caveat(results, advice)
-    if results.decided:
-        sentence = " ".join(d.sentence for d in results.decided)
-        return FirstPage("", sentence, "", caveat=results.decided[0].caveat, advice=advice)
     pick, choice, because = _choice(results, advice)
     if not results.main:
         return FirstPage(pick, choice, because, caveat=caveat or results.finding.sentence)

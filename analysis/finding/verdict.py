@@ -21,7 +21,6 @@ from bon.analysis.results import (
     BestOfN,
     BetterHalf,
     Correlation,
-    Decided,
     Estimate,
     Finding,
     Groups,
@@ -131,16 +130,6 @@ def find(
         policy=c.policy,
         benchmark=c.benchmark,
         axis=c.axis,
-    )
-
-
-def early_stopping_finding(decided: tuple[Decided, ...]) -> Finding:
-    """Write the finding of a run with interim analyses, which has no r."""
-    return Finding(
-        verdict="cannot tell",
-        sentence=" ".join(d.sentence for d in decided),
-        caveats=(decided[0].caveat,),
-        would_change=("A run without judging.decide judges every rewarder on every question.",),
     )
 
 

@@ -38,7 +38,6 @@ class Results(Record):
     correlation_by_n: tuple[correlation.CorrelationByN, ...] = ()
     pooled: tuple[correlation.Pooled, ...] = ()
     decisions: tuple[decision.Decision, ...] = ()
-    decided: tuple[decision.Decided, ...] = ()
     before_after: tuple[decision.BeforeAfter, ...] = ()
     how_much: tuple[prediction.HowMuch, ...] = ()
     thresholds: tuple[decision.Threshold, ...] = ()

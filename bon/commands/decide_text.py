@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from bon.analysis.results import (
-    Coefficient,
     CorrelationReport,
     PooledMean,
     PooledRuns,
@@ -115,9 +114,9 @@ def correlation_text(report: CorrelationReport) -> str:
             "policy": row.policy,
             "benchmark score": row.axis,
             "n": row.num_rewarders,
-            "Pearson": _interval(row.pearson),
-            "p": _p_value(row.pearson),
-            "Spearman": _interval(row.spearman),
+            "Pearson": bounded(row.pearson.estimate),
+            "p": probability(row.pearson.p_value).removeprefix("p ").removeprefix("= "),
+            "Spearman": bounded(row.spearman.estimate),
         }
         for row in report.correlations
     ]
@@ -136,17 +135,3 @@ def correlation_text(report: CorrelationReport) -> str:
         if texts:
             lines += ["", f"{title}:", *bullets(texts)]
     return "\n".join(lines)
-
-
-def _interval(coefficient: Coefficient) -> str:
-    estimate = coefficient.estimate
-    if estimate.value is None:
-        return "cannot tell"
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.3f}"
-    return f"{estimate.value:.3f} [{estimate.low:.2f}, {estimate.high:.3f}]"
-
-
-def _p_value(coefficient: Coefficient) -> str:
-    p = coefficient.p_value
-    return "-" if p is None else "< .0001" if p < 1e-4 else f"{p:.4f}"

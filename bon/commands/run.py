@@ -32,13 +32,6 @@ def run(
     pilot: Annotated[
         int | None, Option(help="Judge about PILOT questions, then plan.", min=20)
     ] = None,
-    decide: Annotated[
-        str | None,
-        Option(
-            metavar="best|beats-majority",
-            help="Stop judging a rewarder once this is decided; r is then not reported.",
-        ),
-    ] = None,
     repeat_check: Annotated[
         int | None,
         Option(help="Repeat a judgement of so many items.", min=1),
@@ -57,8 +50,6 @@ def run(
     settings = options.settings_of(sets, limit, seed, ray_address)
     if allow_remote_code:
         settings.append("allow_remote_code=true")
-    if decide is not None:
-        settings.append(f"judging.decide={decide}")
     if repeat_check is not None:
         settings.append(f"judging.repeat_check={repeat_check}")
     setup = read_experiment(file, settings)

@@ -64,16 +64,10 @@ def doctor(
         str, Option("--rewarder", help="Test this card's model on known pairs.")
     ] = "",
     allow_remote_code: options.RemoteCode = False,
-    pin: Annotated[
-        str,
-        Option("--pin", metavar="NAME", help="Print current commits for a card or an experiment."),
-    ] = "",
     as_json: options.Json = False,
 ) -> None:
     """Check this machine, a run directory or a rewarder, and print how to fix problems."""
-    if pin:
-        _print_pins(pin, as_json=as_json)
-    elif rewarder:
+    if rewarder:
         from bon.running.rewarder_check import check_rewarder, format_rewarder_check
 
         check = check_rewarder(rewarder, allow_remote_code=allow_remote_code)
@@ -96,15 +90,6 @@ def doctor(
 
         findings = examine()
         emit(findings, lambda: show_findings(findings), as_json)
-
-
-def _print_pins(name: str, *, as_json: bool) -> None:
-    from bon.planning.hub_revisions import current_commits
-
-    commits = current_commits(name)
-    lines = [f"- {{card: {card}, revision: {commit}}}" for card, commit in commits]
-    all_pinned = f"{name}: every model has its revision, or is not on the hub"
-    emit(dict(commits), lambda: "\n".join(lines) or all_pinned, as_json)
 
 
 # ------------------------------------------------------------------ published prompts
@@ -144,11 +129,3 @@ def pull(
     for name in names or upstream.registry():
         path, entry = upstream.pull(name, base), upstream.entry(name)
         typer.echo(f"{name}: {path}\n  {entry.url()}\n  licence: {entry.licence}")
-
-
-@prompts_app.command(name="show")
-def show_prompt(name: Annotated[str, Argument(help="Name of a published prompt.")]) -> None:
-    """Print a pulled prompt as the template sent to judges."""
-    from bon.experiment.upstream import published
-
-    typer.echo(published(name).text)

@@ -211,14 +211,10 @@ class Dispatcher:
                 break
 
     def _make_room(self) -> None:
-        """Stop groups that wait for others which wait for room.
-
-        These sample candidates, or are rewarders that lag behind.
-        """
+        """Stop groups that wait for candidates of others which wait for room."""
         waiting = [s for group in self._waiting for s in group.sources if not s.finished]
-        for group in [group for group in self._running if group.idle and not group.finished]:
-            blocked = all(s.finished or s.blocked for s in group.sources)
-            if any(s.stage == "generate" or (blocked and not s.blocked) for s in waiting):
+        if any(source.stage == "generate" for source in waiting):
+            for group in [group for group in self._running if group.idle and not group.finished]:
                 self._running.remove(group)
                 self._stop_group(group)
                 self._waiting.append(group)

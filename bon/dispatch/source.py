@@ -78,17 +78,7 @@ class Source(ABC):
         if not self._buffer:
             self._buffer = self.take(1)
             self.open -= len(self._buffer)
-        return bool(self._buffer) or self.blocked
-
-    @property
-    def blocked(self) -> bool:
-        """Whether it waits for other rewarders and nothing of it is in flight."""
-        return False
-
-    def finish(self) -> None:
-        """Hand out nothing more."""
-        self.finished = True
-        self.total = self.done + self.open
+        return bool(self._buffer)
 
     @abstractmethod
     def steps(self) -> Iterator[list[Payload] | None]:

@@ -375,11 +375,17 @@ class Judging(Strict):
         True, description="do not judge questions whose candidates are all right or all wrong"
     )
     judge_unanimous: bool = Field(False, description="judge every question")
-    decide: Literal["best", "beats-majority"] | None = Field(
-        None, description="stop judging once this is decided"
-    )
-    looks: int = Field(10, ge=1, le=50, description="interim analyses of `decide`")
     repeat_check: int = Field(0, ge=0, description="items with one repeated judgement")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _removed(cls, data: Any) -> Any:
+        """Read what 0.2 wrote: runs that stopped judging once the best rewarder was known."""
+        if not isinstance(data, Mapping):
+            return data
+        if data.get("decide") is not None:
+            say_once("judging.decide was removed and is ignored: every rewarder is judged in full")
+        return {key: value for key, value in data.items() if key not in ("decide", "looks")}
 
     @property
     def skips(self) -> Literal["constant", "unanimous", "nothing"]:
@@ -462,16 +468,11 @@ class Experiment(Strict):
     allow_remote_code: bool = False
 
     @model_validator(mode="after")
-    def _check_one_sample(self) -> Self:
+    def _check_asked(self) -> Self:
         if not (self.policies or self.pairs):
             raise ValueError(
                 "`policies` is empty and there are no `pairs`",
                 "name a policy, or the pairs of a reward benchmark",
-            )
-        if self.judging.decide is not None and self.questions.subset < 1:
-            raise ValueError(
-                "`judging.decide` looks at what is known, and `questions.subset` estimates",
-                "leave one of them out",
             )
         return self
 

@@ -50,23 +50,24 @@ def listing(what: str) -> list[Row]:
         "policies": lambda: [_card_row(card) for card in cards("policies")],
         "rewarders": lambda: [_card_row(card) for card in cards("rewarders")],
         "benchmarks": lambda: [
-            {"name": name, "holds": benchmark.kind}
-            | _attributes(benchmark, "title", "hub", "licence")
+            {"name": name, "holds": benchmark.kind, "title": benchmark.title}
+            | {"hub": benchmark.hub, "licence": benchmark.licence}
             for name in benchmarks.benchmarks()
             for benchmark in [benchmarks.adapter(name)]
         ],
-        "rules": lambda: [_attributes(rule, "name", "reads", "chooses") for rule in RULES.values()],
-        "formats": lambda: [_attributes(form, "name", "title", "needs") for form in formats()],
+        "rules": lambda: [
+            {"name": rule.name, "reads": rule.reads, "chooses": rule.chooses}
+            for rule in RULES.values()
+        ],
+        "formats": lambda: [
+            {"name": form.name, "title": form.title, "needs": form.needs} for form in formats()
+        ],
         "experiments": lambda: [_experiment_row(path) for path in shipped_experiments().values()],
     }
     if what not in lists:
         hint = suggestion(what, lists, f"one of {', '.join(lists)}", 0.4)
         raise BonError(f"no list of {what!r}", hint)
     return lists[what]()
-
-
-def _attributes(entry: Any, *names: str) -> Row:
-    return {name: getattr(entry, name) for name in names}
 
 
 def catalogue() -> dict[str, list[Row]]:
@@ -171,15 +172,11 @@ def _headed(title: str, text: str) -> str:
 def _card_row(card: Row) -> Row:
     names = ("name", "kind", "engine", "size", "licence", "model")
     row = {name: card[name] for name in names if name in card}
+    size = card["size"]
+    if size is not None:
+        size = f"{size / 1e9:.3g}B" if size >= 1e9 else f"{size / 1e6:.3g}M"
     run = not re.search(r"not run|tests run", card["tested"])
-    return row | {"size": _size(card["size"]), "run": "yes" if run else "no"}
-
-
-def _size(parameters: float | None) -> str:
-    if parameters is None:
-        return ""
-    scale, letter = (1e9, "B") if parameters >= 1e9 else (1e6, "M")
-    return f"{parameters / scale:.3g}{letter}"
+    return row | {"size": size or "", "run": "yes" if run else "no"}
 
 
 def _experiment_row(path: Path) -> Row:

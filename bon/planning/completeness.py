@@ -3,21 +3,17 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from bon.analysis.results.study import ModelShare, RunCompleteness
 from bon.choosing.race import EarlyStopping
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard, RewarderCard
 from bon.planning.judging_scope import (
-    CandidateRow,
-    QuestionRow,
-    judging_order,
     stakes_of,
     to_judge,
     unanimous,
 )
-from bon.planning.sequential_test import judging_limits
 from bon.planning.setup import Setup
 from bon.planning.sources import open_calls
 from bon.policies.generate import text_key
@@ -58,7 +54,7 @@ class _Item(NamedTuple):
     """A pair, or a question of one policy, with its distinct texts.
 
     `votes`: None for the votes of the card. `ready`: all candidates are stored. An item that is not
-    `needed` counts only where earlier settings judged it. `position`: in the order of judging.
+    `needed` counts only where earlier settings judged it.
     """
 
     key: str
@@ -67,8 +63,6 @@ class _Item(NamedTuple):
     ready: bool = True
     needed: bool = True
     stakes: EarlyStopping | None = None
-    policy: str = ""
-    position: int = 0
 
 
 class _Counter:
@@ -77,9 +71,6 @@ class _Counter:
         self._store = store
         self._failed: dict[str, str] = store.meta("failed", {})
         self._questions: list[_Item] = []
-        self._limits = judging_limits(setup, store)
-        order = judging_order(setup, store) if self._limits else []
-        self._positions = {key: position for position, key in enumerate(order)}
 
     def policy(self, policy: Loaded[PolicyCard]) -> ModelShare:
         """Count a policy's candidates and collect its questions for the rewarders."""
@@ -87,7 +78,8 @@ class _Counter:
         subset = self._setup.experiment.questions.subset
         n = policy.card.n
         wanted = have = 0
-        for question, rows in self._candidates(policy):
+        for question in self._store.questions():
+            rows = self._store.candidates(policy.spec, question.key, n)
             wanted += n
             have += len(rows)
             ready = policy.card.brought or len(rows) == n
@@ -100,8 +92,6 @@ class _Counter:
                     ready=ready,
                     needed=needed,
                     stakes=stakes_of(question, usable, judging),
-                    policy=policy.card.name,
-                    position=self._positions.get(question.key, 0),
                 )
                 self._questions.append(item)
         if policy.card.brought:  # nothing can be added
@@ -123,42 +113,16 @@ class _Counter:
             shown = self._shown(rewarder.spec, [item.key for item in page])
             for item in page:
                 judged = item.ready and self._judged(rewarder, item, shown[item.key])
-                wanted += judged or (item.needed and not self._decided(rewarder, item))
+                wanted += judged or item.needed
                 have += judged
         return self._share(rewarder, "rewarder", wanted, have)
-
-    def _decided(self, rewarder: Loaded[RewarderCard], item: _Item) -> bool:
-        """Return whether the sequential test stopped the rewarder before this item."""
-        limits = self._limits.get(item.policy)
-        return limits is not None and item.position >= limits[rewarder.card.name]
-
-    def _candidates(
-        self, policy: Loaded[PolicyCard]
-    ) -> Iterator[tuple[QuestionRow, list[CandidateRow]]]:
-        """Yield the active questions in order, each with its first n candidates by index."""
-        last = 0
-        while rows := self._store.query(
-            "SELECT active, key, json_extract(data, '$.answer') FROM questions "
-            "WHERE active > ? ORDER BY active LIMIT ?",
-            (last, PAGE),
-        ):
-            last = rows[-1][0]
-            questions = [QuestionRow(key, answer) for _, key, answer in rows]
-            candidates: dict[str, list[CandidateRow]] = {row.key: [] for row in questions}
-            for row in self._store.query(
-                'SELECT question, "index", text_key, answer, outcome FROM candidates '
-                f'WHERE spec = ? AND question IN ({_marks(candidates)}) AND "index" < ?',
-                (policy.spec, *candidates, policy.card.n),
-            ):
-                candidates[row[0]].append(CandidateRow._make(row))
-            yield from ((question, sorted(candidates[question.key])) for question in questions)
 
     def _shown(self, spec: str, items: Sequence[str]) -> dict[str, set[Showing]]:
         """Return the judged (first, second, vote) of every item."""
         shown: dict[str, set[Showing]] = {item: set() for item in items}
         for item, *showing in self._store.query(
             "SELECT item, first, second, vote FROM judgements "
-            f"WHERE spec = ? AND item IN ({_marks(items)})",
+            f"WHERE spec = ? AND item IN ({', '.join('?' * len(items))})",
             (spec, *items),
         ):
             first, second, vote = showing
@@ -194,7 +158,3 @@ class _Counter:
             model=name, role=role, wanted=wanted, have=have, rows=rows, errors=errors,
             failed=self._failed.get(name, ""),
         )  # fmt: skip
-
-
-def _marks(values: Sequence[str] | dict[str, Any]) -> str:
-    return ", ".join("?" * len(values))

@@ -13,12 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from bon.core.console import say
-from bon.core.errors import BonError
 from bon.engines import serves, settings_of
 from bon.experiment.cards import Loaded
-from bon.experiment.yamlfile import read_yaml
-from bon.planning.catalogue import find_card
-from bon.planning.setup import Setup, read_experiment, shipped_experiments
+from bon.planning.setup import Setup
 from bon.storage.store import Store
 
 TIMEOUT = 5.0
@@ -86,28 +83,3 @@ def with_commits(setup: Setup, store: Store) -> Setup:
         return replace(model, card=model.card.model_copy(update={"revision": commit}))
 
     return setup.map_models(pin)
-
-
-def current_commits(name: str) -> list[tuple[str, str]]:
-    """Return (card, commit) of a card, or of an experiment's cards, without a revision.
-
-    Raises:
-        BonError: the hub does not respond.
-    """
-    path = Path(name)
-    is_file = path.suffix in (".yaml", ".yml") and "policies" in read_yaml(path)
-    if is_file or name in shipped_experiments():
-        models = read_experiment(path).models
-    else:
-        models = [find_card(name, Path())]
-    commits = []
-    for model in unpinned(models):
-        card = model.card
-        commit = commit_on_hub(card.model)
-        if commit is None:
-            raise BonError(
-                f"card {card.name!r}: the hub did not say at which commit {card.model} is",
-                "check the network (bon doctor), the model's name, and HF_TOKEN for a private one",
-            )
-        commits.append((card.name, commit))
-    return commits

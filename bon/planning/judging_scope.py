@@ -5,42 +5,16 @@ Only the driver knows the right answers; workers get codes, rewarders nothing.
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
 
 from bon.choosing.race import EarlyStopping
 from bon.core.keys import item_seed
-from bon.core.records import AnswerOutcome, Candidate, Question
+from bon.core.records import Candidate, Question
 from bon.experiment.config import Judging
-from bon.planning.setup import Setup
-from bon.storage.store import Store
-
-
-class QuestionRow(NamedTuple):
-    """A question's key and its right answer, if known."""
-
-    key: str
-    answer: str | None
-
-
-class CandidateRow(NamedTuple):
-    """What is judged of a candidate."""
-
-    question: str
-    index: int  # type: ignore[assignment]  # hides the method of tuples
-    text_key: str
-    answer: str | None
-    outcome: AnswerOutcome
-
-
-CandidateT = TypeVar("CandidateT", Candidate, CandidateRow)
 
 
 def to_judge(
-    question: Question | QuestionRow,
-    candidates: Sequence[CandidateT],
-    judging: Judging,
-    subset: float = 1.0,
-) -> list[CandidateT]:
+    question: Question, candidates: Sequence[Candidate], judging: Judging, subset: float = 1.0
+) -> list[Candidate]:
     """Return the candidates to judge.
 
     Empty if the question is outside the drawn `subset` or no choice matters (`judging.skips`).
@@ -54,14 +28,12 @@ def to_judge(
     return [] if skipped else usable
 
 
-def unanimous(candidates: Sequence[Candidate | CandidateRow]) -> bool:
+def unanimous(candidates: Sequence[Candidate]) -> bool:
     """Return whether all candidates have the same answer."""
     return len({row.answer for row in candidates}) == 1
 
 
-def constant(
-    question: Question | QuestionRow, candidates: Sequence[Candidate | CandidateRow]
-) -> bool:
+def constant(question: Question, candidates: Sequence[Candidate]) -> bool:
     """Return whether every choice has the same result: right, wrong or unparsed.
 
     Wrong and unparsed differ: `analysis.unparsed` may not count as wrong.
@@ -69,7 +41,7 @@ def constant(
     return len({result(question, row) for row in candidates}) == 1
 
 
-def result(question: Question | QuestionRow, candidate: Candidate | CandidateRow) -> str:
+def result(question: Question, candidate: Candidate) -> str:
     """Return the result of choosing a candidate; its answer if the right one is unknown."""
     if candidate.outcome != "parsed" or candidate.answer is None:
         return "unparsed"
@@ -79,8 +51,8 @@ def result(question: Question | QuestionRow, candidate: Candidate | CandidateRow
 
 
 def stakes_of(
-    question: Question | QuestionRow,
-    candidates: Sequence[Candidate | CandidateRow],
+    question: Question,
+    candidates: Sequence[Candidate],
     judging: Judging,
 ) -> EarlyStopping | None:
     """Return the stopping rule of a race or knockout; None if all comparisons are made."""
@@ -103,9 +75,3 @@ def stakes_of(
 def drawn(question: str, share: float) -> bool:
     """Return whether a question key is in a seeded share; larger shares contain smaller ones."""
     return share >= 1.0 or item_seed("judged in full", question) % 1_000_000 < share * 1_000_000
-
-
-def judging_order(setup: Setup, store: Store) -> list[str]:
-    """Return the keys of the active questions in the seeded order of judging."""
-    keys = [key for (key,) in store.query("SELECT key FROM questions WHERE active > 0")]
-    return sorted(keys, key=lambda key: item_seed("looks", setup.experiment.seed, key))

@@ -37,11 +37,11 @@ from bon.planning.image_tokens import (
     first_rows,
     tokens_of,
 )
-from bon.planning.judging_scope import drawn, stakes_of, to_judge
+from bon.planning.judging_scope import drawn
 from bon.planning.preflight import mistakes, retiring
 from bon.planning.repeat_check import FOLDER
 from bon.planning.setup import Setup, located
-from bon.planning.sources import open_calls
+from bon.planning.sources import remaining
 from bon.planning.spec_aliases import with_stored_specs
 from bon.rewarders.item_judging import max_calls
 from bon.storage.database import DATABASE
@@ -189,26 +189,23 @@ def make_plan(setup: Setup, out: Path | None = None, *, here: bool = False) -> P
             setup = with_stored_specs(setup, store, running=True)
         plan = _Planner(setup, store).plan()
         if store is not None:
-            _apply_speeds(plan, setup, store)
+            for work, model in zip(plan.work, setup.models, strict=True):
+                _measure_speed(work, model, store)
     plan.warnings = _warnings(setup, plan, here)
     return plan
 
 
-def _apply_speeds(plan: Plan, setup: Setup, store: Store) -> None:
-    """Replace assumed speeds by those that the run has measured."""
-    models = {model.card.name: model for model in setup.models}
-    for work in plan.work:
-        model = models[work.name]
-        ((rows, seconds),) = store.query(
-            f"SELECT COUNT(*), TOTAL(seconds) FROM {model.table} "
-            "WHERE spec = ? AND outcome != 'error'",
-            (model.spec,),
-        )
-        if rows >= MIN_ROWS and seconds:
-            work.speed = "measured"
-            work.worker_hours = work.to_do * seconds / rows / 3600
-            if gpus := model.card.placement.gpus:
-                work.gpu_hours = work.worker_hours * gpus
+def _measure_speed(work: Work, model: Loaded[Any], store: Store) -> None:
+    """Replace the assumed speed by that which the run has measured."""
+    ((rows, seconds),) = store.query(
+        f"SELECT COUNT(*), TOTAL(seconds) FROM {model.table} WHERE spec = ? AND outcome != 'error'",
+        (model.spec,),
+    )
+    if rows >= MIN_ROWS and seconds:
+        work.speed = "measured"
+        work.worker_hours = work.to_do * seconds / rows / 3600
+        if gpus := model.card.placement.gpus:
+            work.gpu_hours = work.worker_hours * gpus
 
 
 class _Planner:
@@ -252,7 +249,10 @@ class _Planner:
             count = max((questions_in(policy.card, base) for policy in policies), default=0)
             known = "counted where the answers are from"
         elif spec.path is not None:
-            count, known = _count_file(spec), "counted in the file"
+            benchmark = adapter(spec.benchmark)
+            config, split = benchmark.config(spec.config), spec.split or benchmark.split
+            count = sum(map(count_rows, local_files(Path(spec.path), config, split)))
+            known = "counted in the file"
         elif spec.hub is None and (published := adapter(spec.benchmark).published) is not None:
             count = published.rows
             known = f"not read: the published count ({published.note})"
@@ -304,10 +304,8 @@ class _Planner:
         work = Work(card.name, card.kind)
         if card.brought:
             return work
-        for policy in self._setup.policies:
-            calls, reused = self._on_questions(policy, rewarder)
-            work.on_questions += calls
-            work.reused += reused
+        counts = [self._on_questions(policy, rewarder) for policy in self._setup.policies]
+        work.on_questions, work.reused = map(sum, zip(*counts, strict=True)) if counts else (0, 0)
         votes = self._setup.pair_votes(rewarder)
         calls_on = {"questions": work.on_questions}
         reads = work.on_questions / card.votes  # a prompt is read once for all votes on a showing
@@ -354,29 +352,24 @@ class _Planner:
         subset = self._setup.experiment.questions.subset
         if self._store is None or self._questions.known_from != "in the run":
             return round(self._questions.count * subset) * most, 0
-        judging = self._setup.experiment.judging
         calls = reused = 0
         for question in self._store.questions():
-            rows = self._store.candidates(policy.spec, question.key, n)
-            if len(rows) < n and not policy.card.brought:
+            pool = self._store.candidates(policy.spec, question.key, n)
+            if len(pool) < n and not policy.card.brought:
                 calls += most * drawn(question.key, subset)
                 continue
-            usable = to_judge(question, rows, judging, subset)
-            if not usable:
-                continue
-            key, votes = question.key, card.votes
-            texts = {row.text_key for row in usable}
-            race = stakes_of(question, usable, judging)
-            stored = sum(
-                row.vote < votes and texts.issuperset(shown_of(row))
-                for row in self._store.judgements(rewarder.spec, key)
-            )
-            if open_calls(self._setup, self._store, rewarder, key, texts, votes, race) is None:
-                total = stored  # a finished race needs no more
-            else:
-                total = max_calls(card, self._design, len(texts), votes)
-            calls += total
-            reused += min(total, stored)
+            left = remaining(self._setup, self._store, rewarder, question, pool)
+            if left.usable:
+                texts = {row.text_key for row in left.usable}
+                stored = sum(
+                    row.vote < card.votes and texts.issuperset(shown_of(row))
+                    for row in self._store.judgements(rewarder.spec, question.key)
+                )
+                # A finished race needs no more.
+                done = left.known is None
+                total = stored if done else max_calls(card, self._design, len(texts), card.votes)
+                calls += total
+                reused += min(total, stored)
         return calls, reused
 
     def _lengths(
@@ -415,19 +408,11 @@ def _price(work: Work, card: Card, prompt_tokens: float, reply_tokens: float) ->
         work.gpu_hours = seconds / 3600
 
 
-def _count_file(spec: DatasetSpec) -> int:
-    benchmark, path = adapter(spec.benchmark), Path(str(spec.path))
-    files = local_files(path, benchmark.config(spec.config), spec.split or benchmark.split)
-    return sum(map(count_rows, files))
-
-
 def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
     warnings = []
     datasets = (plan.questions, *plan.pairs)
     if unread := [rows.name for rows in datasets if rows.known_from.startswith("not read")]:
         warnings.append(f"counted as published or limited, not read: {', '.join(unread)}")
-    if setup.experiment.judging.decide is not None:
-        warnings.append("judging.decide makes fewer calls: those shown are for all questions")
     cap, dollars = setup.experiment.cluster.spending_cap, plan.totals()["dollars"]
     if cap is not None and dollars > cap:
         warnings.append(
@@ -447,7 +432,7 @@ def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
     if names:
         warnings.append(
             f"no revision on the card, so the run keeps to the commit that the hub has when it "
-            f"starts (bon doctor --pin NAME prints it): {', '.join(names)}"
+            f"starts: {', '.join(names)}"
         )
     if unpriced := [
         w.name for w in plan.work if w.to_do and w.gpu_hours is None and w.dollars is None

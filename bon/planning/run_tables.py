@@ -13,14 +13,13 @@ from bon.core.text import unicode_only
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED
 from bon.formats.score_tables import WITHOUT_TEXT
-from bon.planning.judging_scope import drawn, judging_order
+from bon.planning.judging_scope import drawn
 from bon.planning.setup import Setup
 from bon.planning.spec_aliases import changed_models
 from bon.policies.extractors import NO_LETTERS, BothLetters, extract_both
 from bon.policies.generate import text_key
 from bon.rewarders import item_judging
-from bon.rewarders.generative import POSING
-from bon.rewarders.reparse import strict_difference
+from bon.rewarders.reply_parsing import POSING, strict_difference
 from bon.rewarders.stepwise import reaggregate
 from bon.storage.row_validation import NOT_UNICODE, validate_outcome
 from bon.storage.store import Store
@@ -183,9 +182,6 @@ def judging(setup: Setup, store: Store) -> dict[str, Any]:
 
     if subset < 1:
         record["drawn"] = keys(subset)
-    if settings.decide is not None:
-        order = judging_order(setup, store)
-        record["decide"] = {"what": settings.decide, "looks": settings.looks, "order": order}
     if settings.design == "race":
         race = settings.race
         record |= {"stop": race.stop, "complete": race.complete, "in_full": keys(race.complete)}

@@ -20,7 +20,7 @@ from bon.experiment.yamlfile import read_document
 from bon.importing.pinned_sources import pinned
 from bon.rewarders.item_judging import Protocol
 from bon.rewarders.registry import code_hash, registered, rewarder_class
-from bon.rewarders.reparse import parser_key
+from bon.rewarders.reply_parsing import parser_key
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 
@@ -125,19 +125,21 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
     rewarder_refs = _pinned(experiment, "rewarders", base, origin)
     cards = all_of(partial(_rewarder, ref, base, seed, at) for ref, at in rewarder_refs)
     models = _separate_specs(card for card in cards if card.card.kind != "ensemble")
-    _unique([policy.card.name for policy in policies] + [card.card.name for card in cards])
-    _unique([spec.name or spec.benchmark for spec in experiment.pairs])
+    names = [policy.card.name for policy in policies] + [loaded.card.name for loaded in cards]
+    for group in (names, [spec.name or spec.benchmark for spec in experiment.pairs]):
+        for name, count in Counter(group).items():
+            if count > 1:
+                fix = "give one a `name:` of its own"
+                raise BonError(f"the name {name!r} is used {count} times", fix)
     _check_counting(experiment, [policy.card for policy in policies], origin)
-    _check_deciding(experiment, models, origin)
     ensembles = tuple(card for card in cards if card.card.kind == "ensemble")
-    names = {card.card.name for card in models}
+    judges = sorted(model.card.name for model in models)
     for ensemble in ensembles:
-        for member in ensemble.card.members:
-            if member not in names:
-                raise BonError(
-                    f"ensemble {ensemble.card.name!r}: no rewarder {member!r} in this experiment",
-                    f"name it under `rewarders:`, or one of {', '.join(sorted(names)) or 'those'}",
-                )
+        for member in set(ensemble.card.members) - set(judges):
+            raise BonError(
+                f"ensemble {ensemble.card.name!r}: no rewarder {member!r} in this experiment",
+                f"name it under `rewarders:`, or one of {', '.join(judges) or 'those'}",
+            )
     resolved = dict(raw)
     for room, refs in (("policies", policy_refs), ("rewarders", rewarder_refs)):
         if refs:
@@ -172,24 +174,6 @@ def _check_counting(experiment: Experiment, policies: list[PolicyCard], origin: 
             )
 
 
-def _check_deciding(
-    experiment: Experiment, models: tuple[Loaded[RewarderCard], ...], origin: Origin
-) -> None:
-    """Raise if interim analyses cannot be made: imported rewarders, or too few."""
-    decide = experiment.judging.decide
-    if decide is None:
-        return
-    place = f"{origin.place(('judging', 'decide'))}: judging.decide"
-    for loaded in models:
-        if loaded.card.brought:
-            raise BonError(
-                f"{place}: {loaded.card.name} is read from files and cannot be judged in steps",
-                "leave it out, or leave out judging.decide",
-            )
-    if len(models) < (2 if decide == "best" else 1):
-        raise BonError(f"{place}: {len(models)} rewarders", "name at least two to compare")
-
-
 def _rewarder(ref: CardRef, base: Path, seed: int, origin: Origin) -> Loaded[RewarderCard]:
     """Load a rewarder and its class, which may lie beside the experiment."""
     loaded = load_rewarder(ref, base, seed, origin)
@@ -213,14 +197,6 @@ def _separate_specs(models: Iterable[Loaded[RewarderCard]]) -> tuple[Loaded[Rewa
     return tuple(separated)
 
 
-def _unique(names: list[str]) -> None:
-    for name, count in Counter(names).items():
-        if count > 1:
-            raise BonError(
-                f"the name {name!r} is used {count} times", "give one a `name:` of its own"
-            )
-
-
 def located(spec: DatasetSpec, base: Path) -> DatasetSpec:
     """Return a dataset with the absolute path of its files."""
     if spec.path is None:
@@ -232,17 +208,6 @@ def options(setup: Setup) -> "Options":
     """Return the analysis options of an experiment."""
     from bon.analysis.results import Options
 
-    analysis = setup.experiment.analysis
-    return Options(
-        n=analysis.n,
-        axis=analysis.axis,
-        rules=analysis.rules,
-        target_r=analysis.target_r,
-        ties=analysis.ties,
-        draws=analysis.bootstrap,
-        seed=setup.experiment.seed,
-        level=analysis.confidence,
-        unparsed=analysis.unparsed,
-        aggregate=analysis.aggregate,
-        covariates=analysis.covariates,
-    )
+    settings = setup.experiment.analysis.model_dump()
+    renamed = {"draws": settings.pop("bootstrap"), "level": settings.pop("confidence")}
+    return Options(seed=setup.experiment.seed, **renamed, **settings)

@@ -7,6 +7,7 @@ and extending a run work like running it.
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from bon.choosing.opinion import shown_of
 from bon.choosing.race import EarlyStopping
@@ -18,7 +19,6 @@ from bon.engines.base import ImagePart
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.planning.judging_scope import stakes_of, to_judge
-from bon.planning.sequential_test import SequentialTest
 from bon.planning.setup import Setup
 from bon.policies.generate import Ask, text_key
 from bon.policies.prompting import policy_messages, question_block
@@ -98,7 +98,6 @@ class QuestionSource(Source):
         rewarder: Loaded[RewarderCard],
         *,
         generated: Callable[[], bool],
-        test: SequentialTest | None = None,
     ) -> None:
         card, design = rewarder.card, setup.experiment.judging.design
         most = item_judging.max_calls(card, design, policy.card.n, card.votes)
@@ -108,31 +107,11 @@ class QuestionSource(Source):
         self._store = store
         self._policy = policy
         self._rewarder = rewarder
-        self._position = 0
-        self._test = test
-        if test is not None:
-            test.join(self, generated)
-
-    @property
-    def blocked(self) -> bool:
-        """Return whether all work before the next interim analysis is done."""
-        if self._test is None or self.finished or self.open or self._buffer:
-            return False
-        return self._position >= self._test.limit(self.model)
 
     def steps(self) -> Iterator[list[Payload] | None]:
         """Yield each question with its judgements so far."""
-        test, policy = self._test, self._policy
-        questions = self._store.questions() if test is None else test.questions()
-        while True:
-            while test is not None and self._position >= test.limit(self.model):
-                if not test.advance():
-                    yield None
-                if self.finished:
-                    return
-            question = next(questions, None)
-            if question is None:
-                return
+        policy = self._policy
+        for question in self._store.questions():
             while True:
                 # Before the rows are read: what is missing then will never come.
                 generated = self._generated()
@@ -140,23 +119,46 @@ class QuestionSource(Source):
                 if len(pool) == policy.card.n or generated:
                     break
                 yield None
-            self._position += 1
             yield self._tasks(question, pool)
 
     def _tasks(self, question: Question, pool: list[Candidate]) -> list[Payload]:
-        judging, subset = self._setup.experiment.judging, self._setup.experiment.questions.subset
-        usable = to_judge(question, pool, judging, subset)
-        if not usable:
+        card = self._rewarder.card
+        left = remaining(self._setup, self._store, self._rewarder, question, pool)
+        if left.known is None:
             return []
-        rewarder, votes = self._rewarder, self._rewarder.card.votes
-        texts = {row.text_key for row in usable}
-        race = stakes_of(question, usable, judging)
-        known = open_calls(self._setup, self._store, rewarder, question.key, texts, votes, race)
-        if known is None:
-            return []
-        answer_key = question_answer_key(rewarder.card, question, usable)
-        item = question_item(question, usable)
-        return [JudgeTask(item, tuple(known), votes, race, answer_key=answer_key)]
+        answer_key = question_answer_key(card, question, left.usable)
+        item = question_item(question, left.usable)
+        return [JudgeTask(item, tuple(left.known), card.votes, left.race, answer_key=answer_key)]
+
+
+class Remaining(NamedTuple):
+    """What a rewarder lacks on a question.
+
+    The candidates to judge, the stopping rule, and the judgements so far; None if complete.
+    """
+
+    usable: list[Candidate]
+    race: EarlyStopping | None
+    known: list[Judgement] | None
+
+
+def remaining(
+    setup: Setup,
+    store: Store,
+    rewarder: Loaded[RewarderCard],
+    question: Question,
+    pool: list[Candidate],
+) -> Remaining:
+    """Return what a rewarder lacks on a question with these candidates."""
+    judging, subset = setup.experiment.judging, setup.experiment.questions.subset
+    usable = to_judge(question, pool, judging, subset)
+    if not usable:
+        return Remaining([], None, None)
+    race, texts = stakes_of(question, usable, judging), {row.text_key for row in usable}
+    votes = rewarder.card.votes
+    return Remaining(
+        usable, race, open_calls(setup, store, rewarder, question.key, texts, votes, race)
+    )
 
 
 def open_calls(

@@ -7,14 +7,13 @@ from pathlib import Path
 
 from bon.analysis.results.study import RunCompleteness
 from bon.core.console import say
-from bon.core.errors import BonError, Incomplete
+from bon.core.errors import Incomplete
 from bon.dispatch.connection import connected, starts_local_ray
 from bon.dispatch.source import Source
 from bon.planning.completeness import completeness
 from bon.planning.hub_revisions import pin_commits, with_commits
 from bon.planning.preflight import check_models, retiring
 from bon.planning.repeat_check import FOLDER, repeat_sources
-from bon.planning.sequential_test import SequentialTest
 from bon.planning.setup import Setup
 from bon.planning.sources import GenerateSource, PairSource, QuestionSource
 from bon.planning.spec_aliases import print_changed, with_stored_specs
@@ -40,11 +39,6 @@ def run(
     replace: take over the run of another experiment. shard: (index, count) of the part of the
     questions and pairs to do. progress_file: kept up to date for another process.
     """
-    if shard is not None and setup.experiment.judging.decide is not None:
-        raise BonError(
-            "judging.decide looks at all questions together, and a shard holds a part of them",
-            "leave out --shard, or judging.decide",
-        )
     note_phase(progress_file, "preparing")
     if not (directory / DATABASE).exists():  # fail before any data are read
         models = [model.card.name for model in setup.models]
@@ -76,7 +70,7 @@ def compute(
     status = None
     if store.has("candidates") or store.has("judgements"):
         status = completeness(setup, store)
-        _skip_complete(sources, status, together=setup.experiment.judging.decide is not None)
+        _skip_complete(sources, status)
     with ExitStack() as stack:
         if setup.experiment.judging.repeat_check:
             repeats = stack.enter_context(Store(store.directory / FOLDER))
@@ -136,16 +130,10 @@ def make_sources(setup: Setup, store: Store) -> list[Source]:
     sources: list[Source] = [*generate]
     if setup.experiment.pairs:
         sources += [PairSource(setup, store, rewarder) for rewarder in rewarders]
-    looks = [
-        SequentialTest(setup, store, policy) if setup.experiment.judging.decide else None
-        for policy in setup.policies
-    ]
     sources += [
-        QuestionSource(
-            setup, store, policy, rewarder, generated=partial(_is_done, candidates), test=look
-        )
+        QuestionSource(setup, store, policy, rewarder, generated=partial(_is_done, candidates))
         for rewarder in rewarders
-        for policy, candidates, look in zip(setup.policies, generate, looks, strict=True)
+        for policy, candidates in zip(setup.policies, generate, strict=True)
     ]
     return sources
 
@@ -154,15 +142,10 @@ def _is_done(source: Source) -> bool:
     return source.finished and source.open == 0
 
 
-def _skip_complete(sources: list[Source], status: RunCompleteness, *, together: bool) -> None:
-    """Skip the walk through complete sources; new candidates are work for every rewarder.
-
-    together: work that one rewarder lacks may mean more for the others.
-    """
+def _skip_complete(sources: list[Source], status: RunCompleteness) -> None:
+    """Skip the walk through complete sources; new candidates are work for every rewarder."""
     complete = {share.model for share in status.models if share.have == share.wanted}
     policies = {share.model for share in status.models if share.role == "policy"}
-    if together and len(complete) < len(status.models):
-        complete &= policies
     for source in sources:
         if source.model in complete and (source.stage == "generate" or policies <= complete):
             source.skip()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special
 
-from bon.analysis.auditing.rasch import abilities, difficulties, elementary, information, sample
+from bon.analysis.auditing.rasch import abilities, elementary, sample
 
 
 def simulate(rng, items, ability, spread=1.0, missing=0.0):
@@ -54,23 +54,17 @@ def test_abilities_are_those_of_the_enumerated_likelihood(missing):
         return -log_likelihood(np.array([*free, -sum(free)]), right)
 
     best = optimize.minimize(loss, np.zeros(4), method="BFGS", options={"gtol": 1e-6})
-    assert found.ability == pytest.approx([*best.x, -sum(best.x)], abs=2e-4)
-    assert found.ability.sum() == pytest.approx(0, abs=1e-9)
-    shift = np.vstack([np.eye(4), -np.ones(4)])
-    numeric = shift @ np.linalg.inv(optimize.approx_fprime(
-        best.x, lambda f: optimize.approx_fprime(f, loss, 1e-5), 1e-4
-    )) @ shift.T  # fmt: skip
-    assert found.covariance == pytest.approx(numeric, rel=0.05, abs=2e-3)
+    assert found == pytest.approx([*best.x, -sum(best.x)], abs=2e-4)
+    assert found.sum() == pytest.approx(0, abs=1e-9)
 
 
-def test_abilities_are_recovered_and_their_errors_true():
+def test_abilities_are_recovered():
     truth = np.linspace(-1.2, 1.2, 10)
-    hits = []
-    for seed in range(60):
-        right, _ = simulate(np.random.default_rng(seed), 200, truth, spread=1.5)
-        found = abilities(right)
-        hits.append(np.abs(found.ability - truth) < 1.96 * found.error)
-    assert 0.92 <= np.mean(hits) <= 0.975
+    found = [
+        abilities(simulate(np.random.default_rng(seed), 200, truth, spread=1.5)[0])
+        for seed in range(60)
+    ]
+    assert np.mean(found, axis=0) == pytest.approx(truth, abs=0.1)
 
 
 @settings(max_examples=25, deadline=None)
@@ -80,9 +74,9 @@ def test_order_of_rewarders_and_items_does_not_matter(seed, order):
     right, _ = simulate(rng, 80, np.linspace(-1, 1, 8))
     found = abilities(right)
     turned = abilities(rng.permutation(right)[:, list(order)])
-    assert turned.ability == pytest.approx(found.ability[list(order)], abs=1e-7)
+    assert turned == pytest.approx(found[list(order)], abs=1e-7)
     turned_over = abilities(1 - right)
-    assert turned_over.ability == pytest.approx(-found.ability, abs=1e-7)
+    assert turned_over == pytest.approx(-found, abs=1e-7)
 
 
 def test_where_the_likelihood_has_no_maximum():
@@ -107,30 +101,3 @@ def test_draws_keep_totals_and_follow_the_model():
     for pattern, expected in zip(patterns, weight / weight.sum(), strict=True):
         seen = (drawn[:, 0] == np.array(pattern)).all(axis=1).mean()
         assert seen == pytest.approx(expected, abs=0.015)
-
-
-def test_difficulties_are_warms():
-    """The mode of likelihood times the root of the information, by brute force on a grid."""
-    rng = np.random.default_rng(2)
-    ability = np.linspace(-1.5, 1.5, 9)
-    right, difficulty = simulate(rng, 400, ability)
-    found, error = difficulties(right, ability)
-    grid = np.linspace(-12, 12, 24_001)
-    p = special.expit(ability - grid[:, None])
-    for row in (0, 1, 2, int(right.sum(axis=1).argmax()), int(right.sum(axis=1).argmin())):
-        x = right[row]
-        likelihood = (
-            np.log(p) @ x + np.log1p(-p) @ (1 - x) + 0.5 * np.log((p * (1 - p)).sum(axis=1))
-        )
-        assert found[row] == pytest.approx(grid[likelihood.argmax()], abs=2e-3)
-    assert np.isfinite(found).all(), "also where all or none were right"
-    assert np.corrcoef(found, difficulty)[0, 1] > 0.7
-    assert (error > 0).all()
-
-
-def test_information_is_where_the_items_are():
-    at = np.array([-3.0, 0.0, 3.0])
-    found = information(at, np.array([0.0, 0.0, np.nan]))
-    assert found[1] == pytest.approx(0.5)
-    assert found[0] == pytest.approx(found[2])
-    assert found[0] < found[1]

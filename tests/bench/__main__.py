@@ -46,7 +46,6 @@ class Script:
 SCRIPTS = (
     Script("commands", "{demo}", "{demo}"),
     Script("calls", "--run {demo} --questions 800", "--run {demo} --questions 100"),
-    Script("decide", "{demo} --studies 50 --questions 1730", "{demo} --studies 10"),
     Script("reading"),
     Script("subset", "{demo}", "{demo} --draws 50"),
     Script("endpoint", "--calls 2000", "--calls 600 --rounds 1"),

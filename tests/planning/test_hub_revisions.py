@@ -6,12 +6,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
-from typer.testing import CliRunner
 
-from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.dispatch.worker import Host, JudgeTask
-from bon.planning.hub_revisions import current_commits, pin_commits, unpinned, with_commits
+from bon.planning.hub_revisions import pin_commits, unpinned, with_commits
 from bon.planning.plan import make_plan
 from bon.planning.setup import prepare
 from bon.planning.spec_aliases import with_stored_specs
@@ -136,17 +134,7 @@ def test_without_the_hub_the_cache_says_it_or_nothing(experiment, tmp_path, hub,
         assert store.meta("commits") == {"org/reward": "9" * 40}
 
 
-def test_a_plan_names_them_and_doctor_prints_lines_to_paste(hub, experiment, tmp_path):
-    (line,) = [w for w in make_plan(prepare(experiment, tmp_path)).warnings if "--pin" in w]
+def test_a_plan_names_them(hub, experiment, tmp_path):
+    plan = make_plan(prepare(experiment, tmp_path))
+    (line,) = [w for w in plan.warnings if "no revision on the card" in w]
     assert line.endswith("loose, nowhere")
-    card = tmp_path / "mine.yaml"
-    card.write_text("{name: mine, kind: scalar, model: org/reward}")
-    bon = CliRunner().invoke
-    said = bon(app, ["doctor", "--pin", str(card)])
-    assert said.output == f"- {{card: mine, revision: {'a' * 40}}}\n"
-    assert json.loads(bon(app, ["doctor", "--pin", str(card), "--json"]).output) == {
-        "mine": "a" * 40
-    }
-    assert "has its revision" in bon(app, ["doctor", "--pin", "qwen2.5-vl-7b"]).output
-    with pytest.raises(BonError, match="'r1-reward': the hub did not say at which commit"):
-        current_commits("r1-reward")

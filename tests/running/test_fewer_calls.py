@@ -226,3 +226,12 @@ def test_two_settings_that_contradict_each_other_are_refused(make_experiment, tm
     both = {"judge_unanimous": True, "skip_constant": True}
     with pytest.raises(BonError, match="leave one of them out"):
         prepare(make_experiment(judging=both), tmp_path)
+
+
+def test_an_experiment_that_stopped_judging_early_is_judged_in_full(
+    make_experiment, tmp_path, capsys
+):
+    judging = {"decide": "best", "looks": 4}
+    experiment = prepare(make_experiment(judging=judging), tmp_path).experiment
+    assert experiment.judging.design == "all_pairs"
+    assert "judging.decide was removed and is ignored" in capsys.readouterr().err

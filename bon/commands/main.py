@@ -80,8 +80,15 @@ def main() -> None:
     """Run the command line; every outcome is one line and one of `ExitCode`."""
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # idle BLAS threads sleep, not spin
     gc.set_threshold(100_000)  # the default of 700 costs a tenth of a report
-    # SystemExit unwinds, so that rows in progress are filed and a local Ray is shut down.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
+    terminated: list[int] = []
+
+    def terminate(number: int, _: object) -> None:
+        terminated.append(number)
+        raise KeyboardInterrupt
+
+    # It unwinds, so that rows in progress are filed and a local Ray is shut down; calls of Ray
+    # would turn a SystemExit into one with code 1.
+    signal.signal(signal.SIGTERM, terminate)
     try:
         sys.exit(app(prog_name="bon", standalone_mode=False))
     except BonError as error:
@@ -94,6 +101,8 @@ def main() -> None:
     except SystemExit as stopped:
         if stopped.code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):  # Ctrl-C by way of typer
             typer.echo("bon: stopped; the same command resumes from here", err=True)
+        if terminated:
+            sys.exit(ExitCode.TERMINATED)
         raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
 
 import ray
 from ray._private import worker as ray_worker
@@ -113,12 +112,11 @@ def starts_local_ray(address: str | None) -> bool:
 @contextmanager
 def connected(config: ClusterConfig, *, quiet: bool = False) -> Iterator["Connection"]:
     """Connect to the Ray of this process, the configured cluster, or a new local Ray."""
-    with _exact_exit():
-        connection = Connection(config, quiet=quiet)
-        try:
-            yield connection
-        finally:
-            connection.close()
+    connection = Connection(config, quiet=quiet)
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 class Connection:
@@ -293,30 +291,3 @@ def _own_signals() -> Iterator[None]:
         for number, handler in handlers.items():
             if handler is not None:  # None: not set by Python, which cannot set it again
                 signal.signal(number, handler)
-
-
-@contextmanager
-def _exact_exit() -> Iterator[None]:
-    """Raise what a SIGTERM handler raised: calls of Ray turn it into an exit with code 1."""
-    handler = signal.getsignal(signal.SIGTERM)
-    if not callable(handler) or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    raised: list[BaseException] = []
-
-    def handle(number: int, frame: Any) -> None:
-        try:
-            handler(number, frame)
-        except BaseException as error:
-            raised.append(error)
-            raise
-
-    signal.signal(signal.SIGTERM, handle)
-    try:
-        yield
-    except SystemExit:
-        if raised:
-            raise raised[0] from None
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, handler)

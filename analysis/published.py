@@ -11,7 +11,6 @@ import io
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -30,7 +29,6 @@ from bon.analysis.results import (
     Estimate,
     Flag,
     Options,
-    Pooled,
     Reference,
     WhatIf,
 )
@@ -39,8 +37,6 @@ from bon.core.base_models import guessed_base
 from bon.core.errors import BonError
 from bon.core.files import read_text
 
-Floats = NDArray[np.float64]
-
 REWARDER = ("rewarder", "judge", "reward_model", "model", "name")
 POLICY = ("policy", "base_model", "generator")
 BEST_OF_N = re.compile(r"best[_-]?of[_-]?(n|\d+)|bon|bon[_@-]?\d*|.*bon[_-]acc.*", re.IGNORECASE)
@@ -48,16 +44,11 @@ ABOUT = ("family", "before", "size", "length_bias")
 AXES = ("macro", "overall")
 POINTS = {"policy", "benchmark", "axis", "leaks", "n", "rewarder", "x", "y"}
 """Columns of tables/correlation_points.csv of a run."""
-Axis = Literal["macro", "overall"]
 
-GROUP_SIZES = {
-    frozenset(("general", "hallucination", "reasoning")): {
-        "general": 183,
-        "hallucination": 749,
-        "reasoning": 318,
-    }
-}
-"""Pairs per group of benchmarks known by the names of their groups: VL-RewardBench."""
+GROUP_SIZES: tuple[dict[str, int], ...] = (
+    {"general": 183, "hallucination": 749, "reasoning": 318},  # VL-RewardBench
+)
+"""Pairs per group of benchmarks known by the names of their groups."""
 
 OVERALL_SLACK = 0.003  # a third of a point: more than rounding to tenths can explain
 MACRO_SLACK = 0.002
@@ -76,30 +67,17 @@ class Columns:
 
 
 def correlate_table(
-    source: str | Path | pd.DataFrame,
-    x: str | None = None,
-    y: str | None = None,
-    rewarder: str | None = None,
-    policy: str | None = None,
-    sizes: dict[str, int] | None = None,
-    options: Options | None = None,
+    source: str | Path | pd.DataFrame, options: Options | None = None
 ) -> CorrelationReport:
-    """Correlate published numbers.
+    """Correlate published numbers, a CSV file or a frame.
 
-    Args:
-        source: a CSV file, or a frame.
-        x: the primary benchmark score; default: macro, overall, or the first score.
-        y: the column of Best-of-N accuracy.
-        rewarder: the column of names of rewarders.
-        policy: the column of policies, if there are several.
-        sizes: pairs per group, to check overall scores against.
-        options: draws, level and seed.
+    The primary score is macro, else overall, else the first.
     """
     options = options or Options()
     frame = source if isinstance(source, pd.DataFrame) else read_csv(Path(source))
     if set(frame.columns) >= POINTS:
         frame = _from_points(frame)
-    columns = _columns(frame, x, y, rewarder, policy)
+    columns = _columns(frame)
     frame, lines, unit = _clean(frame, columns)
     references = _references(lines, columns)
     correlations, measured = [], []
@@ -109,18 +87,21 @@ def correlate_table(
             measured.append(_measured(part, columns, axis))
             correlations.append(correlate(measured[-1], label, options))
     correlations = correct(correlations)
-    pooled = _pooled(correlations, options.level)
+    pooled = [
+        pool([c for c in correlations if c.axis == axis], options.level) for axis in columns.xs
+    ]
+    means = tuple(p for p in pooled if p is not None)
     roles = {"rewarder": columns.rewarder, "policy": columns.policy, "y": columns.y}
     return CorrelationReport(
         source="table" if isinstance(source, pd.DataFrame) else Path(source).name,
         columns={k: v for k, v in roles.items() if v is not None} | {"x": columns.xs[0]},
         unit="percent" if unit == 100 else "fraction",
-        finding=find(correlations, pooled, [], [], None),
+        finding=find(correlations, list(means), [], [], None),
         correlations=tuple(correlations),
-        pooled=tuple(pooled),
+        pooled=means,
         what_if=tuple(_what_if(correlations, measured, references, options.level)),
         references=references,
-        flags=tuple(flags(frame, columns.rewarder, sizes)),
+        flags=tuple(flags(frame, columns.rewarder)),
         warnings=_warnings(correlations),
     )
 
@@ -181,31 +162,27 @@ def _numeric(column: pd.Series, decimal_comma: bool) -> pd.Series:
     return pd.to_numeric(text, errors="coerce").reindex(column.index).where(column.notna())
 
 
-def _columns(
-    frame: pd.DataFrame, x: str | None, y: str | None, rewarder: str | None, policy: str | None
-) -> Columns:
+def _columns(frame: pd.DataFrame) -> Columns:
     known = [str(c) for c in frame.columns]
     for column in known:
         if known.count(column) > 1 or re.fullmatch(r".+\.\d+", column):
             raise BonError(f"column {column!r} occurs twice", "rename one of them")
-    for requested in (x, y, rewarder, policy):
-        if requested is not None and requested not in known:
-            raise BonError(f"no column {requested!r}", f"columns are {', '.join(known)}")
     lower = {c.lower().strip(): c for c in reversed(known)}
-    names_column = rewarder or next((lower[c] for c in REWARDER if c in lower), None)
-    if names_column is None:
+    rewarder, policy = (
+        next((lower[c] for c in roles if c in lower), None) for roles in (REWARDER, POLICY)
+    )
+    if rewarder is None:
         raise BonError(
             "no column with the names of the rewarders",
             f"name it 'rewarder' or 'judge'; columns are {', '.join(known)}",
         )
-    policies = policy or next((lower[c] for c in POLICY if c in lower), None)
-    target = y or next((c for c in known if c != x and BEST_OF_N.fullmatch(c.strip())), None)
+    target = next((c for c in known if BEST_OF_N.fullmatch(c.strip())), None)
     if target is None:
         raise BonError(
             "no column with the Best-of-N accuracy",
-            f"name it 'best_of_n', or say which one it is; columns are {', '.join(known)}",
+            f"name it 'best_of_n'; columns are {', '.join(known)}",
         )
-    other = (names_column, policies, target)
+    other = (rewarder, policy, target)
     scores = [c for c in known if c not in other and c.lower() not in ABOUT]
     if not scores:
         raise BonError("no column with a benchmark score", "add one, such as 'macro'")
@@ -214,19 +191,17 @@ def _columns(
         if bad.any():
             raise BonError(
                 f"column {column!r} holds {str(frame.loc[bad, column].iloc[0])!r} in the row of "
-                f"{frame.loc[bad, names_column].iloc[0]!r}, which is not a number",
+                f"{frame.loc[bad, rewarder].iloc[0]!r}, which is not a number",
                 "leave out columns that are not scores",
             )
-    first = x or next((lower[a] for a in AXES if lower.get(a) in scores), scores[0])
-    return Columns(names_column, policies, target, (first, *(c for c in scores if c != first)))
+    first = next((lower[a] for a in AXES if lower.get(a) in scores), scores[0])
+    return Columns(rewarder, policy, target, (first, *(c for c in scores if c != first)))
 
 
 def _clean(frame: pd.DataFrame, columns: Columns) -> tuple[pd.DataFrame, pd.DataFrame, float]:
     """Return rows of rewarders and reference lines as fractions, and the unit of the table."""
-    frame = frame.copy()
     scores = [columns.y, *columns.xs]
-    for column in scores:
-        frame[column] = pd.to_numeric(frame[column]).astype(float)
+    frame = frame.assign(**{c: pd.to_numeric(frame[c]).astype(float) for c in scores})
     if frame[columns.rewarder].isna().any():
         row = int(np.argmax(frame[columns.rewarder].isna())) + 1
         raise BonError(
@@ -249,7 +224,18 @@ def _clean(frame: pd.DataFrame, columns: Columns) -> tuple[pd.DataFrame, pd.Data
             f"{repeated.iloc[0][columns.rewarder]!r} occurs twice",
             "write one row per rewarder and policy",
         )
-    unit = _checked_unit(rows[scores])
+    least, most, unit = rows[scores].min(), rows[scores].max(), _unit(rows[scores])
+    if least.min() < 0 or most.max() > 100:
+        outside = str(most.idxmax() if most.max() > 100 else least.idxmin())
+        raise BonError(
+            f"column {outside!r} holds a value outside 0 to 100",
+            "scores must be accuracies, in percent or as fractions",
+        )
+    if unit == 100 and least.min() <= 1:
+        raise BonError(
+            f"column {str(least.index[least <= 1][0])!r} holds fractions while others hold percent",
+            "write all accuracies in percent, or all as fractions",
+        )
     for part in (rows, lines):
         part[scores] = part[scores] / unit
     return rows, lines, unit
@@ -258,23 +244,6 @@ def _clean(frame: pd.DataFrame, columns: Columns) -> tuple[pd.DataFrame, pd.Data
 def _unit(scores: pd.DataFrame) -> float:
     """Return 100 for percent, 1 for fractions."""
     return 100.0 if float(scores.max().max()) > 1.5 else 1.0
-
-
-def _checked_unit(scores: pd.DataFrame) -> float:
-    top, unit = float(scores.max().max()), _unit(scores)
-    if float(scores.min().min()) < 0 or top > 100:
-        column = str(scores.max().idxmax() if top > 100 else scores.min().idxmin())
-        raise BonError(
-            f"column {column!r} holds a value outside 0 to 100",
-            "scores must be accuracies, in percent or as fractions",
-        )
-    small = [str(c) for c in scores if float(scores[c].min()) <= 1.0]
-    if unit == 100 and small:
-        raise BonError(
-            f"column {small[0]!r} holds fractions while others hold percent",
-            "write all accuracies in percent, or all as fractions",
-        )
-    return unit
 
 
 def _by_policy(frame: pd.DataFrame, columns: Columns) -> list[tuple[str, pd.DataFrame]]:
@@ -299,25 +268,19 @@ def _by_policy(frame: pd.DataFrame, columns: Columns) -> list[tuple[str, pd.Data
 
 
 def _measured(part: pd.DataFrame, columns: Columns, axis: str) -> Measured:
-    x, y = part[axis].to_numpy(dtype=float), part[columns.y].to_numpy(dtype=float)
-    lower = {str(c).lower(): part[c] for c in part.columns}
-
-    def texts(name: str) -> tuple[str, ...]:
-        return tuple(lower[name].fillna("").astype(str)) if name in lower else ()
-
+    x, y = (part[column].to_numpy(dtype=float) for column in (axis, columns.y))
+    names = tuple(part[columns.rewarder])
+    known = [tuple(Estimate(value=v, method="none") for v in side.tolist()) for side in (x, y)]
+    lower = {str(c).lower(): part[c].fillna("").astype(str) for c in part.columns}
+    families = lower.get("family", [""] * len(part))
     return Measured(
-        tuple(part[columns.rewarder]),
+        names,
         x,
         y,
-        tuple(Estimate(value=v, n=0, method="none") for v in x.tolist()),
-        tuple(Estimate(value=v, n=0, method="none") for v in y.tolist()),
-        families=tuple(
-            family or guessed_base(name)
-            for family, name in zip(
-                texts("family") or ("",) * len(part), part[columns.rewarder], strict=True
-            )
-        ),
-        before=texts("before"),
+        known[0],
+        known[1],
+        families=tuple(f or guessed_base(name) for f, name in zip(families, names, strict=True)),
+        before=tuple(lower.get("before", ())),
     )
 
 
@@ -334,12 +297,6 @@ def _references(lines: pd.DataFrame, columns: Columns) -> tuple[Reference, ...]:
 
 
 # ------------------------------------------------------------------ results
-
-
-def _pooled(correlations: list[Correlation], level: float) -> list[Pooled]:
-    axes = dict.fromkeys(c.axis for c in correlations)
-    pooled = [pool([c for c in correlations if c.axis == axis], level) for axis in axes]
-    return [p for p in pooled if p is not None]
 
 
 def _what_if(
@@ -374,9 +331,7 @@ def _warnings(correlations: list[Correlation]) -> tuple[str, ...]:
 # ------------------------------------------------------------------ flags
 
 
-def flags(
-    frame: pd.DataFrame, rewarder: str = "judge", sizes: dict[str, int] | None = None
-) -> list[Flag]:
+def flags(frame: pd.DataFrame, rewarder: str = "judge") -> list[Flag]:
     """Flag numbers of a table (percent or fractions) that do not fit together.
 
     - mixed axis: a score column that is macro in most rows and overall in some, or vice versa;
@@ -387,21 +342,25 @@ def flags(
     values = scores.loc[frame.index] / _unit(scores)
     rewarders = frame[rewarder].astype(str).to_numpy()
     found = _mixed_axes(values, rewarders)
-    groups = sizes or next(
-        (known for key, known in GROUP_SIZES.items() if key <= set(values.columns)), None
-    )
-    if groups is None or not set(groups) <= set(values.columns):
-        return found
+    groups = next((known for known in GROUP_SIZES if set(known) <= set(values.columns)), {})
     parts = values[list(groups)].to_numpy(dtype=float)
-    weights = np.array([groups[g] for g in groups], dtype=float)
-    follows: list[tuple[Axis, Floats, float]] = [
-        ("overall", parts @ weights / weights.sum(), OVERALL_SLACK),
-        ("macro", parts.mean(axis=1), MACRO_SLACK),
-    ]
-    for axis, implied, slack in follows:
-        if axis in values:
-            stated = values[axis].to_numpy(dtype=float)
-            found += _inconsistent(axis, stated, implied, rewarders, slack)
+    for axis, weights, slack in (
+        ("overall", list(groups.values()), OVERALL_SLACK),
+        ("macro", [1] * len(groups), MACRO_SLACK),
+    ):
+        if not groups or axis not in values:
+            continue
+        stated, implied = values[axis].to_numpy(dtype=float), np.average(parts, 1, weights)
+        gap = np.abs(stated - implied)
+        rows = np.flatnonzero(gap > slack)
+        if len(rows):
+            worst = int(rows[np.argmax(gap[rows])])
+            sentence = (
+                f"{len(rows)} of {len(rewarders)} {axis} accuracies do not follow from the groups "
+                f"(more than {100 * slack:.1f} points off); {rewarders[worst]}: "
+                f"{percent(stated[worst])} stated, {percent(implied[worst])} implied."
+            )
+            found.append(Flag(kind=axis, rows=tuple(rewarders[rows].tolist()), sentence=sentence))
     return found
 
 
@@ -417,31 +376,9 @@ def _mixed_axes(values: pd.DataFrame, rewarders: NDArray[np.object_]) -> list[Fl
         (most, rows), (few, odd) = sorted(equal.items(), key=lambda item: -item[1].sum())
         if odd.any() and rows.sum() + odd.sum() >= 0.8 * different.sum():
             exceptions = [str(name) for name in rewarders[odd]]
-            found.append(
-                Flag(
-                    kind="mixed axis",
-                    rows=tuple(exceptions),
-                    sentence=f"Column {column!r} is {most} accuracy for {int(rows.sum())} "
-                    f"rewarders and {few} accuracy for {names(exceptions)}.",
-                )
+            sentence = (
+                f"Column {column!r} is {most} accuracy for {int(rows.sum())} rewarders and {few} "
+                f"accuracy for {names(exceptions)}."
             )
+            found.append(Flag(kind="mixed axis", rows=tuple(exceptions), sentence=sentence))
     return found
-
-
-def _inconsistent(
-    axis: Axis, stated: Floats, implied: Floats, rewarders: NDArray[np.object_], slack: float
-) -> list[Flag]:
-    gap = np.abs(stated - implied)
-    rows = np.flatnonzero(gap > slack)
-    if not len(rows):
-        return []
-    worst = int(rows[np.argmax(gap[rows])])
-    return [
-        Flag(
-            kind=axis,
-            rows=tuple(str(name) for name in rewarders[rows]),
-            sentence=f"{len(rows)} of {len(rewarders)} {axis} accuracies do not follow from the "
-            f"groups (more than {100 * slack:.1f} points off); {rewarders[worst]}: "
-            f"{percent(float(stated[worst]))} stated, {percent(float(implied[worst]))} implied.",
-        )
-    ]

@@ -1,9 +1,9 @@
 """The whole analysis, from a run's tables to its results, in reading order."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -25,17 +25,15 @@ from bon.analysis.data.tables import Tables
 from bon.analysis.decision.before_after import before_after
 from bon.analysis.decision.benchmark_size import how_much
 from bon.analysis.decision.margins import counted, margins
-from bon.analysis.decision.rank_bands import rank_bands
 from bon.analysis.decision.regret import decide
 from bon.analysis.decision.threshold import threshold
 from bon.analysis.estimators import pair_sets, resampling
 from bon.analysis.estimators.answer_extractors import readers
 from bon.analysis.estimators.answer_extractors import warnings as reader_warnings
 from bon.analysis.estimators.baselines import BASELINES, ON_PAIRS, baseline_replays
-from bon.analysis.estimators.choices import Study, best_of_n, policy_result, study
-from bon.analysis.estimators.comparisons import compare, separations
+from bon.analysis.estimators.choices import Policy, Study, best_of_n, policy_result, study
+from bon.analysis.estimators.comparisons import compare, rank_bands, separations
 from bon.analysis.estimators.pair_results import lengths
-from bon.analysis.estimators.pair_sets import PairSet
 from bon.analysis.estimators.replay import Replay, Setting, ensemble_opinion, replay_opinion
 from bon.analysis.estimators.resampling import Draws
 from bon.analysis.finding import study_description
@@ -47,11 +45,8 @@ from bon.analysis.results import (
     Correlation,
     Margins,
     Options,
-    PolicyResult,
-    Pooled,
     Results,
     RuleSupport,
-    Threshold,
 )
 from bon.choosing.opinion import Opinion
 from bon.choosing.rules import RULES
@@ -59,21 +54,7 @@ from bon.core.errors import BonError
 
 T = TypeVar("T")
 Ensembles = dict[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True)
-class Policy:
-    """A policy with all its replays; `rules`: the headline rule of each rewarder."""
-
-    study: Study
-    rules: dict[str, str]
-    support: list[RuleSupport]
-    margins: list[Margins]
-
-    def headline(self, names: Sequence[str]) -> list[Replay]:
-        """Return the replays of rewarders under their headline rules."""
-        replays = {(r.rewarder, r.rule): r for r in self.study.replays}
-        return [replays[name, self.rules[name]] for name in names]
+BASES: dict[Base, str] = {"pass@1": "random", "majority": "majority"}
 
 
 def analyse(
@@ -102,51 +83,41 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
     progress("best of n")
     policies = _policies(run, draws, ensembles, options)
     studies = [p.study for p in policies]
-    by_policy = {s.pool.policy: p for s, p in zip(studies, policies, strict=True)}
-    policy_results = _policy_results(run, studies)
+    labels = tables.meta.get("candidate_labels", {})
     best = [b for p in policies for b in best_of_n(p.study, set(p.rules.items()))]
 
     progress("reward benchmark")
     benchmarks = _benchmarks(run, ensembles, options)
-    by_benchmark = {b.pairs.name: b for b in benchmarks}
 
     progress("correlation")
     measured = measure(run, policies, benchmarks, options)
     correlations = correct([correlate(m, label, options) for label, m in measured])
-    pooled = _pooled(correlations, level)
-    primary = [
-        (label, m, c) for (label, m), c in zip(measured, correlations, strict=True) if c.primary
-    ]
-    # Sizes of studies and subsets of pairs are of the whole benchmark.
-    with_leaks = [
-        (label, m, c)
-        for (label, m), c in zip(measured, correlations, strict=True)
-        if label.leaks == "in" and label.axis == options.axis
-    ]
+    groups: dict[tuple[str, str, str], list[Correlation]] = defaultdict(list)
+    for c in correlations:
+        groups[c.benchmark, c.axis, c.leaks].append(c)
+    pooled = _known(pool_policies(group, level) for group in groups.values())
     comparisons = _comparisons(policies, benchmarks, ensembles, options)
 
     progress("what if")
-    plans, predictions, decisions = [], [], []
-    for label, m, c in primary:
-        policy = policy_results[label.policy]
-        pairs = len(by_benchmark[label.benchmark].pairs.frame)
-        plans.append(needed(c, policy.num_questions, pairs, options))
-        bases = [policy.pass_at_1, policy.majority]
-        if label.leaks == "out":
-            without_leaks = (policy.pass_at_1_without_leaks, policy.majority_without_leaks)
-            bases = [a or b for a, b in zip(without_leaks, bases, strict=True)]
-        single, vote = (base.value or 0.0 for base in bases)
-        predictions.append(what_if(m, c, single, vote, level))
-        free = {"A single response": single, "Majority vote": vote}
-        decisions.append(decide(label, m, options, free))
+    by_name = {p.study.pool.policy: p for p in policies}, {b.pairs.name: b for b in benchmarks}
+    rows: dict[str, list[Any]] = defaultdict(list)
+    for (label, m), c in zip(measured, correlations, strict=True):
+        policy, benchmark = by_name[0][label.policy], by_name[1][label.benchmark]
+        if c.primary:
+            for name, values in _of_primary(label, m, c, policy, benchmark, options):
+                rows[name] += _known(values)
+        # Sizes of studies and subsets of pairs are of the whole benchmark.
+        if label.leaks == "in" and label.axis == options.axis:
+            rows["components"] += _known([_components(run, policy, c, m)])
+            worth = benchmark.worth_to(m.names)
+            rows["how_much"] += _known([how_much(label, m, benchmark.pairs, worth, options)])
 
     progress("summary")
     judging = study_description.judging(run, draws, level)
     protocol = study_description.protocol(run, studies, options)
     overlap = study_description.overlap(tables)
-    finding = find(correlations, pooled, best, _known(plans), protocol, overlap=overlap)
     rules = {name: rule for p in reversed(policies) for name, rule in p.rules.items()}
-    baselines = [name for name in BASELINES if any(s.has(name) for s in studies)]
+    baselines = [name for name in BASELINES if any(name in s.baselines for s in studies)]
     extractors = _known(readers(run, s) for s in studies)
     return Results(
         run=study_description.run_info(tables),
@@ -155,8 +126,8 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         sources=study_description.sources(tables),
         citations=tuple(str(c) for c in tables.meta.get("citations", ())),
         counts=study_description.counts(run, judging),
-        finding=finding,
-        policies=tuple(policy_results.values()),
+        finding=find(correlations, pooled, best, rows["needed"], protocol, overlap=overlap),
+        policies=tuple(policy_result(s, labels.get(s.pool.policy, [])) for s in studies),
         readers=tuple(extractors),
         rewarders=study_description.rewarders(run, rules, ensembles, baselines),
         benchmarks=tuple(r for b in benchmarks for r in b.results),
@@ -166,44 +137,8 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         separation=tuple(separations(comparisons)),
         ranks=tuple(rank_bands(comparisons)),
         correlations=tuple(correlations),
-        correlation_by_n=tuple(
-            _known(
-                by_n(
-                    label,
-                    m,
-                    by_policy[label.policy].headline(m.names),
-                    kept_questions(by_policy[label.policy].study, label.leaks),
-                    level,
-                )
-                for label, m, _ in primary
-            )
-        ),
         pooled=tuple(pooled),
-        decisions=tuple(_known(decisions)),
-        before_after=tuple(b for label, m, _ in primary for b in before_after(label, m, options)),
-        how_much=tuple(
-            _known(
-                how_much(
-                    label,
-                    m,
-                    by_benchmark[label.benchmark].pairs,
-                    by_benchmark[label.benchmark].worth_to(m.names),
-                    options,
-                )
-                for label, m, _ in with_leaks
-            )
-        ),
-        thresholds=tuple(
-            t
-            for label, m, _ in primary
-            for t in _thresholds(label, m, by_policy[label.policy].study, options)
-        ),
         margins=tuple(m for p in policies for m in p.margins),
-        what_if=tuple(_known(predictions)),
-        needed=tuple(_known(plans)),
-        components=tuple(
-            _known(_components(run, by_policy[c.policy], c, m) for _, m, c in with_leaks)
-        ),
         judging=judging,
         leaks=study_description.leaks(tables),
         completeness=tables.meta.get("completeness"),
@@ -212,6 +147,31 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
             *_warnings(run, studies, benchmarks),
             *(warning for r in extractors for warning in reader_warnings(r)),
         ),
+        **{name: tuple(values) for name, values in rows.items()},
+    )
+
+
+def _of_primary(
+    label: Label, m: Measured, c: Correlation, policy: Policy, b: ScoredPairs, options: Options
+) -> Iterator[tuple[str, Iterable[Any]]]:
+    """Yield the fields of the results that a primary axis has."""
+    s, replays, kept = (
+        policy.study,
+        policy.headline(m.names),
+        kept_questions(policy.study, label.leaks),
+    )
+    heads = s.heads_out if label.leaks == "out" and s.heads_out is not None else s.heads
+    rows = {over: s.baselines[name] for over, name in BASES.items()}
+    base = {over: float(s.replays[row].at(s.n)[kept].mean()) for over, row in rows.items()}
+    free = {"A single response": base["pass@1"], "Majority vote": base["majority"]}
+    yield "needed", [needed(c, len(s.pool.rows), len(b.pairs.frame), options)]
+    yield "what_if", [what_if(m, c, base["pass@1"], base["majority"], options.level)]
+    yield "decisions", [decide(label, m, options, free)]
+    yield "correlation_by_n", [by_n(label, m, replays, kept, options.level)]
+    yield "before_after", before_after(label, m, options)
+    yield (
+        "thresholds",
+        [threshold(label, m, over, base[over], heads[row], options) for over, row in rows.items()],
     )
 
 
@@ -244,9 +204,8 @@ def _ensembles(run: Run, options: Options) -> Ensembles:
 
 
 def _policies(run: Run, draws: Draws, ensembles: Ensembles, options: Options) -> list[Policy]:
-    return [
-        _policy(run, pool, draws.of(pool.rows), ensembles, options) for pool in run.pools.values()
-    ]
+    pools = run.pools.values()
+    return [_policy(run, pool, draws.of(pool.rows), ensembles, options) for pool in pools]
 
 
 def _policy(run: Run, pool: Pool, draws: Draws, ensembles: Ensembles, options: Options) -> Policy:
@@ -282,35 +241,26 @@ def _policy(run: Run, pool: Pool, draws: Draws, ensembles: Ensembles, options: O
         if together is not None:
             replayed, reasons = replay_opinion(together, setting, name, options.rules, run.design)
             replays, support = replays + replayed, support + reasons
-    rules: dict[str, str] = {}
-    for replay in replays:
-        rules[replay.rewarder] = min(
-            rules.get(replay.rewarder, replay.rule), replay.rule, key=lambda r: RULES[r].rank
-        )
+    by_rank = sorted(replays, key=lambda replay: RULES[replay.rule].rank, reverse=True)
+    rules = {replay.rewarder: replay.rule for replay in by_rank}
     everything = study(pool, n, replays + baseline_replays(setting), draws, options)
     return Policy(everything, rules, support, _known(areas))
-
-
-def _policy_results(run: Run, studies: list[Study]) -> dict[str, PolicyResult]:
-    labels = run.tables.meta.get("candidate_labels", {})
-    return {s.pool.policy: policy_result(s, labels.get(s.pool.policy, [])) for s in studies}
 
 
 # ------------------------------------------------------------------ reward benchmark, comparisons
 
 
 def _benchmarks(run: Run, ensembles: Ensembles, options: Options) -> list[ScoredPairs]:
-    return [_benchmark(run, p, ensembles, options) for p in pair_sets.pair_sets(run, options)]
-
-
-def _benchmark(run: Run, pairs: PairSet, ensembles: Ensembles, options: Options) -> ScoredPairs:
-    verdicts = pair_sets.all_verdicts(run, pairs)
-    for name, members in ensembles.items():
-        if all(member in verdicts for member in members):
-            verdicts[name] = pair_sets.ensemble_verdicts([verdicts[m] for m in members])
-    for name in ON_PAIRS if pairs.frame["length_0"].notna().any() else ("random",):
-        verdicts[name] = pair_sets.baseline_verdicts(pairs.frame, name)
-    return ScoredPairs.of(pairs, verdicts, options)
+    benchmarks = []
+    for pairs in pair_sets.pair_sets(run, options):
+        verdicts = pair_sets.all_verdicts(run, pairs)
+        for name, members in ensembles.items():
+            if all(member in verdicts for member in members):
+                verdicts[name] = pair_sets.ensemble_verdicts([verdicts[m] for m in members])
+        for name in ON_PAIRS if pairs.frame["length_0"].notna().any() else ("random",):
+            verdicts[name] = pair_sets.baseline_verdicts(pairs.frame, name)
+        benchmarks.append(ScoredPairs.of(pairs, verdicts, options))
+    return benchmarks
 
 
 def _comparisons(
@@ -339,16 +289,6 @@ def _comparisons(
     return results
 
 
-# ------------------------------------------------------------------ correlation
-
-
-def _pooled(correlations: list[Correlation], level: float) -> list[Pooled]:
-    groups: dict[tuple[str, str, str], list[Correlation]] = {}
-    for c in correlations:
-        groups.setdefault((c.benchmark, c.axis, c.leaks), []).append(c)
-    return _known(pool_policies(group, level) for group in groups.values())
-
-
 def _components(run: Run, policy: Policy, c: Correlation, m: Measured) -> Components | None:
     n, replays = policy.study.n, policy.headline(m.names)
     shared = set.intersection(*(set(replay.comparable(n)) for replay in replays))
@@ -358,17 +298,6 @@ def _components(run: Run, policy: Policy, c: Correlation, m: Measured) -> Compon
     if run.drawn is not None and any(replay.estimated.get(n) for replay in replays):
         share = float(run.drawn.mean())
     return components(c, m, at, share)
-
-
-def _thresholds(label: Label, m: Measured, s: Study, options: Options) -> list[Threshold]:
-    bases: tuple[tuple[Base, str], ...] = (("pass@1", "random"), ("majority", "majority"))
-    rows = [(over, s.index(name)) for over, name in bases]
-    kept = kept_questions(s, label.leaks)
-    heads = s.heads_out if label.leaks == "out" and s.heads_out is not None else s.heads
-    return _known(
-        threshold(label, m, over, s.replays[row].at(s.n)[kept].mean(), heads[row], options)
-        for over, row in rows
-    )
 
 
 # ------------------------------------------------------------------ warnings

@@ -26,9 +26,9 @@ from bon.benchmarks.base import Adapter
 from bon.benchmarks.base import Form as Form
 from bon.choosing import rules
 from bon.choosing.opinion import KIND_OF, Candidates, item_opinion
-from bon.choosing.ranking import Ranking
-from bon.choosing.ranking import rank as ranked
+from bon.choosing.rules import Ranking
 from bon.choosing.rules import Rule as Rule
+from bon.choosing.rules import rank as ranked
 from bon.core.errors import BonError
 from bon.core.records import Candidate, Judgement
 from bon.core.validation import validate

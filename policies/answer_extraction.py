@@ -11,7 +11,6 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from functools import cached_property
 from typing import NamedTuple
 
 NEAR = 0.8  # similarity from which a text is that of its most similar option
@@ -59,7 +58,8 @@ _CLAIM = re.compile(
 )
 _DOUBT = re.compile(
     r"\b(?:not|cannot|never|if|whether|unless|why|suppose|assume|assuming|wrong|incorrect|worst"
-    r"|refuse|nobody|no\s+one|trap|decoy|tempting|distractor|second[- ]best|least|often|many)\b"
+    r"|refuse|nobody|no\s+one|trap|decoy|tempting|distractor|second[- ]best|least|often|many"
+    r"|hardly)\b"
     r"|n['’]t\b",
     re.IGNORECASE,
 )
@@ -72,13 +72,17 @@ _FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
 _RAISED = re.compile("[²³¹⁰-⁹⁺⁻ⁿⁱ]+")
 _BULLET = re.compile(r"(?:(?:->|[>#•]|-(?=\s))\s*)*")
 _SIGNED = re.compile(r"(-?)[\d.,/]*(%?)")
-_LAST_LINE = re.compile(r"(?:final )?answer: ?\(?([A-Z])\)?\.?", re.IGNORECASE)
 _LETTER = re.compile(
     r"(?:(?:option|choice|answer|letter)(?:\s+|\s*:\s*))?(?P<open>\()?\s*(?P<letter>[A-Za-z])\b(?!['’])"
     r"(?P<close>\s*\))?(?P<after>.*)",
     re.IGNORECASE | re.DOTALL,
 )
 _AFTER = re.compile(r"\s*[.:;,]\s*|\s*(?=\()|\s+[-–—]+\s+|\s+")
+_DENIED = re.compile(
+    r"\(?(?:wrong|incorrect|rejected|false|falsch|faux|fausse|falso|incorrect[oa]|non|nein|неверно|нет"
+    r"|错误?|誤り?|خطأ|गलत)\b\W*$",
+    re.IGNORECASE,
+)
 _REASON = re.compile(r"(?:because|since|as|due|which|given|for)\b", re.IGNORECASE)
 _ALONE = re.compile(r"(?<![\w'’])([A-Z])(?![\w'’])")
 _WORD = re.compile(r"\s[a-z]")
@@ -108,17 +112,10 @@ class _Extractor:
 
     def __init__(self, letters: str, options: Sequence[str]) -> None:
         self.letters = letters
-        self.options = options
-
-    @cached_property
-    def plain(self) -> list[str]:
-        return [_plain(option) for option in self.options]
+        self.plain = [_plain(option) for option in options]
 
     def extract(self, text: str) -> str | None:
         text = text.replace("*", "").replace("`", "")  # also between "Answer" and its colon
-        last_line = _LAST_LINE.fullmatch(text.rstrip().rpartition("\n")[2].strip())
-        if last_line is not None and last_line[1] in self.letters:
-            return last_line[1]  # a shortcut: the general rules give the same
         statements = [*self._enclosed(text), *self._announced(text)]
         last = max(statements, key=lambda statement: statement.end, default=None)
         if last is not None and last.letter is not None:
@@ -179,7 +176,7 @@ class _Extractor:
         own = self._is_own_text(letter, rest, LIKE)
         if own is not None:
             return letter if own else None
-        if match["letter"] != letter or self._names_another(letter, rest):
+        if match["letter"] != letter or self._names_another(letter, rest) or _DENIED.match(rest):
             return None
         if between[0].strip() in (",", "") and rest[:1] != "(":
             return letter if _REASON.match(rest) else None
@@ -253,7 +250,6 @@ def _first_line(text: str) -> str:
 
 
 def _words_before(text: str, position: int, words: int) -> str:
-    """Return the last words of the sentence before a position."""
     before = text[max(0, position - 300) : position]
     begin = max((end.end() for end in _SENTENCE.finditer(before)), default=0)
     return " ".join(before[begin:].split()[-words:])

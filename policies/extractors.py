@@ -8,14 +8,14 @@ other harnesses, for `bon regrade`, leave out their random choices and the model
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
 from bon.core.patterns import checked, last_match
-from bon.core.text import is_withheld
+from bon.core.text import REFUSED, is_withheld
 from bon.experiment.letters import option_letters
-from bon.policies.answer_extraction import stated_letter
-from bon.policies.refusals import declines
+from bon.policies.answer_extraction import after_thinking, stated_letter
 
 ExtractorName = Literal["official", "strict"]
 
@@ -24,6 +24,27 @@ Extractor = Callable[[str, str, Sequence[str]], str | None]
 
 EXTRACTOR_VERSIONS = {"official": "official", "strict": "strict 4"}
 """Versions that a run records; answers are extracted again when one changes."""
+
+
+_NOT = r"(?:cannot|can['’]?t|can\s+not|could\s?n['’]?t|won['’]?t|will\s+not|am\s+not\s+able\s+to)"
+_DO = (
+    r"(?:see|view|access|open|display|process|analy[sz]e|interpret|identify|recogni[sz]e|read|help|"
+    r"assist|provide|give|answer|determine|choose|select|solve|do|show|tell|comply|diagnose|"
+    r"discern|make|evaluate|assess|complete|respond|fulfil+|continue|support|verify|view)"
+)
+_DECLINES = re.compile(
+    r"\bi(?:['’]?m|\s+am)\s+(?:\w+\s+)?(?:sorry|unable|not\s+able)\b"
+    r"|^\W*(?:sorry|apologies|unfortunately)\b"
+    r"|\bi\s+apologi[sz]e\b"
+    rf"|\bi\s+(?:\w+\s+)?{_NOT}\s+(?:\w+\s+)?{_DO}\b"
+    r"|\bi\s+(?:do\s+not|don['’]?t)\s+(?:know|have|understand)\b"
+    r"|\bas\s+an\s+ai\b"
+    r"|\b(?:unable|not\s+possible|impossible)\s+to\s+(?:\w+\s+)?"
+    rf"{_DO}\b"
+    r"|\bno\s+(?:image|picture)\s+(?:was|is|has\s+been)\s+(?:provided|attached|given|shown)\b"
+    r"|\bcannot\s+be\s+(?:determined|answered)\b",
+    re.IGNORECASE,
+)
 
 
 class Reading(NamedTuple):
@@ -65,7 +86,10 @@ def extract_both(
     return BothLetters(letters["official"], strict, strict is None and declines(text))
 
 
-# ------------------------------------------------------------------ MMMU-Pro and lmms-eval
+def declines(text: str) -> bool:
+    """Whether a reply says that it will not or cannot answer; it may still state an answer."""
+    return text.startswith(REFUSED) or _DECLINES.search(after_thinking(text)) is not None
+
 
 # Forms of a letter in order of trust, and how its last occurrence is then located.
 _ALONE = " {} ".format
@@ -84,7 +108,7 @@ def official_letter(
     A reply ending in "Answer: C) Apple" is ambiguous, since A is a letter of that text too; "I "
     matches the pronoun when there are nine options; an empty option is found in every reply.
 
-    marked: try what follows the last "Answer:" first.
+    marked: try what follows the last "Answer:" first; lmms-eval's rules for MMMU do not.
     """
     _, mark, after = text.rpartition("Answer:") if marked else ("", "", "")
     if mark:
@@ -107,13 +131,6 @@ def official_letter(
         return None
     return letters[max(mentioned, key=lambda i: (lowered.rfind(options[i].lower()), -i))]
 
-
-def lmms_eval_letter(text: str, letters: str, options: Sequence[str]) -> str | None:
-    """Apply lmms-eval's MMMU rules: MMMU-Pro's without what follows "Answer:"."""
-    return official_letter(text, letters, options, marked=False)
-
-
-# ------------------------------------------------------------------ VLMEvalKit and patterns
 
 _ANSWER_LINE = re.compile(r"^\s*answer:\s*(.*?)\s*$", re.IGNORECASE | re.MULTILINE)
 _PUNCTUATION = re.compile(r"[.()\[\],:;!*#{}]")
@@ -168,7 +185,7 @@ EXTRACTORS: Mapping[str, Extractor] = MappingProxyType(
     {
         "official": _of_replies(official_letter),
         "strict": _of_replies(stated_letter),
-        "lmms-eval": _of_replies(lmms_eval_letter),
+        "lmms-eval": _of_replies(partial(official_letter, marked=False)),
         "vlmevalkit": _of_replies(vlmevalkit_letter),
     }
 )

@@ -43,10 +43,7 @@ def render_prompt(question: Question, prompt: Prompt) -> str:
 
 
 def policy_messages(
-    question: Question,
-    prompt: Prompt,
-    load_image: LoadImage,
-    placement: Placement = "first",
+    question: Question, prompt: Prompt, load_image: LoadImage, placement: Placement = "first"
 ) -> tuple[Message, ...]:
     """Return the user turn that asks the policy.
 

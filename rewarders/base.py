@@ -1,16 +1,20 @@
 """The rewarder interface: what every kind receives and returns."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from bon.core.images import IMAGE_MARK, ImageError
 from bon.core.records import JudgementOutcome
 from bon.engines.base import Engine, ImagePart, Message, Part
+from bon.engines.echo import answer_key
 from bon.experiment.config import RewarderCard
 from bon.experiment.prompts import Prompt
 
 Arity = Literal["one", "two", "many"]
+Shown = tuple[str, ...]  # text keys of the responses that a call shows, in this order
+Seeds = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +74,7 @@ class Rewarder(ABC):
         self.engine = engine
 
     @abstractmethod
-    async def judge(
-        self, item: Item, shown: tuple[str, ...], seeds: tuple[int, ...]
-    ) -> list[Verdict]:
+    async def judge(self, item: Item, shown: Shown, seeds: Seeds) -> list[Verdict]:
         """Return one verdict per seed on the responses `shown` (text keys, in this order)."""
 
     def turns(self, item: Item, **values: Any) -> tuple[Message, ...]:
@@ -102,3 +104,21 @@ class Rewarder(ABC):
         if item.marked:
             raise ImageError(f"{self.card.name} takes no images within a prompt or a response")
         return item.images
+
+
+class OnEcho(Rewarder):
+    """A rewarder on the echo engine, which receives the answer key; the rewarder does not."""
+
+    def __init__(self, rewarder: Rewarder, correct: Mapping[str, bool]) -> None:
+        super().__init__(rewarder.card, rewarder.prompt, rewarder.engine)
+        self.arity = rewarder.arity  # type: ignore[misc]  # of the instance, as the wrapped one's
+        self._rewarder = rewarder
+        self._correct = correct
+
+    async def judge(self, item: Item, shown: Shown, seeds: Seeds) -> list[Verdict]:
+        """Judge; of two correct responses neither is marked as the better one."""
+        key = tuple(self._correct[response] for response in shown)
+        if self.arity == "two" and all(key):
+            key = (False, False)
+        with answer_key(key):
+            return await self._rewarder.judge(item, shown, seeds)

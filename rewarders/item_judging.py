@@ -5,6 +5,7 @@ same way on both axes.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -63,14 +64,17 @@ class Filing:
     item: Item
     protocol: Protocol
 
+    @classmethod
+    def of(cls, rewarder: Rewarder, item: Item, protocol: Protocol) -> "Filing":
+        """Return what the calls of a rewarder for an item share."""
+        return cls(rewarder.card, rewarder.arity, rewarder.prompt.sha256[:16], item, protocol)
+
     def missing(
         self, existing: Sequence[Judgement], early_stopping: EarlyStopping | None
     ) -> list[Call]:
         """Return the calls of the next round."""
-        item, arity = self.item, self.arity
-        return missing_calls(
-            self.card, arity, item.responses, item.key, self.protocol, existing, early_stopping
-        )
+        item = self.item.responses, self.item.key
+        return missing_calls(self.card, self.arity, *item, self.protocol, existing, early_stopping)
 
 
 # ------------------------------------------------------------------ judging an item
@@ -88,11 +92,11 @@ async def judge_item(
     `early_stopping` and the design decide which comparisons are made; the rewarder sees neither.
     """
     judgements: list[Judgement] = []
+    known = list(existing)
     try:
-        while rows := await judge_round(
-            rewarder, item, protocol, [*existing, *judgements], early_stopping
-        ):
+        while rows := await judge_round(rewarder, item, protocol, known, early_stopping):
             judgements += rows
+            known += rows
             if rewarder.arity == "one":  # all calls are made in the first round
                 break
     except BonError as error:
@@ -109,7 +113,7 @@ async def judge_round(
     early_stopping: EarlyStopping | None = None,
 ) -> list[Judgement]:
     """Make all calls that can be made at once, given what exists; empty when the item is done."""
-    calls = _filing(rewarder, item, protocol).missing(existing, early_stopping)
+    calls = Filing.of(rewarder, item, protocol).missing(existing, early_stopping)
     return await make_calls(rewarder, item, protocol, calls)
 
 
@@ -118,24 +122,20 @@ async def make_calls(
 ) -> list[Judgement]:
     """Make these calls, whatever exists for the item."""
     seeds = [item_seed(protocol.spec, item.key, call.shown) for call in calls]
-    filing = _filing(rewarder, item, protocol)
+    filing = Filing.of(rewarder, item, protocol)
     batches = await asyncio.gather(
         *(_ask(rewarder, filing, call, seed) for call, seed in zip(calls, seeds, strict=True)),
         return_exceptions=True,
     )
     rows: list[Judgement] = []
-    failures: list[BonError] = []
     for batch in batches:
-        if isinstance(batch, BonError):
-            failures.append(batch)
-            rows += batch.rows
-        elif isinstance(batch, BaseException):
+        if isinstance(batch, BaseException) and not isinstance(batch, BonError):
             raise batch
-        else:
-            rows += batch
-    if failures:  # the other calls are paid for
-        failures[0].rows = tuple(rows)
-        raise failures[0]
+        rows += batch.rows if isinstance(batch, BonError) else batch
+    for failure in batches:
+        if isinstance(failure, BonError):
+            failure.rows = tuple(rows)  # the other calls are paid for
+            raise failure
     return rows
 
 
@@ -154,11 +154,6 @@ async def _ask(rewarder: Rewarder, filing: Filing, call: Call, seed: int) -> lis
         return rows
     missing = replace(call, votes=tuple(each - seed for each in left))
     return rows + failed_judgements(filing, [missing], one_line(failure))
-
-
-def _filing(rewarder: Rewarder, item: Item, protocol: Protocol) -> Filing:
-    prompt_hash = rewarder.prompt.sha256[:16]
-    return Filing(rewarder.card, rewarder.arity, prompt_hash, item, protocol)
 
 
 def _check(rewarder: Rewarder, verdicts: Sequence[Verdict], call: Call) -> None:
@@ -186,11 +181,12 @@ def missing_calls(
 ) -> list[Call]:
     """Return the calls of the next round, given what exists; empty when the item is done."""
     keys = sorted(responses)
+    votes = protocol.votes
     # As if the run had always had today's settings.
     existing = existing and [
         row
         for row in existing
-        if in_protocol(card.orders, protocol.votes, item, row.first, row.second, row.vote)
+        if in_protocol(card.orders, votes, item, row.first, row.second, row.vote)
     ]
     showings: list[tuple[str, ...]]
     if arity == "one":
@@ -203,12 +199,9 @@ def missing_calls(
             for pair in _open_pairs(keys, item, protocol, card, existing, early_stopping)
             for shown in orders(pair, item, card.orders)
         ]
-    votes = tuple(range(protocol.votes))
-    if not existing:
-        return [Call(shown, votes) for shown in showings]
     judged = {(shown_of(row), row.vote) for row in existing}
     calls = [
-        Call(shown, tuple(vote for vote in votes if (shown, vote) not in judged))
+        Call(shown, tuple([vote for vote in range(votes) if (shown, vote) not in judged]))
         for shown in showings
     ]
     return [call for call in calls if call.votes]
@@ -223,11 +216,8 @@ def _open_pairs(
     early_stopping: EarlyStopping | None,
 ) -> list[Pair]:
     """Return pairs that lack an order or a vote, else the pairs of the next round."""
-    votes: dict[Pair, int] = {}
-    for row in existing:
-        if row.second is not None:
-            first, second = sorted((row.first, row.second))
-            votes[first, second] = votes.get((first, second), 0) + 1
+    pairs = ((row.first, row.second) for row in existing if row.second is not None)
+    votes = Counter((min(pair), max(pair)) for pair in pairs)
     needed = protocol.votes * (2 if card.orders == "both" else 1)
     partial = [pair for pair, count in votes.items() if count < needed]
     if partial:
@@ -249,11 +239,10 @@ def in_protocol(
     policy: str, votes: int, item: str, first: str, second: str | None, vote: int
 ) -> bool:
     """Whether today's settings include this vote on this showing."""
-    if vote >= votes:
-        return False
-    if policy == "both" or second is None:
-        return True
-    return (first, second) in orders((first, second), item, policy)
+    one_order = policy != "both" and second is not None
+    return vote < votes and (
+        not one_order or (first, second) in orders((first, str(second)), item, policy)
+    )
 
 
 def is_complete(

@@ -15,7 +15,7 @@ from typing import Any
 
 from bon.core.errors import BonError
 from bon.engines.base import ImagePart
-from bon.rewarders.base import Item, Rewarder, Verdict
+from bon.rewarders.base import Item, Rewarder, Seeds, Shown, Verdict
 from bon.rewarders.scalar import scored
 
 _ONE_AT_A_TIME = threading.Lock()
@@ -30,9 +30,7 @@ class IxcReward(Rewarder):
 
     arity = "one"
 
-    async def judge(
-        self, item: Item, shown: tuple[str, ...], seeds: tuple[int, ...]
-    ) -> list[Verdict]:
+    async def judge(self, item: Item, shown: Shown, seeds: Seeds) -> list[Verdict]:
         """Score question and response as a conversation."""
         (key,) = shown
         chat = [
@@ -43,14 +41,13 @@ class IxcReward(Rewarder):
         return [scored(score)] * len(seeds)
 
     def _score(self, chat: list[dict[str, str]], images: Sequence[ImagePart]) -> float:
-        settings = self.engine.info()
-        hd_num = int(self.card.options.get("hd_num", 9))
+        settings, paths = self.engine.info(), []
         with _ONE_AT_A_TIME, tempfile.TemporaryDirectory() as folder:
             model = load(settings["model"], settings["revision"])
-            paths = [Path(folder) / f"{index}.png" for index in range(len(images))]
-            for path, image in zip(paths, images, strict=True):
-                path.write_bytes(image.data)
-            return float(_call(model, chat, [str(path) for path in paths], hd_num))
+            for index, image in enumerate(images):
+                paths.append(f"{folder}/{index}.png")
+                Path(paths[-1]).write_bytes(image.data)
+            return float(_call(model, chat, paths, int(self.card.options.get("hd_num", 9))))
 
 
 @lru_cache(maxsize=1)
@@ -74,9 +71,8 @@ def load(model: str, revision: str | None) -> Any:
             "on the workers: pip install flash-attn --no-build-isolation (docs/rewarders.md)",
         )
     source = {"revision": revision, "trust_remote_code": True}
-    loaded = transformers.AutoModelForCausalLM.from_pretrained(
-        model, torch_dtype=torch.float16, **source
-    )
+    dtype = torch.float16
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(model, torch_dtype=dtype, **source)
     loaded = loaded.cuda().eval()
     loaded.tokenizer = transformers.AutoTokenizer.from_pretrained(model, **source)
     return loaded

@@ -15,7 +15,7 @@ from typing import Any
 
 from bon.core.errors import BonError
 from bon.engines.base import ImagePart
-from bon.rewarders.base import Item, Rewarder, Verdict
+from bon.rewarders.base import Item, Rewarder, Seeds, Shown, Verdict
 from bon.rewarders.scalar import scored
 
 CONVERSATION = "qwen_1_5"
@@ -82,16 +82,14 @@ class MmRlhfReward(Rewarder):
 
     arity = "one"
 
-    async def judge(
-        self, item: Item, shown: tuple[str, ...], seeds: tuple[int, ...]
-    ) -> list[Verdict]:
+    async def judge(self, item: Item, shown: Shown, seeds: Seeds) -> list[Verdict]:
         """Judge once per seed, or once in all with temperature 0."""
         (key,) = shown
         text = self.prompt.render(prompt=item.prompt, response=item.responses[key])
-        images = self.images_apart(item)
-        if self.card.sampling.temperature > 0:
-            return [await asyncio.to_thread(self._judge, text, images, seed) for seed in seeds]
-        return [await asyncio.to_thread(self._judge, text, images, seeds[0])] * len(seeds)
+        images, greedy = self.images_apart(item), self.card.sampling.temperature == 0
+        drawn = seeds[:1] if greedy else seeds
+        verdicts = [await asyncio.to_thread(self._judge, text, images, seed) for seed in drawn]
+        return verdicts * len(seeds) if greedy else verdicts
 
     def _judge(self, text: str, images: Sequence[ImagePart], seed: int) -> Verdict:
         settings = self.engine.info()

@@ -5,7 +5,6 @@ A user's own class is named as `module:Class`, or by the name under which it is 
 
 import hashlib
 import sys
-from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -30,14 +29,10 @@ PLUGINS: Registry[type[Rewarder]] = Registry("bon.rewarders")
 
 def rewarder_class(card: RewarderCard) -> type[Rewarder]:
     """Return the class that runs a card, BonError if it cannot be imported."""
-    target = card.python if card.kind == "python" else KINDS.get(card.kind)
-    if target is None:
-        raise BonError(
-            f"card {card.name!r}: kind {card.kind} has no model of its own",
-            "name its members' cards",
-        )
-    if card.kind != "python":
-        return _shipped(target)
+    if card.kind not in (*KINDS, "python"):
+        reason = f"card {card.name!r}: kind {card.kind} has no model of its own"
+        raise BonError(reason, "name its members' cards")
+    target = KINDS.get(card.kind, card.python)
     module, separator, name = target.partition(":")
     try:
         cls: Any = getattr(import_module(module), name) if separator else PLUGINS.get(target)
@@ -51,13 +46,6 @@ def rewarder_class(card: RewarderCard) -> type[Rewarder]:
             f"card {card.name!r}: {target!r} is not a rewarder",
             "name a subclass of bon.Rewarder as module:Class, or register it under that name",
         )
-    return cls
-
-
-@lru_cache  # called for every item
-def _shipped(target: str) -> type[Rewarder]:
-    module, _, name = target.partition(":")
-    cls: type[Rewarder] = getattr(import_module(module), name)
     return cls
 
 
@@ -93,8 +81,7 @@ def _bytecode(cls: type[Rewarder]) -> bytes:
     """Return the byte code of a class's methods, for classes without source text."""
     parts = []
     for name, method in sorted(vars(cls).items()):
-        code = getattr(method, "__code__", None)
-        if code is not None:
+        if (code := getattr(method, "__code__", None)) is not None:
             # Nested code objects (comprehensions) print their address: take their code instead.
             constants = [repr(getattr(const, "co_code", const)) for const in code.co_consts]
             parts.append(f"{name}{code.co_code!r}{code.co_names}{constants}")

@@ -1,16 +1,18 @@
 """Parsing generated replies into a verdict, a score or P(yes); what cannot be parsed is None.
 
 A rule names its parser: `strict` (bon.rewarders.verdict_parser) or `published`, the last match.
-Parsing depends only on what the store keeps of a reply, so it can be repeated.
+Parsing depends only on what the store keeps of a reply, so it can be repeated (`reparse`).
 """
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from bon.core.keys import content_key
 from bon.core.patterns import compiled, last_match
-from bon.core.records import JudgementOutcome
+from bon.core.records import Judgement, JudgementOutcome
+from bon.core.sampling import Sampling
 from bon.core.text import is_withheld
 from bon.engines.base import Sample
 from bon.experiment.config import RewarderCard, ScoreRule, VerdictRule
@@ -18,10 +20,18 @@ from bon.rewarders import verdict_parser
 
 _SCALE = re.compile(
     r"(?<![\w.,])[01]\s*(?:[-–—~〜…]|\.\.+|to|bis|à|a|al|до|到|至|から|से)\s*(5|7|10|20|100)"
-    r"(?![\w.,]\d|\d)|(?:满分|満点)\D{0,3}(\d+)|(\d+)\s*(?:点満点|점 만점|[- ]?point scale|max\b)",
+    r"(?![\w.,]\d|\d)"
+    r"|(?:满分|満点)\D{0,3}(\d+)|(\d+)\s*(?:点満点|점 만점|段階|[- ]?point scale|max\b)"
+    r"|\b(?:sur|von|su|sobre|из)\s+(5|7|10|20|100)(?!\w)",
     re.IGNORECASE,
 )
 
+
+POSING = "a response states a verdict itself"
+"""In `error` of every judgement whose responses contain what its rule would parse."""
+
+_BARE_VERDICT = 8
+"""Token limits up to this one ask for a bare verdict, which they do not cut off."""
 
 WITHHELD = "the endpoint refused or filtered the reply"
 """In `error` of judgements without a reply."""
@@ -36,10 +46,7 @@ class Reading(NamedTuple):
 
 
 def read_reply(card: RewarderCard, sample: Sample, responses: int, *, cut: bool) -> Reading:
-    """Parse a reply of a generative rewarder that was shown so many responses.
-
-    cut: the reply reached its token limit.
-    """
+    """Parse a reply, `cut` if it reached its token limit, about so many responses."""
     if card.kind == "pairwise":
         assert card.verdict is not None
         return read_verdict(sample.text, card.verdict, cut=cut)
@@ -56,18 +63,19 @@ def read_verdict(text: str, rule: VerdictRule, *, cut: bool = False) -> Reading:
     """Parse which of two responses a reply prefers."""
     if is_withheld(text):
         return _unparsed(WITHHELD)
-    sides = _sides(rule)
+    sides: dict[str, JudgementOutcome] = dict.fromkeys(rule.tie, "tie")
+    sides |= dict.fromkeys(rule.second, "second")
+    sides |= dict.fromkeys(rule.first, "first")  # it wins where lists overlap
     if rule.reader == "published":
         match, reason = _last_match(text, rule.pattern, rule.delete)
-        if match is None:
-            return _unparsed(reason)
-        if match not in sides:
-            return _unparsed(f"states {match[:40]!r}, which the rule does not know")
-        return Reading(sides[match])
-    folded = _without_case(sides)
+        if match is not None and match not in sides:
+            reason = f"states {match[:40]!r}, which the rule does not know"
+        return Reading(sides[match]) if match in sides else _unparsed(reason)
 
     def meaning(word: str) -> JudgementOutcome | None:
-        return sides.get(word.strip()) or folded.get(word.strip().casefold())
+        word = word.strip()
+        folded = {sides[side] for side in sides if side.casefold() == word.casefold()}
+        return sides.get(word) or (folded.pop() if len(folded) == 1 else None)
 
     outcome: JudgementOutcome | None
     outcome, reason = verdict_parser.parse(
@@ -94,19 +102,13 @@ def read_score(sample: Sample, rule: ScoreRule, *, cut: bool = False) -> Reading
         word = word.strip()
         return _score(word if word in values else word.casefold(), values, rule)
 
-    score, reason = verdict_parser.parse(
-        sample.text, rule.pattern, rule.delete, cut=cut, meaning=meaning, unit=_unit(rule)
-    )
+    asked = sample.text, rule.pattern, rule.delete
+    score, reason = verdict_parser.parse(*asked, cut=cut, meaning=meaning, unit=_unit(rule))
     if score is None:
         return _unparsed(reason)
-    if rule.range and any(end != f"{rule.range[1]:g}" for end in _scale_ends(sample.text)):
+    if rule.range and any(f"{rule.range[1]:g}" not in end for end in _SCALE.findall(sample.text)):
         return _unparsed("names another scale")
     return Reading("scored", score)
-
-
-def _scale_ends(text: str) -> list[str]:
-    """Return the upper ends of the scales that a reply names, such as "from 1 to 10"."""
-    return [next(filter(None, ends)) for ends in _SCALE.findall(text)]
 
 
 def yes_probability(sample: Sample, rule: ScoreRule, *, cut: bool = False) -> Reading:
@@ -125,15 +127,11 @@ def yes_probability(sample: Sample, rule: ScoreRule, *, cut: bool = False) -> Re
             return _unparsed(verdict_parser.CUT)
         yes = no = 0.0
         for spelling, logprob in {token.token: token.logprob, **token.top}.items():
-            word = spelling.strip()
-            if word not in rule.yes and word not in rule.no:
-                continue
-            if not logprob <= 1:  # rounding may put it slightly above 0; also refuses NaN
+            is_yes, is_no = (spelling.strip() in words for words in (rule.yes, rule.no))
+            if (is_yes or is_no) and not logprob <= 1:  # rounding puts it above 0; refuses NaN
                 return _unparsed(f"the log-probability of {spelling!r} is {logprob}")
-            if word in rule.yes:
-                yes += math.exp(logprob)
-            else:
-                no += math.exp(logprob)
+            yes += math.exp(logprob) if is_yes else 0.0
+            no += math.exp(logprob) if is_no and not is_yes else 0.0
         if yes + no == 0:
             return _unparsed("the probabilities of yes and no are both 0")
         return Reading("scored", yes / (yes + no))
@@ -147,6 +145,56 @@ def holds_verdict(text: str, pattern: str) -> bool:
     """
     statement = verdict_parser.last_statement(text, pattern) if pattern else None
     return statement is not None and any(c.isalpha() for c in statement)
+
+
+def with_warning(reason: str, *, posing: bool) -> str:
+    """Append the warning about posing responses to the reason of a reading."""
+    return "; ".join(filter(None, (reason, POSING if posing else "")))
+
+
+def was_cut(sample: Sample, sampling: Sampling) -> bool:
+    """Whether a reply was cut off by its token limit or a full context."""
+    out_of_context = sample.finish == "length" and sampling.max_tokens > _BARE_VERDICT
+    return out_of_context or reached(sample.num_tokens, sampling)
+
+
+def reached(num_tokens: int, sampling: Sampling) -> bool:
+    """Whether a reply of this length, which the store keeps, reached its token limit."""
+    return num_tokens >= sampling.max_new_tokens > _BARE_VERDICT
+
+
+def parser_key(card: RewarderCard) -> str:
+    """Identify what parses a rewarder's stored replies; empty if none can be parsed again."""
+    rule = card.stored_rule
+    if rule is None:
+        return ""
+    return content_key("reading", verdict_parser.VERSION, rule.model_dump(mode="json"))
+
+
+def reparse(card: RewarderCard, row: Judgement) -> Judgement:
+    """Parse the stored reply of a judgement, whose outcome is not `error`, by the card's rule."""
+    cut = reached(row.num_tokens, card.sampling) or verdict_parser.CUT in row.error
+    sample = Sample(row.text, row.num_tokens)
+    result = read_reply(card, sample, len(row.shown), cut=cut)
+    return row._replace(
+        outcome=result.outcome,
+        score=result.score,
+        first=row.shown[int(result.score or 0)] if card.kind == "listwise" else row.first,
+        error=with_warning(result.reason, posing=POSING in row.error),
+    )
+
+
+def strict_difference(card: RewarderCard, replies: Iterable[Judgement]) -> str:
+    """Return how often the strict reader differs from a card's published one; empty otherwise."""
+    rule = card.stored_rule
+    if rule is None or rule.reader != "published":
+        return ""
+    name = "verdict" if card.kind == "pairwise" else "score"
+    strict = card.model_copy(update={name: rule.model_copy(update={"reader": "strict"})})
+    pairs = [[reparse(c, row)[:-1] for c in (card, strict)] for row in replies]
+    differ = sum(published != other for published, other in pairs)
+    share = f"{differ:,} of {len(pairs):,} replies"
+    return f"the strict reader reads {share} of {card.name} differently from its published reader"
 
 
 def _unparsed(reason: str) -> Reading:
@@ -163,21 +211,6 @@ def _last_match(text: str, pattern: str, delete: str) -> tuple[str | None, str]:
     except ValueError as error:
         return None, str(error)
     return (span.value.strip(), "") if span else (None, "states nothing that the rule reads")
-
-
-def _sides(rule: VerdictRule) -> dict[str, JudgementOutcome]:
-    """Map the group's values to outcomes; `first` wins where lists overlap."""
-    sides: dict[str, JudgementOutcome] = dict.fromkeys(rule.tie, "tie")
-    sides |= dict.fromkeys(rule.second, "second")
-    return sides | dict.fromkeys(rule.first, "first")
-
-
-def _without_case(sides: dict[str, JudgementOutcome]) -> dict[str, JudgementOutcome]:
-    """Fold the case of words, except those that case alone distinguishes."""
-    outcomes: dict[str, set[JudgementOutcome]] = {}
-    for word, outcome in sides.items():
-        outcomes.setdefault(word.casefold(), set()).add(outcome)
-    return {word: options.pop() for word, options in outcomes.items() if len(options) == 1}
 
 
 def _score(text: str, values: Mapping[str, float], rule: ScoreRule) -> float | None:

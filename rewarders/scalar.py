@@ -4,7 +4,7 @@ import math
 from abc import abstractmethod
 
 from bon.engines.base import Message, RankRequest, ScoreRequest
-from bon.rewarders.base import Item, Rewarder, Verdict
+from bon.rewarders.base import Item, Rewarder, Seeds, Shown, Verdict
 
 
 class ScoringRewarder(Rewarder):
@@ -16,9 +16,7 @@ class ScoringRewarder(Rewarder):
     async def _score(self, item: Item, response: str) -> tuple[float, int]:
         """Return the score of a response and the number of tokens read."""
 
-    async def judge(
-        self, item: Item, shown: tuple[str, ...], seeds: tuple[int, ...]
-    ) -> list[Verdict]:
+    async def judge(self, item: Item, shown: Shown, seeds: Seeds) -> list[Verdict]:
         """Score once; a score that is not finite is an error."""
         (key,) = shown
         score, num_prompt_tokens = await self._score(item, item.responses[key])
@@ -53,14 +51,10 @@ class Reranker(ScoringRewarder):
     """
 
     async def _score(self, item: Item, response: str) -> tuple[float, int]:
-        reward = await self.engine.rank(
-            RankRequest(
-                query=(*item.images, *item.parts(item.prompt)),
-                document=item.parts(response),
-                instruction=str(self.card.options.get("instruction", "")),
-                template=self.prompt.text,
-            )
-        )
+        query, document = (*item.images, *item.parts(item.prompt)), item.parts(response)
+        instruction = str(self.card.options.get("instruction", ""))
+        request = RankRequest(query, document, instruction, self.prompt.text)
+        reward = await self.engine.rank(request)
         return reward.score, reward.num_prompt_tokens
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 from bon.core.errors import BonError
 from bon.engines.base import GenerateRequest, Generation, Message
-from bon.rewarders.base import Item, Rewarder, Verdict
-from bon.rewarders.generative import alternatives, score_words, was_cut
-from bon.rewarders.reply_parsing import read_score
+from bon.rewarders.base import Item, Rewarder, Seeds, Shown, Verdict
+from bon.rewarders.generative import alternatives, score_words
+from bon.rewarders.reply_parsing import read_score, was_cut
 
 AGGREGATES: dict[str, Callable[[Sequence[float]], float]] = {
     "mean": lambda scores: sum(scores) / len(scores),
@@ -25,9 +25,7 @@ AGGREGATES: dict[str, Callable[[Sequence[float]], float]] = {
 
 def aggregate_steps(name: str, scores: Sequence[float]) -> float | None:
     """Aggregate step scores; None if undefined (a geometric mean of negative scores)."""
-    if name == "geometric" and min(scores) < 0:
-        return None
-    return AGGREGATES[name](scores)
+    return None if name == "geometric" and min(scores) < 0 else AGGREGATES[name](scores)
 
 
 def reaggregate(name: str, text: str) -> float | None:
@@ -48,22 +46,15 @@ class StepwiseCritic(Rewarder):
 
     arity = "one"
 
-    async def judge(
-        self, item: Item, shown: tuple[str, ...], seeds: tuple[int, ...]
-    ) -> list[Verdict]:
+    async def judge(self, item: Item, shown: Shown, seeds: Seeds) -> list[Verdict]:
         """Generate once per step and seed; an unparsed step leaves no score."""
         (key,) = shown
         steps = self._steps(item.responses[key])
         rule = self.card.score
+        asked = self.card.sampling, seeds, alternatives(rule), score_words(rule)
         requests = [
-            GenerateRequest(
-                self._messages(item, steps[: number + 1]),
-                self.card.sampling,
-                seeds,
-                logprobs=alternatives(rule),
-                choices=score_words(rule),
-            )
-            for number in range(len(steps))
+            GenerateRequest(self._messages(item, steps[:number]), *asked)
+            for number in range(1, len(steps) + 1)
         ]
         replies = await asyncio.gather(*map(self.engine.generate, requests))
         return [self._verdict(replies, vote) for vote in range(len(seeds))]
@@ -95,14 +86,13 @@ class StepwiseCritic(Rewarder):
         assert rule is not None
         samples = [reply.samples[vote] for reply in replies]
         readings = [read_score(s, rule, cut=was_cut(s, sampling)) for s in samples]
-        scores = [reading.score for reading in readings]
-        known = [score for score in scores if score is not None]
-        complete = len(known) == len(scores)
+        known = [reading.score for reading in readings if reading.score is not None]
+        complete = len(known) == len(readings)
         reasons = (f"step {i}: {read.reason}" for i, read in enumerate(readings, 1) if read.reason)
         return Verdict(
             "scored" if complete else "unparsed",
             score=aggregate_steps(self.card.aggregate, known) if complete else None,
-            text=" ".join("?" if score is None else f"{score:.4f}" for score in scores),
+            text=" ".join("?" if r.score is None else f"{r.score:.4f}" for r in readings),
             num_tokens=sum(sample.num_tokens for sample in samples),
             num_prompt_tokens=sum(reply.num_prompt_tokens for reply in replies),
             cost=sum(reply.cost / len(reply.samples) for reply in replies),

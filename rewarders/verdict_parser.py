@@ -77,10 +77,8 @@ def parse(
 ) -> tuple[ValueT | None, str]:
     """Return what a reply states or None, and the reason for None.
 
-    Args:
-        cut: the reply reached its token limit, so that nobody knows how it ends.
-        meaning: maps the text of the pattern's group to its value, None if it has none.
-        unit: pattern of what may follow the group's text besides punctuation.
+    cut: the reply reached its token limit, so that nobody knows how it ends. meaning: maps the text
+    of the pattern's group to its value, None if it has none. unit: pattern of what may follow it.
     """
     if cut:
         return None, CUT
@@ -145,7 +143,6 @@ def clean(text: str, pattern: str = "", delete: str = "") -> str:
 
 @lru_cache(maxsize=512)
 def _folded(pattern: str) -> Pattern:
-    """Compile the pattern for cleaned text."""
     parts = []
     for character in pattern:
         folded = unicodedata.normalize("NFKC", character).translate(_CANONICAL)
@@ -201,7 +198,7 @@ def _relabels(text: str, spans: list[Span]) -> bool:
     """Whether the last match's label, such as "Verdict:", begins a line with no match before it."""
     label = text[spans[-1].start : spans[-1].group_start].partition(":")
     starts = {span.start for span in spans}
-    marks = re.finditer(rf"^{_MARKS}({re.escape(label[0])}):", text, re.IGNORECASE | re.MULTILINE)
+    marks = compiled(rf"(?m)^{_MARKS}({re.escape(label[0])}):").finditer(text)
     return bool(label[1]) and any(mark.start(1) not in starts for mark in marks)
 
 

@@ -1,7 +1,10 @@
-"""Small experiments that need no model, in the form a user writes them."""
+"""Small experiments that need no model, in the form a user writes them; one Ray and one browser."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,6 +99,52 @@ def write_pairs(path: Path, count: int) -> None:
                 "group": ("general", "hallucination", "reasoning")[i % 3],
             }
             file.write(json.dumps(row) + "\n")
+
+
+# ------------------------------------------------------------------ a Ray
+
+
+@pytest.fixture(scope="session")
+def ray_address() -> Iterator[str]:
+    """One local Ray for the session (or a running one), apart from this process."""
+    if address := os.environ.get("BON_TEST_RAY"):
+        yield address
+        return
+    command, root = [sys.executable, "-m", "tests.ray_process"], Path(__file__).parents[1]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=root, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert address, "Ray did not start"
+        yield address
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def one_ray(ray_address: str) -> Iterator[str]:
+    """This process is connected to the session's Ray: the runner uses the one it finds."""
+    import ray
+
+    ray.init(address=ray_address, log_to_driver=False)
+    yield ray_address
+    ray.shutdown()
+
+
+WEIGHTS = {"slow": 30, "ray": 10, "browser": 5, "model": 3}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of several processes none is left with a long file at the end: those go first."""
+    if not hasattr(config, "workerinput"):
+        return
+    weights: dict[str, dict[str, int]] = {}
+    for item in items:
+        file, _, name = item.nodeid.partition("::")
+        marks = {mark.name for mark in item.iter_markers()}
+        test = name if "model" in marks else name.partition("[")[0]
+        weights.setdefault(file, {})[test] = sum(WEIGHTS.get(mark, 0) for mark in marks)
+    cost = {file: sum(tests.values()) for file, tests in weights.items()}
+    items.sort(key=lambda item: -cost[item.nodeid.partition("::")[0]])
 
 
 # ------------------------------------------------------------------ a browser

@@ -97,7 +97,7 @@ def of_endpoint(**settings):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"spending_cap": 5}, {"retries": 9}, {"retry_wait": 2}, {"concurrency": 2}, {"spent": 3},
+        {"spending_cap": 5}, {"retries": 9}, {"retry_wait": 2}, {"concurrency": 2},
         {"min_concurrency": 2}, {"max_concurrency": 9}, {"api_key_env": "MINE"}, {"timeout": 9},
         {"api_key_env": None}, {"price": {"input_per_million": 9, "output_per_million": 9}},
     ],

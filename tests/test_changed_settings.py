@@ -15,7 +15,7 @@ from bon.running.runner import run
 from bon.storage.store import Store
 from tests.engines.fake_endpoint import serve
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("one_ray")]
 
 CODE = """
 from bon.rewarders.base import Rewarder, Verdict
@@ -28,16 +28,6 @@ class Length(Rewarder):
         (key,) = shown
         return [Verdict("scored", score={sign}float(len(item.responses[key])))] * len(seeds)
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_ray():
-    """One local Ray for the module: the runner uses the one it finds."""
-    import ray
-
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ def test_every_command_is_taken_as_it_is_written(page):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, one_ray):
     """The demo on echo models, with the files that the pages show or name."""
     folder = tmp_path_factory.mktemp("docs")
     bon.demo(folder / "runs/demo", settings=DEMO)

@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 TOP = ("policies", "rewarders", "analysis")  # linked into bon/
 
 RAY = (
-    *(f"bon/dispatch/{name}.py" for name in ("cluster", "connection", "local_ray")),
+    *(f"bon/dispatch/{name}.py" for name in ("cluster", "connection", "local_ray", "tasks")),
     "bon/service/",
 )
 TORCH = ("bon/engines/",)

@@ -51,6 +51,7 @@ def test_a_report_about_data_of_ones_own_cites_nobody(make_experiment, tmp_path)
 
 
 @pytest.mark.ray
+@pytest.mark.usefixtures("one_ray")
 def test_the_terminal_ends_with_a_leaderboard_a_pick_and_the_path(
     make_experiment, tmp_path, capsys
 ):

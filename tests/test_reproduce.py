@@ -214,6 +214,7 @@ def bon(*arguments: str) -> str:
 
 @pytest.mark.model
 @pytest.mark.ray
+@pytest.mark.usefixtures("one_ray")
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("name", "models"), [("reproduce", True), ("reproduce-24gb", False)])

@@ -178,7 +178,6 @@ def test_the_commands(known, tmp_path):
     mirror = str(tmp_path / "mirror")
     assert "not pulled" in run(app, ["prompts", "list"]).output
     assert run(app, ["prompts", "pull", "--mirror", mirror]).exit_code == 0
-    assert "Judge" in run(app, ["prompts", "show", "judge"]).output
     assert "not pulled" not in run(app, ["prompts", "list"]).output
     upstream.cache_path(registered()).write_text("something else")
     assert "damaged" in run(app, ["prompts", "list"]).output
@@ -266,12 +265,11 @@ def test_a_shipped_experiment_says_what_to_pull_first(name, monkeypatch, tmp_pat
 def test_a_server_refuses_them_before_it_starts(known):
     pytest.importorskip("fastapi")
     from bon.service.online.selector import Online, Selector
-    from bon.service.server.metrics import Metrics
 
     judge = {"kind": "pairwise", "engine": "echo", "verdict": {"pattern": "(x)"}}
     rewarders = [{**judge, "name": "j", "prompt": {"upstream": "judge"}}]
     with pytest.raises(BonError, match=r"^needed by j: .*bon prompts pull judge$"):
-        Selector(Online(rewarders=rewarders), Path(), Metrics())
+        Selector(Online(rewarders=rewarders), Path())
 
 
 def test_the_shipped_registry_is_valid_and_names_only_our_placeholders():

@@ -9,7 +9,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
-from bon.analysis.auditing.rasch import Abilities, sample
 from bon.analysis.correlation.paired_accuracies import difference_errors
 from bon.analysis.estimators.resampling import Draws, estimate, holm, nothing
 from bon.analysis.results import Estimate
@@ -65,20 +64,20 @@ def _correlation(x: Floats, y: Floats) -> Floats:
     return np.where(usable, (dx * dy).sum(axis=-1) / np.where(usable, scale, 1.0), np.nan)
 
 
-def negatives(credit: Floats, right: Floats, model: Abilities, seed: int) -> tuple[Below, ...]:
+def negatives(credit: Floats, right: Floats, seed: int) -> tuple[Below, ...]:
     """Count the items below each of `CUTOFFS`, and how many would be by chance.
 
-    By chance: if every label were right and the Rasch model true, simulated with each item's total
-    fixed, against the observed rest; the bounds hold 95 of 100 draws. Wrong labels shrink the
-    abilities of the model, so the number by chance is conservative.
+    By chance: if every label were right and rewarders differed by their log odds of being right
+    alone (Rasch 1960), simulated with each item's total fixed, against the observed rest; the
+    bounds hold 95 of 100 draws. Wrong labels and hard items shrink the odds, so the number by
+    chance is conservative.
 
     Args:
         credit: (I, R) as observed.
-        right: (I, R) that the model was fitted to.
-        model: fitted to `right`.
+        right: (I, R) 0, 1 or NaN.
         seed: of the draws.
     """
-    drawn = sample(model.ability, right, SIMULATED, np.random.default_rng([seed, 41]))
+    drawn = sample(odds(right), right, SIMULATED, np.random.default_rng([seed, 41]))
     rest, observed = _rest(credit), discrimination(credit)
     chance = np.stack([_correlation(draw, rest) for draw in drawn])
     below = []
@@ -89,6 +88,38 @@ def negatives(credit: Floats, right: Floats, model: Abilities, seed: int) -> tup
         items = int((observed < cutoff).sum())
         below.append(Below(r=cutoff, items=items, by_chance=by_chance))
     return tuple(below)
+
+
+def odds(right: Floats) -> Floats:
+    """(R): odds of each rewarder to be right, with half an item more on either side."""
+    hits, asked = np.nansum(right, axis=0), np.isfinite(right).sum(axis=0)
+    return np.asarray((hits + 0.5) / (asked - hits + 0.5))
+
+
+def sample(odds: Floats, right: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """(count, I, R): draws of `right` given the odds (R) and each item's total; NaN stays."""
+    known = np.isfinite(right)
+    easiness = np.where(known, odds, 0.0)
+    size = right.shape[1]
+    tails = [elementary(easiness[:, k:]) for k in range(size + 1)]
+    remaining = np.broadcast_to(np.nansum(right, axis=1).astype(int), (count, len(right))).copy()
+    drawn = np.full((count, len(right), size), np.nan)
+    rows = np.arange(len(right))
+    for k in range(size):
+        weight = tails[k + 1][rows, np.maximum(remaining - 1, 0)] * (remaining > 0)
+        hit = rng.random(remaining.shape) * tails[k][rows, remaining] < weight * easiness[:, k]
+        drawn[:, :, k] = np.where(known[:, k], hit, np.nan)
+        remaining -= hit & known[:, k]
+    return drawn
+
+
+def elementary(numbers: Floats) -> Floats:
+    """(…, K + 1): elementary symmetric functions of K numbers on the last axis."""
+    functions = np.zeros((*numbers.shape[:-1], numbers.shape[-1] + 1))
+    functions[..., 0] = 1
+    for k in range(numbers.shape[-1]):
+        functions[..., 1:] += numbers[..., k, None] * functions[..., :-1]
+    return functions
 
 
 def flips(verdicts: pd.DataFrame) -> pd.DataFrame:

@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
-from bon.analysis.correlation import simulated_studies
+from bon.analysis.correlation import power
 from bon.analysis.correlation.paired_accuracies import Measured
 from bon.analysis.estimators.resampling import pearson_rows
 from bon.analysis.results import Components, Correlation, Results, Spread
-
-Floats = NDArray[np.float64]
+from bon.choosing.opinion import Floats
 
 LEVEL = 0.95
 REWARDERS = (6, 8, 10, 12, 14, 16, 20, 24, 30, 40)
@@ -127,7 +125,7 @@ class Prices:
 def simulate(parts: Components, prices: Prices, size: Size) -> Outlook:
     """Simulate studies of one size."""
     y_noise = next(spread for spread in parts.y if spread.n == size.candidates).noise
-    r, low, high = simulated_studies.interval(*_study(parts, size), LEVEL)
+    r, low, high = power.intervals(*_study(parts, size), LEVEL)
     regret = float(special.ndtri((1 + LEVEL) / 2) * np.sqrt(2 * y_noise / size.questions))
     width = float(np.median(high - low))
     return Outlook(size, prices.of_study(size), float(r.mean()), width, regret)
@@ -137,12 +135,12 @@ def _study(parts: Components, size: Size) -> tuple[Floats, Floats]:
     y = next(spread for spread in parts.y if spread.n == size.candidates)
     noise_x = parts.x.noise / parts.x.between / size.pairs
     noise_y = y.noise / y.between / size.questions
-    return simulated_studies.simulate(parts.true_r, size.rewarders, noise_x, noise_y)
+    return power.simulate(parts.true_r, size.rewarders, noise_x, noise_y)
 
 
 def with_yes(parts: Components, study: Outlook) -> Outlook:
     """Add the share of studies of this size whose verdict is yes."""
-    result = simulated_studies.outcomes(*_study(parts, study.size), LEVEL)
+    result = power.outcomes(*_study(parts, study.size), LEVEL)
     return replace(study, yes=float(result.yes.mean()))
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +10,13 @@ from bon.analysis.correlation.paired_accuracies import Label, Measured, errors_o
 from bon.analysis.data.arrays import Run
 from bon.analysis.data.verdicts import Verdicts
 from bon.analysis.estimators import pair_sets, resampling
-from bon.analysis.estimators.choices import Study
+from bon.analysis.estimators.choices import Policy, Study
 from bon.analysis.estimators.pair_results import benchmark_results
 from bon.analysis.estimators.pair_sets import PairSet, Worth
-from bon.analysis.estimators.replay import Replay
 from bon.analysis.estimators.resampling import Draws
 from bon.analysis.results import BenchmarkResult, Leaks, Options
+from bon.choosing.opinion import Bools, Floats
 from bon.core.errors import BonError
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 ENOUGH = 50  # pairs, and questions, without leaks from which on the primary axis leaves leaks out
 HALVES = 50  # random splits for the reliability of an axis
@@ -48,21 +44,6 @@ class ScoredPairs:
         return Worth(self.worth.num[:, columns], self.worth.den[:, columns])
 
 
-class Replayed(Protocol):
-    """A policy's study with the headline rule of each rewarder."""
-
-    @property
-    def study(self) -> Study:
-        """The replays and their draws."""
-
-    @property
-    def rules(self) -> dict[str, str]:
-        """The headline rule of each rewarder."""
-
-    def headline(self, names: Sequence[str]) -> list[Replay]:
-        """Return the replays under the headline rules."""
-
-
 @dataclass(frozen=True)
 class _Axis:
     """Values (R), draws (R, B) and halves (2, R, S) of one axis, resting on `n` items.
@@ -79,7 +60,7 @@ class _Axis:
 
 
 def measure(
-    run: Run, policies: Sequence[Replayed], benchmarks: list[ScoredPairs], options: Options
+    run: Run, policies: Sequence[Policy], benchmarks: list[ScoredPairs], options: Options
 ) -> list[tuple[Label, Measured]]:
     """Measure every axis over the rewarders on both sides (no baselines, no ensembles)."""
     results = []
@@ -151,7 +132,7 @@ def kept_questions(s: Study, leaks: Leaks) -> Bools:
     return ~s.pool.leaked if leaks == "out" else np.ones(len(s.pool.rows), dtype=bool)
 
 
-def _y_axis(policy: Replayed, names: list[str], leaks: Leaks, halves: Bools) -> _Axis:
+def _y_axis(policy: Policy, names: list[str], leaks: Leaks, halves: Bools) -> _Axis:
     s = policy.study
     replays = policy.headline(names)
     rows = [next(i for i, r in enumerate(s.replays) if r is replay) for replay in replays]

@@ -1,10 +1,9 @@
 """Correlation of benchmark accuracy with Best-of-N accuracy over the rewarders of one policy."""
 
 from dataclasses import asdict, replace
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.correlation import robustness
@@ -15,7 +14,7 @@ from bon.analysis.correlation.families import (
     untested,
     without_bounds,
 )
-from bon.analysis.correlation.line import fit, structural_fit
+from bon.analysis.correlation.line import fit
 from bon.analysis.correlation.noise import agreement, reliability
 from bon.analysis.correlation.paired_accuracies import (
     MIN_REWARDERS,
@@ -25,7 +24,7 @@ from bon.analysis.correlation.paired_accuracies import (
 )
 from bon.analysis.estimators import resampling
 from bon.analysis.estimators.replay import Replay
-from bon.analysis.estimators.resampling import COEFFICIENTS, estimate, nothing
+from bon.analysis.estimators.resampling import COEFFICIENTS, Floats32, estimate, nothing
 from bon.analysis.results import (
     ENOUGH_BASES,
     Coefficient,
@@ -41,17 +40,16 @@ from bon.analysis.results import (
 )
 from bon.analysis.results.phrasing import coefficient as written
 from bon.analysis.results.phrasing import evidence
+from bon.choosing.opinion import Bools, Floats, Ints
 
-Floats = NDArray[np.float64]
-Floats32 = NDArray[np.float32]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-T = TypeVar("T", bound=Record)
+T = TypeVar("T", bound=Record | None)
 
 SMALL = 8
 """Below this many rewarders Fisher's interval is read; see docs/validity.md."""
 
 WORK = 8_000_000  # at most this many rewarders times draws
+RANKS: dict[str, tuple[float, int, int]] = {"spearman": (1.06, 3, 5), "kendall": (0.437, 4, 5)}
+"""Variance, lost and fewest rewarders of Fisher's interval of ranks (Fieller et al. 1957)."""
 KENDALL_WORK = 5_000_000  # at most this many pairs of rewarders times draws
 
 
@@ -68,17 +66,13 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
     known = pearson.estimate.value is not None
     shared = families(m, options.level)
     bounded = shared is None or shared.enough
-    line = fit(m.x, m.y, options.level, bounded=bounded)
     loo = robustness.leave_one_out(m) if known else ()
     without_family = robustness.leave_family_out(m) if known else ()
     carrier = robustness.carried(pearson, loo)
     family = robustness.carried(pearson, without_family)
 
     def tested(record: T) -> T:
-        return record if shared is None else untested(record)
-
-    def tested_if(record: T | None) -> T | None:
-        return None if record is None else tested(record)
+        return record if shared is None or record is None else untested(record)
 
     return Correlation(
         **asdict(label),
@@ -97,24 +91,18 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
         pearson=pearson,
         spearman=spearman,
         kendall=kendall,
-        fit=line.model_copy(
-            update={"structural": structural_fit(m, options.level, bounded=bounded)}
-        )
-        if line
-        else None,
+        fit=fit(m, options.level, bounded=bounded),
         leave_one_out=tuple(map(tested, loo)),
         leave_family_out=tuple(map(tested, without_family)),
         carried_by=carrier.left_out if carrier else None,
         carried_by_family=family.left_out if family else None,
-        groups=tested_if(robustness.groups(m, options.level) if known else None),
-        better_half=tested_if(robustness.better_half(m, pearson, options.level)),
+        groups=tested(robustness.groups(m, options.level) if known else None),
+        better_half=tested(robustness.better_half(m, pearson, options.level)),
         families=shared,
         reliability=reliability(m, pearson.estimate, options) if m.x_halves is not None else None,
-        agreement=tested_if(
-            agreement(m, options) if MIN_REWARDERS <= r <= robustness.MANY else None
-        ),
+        agreement=tested(agreement(m, options) if MIN_REWARDERS <= r <= robustness.MANY else None),
         sentence=_sentence(pearson, label, r, shared),
-        influence_sentence=robustness.influence_sentence(m, tested_if(carrier), loo),
+        influence_sentence=robustness.influence_sentence(m, tested(carrier), loo),
     )
 
 
@@ -142,14 +130,10 @@ def coefficient(
 ) -> Coefficient:
     """Compute one coefficient with its intervals and, unless switched off, its p."""
     r = len(m.names)
-    interval = read_interval(m, name, options.level)
-    if interval.fisher is None or draws is None:
-        return Coefficient(
-            estimate=interval.estimate, bootstrap=None, fisher=None, p_value=None,
-            p_method="none", read=interval.reason,
-        )  # fmt: skip
-    value = interval.fisher.value
-    assert value is not None
+    read = read_interval(m, name, options.level)
+    if read.fisher is None or draws is None:
+        return read
+    value = read.fisher.value or 0.0
     bootstrap, p_value = None, None
     p_method: PermutationMethod = "none"
     if name == "kendall" and r > robustness.MANY:
@@ -166,47 +150,35 @@ def coefficient(
         bootstrap = estimate(value, low[0], high[0], r, units)
         if p:
             p_value, p_method = resampling.permutation_p(m.x, m.y, name, count, options.seed)
-    if interval.estimate.low is None and interval.fisher.low is not None:
+    if read.estimate.low is None and read.fisher.low is not None:
         p_value, p_method = None, "none"
-    elif p_value is not None and interval.p_value is not None and interval.p_value > p_value:
-        p_value, p_method = interval.p_value, "jackknife over families"
-    return Coefficient(
-        estimate=interval.estimate,
-        bootstrap=bootstrap,
-        fisher=interval.fisher,
-        jackknife=interval.jackknife,
-        p_value=p_value,
-        p_method=p_method,
-        p_parametric=resampling.t_test_p(value, r) if name == "pearson" else None,
-        read=interval.reason,
-    )
+    elif p_value is not None and read.p_value is not None and read.p_value > p_value:
+        p_value, p_method = read.p_value, read.p_method
+    parametric = resampling.t_test_p(value, r) if name == "pearson" else None
+    tests = {"p_value": p_value, "p_method": p_method, "p_parametric": parametric}
+    return read.model_copy(update={"bootstrap": bootstrap, **tests})
 
 
-class ReadInterval(NamedTuple):
-    """A coefficient with the interval to read, the intervals for independent rewarders, and why.
+def read_interval(m: Measured, name: str, level: float) -> Coefficient:
+    """Choose the interval to read of a coefficient; docs/validity.md shows why.
 
-    `p_value` allows for shared base models, None if nothing does.
+    The p allows for shared base models; None if nothing does, or without them.
     """
-
-    estimate: Estimate
-    reason: str
-    fisher: Estimate | None = None
-    jackknife: Estimate | None = None
-    p_value: float | None = None
-
-
-def read_interval(m: Measured, name: str, level: float) -> ReadInterval:
-    """Choose the interval to read of a coefficient; docs/validity.md shows why."""
     r = len(m.names)
     value = float(COEFFICIENTS[name](m.x, m.y)) if r >= MIN_REWARDERS else float("nan")
     if not np.isfinite(value):
         few = f"{r} rewarders are too few for a correlation."
         flat = "One axis does not vary, so there is no correlation."
-        return ReadInterval(nothing(r), few if r < MIN_REWARDERS else flat)
-    fisher, jackknife = _fisher(name, value, r, level), None
+        reason = few if r < MIN_REWARDERS else flat
+        return Coefficient(
+            estimate=nothing(r), bootstrap=None, fisher=None, p_value=None, p_method="none",
+            read=reason,
+        )  # fmt: skip
+    fisher, jackknife = resampling.fisher(value, r, level, *RANKS.get(name, ())), None
     if name == "pearson":
-        bounds = resampling.jackknife_interval(m.x, m.y, level)
-        jackknife = estimate(value, *bounds, r, "jackknife")
+        z, error = resampling.jackknife(m.x, m.y, np.arange(r))
+        half = special.stdtrit(r - 1, (1 + level) / 2) * error if r > 4 else np.nan
+        jackknife = estimate(value, np.tanh(z - half), np.tanh(z + half), r, "jackknife")
     chosen, reason = _for_independent(fisher, jackknife, r)
     codes, p = family_codes(m), None
     if codes is not None and name == "pearson":
@@ -228,26 +200,10 @@ def read_interval(m: Measured, name: str, level: float) -> ReadInterval:
             "No interval and no p: the rewarders are separate groups, and r depends on how many "
             "each holds."
         )
-    return ReadInterval(chosen, reason, fisher, jackknife, p)
-
-
-def interval_to_read(
-    m: Measured, level: float, name: Literal["pearson", "spearman"] = "pearson"
-) -> Estimate:
-    """Return a coefficient with the interval to read."""
-    return read_interval(m, name, level).estimate
-
-
-def _fisher(name: str, value: float, r: int, level: float) -> Estimate:
-    """Return Fisher's interval; for ranks with the standard errors of Fieller et al. (1957)."""
-    if name == "pearson":
-        return estimate(value, *resampling.fisher_interval(value, r, level), r, "fisher")
-    factor, lost = {"spearman": (1.06, 3), "kendall": (0.437, 4)}[name]
-    if r < 5:
-        return estimate(value, None, None, r, "fisher")
-    z = np.arctanh(np.clip(value, -0.9999999, 0.9999999))
-    half = special.ndtri((1 + level) / 2) * np.sqrt(factor / (r - lost))
-    return estimate(value, np.tanh(z - half), np.tanh(z + half), r, "fisher")
+    return Coefficient(
+        estimate=chosen, bootstrap=None, fisher=fisher, jackknife=jackknife, p_value=p,
+        p_method="none" if p is None else "jackknife over families", read=reason,
+    )  # fmt: skip
 
 
 def _for_independent(fisher: Estimate, jackknife: Estimate | None, r: int) -> tuple[Estimate, str]:
@@ -299,7 +255,7 @@ def by_n(
 
     def at(n: int) -> CorrelationAtN:
         m = replace(measured, y=np.array([replay.at(n)[kept].mean() for replay in replays]))
-        pearson, spearman = (interval_to_read(m, level, c) for c in ("pearson", "spearman"))
+        pearson, spearman = (read_interval(m, c, level).estimate for c in ("pearson", "spearman"))
         return CorrelationAtN(n=n, pearson=pearson, spearman=spearman)
 
     points = [at(n) for n in sorted(shared) if n >= 2]
@@ -312,11 +268,7 @@ def by_n(
         moves = "grows" if last > first else "falls"
         moves = "hardly changes" if abs(last - first) < 0.05 else moves
         text = f"r {moves} with n: {written(first)} at n = {n}, {written(last)} at n = {last_n}."
-    return CorrelationByN(
-        **label.scope,
-        points=tuple(points),
-        sentence=text,
-    )
+    return CorrelationByN(**label.scope, points=tuple(points), sentence=text)
 
 
 # ------------------------------------------------------------------ words

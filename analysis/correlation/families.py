@@ -10,7 +10,6 @@ families neither an interval nor p holds. Ranks have neither.
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.correlation.paired_accuracies import Measured
@@ -19,10 +18,9 @@ from bon.analysis.estimators import resampling
 from bon.analysis.estimators.resampling import estimate, nothing
 from bon.analysis.results import ENOUGH_BASES, Estimate, Families, Record
 from bon.analysis.results.phrasing import bounded, plural
+from bon.choosing.opinion import Ints
 from bon.core.base_models import without_mark
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 T = TypeVar("T", bound=Record)
 
 
@@ -45,11 +43,8 @@ def clustered(
     count = int(codes.max()) + 1
     if count < ENOUGH_BASES or read.value is None or read.low is None or read.high is None:
         return without_bounds(read), None
-    r = resampling.pearson_among(m.x, m.y, codes != np.arange(count)[:, None])
-    z = np.arctanh(np.clip(r, -0.9999999, 0.9999999))
-    error = np.sqrt((count - 1) / count * ((z - z.mean()) ** 2).sum())
+    middle, error = resampling.jackknife(m.x, m.y, codes)
     half = special.stdtrit(count - 1, (1 + level) / 2) * error
-    middle = np.arctanh(np.clip(read.value, -0.9999999, 0.9999999))
     low, high = np.tanh(middle - half), np.tanh(middle + half)
     p = 2 * special.stdtr(count - 1, -(abs(middle) / error)) if error > 0 else 0.0
     bounds = min(low, read.low), max(high, read.high)
@@ -81,9 +76,7 @@ def families(m: Measured, level: float) -> Families | None:
     x, y = (np.bincount(codes, weights=v) / sizes for v in (m.x, m.y))
     within, between = within_groups(m, codes, level), nothing(count)
     if count >= 3:
-        value = float(resampling.pearson_rows(x, y))
-        bounds = resampling.fisher_interval(value, count, level)
-        between = estimate(value, *bounds, count, "fisher")
+        between = resampling.fisher(float(resampling.pearson_rows(x, y)), count, level)
     return Families(
         num_families=count,
         within=within,

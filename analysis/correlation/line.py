@@ -4,14 +4,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.correlation.paired_accuracies import MIN_REWARDERS, Measured
-from bon.analysis.estimators.resampling import estimate
+from bon.analysis.estimators.resampling import around
 from bon.analysis.results import BandPoint, Estimate, Fit, StructuralFit
-
-Floats = NDArray[np.float64]
+from bon.choosing.opinion import Floats
 
 
 @dataclass(frozen=True)
@@ -43,10 +41,9 @@ class Line:
         """Return the height of the line."""
         return self.height + self.slope * (x - self.centre)
 
-    def error(self, x: float, *, new: bool = False) -> float:
-        """Return the standard error of the line at x, or of a new point there."""
-        variance = new + 1 / self.n + (x - self.centre) ** 2 / self.sxx
-        return self.sd * float(np.sqrt(variance))
+    def error(self, x: float, new: int = 0) -> float:
+        """Return the standard error of the line at x, or of the mean of `new` = 1 point there."""
+        return self.sd * float(np.sqrt(new + 1 / self.n + (x - self.centre) ** 2 / self.sxx))
 
     def t(self, level: float) -> float:
         """Return the quantile of Student's t for an interval of this level."""
@@ -117,9 +114,7 @@ def structural_fit(
     t = float(special.stdtrit(n - 2, (1 + level) / 2)) if bounded else np.nan
 
     def student(value: Floats, variance: Floats) -> Estimate:
-        half = t * np.sqrt(variance)
-        low, high = float(value - half), float(value + half)
-        return estimate(float(value), low, high, n, "t")
+        return around(float(value), float(t * np.sqrt(variance)), n, "t")
 
     def at(x: float) -> Estimate:
         u = x - line.centre
@@ -134,27 +129,25 @@ def structural_fit(
     )
 
 
-def fit(x: Floats, y: Floats, level: float, points: int = 25, bounded: bool = True) -> Fit | None:
+def fit(m: Measured, level: float, points: int = 25, bounded: bool = True) -> Fit | None:
     """Fit a least-squares line with its bands, or without any bounds."""
-    line = Line.through(x, y)
+    line = Line.through(m.x, m.y)
     if line is None:
         return None
     t = line.t(level) if bounded else np.nan
-    slope_half, zero_half = t * line.sd / np.sqrt(line.sxx), t * line.error(0.0)
-    zero = line.at(0.0)
     band = []
-    for a in np.linspace(x.min(), x.max(), points).tolist():
-        mean, half, wide = line.at(a), t * line.error(a), t * line.error(a, new=True)
-        bounds = {
-            "low": mean - half,
-            "high": mean + half,
-            "predict_low": mean - wide,
-            "predict_high": mean + wide,
-        }
-        band.append(BandPoint(x=a, y=mean, **(bounds if bounded else {})))
+    for a in np.linspace(m.x.min(), m.x.max(), points).tolist():
+        mean, new = (around(line.at(a), t * line.error(a, new=n), line.n, "t") for n in (0, 1))
+        band.append(
+            BandPoint(
+                x=a, y=mean.value, low=mean.low, high=mean.high,
+                predict_low=new.low, predict_high=new.high,
+            )
+        )  # fmt: skip
     return Fit(
-        slope=estimate(line.slope, line.slope - slope_half, line.slope + slope_half, line.n, "t"),
-        intercept=estimate(zero, zero - zero_half, zero + zero_half, line.n, "t"),
+        slope=around(line.slope, t * line.sd / np.sqrt(line.sxx), line.n, "t"),
+        intercept=around(line.at(0.0), t * line.error(0.0), line.n, "t"),
         residual_sd=line.sd,
         band=tuple(band),
+        structural=structural_fit(m, level, points, bounded),
     )

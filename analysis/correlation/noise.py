@@ -13,9 +13,7 @@ from bon.analysis.correlation.paired_accuracies import (
 from bon.analysis.estimators import resampling
 from bon.analysis.estimators.resampling import estimate, nothing
 from bon.analysis.results import Estimate, Options, PairAgreement, Reliability
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from bon.choosing.opinion import Floats, Ints
 
 LOW_CEILING = 0.2  # below this there is too little signal to correct r for noise
 

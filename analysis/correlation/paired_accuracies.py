@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bon.analysis.estimators.resampling import Floats32
 from bon.analysis.results import Estimate, Leaks
-
-Floats = NDArray[np.float64]
-Floats32 = NDArray[np.float32]
-Ints = NDArray[np.int64]
+from bon.choosing.opinion import Floats, Ints
 
 MIN_REWARDERS = 3
 

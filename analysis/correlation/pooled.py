@@ -9,11 +9,10 @@ own, and there is none if one of them has none (bon.analysis.correlation.familie
 import numpy as np
 from scipy import special
 
-from bon.analysis.estimators.resampling import estimate
+from bon.analysis.correlation.line import Line
+from bon.analysis.estimators.resampling import around, estimate, fisher_z
 from bon.analysis.results import Correlation, Pooled
 from bon.analysis.results.phrasing import bounded, names
-
-LIMIT = 0.9999999
 
 
 def pool(correlations: list[Correlation], level: float) -> Pooled | None:
@@ -26,8 +25,8 @@ def pool(correlations: list[Correlation], level: float) -> Pooled | None:
     if len({c.policy for c in usable}) < 2:
         return None
     z = float(special.ndtri((1 + level) / 2))
-    slopes = np.array([c.fit.slope.value for c in usable if c.fit], dtype=float)
-    variances = np.array([slope_error(c) for c in usable]) ** 2
+    slopes, errors = np.array([_slope(c) for c in usable]).T
+    variances = errors**2
     weights = 1 / variances
     fixed = (weights * slopes).sum() / weights.sum()
     q, df = float((weights * (slopes - fixed) ** 2).sum()), len(slopes) - 1
@@ -42,7 +41,7 @@ def pool(correlations: list[Correlation], level: float) -> Pooled | None:
     if shared or any(c.pearson.estimate.low is None for c in usable):
         spread = float(np.max([_half_width(c) for c in usable]))  # NaN if one has no interval
     values = np.array([c.pearson.estimate.value for c in usable], dtype=float)
-    middle = np.arctanh(np.clip(values, -LIMIT, LIMIT)).mean()
+    middle = fisher_z(values).mean()
     r, low, high = np.tanh([middle, middle - spread, middle + spread])
     pearson = estimate(r, low, high, r_min, "jackknife over families" if shared else "fisher")
     alike = (
@@ -56,7 +55,7 @@ def pool(correlations: list[Correlation], level: float) -> Pooled | None:
         axis=usable[0].axis,
         leaks=usable[0].leaks,
         pearson=pearson,
-        slope=estimate(slope, slope - half, slope + half, len(usable), "random effects"),
+        slope=around(slope, half, len(usable), "random effects"),
         i_squared=max(0.0, (q - df) / q) if q > 0 else 0.0,
         sentence=f"Over {policies} the mean r is {bounded(pearson)}; {alike}.",
     )
@@ -64,16 +63,13 @@ def pool(correlations: list[Correlation], level: float) -> Pooled | None:
 
 def _half_width(c: Correlation) -> float:
     """Return half the interval of r on Fisher's scale; NaN without one."""
-    r = c.pearson.estimate
-    if r.low is None or r.high is None:
-        return np.nan
-    low, high = np.arctanh(np.clip([r.low, r.high], -LIMIT, LIMIT))
-    return float(high - low) / 2
+    bounds = np.array([c.pearson.estimate.low, c.pearson.estimate.high], dtype=float)
+    return float(np.diff(fisher_z(bounds))[0]) / 2
 
 
-def slope_error(c: Correlation) -> float:
-    """Return the standard error of the least-squares slope."""
-    assert c.fit is not None
-    assert c.fit.residual_sd is not None
-    x = np.array([point.x.value for point in c.points], dtype=float)
-    return max(c.fit.residual_sd / float(np.sqrt(((x - x.mean()) ** 2).sum())), 1e-9)
+def _slope(c: Correlation) -> tuple[float, float]:
+    """Return the least-squares slope and its standard error."""
+    x, y = np.array([(p.x.value, p.y.value) for p in c.points], dtype=float).T
+    line = Line.through(x, y)
+    assert line is not None
+    return line.slope, max(line.sd / float(np.sqrt(line.sxx)), 1e-9)

@@ -7,17 +7,14 @@ docs/statistics.md gives error rates and power.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bon.analysis.correlation.paired_accuracies import MIN_REWARDERS, Measured
 from bon.analysis.estimators import resampling
-from bon.analysis.estimators.resampling import estimate, nothing, number, t_test_p
+from bon.analysis.estimators.resampling import nothing, number, t_test_p
 from bon.analysis.results import BetterHalf, Coefficient, Estimate, Groups, LeaveOneOut
 from bon.analysis.results.phrasing import coefficient as written
 from bon.analysis.results.phrasing import tested
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from bon.choosing.opinion import Floats, Ints
 
 STRONG = 0.5
 """The verdict's line: a lower r is not a useful prediction."""
@@ -41,7 +38,7 @@ def leave_one_out(m: Measured) -> tuple[LeaveOneOut, ...]:
     r = len(m.names)
     if r < MIN_REWARDERS + 1:
         return ()
-    pearson = resampling.pearson_without(m.x, m.y, np.arange(r)[:, None])
+    pearson = resampling.pearson_among(m.x, m.y, ~np.eye(r, dtype=bool))
     spearman = np.full(r, np.nan)
     if r <= MANY:
         rest = np.array([[j for j in range(r) if j != i] for i in range(r)])
@@ -117,11 +114,10 @@ def influence_sentence(
     known = [row.pearson for row in left_out if row.pearson is not None]
     if not known:
         return ""
-    text = (
+    return (
         f"Leaving out any one rewarder leaves r between {written(min(known))} and "
-        f"{written(max(known))}"
+        f"{written(max(known))}."
     )
-    return f"{text}."
 
 
 # ------------------------------------------------------------------ better half, groups
@@ -135,13 +131,12 @@ def better_half(m: Measured, pearson: Coefficient, level: float) -> BetterHalf |
     edge = float(np.sort(m.x)[r // 2])
     x, y = m.x[m.x >= edge], m.y[m.x >= edge]
     inner = float(resampling.pearson_rows(x, y))
-    bounds = resampling.fisher_interval(inner, len(x), level)
     narrow = float(x.std() / m.x.std())
     expected = value * narrow / np.sqrt(1 - value**2 + (value * narrow) ** 2)
     return BetterHalf(
         num_rewarders=len(x),
         edge=edge,
-        pearson=estimate(inner, *bounds, len(x), "fisher"),
+        pearson=resampling.fisher(inner, len(x), level),
         expected=number(expected),
         holds=bool(inner >= HOLDS),
     )
@@ -227,5 +222,4 @@ def within_groups(m: Measured, codes: Ints, level: float) -> Estimate:
     if free < 4:
         return nothing(len(codes))
     x, y = (v - (np.bincount(codes, weights=v) / sizes)[codes] for v in (m.x, m.y))
-    r = float(resampling.pearson_rows(x, y))
-    return estimate(r, *resampling.fisher_interval(r, free, level), free, "fisher")
+    return resampling.fisher(float(resampling.pearson_rows(x, y)), free, level)

@@ -9,13 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from bon.analysis.data.tables import PAIR_EXTRAS, Tables
 from bon.analysis.results.phrasing import names
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from bon.choosing.opinion import Bools, Ints
 
 NAME = "right against wrong candidates"
 LEAST, EXPECTED = 0.25, 5.0

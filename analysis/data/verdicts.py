@@ -1,8 +1,10 @@
 """Verdicts of rewarders on preference pairs, as counts and codes."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
-from math import comb
+from itertools import product
+from math import comb, prod
 
 import numpy as np
 import pandas as pd
@@ -28,6 +30,13 @@ class Verdicts:
     counts: Ints | None
     scores: Floats | None
     outcomes: dict[str, int]
+
+    @property
+    def votes(self) -> int:
+        """The number of votes per order (pairwise) or response (pointwise)."""
+        if self.counts is not None:
+            return int(self.counts.sum(axis=2).max(initial=0))
+        return 0 if self.scores is None else int(self.scores.shape[2])
 
 
 def verdicts(judged: Judged, preferred: Ints) -> Verdicts:
@@ -92,14 +101,6 @@ def official_code(counts: Ints) -> Ints:
     return np.where(total > 0, code, NOT_ASKED)
 
 
-def number_of_votes(v: Verdicts) -> int:
-    """Return the number of votes per order (pairwise) or response (pointwise)."""
-    if v.counts is not None:
-        return int(v.counts.sum(axis=2).max(initial=0))
-    assert v.scores is not None
-    return int(v.scores.shape[2])
-
-
 def code_chances(v: Verdicts, preferred: Ints, k: int, seed: int) -> Floats:
     """(P, 4): chance of WRONG, RIGHT, TIE, UNDECIDED with k of the votes.
 
@@ -125,36 +126,22 @@ def code_chances(v: Verdicts, preferred: Ints, k: int, seed: int) -> Floats:
 
 def _chances(counts: tuple[int, ...], k: int) -> list[float]:
     """Chances of the four codes with k votes drawn in each order."""
-    a, b = _net(counts[:4], k), _net(counts[4:], k)
-    right = wrong = tie = none = 0.0
-    for (d, decided_a), p in a.items():
-        for (e, decided_b), q in b.items():
-            net = d + e
-            if not (decided_a or decided_b):
-                none += p * q
-            elif net > 0:
-                right += p * q
-            elif net < 0:
-                wrong += p * q
-            else:
-                tie += p * q
-    return [wrong, right, tie, none]
+    chances = [0.0] * 4
+    for (d, decided_a), p in _net(counts[:4], k).items():
+        for (e, decided_b), q in _net(counts[4:], k).items():
+            code = (TIE, RIGHT, WRONG)[int(np.sign(d + e))]
+            chances[code if decided_a or decided_b else UNDECIDED] += p * q
+    return chances
 
 
 @lru_cache(maxsize=4096)
 def _net(counts: tuple[int, ...], k: int) -> dict[tuple[int, bool], float]:
     """Distribution of (votes for the better − for the other, anything decided) in k draws."""
-    better, other, ties, undecided = counts
-    total = sum(counts)
-    k = min(k, total)
-    result: dict[tuple[int, bool], float] = {}
-    for a in range(min(better, k) + 1):
-        for b in range(min(other, k - a) + 1):
-            for c in range(min(ties, k - a - b) + 1):
-                d = k - a - b - c
-                if d > undecided:
-                    continue
-                ways = comb(better, a) * comb(other, b) * comb(ties, c) * comb(undecided, d)
-                key = (a - b, a + b + c > 0)
-                result[key] = result.get(key, 0.0) + ways / comb(total, k)
+    k = min(k, sum(counts))
+    result: dict[tuple[int, bool], float] = defaultdict(float)
+    for a, b, c in product(*(range(min(count, k) + 1) for count in counts[:3])):
+        drawn = (a, b, c, k - a - b - c)
+        if 0 <= drawn[3] <= counts[3]:
+            ways = prod(comb(count, some) for count, some in zip(counts, drawn, strict=True))
+            result[a - b, a + b + c > 0] += ways / comb(sum(counts), k)
     return result

@@ -5,16 +5,13 @@ one per trained model, and are not corrected for each other.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.correlation.line import Line
 from bon.analysis.correlation.paired_accuracies import Label, Measured, difference_errors
-from bon.analysis.estimators.resampling import estimate, number
+from bon.analysis.estimators.resampling import around, number
 from bon.analysis.results import BeforeAfter, Carried, Estimate, Options
 from bon.analysis.results.phrasing import gained, points
-
-Floats = NDArray[np.float64]
 
 
 def before_after(label: Label, m: Measured, options: Options) -> list[BeforeAfter]:
@@ -38,25 +35,25 @@ def before_after(label: Label, m: Measured, options: Options) -> list[BeforeAfte
         line = Line.through(m.x[others], m.y[others])
         expected = number(x.value * line.slope) if line and x.value is not None else None
         carried = _carried(x, y, expected)
+        trend = ""
+        if expected is not None and carried != "no gain":
+            trend = f" (the trend of the other rewarders predicts {points(expected)})"
+        sentence = (
+            f"From {earlier} to {m.names[after]}: {gained(x)} on {label.benchmark}, {gained(y)} in "
+            f"Best-of-{label.n or 'N'} accuracy on {label.policy}{trend}: {WORDS[carried]}."
+        )
         results.append(
             BeforeAfter(
-                **label.scope,
-                before=earlier,
-                after=m.names[after],
-                benchmark_change=x,
-                choice_change=y,
-                expected=expected,
-                carried=carried,
-                sentence=_sentence(label, earlier, m.names[after], x, y, expected, carried),
+                **label.scope, before=earlier, after=m.names[after], benchmark_change=x,
+                choice_change=y, expected=expected, carried=carried, sentence=sentence,
             )
-        )
+        )  # fmt: skip
     return results
 
 
 def _change(value: float, error: float, measured: Estimate, level: float) -> Estimate:
     """Return the paired difference with a normal interval."""
-    half = float(special.ndtri((1 + level) / 2) * error)
-    return estimate(value, value - half, value + half, measured.n, measured.method)
+    return around(value, special.ndtri((1 + level) / 2) * error, measured.n, measured.method)
 
 
 def _carried(x: Estimate, y: Estimate, expected: float | None) -> Carried:
@@ -77,21 +74,3 @@ WORDS: dict[Carried, str] = {
     "unclear": "it is unclear whether the gain on the benchmark carried over",
     "no gain": "there is no clear gain on the benchmark that could carry over",
 }
-
-
-def _sentence(
-    label: Label,
-    before: str,
-    after: str,
-    x: Estimate,
-    y: Estimate,
-    expected: float | None,
-    carried: Carried,
-) -> str:
-    trend = ""
-    if expected is not None and carried != "no gain":
-        trend = f" (the trend of the other rewarders predicts {points(expected)})"
-    return (
-        f"From {before} to {after}: {gained(x)} on {label.benchmark}, {gained(y)} in Best-of-"
-        f"{label.n or 'N'} accuracy on {label.policy}{trend}: {WORDS[carried]}."
-    )

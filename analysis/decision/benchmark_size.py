@@ -8,9 +8,8 @@ range over subsets shrinks to nothing as they grow to the whole.
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bon.analysis.correlation.coefficients import interval_to_read
+from bon.analysis.correlation.coefficients import read_interval
 from bon.analysis.correlation.paired_accuracies import Label, Measured
 from bon.analysis.decision.regret import can_lose, loss_of
 from bon.analysis.estimators import pair_sets
@@ -22,9 +21,7 @@ from bon.analysis.results import (
     SizePoint,
 )
 from bon.analysis.results.phrasing import coefficient, interval, lost
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from bon.choosing.opinion import Bools
 
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
 SUBSETS = 200
@@ -55,14 +52,7 @@ def how_much(
         for share in SHARES
         if share * len(pairs.group) >= MIN_PAIRS or share == 1
     )
-    return HowMuch(
-        **label.scope,
-        sizes=sizes,
-        sentences=tuple(_sentences(label, sizes, options.level)),
-    )
-
-
-# ------------------------------------------------------------------ fewer pairs
+    return HowMuch(**label.scope, sizes=sizes, sentences=_sentences(label, sizes, options.level))
 
 
 def subsets(pairs: PairSet, share: float, count: int, seed: int) -> Bools:
@@ -89,7 +79,9 @@ def _point(
     picks = first / first.sum(axis=1, keepdims=True)
     best = m.x >= m.x.max() - TIED
     low, high = quantiles(r, options.level) if share < 1 else ([np.nan], [np.nan])
-    intervals = [interval_to_read(m.at(row), options.level) for row in x[:INTERVALS]]
+    intervals = [
+        read_interval(m.at(row), "pearson", options.level).estimate for row in x[:INTERVALS]
+    ]
     bounds = [(e.low, e.high) for e in intervals if e.low is not None and e.high is not None]
     middle = np.median(np.array(bounds or [(np.nan, np.nan)], dtype=float), axis=0)
     mean = float(np.nanmean(r)) if np.isfinite(r).any() else float("nan")
@@ -106,18 +98,16 @@ def _point(
 # ------------------------------------------------------------------ words
 
 
-def _sentences(label: Label, sizes: tuple[SizePoint, ...], level: float) -> list[str]:
-    sentences, whole = [], sizes[-1]
-    half = next((s for s in sizes if s.share == 1 / 2), None)
-    if half is not None and half.pearson.value is not None:
-        bounds = interval(half.subsets).removesuffix(")")
-        loss = whole.loss
-        noise = (loss.low or 0) <= (half.loss.value or 0) <= (loss.high or 0)
-        with_half = "not distinguishably more or less" if noise else lost(half.loss)
-        sentences.append(
-            f"With random halves of the {whole.num_pairs} pairs of {label.benchmark}, r on "
-            f"{label.policy} is {coefficient(half.pearson.value)}{bounds} in {100 * level:.0f} % "
-            f"of halves); with all, {coefficient(whole.pearson.value)}. The pick loses "
-            f"{lost(loss)} with all pairs, {with_half} with half of them."
-        )
-    return sentences
+def _sentences(label: Label, sizes: tuple[SizePoint, ...], level: float) -> tuple[str, ...]:
+    whole, half = sizes[-1], next((s for s in sizes if s.share == 1 / 2), None)
+    if half is None or half.pearson.value is None:
+        return ()
+    bounds, loss = interval(half.subsets).removesuffix(")"), whole.loss
+    noise = (loss.low or 0) <= (half.loss.value or 0) <= (loss.high or 0)
+    with_half = "not distinguishably more or less" if noise else lost(half.loss)
+    return (
+        f"With random halves of the {whole.num_pairs} pairs of {label.benchmark}, r on "
+        f"{label.policy} is {coefficient(half.pearson.value)}{bounds} in {100 * level:.0f} % "
+        f"of halves); with all, {coefficient(whole.pearson.value)}. The pick loses "
+        f"{lost(loss)} with all pairs, {with_half} with half of them.",
+    )

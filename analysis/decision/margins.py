@@ -11,12 +11,9 @@ from numpy.typing import NDArray
 
 from bon.analysis.data.arrays import Pool
 from bon.analysis.estimators import resampling
-from bon.analysis.estimators.resampling import Draws, estimate
+from bon.analysis.estimators.resampling import Draws, Floats32, estimate
 from bon.analysis.results import Margins
-from bon.choosing.opinion import Opinion
-
-Floats = NDArray[np.float64]
-Floats32 = NDArray[np.float32]
+from bon.choosing.opinion import Floats, Opinion
 
 DRAWS = 1000
 

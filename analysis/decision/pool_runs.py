@@ -1,9 +1,9 @@
 """Meta-analysis of several runs: does the benchmark predict for the next policy too?
 
 A study is a policy of a run, on its primary axis; copies are refused. r enters on Fisher's scale
-with variance 1/(n − 3), the slope with its squared standard error. Studies share rewarders and
-rewarders share base models, so the mean is also jackknifed over families (in all studies at once),
-and the larger standard error is read. There is no interval with fewer than five base models.
+with variance 1/(n − 3). Studies share rewarders and rewarders share base models, so the mean is
+also jackknifed over families (in all studies at once), and the larger standard error is read. There
+is no interval with fewer than five base models.
 
 The spread between studies, tau, is estimated by restricted maximum likelihood (Viechtbauer 2005,
 Journal of Educational and Behavioral Statistics 30, 261-293); the mean has the interval of Hartung
@@ -11,17 +11,15 @@ and Knapp (2001, Statistics in Medicine 20, 3875-3889) unless the plain standard
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from bon.analysis.correlation.line import Line
-from bon.analysis.correlation.pooled import LIMIT, slope_error
 from bon.analysis.decision.shared_content import blocks, not_compared
-from bon.analysis.estimators.resampling import estimate, nothing, pearson_rows
+from bon.analysis.estimators.resampling import estimate, fisher_z, pearson_rows
 from bon.analysis.results import (
     ENOUGH_BASES,
     Correlation,
@@ -32,10 +30,9 @@ from bon.analysis.results import (
     Results,
 )
 from bon.analysis.results.phrasing import bounded, coefficient, percent, plural, probability
+from bon.choosing.opinion import Floats
 from bon.core.base_models import without_mark
 from bon.core.errors import BonError
-
-Floats = NDArray[np.float64]
 
 MIN_REWARDERS = 5
 UNEQUAL = 2
@@ -112,19 +109,12 @@ def pool_runs(runs: Sequence[tuple[str, Results]]) -> tuple[PooledRuns, ...]:
 def _pooled(studies: list[Study], level: float, warnings: list[str]) -> PooledRuns:
     families = {family for s in studies for family in s.families.tolist()}
     counts = Counter(name for s in studies for name in s.names)
-    variances = np.array([1 / (len(s.names) - 3) for s in studies])
-    errors = np.array([slope_error(s.correlation) for s in studies])
-    pearson, weights = _mean(studies, families, variances, _fisher_z, np.tanh, level)
+    pearson, weights = _mean(studies, level)
 
-    def without(left_out: int) -> Estimate | None:
-        rows = [i for i in range(len(studies)) if i != left_out]
-        if len(rows) < 2:
-            return None
-        rest = [studies[i] for i in rows]
-        named = {family for s in rest for family in s.families.tolist()}
-        return _mean(rest, named, variances[rows], _fisher_z, np.tanh, level)[0].mean
+    def without(left_out: Study) -> Estimate | None:
+        rest = [s for s in studies if s is not left_out]
+        return _mean(rest, level)[0].mean if len(rest) > 1 else None
 
-    slope, _ = _mean(studies, families, errors**2, _slope, float, level)
     return PooledRuns(
         benchmark=studies[0].correlation.benchmark,
         level=level,
@@ -137,14 +127,12 @@ def _pooled(studies: list[Study], level: float, warnings: list[str]) -> PooledRu
                 num_bases=len(known_bases(s.families.tolist())),
                 num_unknown=sum(f.startswith("\0") for f in s.families.tolist()),
                 pearson=s.correlation.pearson.estimate,
-                slope=s.correlation.fit.slope if s.correlation.fit else nothing(),
                 weight=float(weight),
-                without=without(i),
+                without=without(s),
             )
-            for i, (s, weight) in enumerate(zip(studies, weights, strict=True))
+            for s, weight in zip(studies, weights, strict=True)
         ),
         pearson=pearson,
-        slope=slope,
         num_rewarders=len(counts),
         num_shared=sum(k > 1 for k in counts.values()),
         num_bases=len(known_bases(families)),
@@ -154,65 +142,40 @@ def _pooled(studies: list[Study], level: float, warnings: list[str]) -> PooledRu
     )
 
 
-def _fisher_z(x: Floats, y: Floats) -> float:
-    return float(np.arctanh(np.clip(pearson_rows(x, y), -LIMIT, LIMIT)))
-
-
-def _slope(x: Floats, y: Floats) -> float:
-    line = Line.through(x, y)
-    assert line is not None
-    return line.slope
-
-
-Statistic = Callable[[Floats, Floats], float]
-
-
-def _mean(
-    studies: list[Study],
-    families: set[str],
-    variances: Floats,
-    statistic: Statistic,
-    back: Callable[[float], float],
-    level: float,
-) -> tuple[PooledMean, Floats]:
-    """Pool a statistic and transform it `back` to its own scale; also return the weights."""
-    values, k = np.array([statistic(s.x, s.y) for s in studies]), len(studies)
-    found = random_effects(values, variances)
-    low, high = found.interval(level, _jackknife(studies, families, found.weights, statistic))
+def _mean(studies: list[Study], level: float) -> tuple[PooledMean, Floats]:
+    """Pool r of the studies; also return the weights."""
+    families = {family for s in studies for family in s.families.tolist()}
+    values, k = np.array([fisher_z(pearson_rows(s.x, s.y)) for s in studies]), len(studies)
+    pooled = random_effects(values, np.array([1 / (len(s.names) - 3) for s in studies]))
+    low, high = pooled.interval(level, _jackknife(studies, families, pooled.weights))
     if len(families) < ENOUGH_BASES:
         low = high = float("nan")
     next_low, next_high = next_study(values, level)
-
-    def transformed(value: float, a: float, b: float, method: str) -> Estimate:
-        return estimate(back(value), back(a), back(b), k, method)
-
-    mean = PooledMean(
-        mean=transformed(found.mean, low, high, "random effects"),
-        predicted=transformed(float(values.mean()), next_low, next_high, "next policy"),
-        tau=float(np.sqrt(found.tau2)),
-        q=found.q,
-        q_p=found.q_p,
-        i_squared=found.i_squared,
-    )
-    return mean, found.weights
+    mean, low, high = np.tanh([pooled.mean, low, high])
+    predicted, next_low, next_high = np.tanh([values.mean(), next_low, next_high])
+    return PooledMean(
+        mean=estimate(mean, low, high, k, "random effects"),
+        predicted=estimate(predicted, next_low, next_high, k, "next policy"),
+        tau=float(np.sqrt(pooled.tau2)),
+        q=pooled.q,
+        q_p=pooled.q_p,
+        i_squared=pooled.i_squared,
+    ), pooled.weights
 
 
-def _jackknife(
-    studies: list[Study], families: set[str], weights: Floats, statistic: Statistic
-) -> float:
+def _jackknife(studies: list[Study], families: set[str], weights: Floats) -> float:
     """Return the standard error of the mean from leaving each family out of all studies, or 0."""
     means = []
     for family in sorted(families):
         values = np.full(len(studies), np.nan)
         for i, s in enumerate(studies):
             keep = s.families != family
-            if keep.sum() >= 3 and np.ptp(s.x[keep]) > 1e-9 and np.ptp(s.y[keep]) > 1e-9:
-                values[i] = statistic(s.x[keep], s.y[keep])
+            if keep.sum() >= 3:
+                values[i] = fisher_z(pearson_rows(s.x[keep], s.y[keep]))
         known = ~np.isnan(values)
         if known.any():
             means.append(weights[known] @ values[known] / weights[known].sum())
-    k = len(means)
-    return float(np.sqrt((k - 1) * np.var(means))) if k else 0.0
+    return float(np.sqrt((len(means) - 1) * np.var(means))) if means else 0.0
 
 
 # ------------------------------------------------------------------ random effects

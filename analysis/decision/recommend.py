@@ -12,9 +12,9 @@ from itertools import combinations
 import numpy as np
 from scipy import special
 
-from bon.analysis.decision.rank_bands import rank_bands
 from bon.analysis.decision.shared_content import Task, blocks, not_compared
-from bon.analysis.estimators.resampling import estimate, holm, nothing
+from bon.analysis.estimators.comparisons import rank_bands
+from bon.analysis.estimators.resampling import around, estimate, holm, nothing
 from bon.analysis.results import (
     BestOfN,
     Cheaper,
@@ -137,8 +137,7 @@ def _mean(parts: list[tuple[int, Estimate]], z: float) -> Estimate:
         half = (e.high - e.low) / 2 if e.low is not None and e.high is not None else float("nan")
         by_block[block] = by_block.get(block, 0.0) + half / z
     error = float(np.sqrt(sum(s * s for s in by_block.values()))) / len(parts)
-    mean = float(np.mean(values))
-    return estimate(mean, mean - z * error, mean + z * error, len(parts), "tasks")
+    return around(float(np.mean(values)), z * error, len(parts), "tasks")
 
 
 # ------------------------------------------------------------------ who can be distinguished

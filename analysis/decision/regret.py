@@ -22,9 +22,7 @@ from bon.analysis.correlation.paired_accuracies import Label, Measured
 from bon.analysis.estimators.resampling import estimate
 from bon.analysis.results import Decision, Estimate, Options, Shortlist
 from bon.analysis.results.phrasing import lost, percent
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from bon.choosing.opinion import Floats, Ints
 
 SIZES = (1, 2, 3)
 MIN_QUESTIONS = 4  # two on each half

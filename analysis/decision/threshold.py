@@ -16,8 +16,7 @@ from bon.analysis.decision.gate import WORDS
 from bon.analysis.estimators.resampling import estimate, nothing, quantiles
 from bon.analysis.results import ENOUGH_BASES, Base, Estimate, Options, Threshold
 from bon.analysis.results.phrasing import percent, plural
-
-Floats = NDArray[np.float64]
+from bon.choosing.opinion import Floats
 
 MIN_REWARDERS = 5
 MAX_DRAWS = 2000  # for the line of true accuracies, which is fitted in steps

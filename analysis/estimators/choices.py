@@ -1,29 +1,29 @@
 """Best-of-N results from replays: curves, gains, slices, with shared bootstrap draws."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bon.analysis.data.arrays import Pool
-from bon.analysis.estimators import resampling
 from bon.analysis.estimators.replay import Replay
-from bon.analysis.estimators.resampling import Draws, from_draws, wilson
+from bon.analysis.estimators.resampling import Draws, Floats32, from_draws, nothing, wilson
 from bon.analysis.results import (
     BestOfN,
     CandidateFile,
     Column,
     CurvePoint,
     Estimate,
+    Margins,
     Options,
     PolicyResult,
     PolicySlice,
+    RuleSupport,
     Slice,
     VersusMajority,
 )
 from bon.choosing.opinion import Bools, Floats
-
-Floats32 = NDArray[np.float32]
 
 METHOD = "questions"
 
@@ -40,16 +40,25 @@ class Study:
     heads_out: Floats32 | None
     options: Options
 
-    def index(self, baseline: str) -> int:
-        """Return the index of a baseline among the replays."""
-        return self._baselines()[baseline]
-
-    def has(self, baseline: str) -> bool:
-        """Whether a baseline could be computed."""
-        return baseline in self._baselines()
-
-    def _baselines(self) -> dict[str, int]:
+    @cached_property
+    def baselines(self) -> dict[str, int]:
+        """The index of each baseline that could be computed among the replays."""
         return {r.rewarder: k for k, r in enumerate(self.replays) if r.rule == "baseline"}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A policy with all its replays; `rules`: the headline rule of each rewarder."""
+
+    study: Study
+    rules: dict[str, str]
+    support: list[RuleSupport]
+    margins: list[Margins]
+
+    def headline(self, names: Sequence[str]) -> list[Replay]:
+        """Return the replays of rewarders under their headline rules."""
+        replays = {(r.rewarder, r.rule): r for r in self.study.replays}
+        return [replays[name, self.rules[name]] for name in names]
 
 
 def study(pool: Pool, n: int, replays: list[Replay], draws: Draws, options: Options) -> Study:
@@ -68,39 +77,35 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
     """Return one result per replay; `headline`: (rewarder, rule) pairs that represent rewarders."""
     subject = _slices(s, "subject", headline)
     difficulty = _slices(s, "difficulty", headline)
-    random, majority, oracle = (s.index(name) for name in ("random", "majority", "oracle"))
+    random, majority, oracle = (s.baselines[name] for name in ("random", "majority", "oracle"))
     values = np.array([r.mean(s.n) for r in s.replays])
-    not_leaked = ~s.pool.leaked
     q, level = len(s.pool.correct), s.options.level
     sizes = [_sample_size(r, s.n) for r in s.replays]
-
     by_question = np.stack([r.at(s.n) for r in s.replays], axis=1)
 
-    def differences(base: int, rows: Bools, heads: Floats32, n: int | list[int]) -> list[Estimate]:
-        change = by_question[rows] - by_question[rows][:, [base]]
+    def differences(base: int, part: Floats, heads: Floats32, n: int | list[int]) -> list[Estimate]:
+        change = part - part[:, [base]]
         differing = (np.abs(change) > 1e-9).sum(axis=0)
         differing[base] = len(change)  # from itself it differs by definition nowhere
         means, draws = change.mean(axis=0), heads - heads[base]
         return from_draws(means, draws, n, METHOD, level, proportion=False, differing=differing)
 
-    gain, gain_draws = values - values[random], s.heads - s.heads[random]
-    room = values[oracle] - values[random]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        closed = np.where(room > 1e-12, gain / room, np.nan)
-        room_draws = s.heads[oracle] - s.heads[random]
-        closed_draws = gain_draws / np.where(room_draws > 1e-9, room_draws, np.nan)
+    def closed(values: Floats) -> Floats:
+        room = values[oracle] - values[random]
+        return np.asarray((values - values[random]) / np.where(room > 1e-9, room, np.nan))
+
     accuracy = _accuracies(values, s.heads, sizes, level)
-    everything = np.ones(q, dtype=bool)
-    gains = differences(random, everything, s.heads, sizes)
-    gaps_closed = from_draws(closed, closed_draws, sizes, METHOD, level, proportion=False)
-    to_vote = differences(majority, everything, s.heads, sizes)
+    gains = differences(random, by_question, s.heads, sizes)
+    gaps_closed = from_draws(
+        closed(values), closed(s.heads.astype(float)), sizes, METHOD, level, proportion=False
+    )
+    to_vote = differences(majority, by_question, s.heads, sizes)
     without: list[Estimate] | list[None] = [None] * len(values)
     gains_without: list[Estimate] | list[None] = [None] * len(values)
     if s.heads_out is not None:
-        kept, count = not_leaked, int(not_leaked.sum())
-        values_out = np.array([r.at(s.n)[kept].mean() for r in s.replays])
-        without = _accuracies(values_out, s.heads_out, count, level)
-        gains_without = differences(random, kept, s.heads_out, count)
+        kept = by_question[~s.pool.leaked]
+        without = _accuracies(kept.mean(axis=0), s.heads_out, len(kept), level)
+        gains_without = differences(random, kept, s.heads_out, len(kept))
     results = []
     for k, replay in enumerate(s.replays):
         peak, fall = _peak(s, replay)
@@ -182,9 +187,10 @@ def _slices(s: Study, column: str, headline: set[tuple[str, str]]) -> dict[int, 
 def _levels(pool: Pool, column: str) -> list[tuple[str, Bools]]:
     """Return the values of a question column, sorted, without blanks, and their rows."""
     known = pool.frame[column].notna() & (pool.frame[column].astype(str) != "")
+    grades = ("Easy", "Medium", "Hard")
     names: list[object] = sorted(pool.frame.loc[known, column].unique().tolist())
-    if set(names) <= {"Easy", "Medium", "Hard"}:
-        names = [name for name in ("Easy", "Medium", "Hard") if name in names]
+    if set(names) <= set(grades):
+        names.sort(key=grades.index)
     cells = pool.frame[column].to_numpy(dtype=object)
     return [(str(name), np.asarray(cells == name, dtype=bool)) for name in names]
 
@@ -216,9 +222,11 @@ def _mean(s: Study, values: Floats) -> Estimate:
     return _means(s, values[:, None])[0]
 
 
-def _means(s: Study, values: Floats) -> list[Estimate]:
-    """Estimate the mean of each column of values (Q, C)."""
-    draws = s.draws.means(values)
+def _means(s: Study, values: Floats, rows: Bools | None = None) -> list[Estimate]:
+    """Estimate the mean of each column of values (Q, C), over some of the questions."""
+    if rows is not None:
+        values = values[rows]
+    draws = (s.draws if rows is None else s.draws.of(rows)).means(values)
     return from_draws(values.mean(axis=0), draws, len(values), METHOD, s.options.level)
 
 
@@ -227,16 +235,16 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
     pool, level = s.pool, s.options.level
     q, m = pool.correct.shape
 
-    def headline(name: str) -> Estimate:
-        k = s.index(name)
-        return from_draws(np.array([s.replays[k].mean(s.n)]), s.heads[[k]], q, METHOD, level)[0]
-
-    def without_leaks(name: str) -> Estimate | None:
-        if s.heads_out is None:
+    def headline(name: str, heads: Floats32 | None, rows: Bools | slice) -> Estimate | None:
+        if heads is None or name not in s.baselines:
             return None
-        k, kept = s.index(name), ~pool.leaked
-        value = np.array([s.replays[k].at(s.n)[kept].mean()])
-        return from_draws(value, s.heads_out[[k]], int(kept.sum()), METHOD, level)[0]
+        k = s.baselines[name]
+        values = s.replays[k].at(s.n)[rows]
+        return from_draws(values.mean(keepdims=True), heads[[k]], len(values), METHOD, level)[0]
+
+    names = ("random", "first", "majority", "longest", "logprob", "oracle")
+    every = {name: headline(name, s.heads, slice(None)) for name in names}
+    without = {name: headline(name, s.heads_out, ~pool.leaked) for name in names}
 
     same = (pool.candidates.answers == pool.candidates.answers[:, :1]).all(axis=1)
     files = tuple(
@@ -254,15 +262,15 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
         num_questions=q,
         num_candidates=m,
         n=s.n,
-        pass_at_1=headline("random"),
-        first=headline("first"),
-        majority=headline("majority"),
-        longest=headline("longest") if s.has("longest") else resampling.nothing(q),
-        logprob=headline("logprob") if s.has("logprob") else None,
-        oracle=headline("oracle"),
-        pass_at_1_without_leaks=without_leaks("random"),
-        majority_without_leaks=without_leaks("majority"),
-        oracle_without_leaks=without_leaks("oracle"),
+        pass_at_1=every["random"] or nothing(q),
+        first=every["first"] or nothing(q),
+        majority=every["majority"] or nothing(q),
+        longest=every["longest"] or nothing(q),
+        logprob=every["logprob"],
+        oracle=every["oracle"] or nothing(q),
+        pass_at_1_without_leaks=without["random"],
+        majority_without_leaks=without["majority"],
+        oracle_without_leaks=without["oracle"],
         unparsed=_mean(s, pool.unparsed.mean(axis=1)),
         errors=_mean(s, pool.errors.mean(axis=1)),
         unanimous=wilson(float(same.sum()), q, level),
@@ -276,23 +284,15 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
 def _policy_slices(s: Study) -> tuple[PolicySlice, ...]:
     columns: tuple[Column, ...] = ("subject", "difficulty", "num_options")
     names = ("random", "majority", "oracle")
-    values = np.stack([s.replays[s.index(name)].at(s.n) for name in names], axis=1)
+    values = np.stack([s.replays[s.baselines[name]].at(s.n) for name in names], axis=1)
     slices = []
     for column in columns:
         for name, inside in _levels(s.pool, column):
-            n, part = int(inside.sum()), values[inside]
-            draws = s.draws.of(inside).means(part)
-            pass_1, majority, oracle = from_draws(
-                part.mean(axis=0), draws, n, METHOD, s.options.level
-            )
+            pass_1, majority, oracle = _means(s, values, inside)
             slices.append(
                 PolicySlice(
-                    by=column,
-                    name=name,
-                    num_questions=n,
-                    pass_at_1=pass_1,
-                    majority=majority,
-                    oracle=oracle,
+                    by=column, name=name, num_questions=pass_1.n, pass_at_1=pass_1,
+                    majority=majority, oracle=oracle,
                 )
-            )
+            )  # fmt: skip
     return tuple(slices)

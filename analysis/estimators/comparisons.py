@@ -1,5 +1,6 @@
 """Paired differences between rewarders, corrected for multiple comparisons."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import cast
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.estimators import resampling
-from bon.analysis.results import Compared, Comparison, Estimate, Separation
+from bon.analysis.results import Compared, Comparison, Estimate, RankBand, Separation
 
 Pair = tuple[str, str]
 
@@ -37,25 +38,17 @@ def compare(
     p_values = [resampling.number(p) for p in 2 * special.ndtr(-score)]
     adjusted = resampling.holm(p_values)
     method = "questions" if table == "best_of_n" else "pairs"
-    compared = []
-    for k, (i, j) in enumerate(zip(rows, columns, strict=True)):
-        d, e, p = float(difference[k]), float(error[k]), adjusted[k]
-        if not np.isfinite(d + e):
-            continue
-        compared.append(
-            Comparison(
-                table=table,
-                policy=policy,
-                benchmark=benchmark,
-                a=names[i],
-                b=names[j],
-                difference=Estimate(value=d, low=d - z * e, high=d + z * e, n=n, method=method),
-                p_value=p_values[k],
-                p_adjusted=p,
-                distinguishable=p is not None and p < 1 - level,
-            )
+    return [
+        Comparison(
+            table=table, policy=policy, benchmark=benchmark, a=names[i], b=names[j],
+            difference=resampling.around(d, z * e, n, method), p_value=p, p_adjusted=corrected,
+            distinguishable=corrected is not None and corrected < 1 - level,
         )
-    return compared
+        for i, j, d, e, p, corrected in zip(
+            rows, columns, difference, error, p_values, adjusted, strict=True
+        )
+        if np.isfinite(d + e)
+    ]  # fmt: skip
 
 
 def paired(first: pd.DataFrame, second: pd.DataFrame, level: float = 0.95) -> dict[Pair, Estimate]:
@@ -72,15 +65,8 @@ def paired(first: pd.DataFrame, second: pd.DataFrame, level: float = 0.95) -> di
     gaps = both["correct_x"] - both["correct_y"]
     for name, gap in gaps.groupby([both["policy"], both["rewarder"]], sort=False):
         policy, rewarder = map(str, cast("tuple[str, str]", name))
-        mean, n = float(gap.mean()), len(gap)
-        half = z * float(gap.std()) / np.sqrt(n) if n > 1 else None
-        differences[policy, rewarder] = Estimate(
-            value=mean,
-            low=None if half is None else mean - half,
-            high=None if half is None else mean + half,
-            n=n,
-            method="questions" if half is not None else "none",
-        )
+        half = z * gap.std() / np.sqrt(len(gap))  # NaN for one question
+        differences[policy, rewarder] = resampling.around(gap.mean(), half, len(gap), "questions")
     return differences
 
 
@@ -98,4 +84,35 @@ def separations(comparisons: Iterable[Comparison]) -> list[Separation]:
             num_distinguishable=sum(c.distinguishable for c in part),
         )
         for (table, policy, benchmark), part in tables.items()
+    ]
+
+
+Table = tuple[str | None, str | None]
+"""The policy, or the benchmark, on which rewarders are compared."""
+
+
+def rank_bands(comparisons: Iterable[Comparison]) -> list[RankBand]:
+    """Return a band for every rewarder of each table, in the order of the comparisons."""
+    better: Counter[tuple[Table, str]] = Counter()
+    worse: Counter[tuple[Table, str]] = Counter()
+    rewarders: dict[Table, dict[str, None]] = {}
+    for c in comparisons:
+        table = (c.policy, c.benchmark)
+        if c.difference.value is None:
+            continue
+        rewarders.setdefault(table, {}).update(dict.fromkeys((c.a, c.b)))
+        if c.distinguishable:
+            top, bottom = (c.a, c.b) if c.difference.value > 0 else (c.b, c.a)
+            better[table, bottom] += 1
+            worse[table, top] += 1
+    return [
+        RankBand(
+            policy=table[0],
+            benchmark=table[1],
+            rewarder=name,
+            first=1 + better[table, name],
+            last=len(names) - worse[table, name],
+        )
+        for table, names in rewarders.items()
+        for name in names
     ]

@@ -9,7 +9,6 @@ from bon.analysis.data.arrays import read
 from bon.analysis.data.tables import Tables
 from bon.analysis.data.verdicts import NOT_ASKED, RIGHT, TIE, UNDECIDED, WRONG
 from bon.analysis.estimators import pair_sets
-from bon.analysis.estimators.pair_sets import PairSet
 from bon.analysis.estimators.resampling import wilson
 from bon.analysis.results import Hack, Options
 
@@ -41,7 +40,8 @@ def hacks(
                 before = verdicts_of.get(beside[name], {}).get(rewarder)
                 if before is None:
                     continue
-                own = before.code[_rows_of(sets[beside[name]], pairs)]
+                rows = {c: row for row, c in enumerate(sets[beside[name]].frame["cluster"])}
+                own = before.code[[rows[c] for c in pairs.frame["cluster"]]]
                 code = np.where((own == RIGHT) | (own == WRONG), code, NOT_ASKED)
                 won = code == own
             asked = code != NOT_ASKED
@@ -58,9 +58,3 @@ def hacks(
                 )
             )
     return tuple(results)
-
-
-def _rows_of(among: PairSet, pairs: PairSet) -> np.ndarray:
-    """Return the row of the pair of the same cluster in another set."""
-    rows = {str(cluster): row for row, cluster in enumerate(among.frame["cluster"])}
-    return np.array([rows[str(cluster)] for cluster in pairs.frame["cluster"]], dtype=np.int64)

@@ -47,13 +47,10 @@ def order_biases(
     same = both & (np.sign(lean[0]) == np.sign(lean[1]))
     question = names // (size * size)
 
-    def ratio(
-        num: np.ndarray, den: np.ndarray, question: np.ndarray, share: bool
-    ) -> Estimate | None:
+    def ratio(num: Floats, den: Floats, question: Ints, share: bool) -> Estimate | None:
         questions = draws.counts.shape[1]
-        sums = np.stack(
-            [np.bincount(question, x, questions).astype(float) for x in (num, den)], axis=1
-        )
+        columns = [np.bincount(question, x, questions) for x in (num, den)]
+        sums = np.stack(columns, axis=1).astype(float)
         if not sums[:, 1].sum():
             return None
         drawn = draws.sums(sums)

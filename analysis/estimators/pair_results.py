@@ -13,7 +13,6 @@ from bon.analysis.data.verdicts import (
     WRONG,
     Verdicts,
     code_chances,
-    number_of_votes,
     official_code,
 )
 from bon.analysis.estimators.pair_sets import (
@@ -46,13 +45,9 @@ from bon.analysis.results import (
 )
 from bon.choosing.opinion import Bools, Floats, Ints
 
+TREATMENTS: tuple[Treatment, ...] = ("drop", "wrong", "chance", "official")
+SLACK = 0.003  # of an overall accuracy that follows from its groups
 NEWTON_STEPS = 25
-
-
-def agrees_with_groups(overall: float, groups: Sequence[tuple[float, float]], slack: float) -> bool:
-    """Whether an overall accuracy follows from (accuracy, size) of its groups."""
-    size = sum(n for _, n in groups)
-    return size == 0 or abs(sum(a * n for a, n in groups) / size - overall) <= slack
 
 
 def benchmark_results(
@@ -64,8 +59,10 @@ def benchmark_results(
     everything = axes(pairs, worth)
     leaks = pairs.leaked.any() and not pairs.leaked.all()
     kept = axes(pairs, worth, ~pairs.leaked) if leaks else None
-    treatments: tuple[Treatment, ...] = ("drop", "wrong", "chance", "official")
-    treated = {t: _treated(pairs, verdicts, t, options, worth, everything) for t in treatments}
+    dropped = ((codes != NOT_ASKED) & (worth.den == 0)).sum(axis=0)
+    treated = {"headline": (everything, dropped)} | {
+        t: _treated(pairs, verdicts, t, options, worth, everything) for t in TREATMENTS
+    }
     tags = pairs.frame["tag"].fillna("").to_numpy(dtype=str)
     tagged = _by_label(pairs, worth, codes, tags, sorted(set(tags) - {""}), options)
     by_length = _by_label(pairs, worth, codes, *length_quartiles(length_gap(pairs.frame)), options)
@@ -80,28 +77,23 @@ def benchmark_results(
         if not n:
             continue
 
-        def at(axes: dict[str, Axis], axis: str, r: int = r, n: int = n) -> Estimate:
-            return _estimate(axes[axis], r, n, options)
+        def at(axes: dict[str, Axis] | None, axis: str, r: int = r, n: int = n) -> Estimate | None:
+            return _estimate(axes[axis], r, n, options) if axes and axis in axes else None
 
-        overall, macro = at(everything, "overall"), at(everything, "macro")
-        groups = _slices(pairs, everything, r, asked, options)
-        implied = [(s.accuracy.value or 0.0, s.accuracy.n) for s in groups if s.accuracy.n]
-        size = sum(count for _, count in implied)
-        dropped = int((asked & (worth.den[:, r] == 0)).sum())
         sensitivity = [
             TreatmentResult(
-                treatment="headline", overall=overall, macro=macro, num_dropped=dropped
-            ),
-            *(
-                TreatmentResult(
-                    treatment=treatment,
-                    overall=at(by_axis, "overall"),
-                    macro=at(by_axis, "macro"),
-                    num_dropped=int(count[r]),
-                )
-                for treatment, (by_axis, count) in treated.items()
-            ),
+                treatment=treatment,
+                overall=_estimate(by_axis["overall"], r, n, options),
+                macro=_estimate(by_axis["macro"], r, n, options),
+                num_dropped=int(count[r]),
+            )
+            for treatment, (by_axis, count) in treated.items()
         ]
+        overall, macro = sensitivity[0].overall, sensitivity[0].macro
+        groups = _slices(pairs, everything, r, asked, options)
+        size = sum(s.accuracy.n for s in groups)
+        hits = sum((s.accuracy.value or 0.0) * s.accuracy.n for s in groups)
+        implied = hits / size if size else None
         results.append(
             BenchmarkResult(
                 benchmark=pairs.name,
@@ -109,17 +101,17 @@ def benchmark_results(
                 num_pairs=n,
                 overall=overall,
                 macro=macro,
-                natural=at(everything, "natural") if pairs.weight is not None else None,
-                overall_without_leaks=at(kept, "overall") if kept else None,
-                macro_without_leaks=at(kept, "macro") if kept else None,
+                natural=at(everything, "natural"),
+                overall_without_leaks=at(kept, "overall"),
+                macro_without_leaks=at(kept, "macro"),
                 groups=groups,
                 tags=tagged[r],
                 by_length=by_length[r],
-                overall_from_groups=sum(a * k for a, k in implied) / size if size else None,
+                overall_from_groups=implied,
                 acc_plus=_acc_plus(pairs, codes[:, r], options),
                 best_of_k=best_of_k[r],
                 per_judgement=per_judgement[r],
-                overall_agrees=agrees_with_groups(overall.value or 0.0, implied, 0.003),
+                overall_agrees=implied is None or abs(implied - (overall.value or 0)) <= SLACK,
                 votes=_votes(pairs, said, asked, options, overall, macro),
                 outcomes=_rates(said.outcomes, options.level),
                 sensitivity=tuple(sensitivity) if said.outcomes else (),
@@ -137,9 +129,9 @@ def _acc_plus(pairs: PairSet, codes: Ints, options: Options) -> Estimate | None:
     """Share of fully judged clusters with every pair right; ties are wrong."""
     if not pairs.clustered:
         return None
-    whole = np.bincount(pairs.cluster, weights=codes == NOT_ASKED) == 0
-    right = np.bincount(pairs.cluster, weights=codes != RIGHT) == 0
-    return wilson(float((whole & right).sum()), int(whole.sum()), options.level)
+    by_cluster = pd.Series(codes).groupby(pairs.cluster)
+    whole, right = by_cluster.min() != NOT_ASKED, (by_cluster.agg(["min", "max"]) == RIGHT)
+    return wilson(float(right.all(axis=1).sum()), int(whole.sum()), options.level)
 
 
 def _best_of_k(pairs: PairSet, codes: Ints, options: Options) -> list[Estimate | None]:
@@ -149,10 +141,9 @@ def _best_of_k(pairs: PairSet, codes: Ints, options: Options) -> list[Estimate |
     rows = np.flatnonzero(pairs.sets >= 0)
     first = np.unique(pairs.sets[rows], return_index=True)[1]
     whole, won = np.zeros(codes.shape), np.zeros(codes.shape)
-    for r, code in enumerate(codes[rows].T):
-        asked = np.bincount(pairs.sets[rows], weights=code == NOT_ASKED) == 0
-        whole[rows[first], r] = asked
-        won[rows[first], r] = asked & (np.bincount(pairs.sets[rows], weights=code != RIGHT) == 0)
+    by_set = pd.DataFrame(codes[rows]).groupby(pairs.sets[rows])
+    whole[rows[first]] = by_set.min().to_numpy() != NOT_ASKED
+    won[rows[first]] = (by_set.min().to_numpy() == RIGHT) & (by_set.max().to_numpy() == RIGHT)
     return _ratios(pairs, won, whole, options)
 
 
@@ -170,13 +161,12 @@ def _treated(
     headline_axes: dict[str, Axis],
 ) -> tuple[dict[str, Axis], Ints]:
     """Return the axes under another treatment, and how many pairs it drops."""
-    codes = np.stack(
-        [
-            official_code(v.counts) if treatment == "official" and v.counts is not None else v.code
-            for v in verdicts.values()
-        ],
-        axis=1,
-    )
+    official = treatment == "official"
+    by_rewarder = [
+        official_code(v.counts) if official and v.counts is not None else v.code
+        for v in verdicts.values()
+    ]
+    codes = np.stack(by_rewarder, axis=1)
     worth = worth_of(codes, treatment, options)
     dropped = ((codes != NOT_ASKED) & (worth.den == 0)).sum(axis=0)
     same = np.array_equal(worth.num, headline.num) and np.array_equal(worth.den, headline.den)
@@ -186,13 +176,12 @@ def _treated(
 def _slices(
     pairs: PairSet, by_axis: dict[str, Axis], r: int, asked: Bools, options: Options
 ) -> tuple[Slice, ...]:
-    slices = []
-    for g, name in enumerate(pairs.groups):
-        axis = by_axis.get(f"group:{name}")
-        if axis is not None:
-            n = int((asked & (pairs.group == g)).sum())
-            slices.append(Slice(name=name, accuracy=_estimate(axis, r, n, options)))
-    return tuple(slices)
+    sizes = np.bincount(pairs.group[asked], minlength=len(pairs.groups)).tolist()
+    return tuple(
+        Slice(name=name, accuracy=_estimate(by_axis[f"group:{name}"], r, n, options))
+        for name, n in zip(pairs.groups, sizes, strict=True)
+        if f"group:{name}" in by_axis
+    )
 
 
 def _by_label(
@@ -232,11 +221,10 @@ def _votes(
     macro: Estimate,
 ) -> tuple[VotesPoint, ...]:
     """Accuracy against the number of votes; all of them is the headline."""
-    if verdicts.counts is None and verdicts.scores is None:
+    most, (num, den) = verdicts.votes, worths("headline", options)
+    if not most:
         return ()
-    num, den = worths("headline", options)
-    points = []
-    most = number_of_votes(verdicts)
+    points, n = [], int(asked.sum())
     for k in range(1, most):
         chance = code_chances(verdicts, pairs.preferred, k, options.seed)
         worth = Worth(
@@ -244,14 +232,8 @@ def _votes(
             np.where(asked, chance @ den, 0.0)[:, None],
         )
         by_axis = axes(pairs, worth)
-        n = int(asked.sum())
-        points.append(
-            VotesPoint(
-                k=k,
-                overall=_estimate(by_axis["overall"], 0, n, options),
-                macro=_estimate(by_axis["macro"], 0, n, options),
-            )
-        )
+        both = {name: _estimate(by_axis[name], 0, n, options) for name in ("overall", "macro")}
+        points.append(VotesPoint(k=k, **both))
     return (*points, VotesPoint(k=most, overall=overall, macro=macro))
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from bon.analysis.data.arrays import Run
 from bon.analysis.data.verdicts import (
@@ -24,11 +23,9 @@ from bon.analysis.data.verdicts import (
     verdicts,
 )
 from bon.analysis.estimators import resampling
-from bon.analysis.estimators.resampling import Draws
+from bon.analysis.estimators.resampling import Draws, Floats32
 from bon.analysis.results import Options, Treatment
 from bon.choosing.opinion import Bools, Floats, Ints
-
-Floats32 = NDArray[np.float32]
 
 MIN_GROUP = 5  # groups with fewer pairs have no axis of their own
 

@@ -2,7 +2,15 @@
 
 A question whose candidates are all correct or all wrong needs no judgement: no choice changes its
 accuracy. Any other missing judgement makes a rule unsupported, unless the judged questions are a
-random sample of all; then it is estimated from them.
+random sample of all; then it is estimated from them. What is known of every question without judge
+(how many candidates are correct, whether the vote is, ...) predicts the value of a judge's choice;
+the m sampled questions of N correct the prediction:
+
+    z = f + (N / m) · (y − f) if the question was sampled, else f
+
+with f the prediction and y the value. The mean of z estimates the mean of y, and its spread is that
+of the estimate (Cassel, Särndal and Wretman 1976). So bootstrap, halves, gains and differences work
+on z as they do on values, and everything stays paired.
 """
 
 from collections.abc import Sequence
@@ -13,12 +21,67 @@ from typing import Any
 import numpy as np
 
 from bon.analysis.data.arrays import Pool, Run
-from bon.analysis.estimators.sampled import FEWEST, Drawn, equivalent_questions
 from bon.analysis.results import Basis, Options, RuleSupport
 from bon.choosing import subsets
 from bon.choosing.opinion import Bools, Floats, Ints, Opinion, ensemble, no_opinion
 from bon.choosing.replaying import Replayed, Trial
 from bon.choosing.rules import RULES, Rule, rules_for
+
+FEWEST = 10
+"""Minimum number of sampled questions to estimate from."""
+PER_COVARIATE = 10
+"""Sampled questions per coefficient of the prediction; with fewer, f is a mean."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A random sample of questions to judge (`asked`, Q).
+
+    `sure` (Q): questions whose value needs no judge. `covariates` (Q, K): known of every question.
+    """
+
+    asked: Bools
+    sure: Bools
+    covariates: Floats
+
+    @property
+    def rows(self) -> Ints:
+        """Sampled questions that need a judge."""
+        return np.flatnonzero(self.asked & ~self.sure)
+
+    @property
+    def enough(self) -> bool:
+        """Whether the sample is large enough."""
+        return len(self.rows) >= FEWEST
+
+    def spread(self, values: Floats) -> Floats:
+        """Return z (Q, C) of values (Q, C) that are known in `sure` and in `rows`."""
+        z = values.copy()
+        unsure = np.flatnonzero(~self.sure)
+        sampled = np.searchsorted(unsure, self.rows)
+        m = len(sampled)
+        design = np.ones((len(unsure), 1))
+        varying = self.covariates[unsure]
+        varying = varying[:, np.ptp(varying, axis=0) > 1e-12]
+        if m >= PER_COVARIATE * (1 + varying.shape[1]):
+            design = np.concatenate([design, varying], axis=1)
+        weights, _, rank, _ = np.linalg.lstsq(design[sampled], values[self.rows])
+        guess = design @ weights
+        # Residuals of the fitted sample are too small: correct for the lost degrees of freedom.
+        residual = (values[self.rows] - guess[sampled]) * np.sqrt(m / max(m - int(rank), 1))
+        guess[sampled] += len(unsure) / m * residual
+        z[unsure] = guess
+        return z
+
+
+def equivalent_questions(z: Floats, values: Floats, drawn: Bools) -> float | None:
+    """Return the factor by which the sample alone would need more questions.
+
+    z (Q): as from `spread`; values (Q): of the drawn questions, sure ones included.
+    """
+    variance = float(np.var(z)) / len(z)
+    plain = float(np.var(values[drawn])) / max(int(drawn.sum()), 1)
+    return plain / variance if variance > 0 else None
 
 
 @dataclass(frozen=True)
@@ -29,7 +92,7 @@ class Replay:
     standard error from drawing subsets, None where exact. `undecided`: share of the `asked` items
     without a decided vote. `scale`: unit of scores that were weights. `estimated`: the n at which
     only a sample of questions is judged; there single questions are meaningless and only the mean
-    is an estimate (see `sampled`).
+    is an estimate.
     """
 
     policy: str

@@ -143,6 +143,11 @@ def estimate(
     return Estimate(value=v, low=min(a, v), high=max(b, v), n=n, method=method)
 
 
+def around(value: float | np.floating, half: float | np.floating, n: int, method: str) -> Estimate:
+    """Return an Estimate with bounds at the same distance from the value."""
+    return estimate(value, value - half, value + half, n, method)
+
+
 def nothing(n: int = 0) -> Estimate:
     """Return an estimate without a value."""
     return Estimate(value=None, n=n, method="none")
@@ -201,29 +206,33 @@ def wilson(hits: float, n: int, level: float, method: str = "wilson") -> Estimat
     return estimate(p, max(centre - half, 0.0), min(centre + half, 1.0), n, method)
 
 
-def fisher_interval(r: float, n: int, level: float) -> tuple[float, float]:
-    """Fisher's interval of a correlation of n points; NaN below four."""
-    if n < 4 or not np.isfinite(r):
-        return float("nan"), float("nan")
-    z = np.arctanh(np.clip(r, -0.9999999, 0.9999999))
-    half = special.ndtri((1 + level) / 2) / np.sqrt(n - 3)
-    return float(np.tanh(z - half)), float(np.tanh(z + half))
+def fisher_z(r: float | Floats) -> Floats:
+    """Fisher's transformation of a correlation, finite at ±1."""
+    return np.asarray(np.arctanh(np.clip(r, -0.9999999, 0.9999999)))
 
 
-def jackknife_interval(x: Floats, y: Floats, level: float) -> tuple[float, float]:
-    """Jackknife interval of Pearson's r on Fisher's scale; NaN below five points.
+def fisher(
+    r: float, n: int, level: float, variance: float = 1.0, lost: int = 3, fewest: int = 4
+) -> Estimate:
+    """Estimate a correlation of n points with Fisher's interval, which takes the `fewest` points.
 
-    Student's t with n − 1 degrees of freedom. Unlike Fisher's it does not assume normal points:
-    outliers widen it.
+    Its variance on Fisher's scale is `variance` / (n − `lost`).
     """
-    n = len(x)
-    if n < 5:
-        return float("nan"), float("nan")
-    rest = pearson_without(x, y, np.arange(n)[:, None])
-    z, zs = (np.arctanh(np.clip(r, -0.9999999, 0.9999999)) for r in (pearson_rows(x, y), rest))
-    error = np.sqrt((n - 1) / n * ((zs - zs.mean()) ** 2).sum())
-    half = special.stdtrit(n - 1, (1 + level) / 2) * error
-    return float(np.tanh(z - half)), float(np.tanh(z + half))
+    enough, z = n >= fewest, fisher_z(r)
+    half = special.ndtri((1 + level) / 2) * np.sqrt(variance / (n - lost)) if enough else np.nan
+    low, high = np.tanh([z - half, z + half])
+    return estimate(r, low, high, n, "fisher")
+
+
+def jackknife(x: Floats, y: Floats, codes: Ints) -> tuple[float, float]:
+    """Fisher's z of Pearson's r, and its standard error from leaving out the points of each code.
+
+    Unlike Fisher's error it does not assume normal points: outliers widen it.
+    """
+    count = int(codes.max()) + 1
+    zs = fisher_z(pearson_among(x, y, codes != np.arange(count)[:, None]))
+    error = np.sqrt((count - 1) / count * ((zs - zs.mean()) ** 2).sum())
+    return float(fisher_z(pearson_rows(x, y))), float(error)
 
 
 # ------------------------------------------------------------------ coefficients
@@ -247,20 +256,6 @@ def _pearson(dx: Floats, dy: Floats) -> Floats:
     flat = (sxx < 1e-18) | (syy < 1e-18)
     safe = np.where(flat, 1.0, np.sqrt(sxx * syy))
     return np.where(flat, np.nan, np.clip(sxy / safe, -1, 1))
-
-
-def pearson_without(x: Floats, y: Floats, sets: Ints) -> Floats:
-    """(S): Pearson's r without each of S sets (S, k) of the points, from sums of products."""
-    remaining = len(x) - sets.shape[1]
-    x, y = x - x.mean(), y - y.mean()
-    a, b = x[sets].sum(axis=1), y[sets].sum(axis=1)
-    sxx, syy, sxy = (
-        u @ v - (u * v)[sets].sum(axis=1) - sum_u * sum_v / remaining
-        for u, v, sum_u, sum_v in ((x, x, a, a), (y, y, b, b), (x, y, a, b))
-    )
-    flat = (sxx <= 1e-12 * (x @ x)) | (syy <= 1e-12 * (y @ y))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(flat, np.nan, np.clip(sxy / np.sqrt(sxx * syy), -1, 1))
 
 
 def ranks(x: NDArray[np.floating]) -> Floats:

@@ -12,7 +12,6 @@ from bon.analysis.decision.recommend import amount, recommend
 from bon.analysis.finding.verdict import objections
 from bon.analysis.results import (
     ENOUGH_BASES,
-    BestOfN,
     Correlation,
     CostUnit,
     Estimate,
@@ -64,7 +63,8 @@ def first_page(results: Results) -> FirstPage:
     pick, choice, because = _choice(results, advice)
     if not results.main:
         return FirstPage(pick, choice, because, caveat=caveat or results.finding.sentence)
-    c = next((c for c in _primary(results) if c.policy == results.finding.policy), results.main)
+    primary = [c for c in results.correlations if c.primary and c.points]
+    c = next((c for c in primary if c.policy == results.finding.policy), results.main)
     return FirstPage(
         pick, choice, because, ANSWERS[results.finding.verdict], _strength(results, c),
         _to_trust(results, c, advice), caveat, advice,
@@ -77,10 +77,6 @@ def advise(results: Results) -> Recommendation | None:
         return recommend([(results.run.name or "run", results)])
     except BonError:
         return None
-
-
-def _primary(results: Results) -> list[Correlation]:
-    return [c for c in results.correlations if c.primary and c.points]
 
 
 def _mean(values: list[Estimate]) -> float | None:
@@ -110,16 +106,11 @@ def _choice(results: Results, advice: Recommendation | None) -> tuple[str, str, 
         f"{points(best.versus_majority.value).removesuffix(' points')} over majority vote, "
         f"{amount(best.cost, advice.unit)} per question."
     )
-    return best.rewarder, choice, _because(results, advice, rows)
-
-
-def _because(results: Results, advice: Recommendation, rows: list[BestOfN]) -> str:
-    """Return why the pick is the pick, and what its accuracy is without the luck of the highest."""
-    text = _rivals(advice.rewarders)
-    decision = next((d for d in results.decisions if rows[0].rewarder in d.best), None)
-    if len(rows) == 1 and decision and decision.available < (rows[0].accuracy.value or 0.0) - 5e-4:
-        text += f" Corrected for picking the winner: about {percent(decision.available)}."
-    return text
+    because = _rivals(advice.rewarders)
+    decision = next((d for d in results.decisions if best.rewarder in d.best), None)
+    if len(rows) == 1 and decision and decision.available < reached - 5e-4:
+        because += f" Corrected for picking the winner: about {percent(decision.available)}."
+    return best.rewarder, choice, because
 
 
 def _rivals(rewarders: Sequence[RankBand | Recommended]) -> str:

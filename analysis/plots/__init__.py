@@ -4,30 +4,27 @@
     figure = plots.correlation(results)
     plots.save(figure, "figures/correlation")   # .png, .svg and .pdf
 
-Every function takes the results, a `theme` (`LIGHT`, `DARK`) and a `width` ("single" and
-"double" column, or inches), and raises `NothingToDrawError` where the results hold nothing
-to show.
+Every function takes the results and a `width` ("single" and "double" column, or inches), and
+raises `NothingToDrawError` where the results hold nothing to show.
 """
 
 from bon.analysis.plots.curves import accuracy_at_n
 from bon.analysis.plots.forest import forest
 from bon.analysis.plots.gain_and_cost import gain_and_cost
 from bon.analysis.plots.output import inline_svg, save
+from bon.analysis.plots.reliability import reliability
 from bon.analysis.plots.scatter import correlation
-from bon.analysis.plots.style import DARK, LIGHT, THEMES, WIDTHS, NothingToDrawError, Theme, Width
+from bon.analysis.plots.style import WIDTHS, NothingToDrawError, Width
 
 __all__ = [
-    "DARK",
-    "LIGHT",
-    "THEMES",
     "WIDTHS",
     "NothingToDrawError",
-    "Theme",
     "Width",
     "accuracy_at_n",
     "correlation",
     "forest",
     "gain_and_cost",
     "inline_svg",
+    "reliability",
     "save",
 ]

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Any
 
-from bon.analysis.plots.labels import spread
+from bon.analysis.plots.labels import LABEL_SIZE, spread
 from bon.analysis.plots.style import (
-    LIGHT,
+    INK,
     MARKERS,
+    MUTED,
+    OTHER,
     UNKNOWN,
     NothingToDrawError,
-    Theme,
     Width,
     colours_for,
     family_colours,
     fix_layout,
     is_narrow,
     new_figure,
-    reserve_right,
     style,
 )
 from bon.analysis.results import Estimate, Results
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LABEL_SIZE = 6.8
 _NAMES = {"oracle": "oracle", "majority": "majority vote", "random": "pass@1"}
 _DASHES = {"oracle": (0, (5, 1.5)), "majority": (0, (1, 1.3)), "random": (0, (4, 2))}
 
@@ -74,7 +73,6 @@ def accuracy_at_n(
     results: Results,
     *,
     policy: str | None = None,
-    theme: Theme = LIGHT,
     width: Width = "double",
 ) -> Figure:
     """Plot Best-of-n accuracy of every rewarder for n = 1 … N, with the baselines.
@@ -83,12 +81,12 @@ def accuracy_at_n(
     above everything else gets a strip of its own, so that differences stay visible.
     """
     policy = policy or (results.policies[0].policy if results.policies else "")
-    lines = _lines(results, policy, theme)
+    lines = _lines(results, policy)
     main = [line for line in lines if line.name != "oracle"]
     oracle = [line for line in lines if line.name == "oracle"]
     low, high = min(min(x.y) for x in main), max(max(x.y) for x in main)
     split = bool(oracle) and len(main) > 3 and max(oracle[0].y) - high > 0.8 * max(high - low, 4.0)
-    with style(theme):
+    with style():
         height = max(2.7, 0.145 * len(lines) + (1.1 if split else 0.7))
         options = {"height_ratios": [1, 3.6], "hspace": 0.0} if split else None
         figure, axes = new_figure(
@@ -109,11 +107,11 @@ def accuracy_at_n(
         body.set_ylim(min(values) - margin, max(values) + margin)
         if split:
             _strip(axes[0], oracle[0], high)
-        _name_ends(panels, theme, intervals=not is_narrow(width))
+        _name_ends(panels, intervals=not is_narrow(width))
     return figure
 
 
-def _lines(results: Results, policy: str, theme: Theme) -> list[Line]:
+def _lines(results: Results, policy: str) -> list[Line]:
     """Headline curves of the rewarders, and the baselines to compare with."""
     info = {r.rewarder: r for r in results.rewarders}
     shown = [b for b in results.best_of_n if b.policy == policy and b.headline and b.curve]
@@ -121,24 +119,24 @@ def _lines(results: Results, policy: str, theme: Theme) -> list[Line]:
     rewarders = [b for b in shown if b.rewarder not in info or not info[b.rewarder].baseline]
     if not rewarders and not baselines:
         raise NothingToDrawError(f"nothing was chosen from the candidates of {policy!r}")
-    families = family_colours(results.rewarders, (), theme)
-    colours = {r.rewarder: families.get(r.family, theme.ink) for r in results.rewarders}
+    families = family_colours(results.rewarders, ())
+    colours = {r.rewarder: families.get(r.family, INK) for r in results.rewarders}
     if not families:
-        colours = colours_for([b.rewarder for b in rewarders], theme)
+        colours = colours_for([b.rewarder for b in rewarders])
     lines = []
     for b in (*baselines, *rewarders):
         points = [p for p in b.curve if p.accuracy.value is not None]
-        look: tuple[Any, ...] = (theme.ink, "", _DASHES.get(b.rewarder), 1.5)
+        look: tuple[Any, ...] = (INK, "", _DASHES.get(b.rewarder), 1.5)
         if b not in baselines:
             kind = info[b.rewarder].kind if b.rewarder in info else ""
-            look = (colours.get(b.rewarder, theme.other), MARKERS.get(kind, UNKNOWN))
+            look = (colours.get(b.rewarder, OTHER), MARKERS.get(kind, UNKNOWN))
         xs, accuracies = [float(p.n) for p in points], [p.accuracy for p in points]
         lines.append(Line(_NAMES.get(b.rewarder, b.rewarder), xs, accuracies, *look))
     first = next((p for p in results.policies if p.policy == policy), None)
     if first is not None and first.pass_at_1.value is not None:
         ends = [1.0, max(line.x[-1] for line in lines if line.x)]
         flat = [first.pass_at_1, first.pass_at_1]
-        lines.append(Line(_NAMES["random"], ends, flat, theme.muted, "", _DASHES["random"], 1.0))
+        lines.append(Line(_NAMES["random"], ends, flat, MUTED, "", _DASHES["random"], 1.0))
     return [line for line in lines if line.x]
 
 
@@ -182,9 +180,7 @@ def _strip(ax: Axes, oracle: Line, high: float) -> None:
     )  # fmt: skip
 
 
-def _name_ends(
-    panels: Sequence[tuple[Axes, Sequence[Line]]], theme: Theme, *, intervals: bool
-) -> None:
+def _name_ends(panels: Sequence[tuple[Axes, Sequence[Line]]], *, intervals: bool) -> None:
     """Fix the layout with room at the right and name the curves there, without overlap."""
     figure: Any = panels[0][0].figure
     scale = figure.dpi / 72
@@ -203,7 +199,8 @@ def _name_ends(
         return text
 
     labels = {line.name: shorten(line) for _, lines in panels for line in lines}
-    reserve_right(figure, (max(map(width, labels.values())) + 18 * scale) / figure.dpi)
+    room = (max(map(width, labels.values())) + 18 * scale) / figure.bbox.width
+    figure.get_layout_engine().set(rect=(0, 0, 1 - room, 1))
     probe.remove()
     fix_layout(figure)
     for ax, lines in panels:
@@ -221,5 +218,5 @@ def _name_ends(
             )  # fmt: skip
             ax.text(
                 x + 0.006, stop, labels[line.name], transform=ax.transAxes, va="center",
-                fontsize=LABEL_SIZE, color=theme.ink,
+                fontsize=LABEL_SIZE, color=INK,
             )  # fmt: skip

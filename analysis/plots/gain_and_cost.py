@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from bon.analysis.plots.labels import box_of, place_labels
 from bon.analysis.plots.style import (
-    LIGHT,
+    MUTED,
+    PALETTE,
     NothingToDrawError,
-    Theme,
     Width,
     fix_layout,
     new_figure,
@@ -30,16 +30,14 @@ _LOOKS: dict[Standing, tuple[str, str]] = {
 }
 
 
-def gain_and_cost(
-    recommendation: Recommendation, *, theme: Theme = LIGHT, width: Width = "double"
-) -> Figure:
+def gain_and_cost(recommendation: Recommendation, *, width: Width = "double") -> Figure:
     """Plot gains with intervals against cost, the Pareto front and majority vote."""
     shown = [r for r in recommendation.rewarders if r.gain.value is not None]
     if not shown:
         raise NothingToDrawError("no rewarder has a gain")
-    with style(theme):
+    with style():
         figure, (ax,) = new_figure(width, 3.6)
-        colours = dict(zip(_LOOKS, (theme.palette[0], theme.palette[1], theme.muted), strict=True))
+        colours = dict(zip(_LOOKS, (PALETTE[0], PALETTE[1], MUTED), strict=True))
         for kind, (marker, label) in _LOOKS.items():
             alike = [r for r in shown if r.standing == kind]
             for r in alike:
@@ -53,7 +51,7 @@ def gain_and_cost(
         front = sorted((r for r in shown if r.standing == "front"), key=lambda r: r.cost)
         ax.step(
             [r.cost for r in front], [_points(r) for r in front], where="post",
-            color=theme.palette[0], linewidth=1, alpha=0.7,
+            color=PALETTE[0], linewidth=1, alpha=0.7,
         )  # fmt: skip
         if all(r.cost > 0 for r in shown):
             _log(ax)
@@ -62,16 +60,14 @@ def gain_and_cost(
         vote = ax.annotate(
             "majority vote, free", (1.0, 100 * recommendation.majority),
             xycoords=("axes fraction", "data"), xytext=(-3, 2), textcoords="offset points",
-            ha="right", va="bottom", fontsize=6.5, color=theme.muted,
+            ha="right", va="bottom", fontsize=6.5, color=MUTED,
         )  # fmt: skip
         ax.axhline(
-            100 * recommendation.majority, color=theme.muted, linewidth=0.9,
+            100 * recommendation.majority, color=MUTED, linewidth=0.9,
             linestyle=(0, (1, 1.6)),
         )  # fmt: skip
         if recommendation.budget is not None:
-            ax.axvline(
-                recommendation.budget, color=theme.muted, linewidth=0.9, linestyle=(0, (4, 2))
-            )
+            ax.axvline(recommendation.budget, color=MUTED, linewidth=0.9, linestyle=(0, (4, 2)))
         ax.margins(x=0.12)
         columns = 1 if figure.get_figwidth() < 4 else 3
         figure.legend(loc="outside lower left", ncols=columns, handletextpad=0.4)
@@ -82,8 +78,7 @@ def gain_and_cost(
         for (left, low), (right, high) in pairwise(steps):
             lines.append(([(left, low), (right, low), (right, high)], 2.0))
         place_labels(
-            ax, [(r.cost, _points(r)) for r in shown], [r.rewarder for r in shown],
-            colour=theme.ink, line_colour=theme.muted, size=6.8, avoid=lines,
+            ax, [(r.cost, _points(r)) for r in shown], [r.rewarder for r in shown], avoid=lines,
             taken=[box_of(vote)],
         )  # fmt: skip
     return figure

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bon.analysis.plots.style import MUTED
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.text import Text
@@ -19,6 +21,7 @@ Box = tuple[float, float, float, float]
 _ANGLES = (0, 35, -35, 180, 145, -145, 90, -90, 18, -18, 162, -162, 60, -60, 120, -120)
 _DISTANCES = (5.0, 9.0, 15.0, 23.0, 33.0, 45.0)
 _PASSES = 4
+LABEL_SIZE = 6.8
 _LINE = 10.0
 """Labels farther than this many points from their point have a line to it."""
 _WIDEST = 0.42
@@ -49,9 +52,6 @@ def place_labels(
     points: Sequence[tuple[float, float]],
     labels: Sequence[str],
     *,
-    colour: str,
-    line_colour: str,
-    size: float,
     avoid: Sequence[tuple[Sequence[tuple[float, float]], float]] = (),
     taken: Sequence[Box] = (),
 ) -> list[str]:
@@ -65,7 +65,7 @@ def place_labels(
     scale = ax.figure.dpi / 72
     anchors = ax.transData.transform(np.asarray(points, dtype=float))
     frame = ax.get_window_extent()
-    labels, sizes = _shorten(ax, labels, size, _WIDEST * frame.width)
+    labels, sizes = _shorten(ax, labels, _WIDEST * frame.width)
     boxes, distance = _positions(anchors, sizes, scale)
     corners = np.array([frame.x0, frame.y0]), np.array([frame.x1, frame.y1])
     shift = np.maximum(corners[0] - boxes[..., :2], 0) + np.minimum(corners[1] - boxes[..., 2:], 0)
@@ -99,18 +99,16 @@ def place_labels(
         side = "left" if box[0] >= anchor[0] else "right" if box[2] <= anchor[0] else "center"
         x = {"left": box[0], "right": box[2], "center": (box[0] + box[2]) / 2}[side]
         tx, ty = inverse.transform((x, (box[1] + box[3]) / 2))
-        ax.text(tx, ty, text, ha=side, va="center", fontsize=size, color=colour, zorder=6)
+        ax.text(tx, ty, text, ha=side, va="center", fontsize=LABEL_SIZE, zorder=6)
         if far > _LINE * scale:  # a thin line to the nearest edge
             line = inverse.transform([anchor, np.clip(anchor, box[:2], box[2:])])
-            ax.plot(*line.T, color=line_colour, linewidth=0.45, alpha=0.7, zorder=2.5)
+            ax.plot(*line.T, color=MUTED, linewidth=0.45, alpha=0.7, zorder=2.5)
     return dropped
 
 
-def _shorten(
-    ax: Axes, labels: Sequence[str], size: float, most: float
-) -> tuple[list[str], np.ndarray]:
+def _shorten(ax: Axes, labels: Sequence[str], most: float) -> tuple[list[str], np.ndarray]:
     """Cut labels wider than `most` pixels, keeping them distinct; return them and their sizes."""
-    probe = ax.text(0, 0, "", fontsize=size)
+    probe = ax.text(0, 0, "", fontsize=LABEL_SIZE)
 
     def measure(text: str) -> tuple[float, float]:
         probe.set_text(text)
@@ -118,12 +116,10 @@ def _shorten(
         return extent.width, extent.height
 
     def cut(text: str, head: float) -> str:
-        width = measure(text)[0]
-        if width <= most:
-            return text
-        keep = max(int(len(text) * most / width) - 1, 6)
+        keep = max(int(len(text) * most / measure(text)[0]) - 1, 6)
         first = round(keep * head)
-        return f"{text[:first]}…{text[len(text) - keep + first :]}"
+        whole = measure(text)[0] <= most
+        return text if whole else f"{text[:first]}…{text[len(text) - keep + first :]}"
 
     for head in (0.5, 1.0, 0.0):  # keep both ends, or the end that tells them apart
         short = [cut(text, head) for text in labels]

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bon.analysis.plots.style import LIGHT, fix_layout, style
+from bon.analysis.plots.style import BACKGROUND, GRID, INK, MUTED, OTHER, PALETTE, fix_layout, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,15 +19,15 @@ _METADATA: dict[str, dict[str, str | None]] = {
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-# colours of the light theme that a page maps to its own variables
 VARIABLES = {
-    LIGHT.background: "--surface",
-    LIGHT.ink: "--ink",
-    LIGHT.muted: "--muted",
-    LIGHT.grid: "--rule",
-    LIGHT.other: "--series-other",
-    **{colour: f"--series-{i + 1}" for i, colour in enumerate(LIGHT.palette)},
+    BACKGROUND: "--surface",
+    INK: "--ink",
+    MUTED: "--muted",
+    GRID: "--rule",
+    OTHER: "--series-other",
+    **{colour: f"--series-{i + 1}" for i, colour in enumerate(PALETTE)},
 }
+"""Colours that a page maps to its own variables."""
 
 
 def save(figure: Figure, path: str | Path) -> list[Path]:
@@ -37,10 +37,9 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
     if path.suffix in FORMATS:
         targets = [path]
     path.parent.mkdir(parents=True, exist_ok=True)
-    with style(LIGHT):
+    with style():
         for target in targets:
-            face = figure.get_facecolor()
-            figure.savefig(target, metadata=_METADATA[target.suffix], facecolor=face)
+            figure.savefig(target, metadata=_METADATA[target.suffix])
     return targets
 
 
@@ -52,7 +51,7 @@ def inline_svg(figure: Figure, name: str, description: str) -> tuple[str, str]:
     `name` must be unique in the page.
     """
     buffer = io.BytesIO()
-    with style(LIGHT, **{"svg.fonttype": "none", "svg.hashsalt": name}):
+    with style(**{"svg.fonttype": "none", "svg.hashsalt": name}):
         fix_layout(figure)  # else it is laid out again
         figure.savefig(buffer, format="svg", transparent=True, metadata=_METADATA[".svg"])
     svg = buffer.getvalue().decode()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bon.analysis.plots.style import (
-    LIGHT,
+    PALETTE,
     NothingToDrawError,
-    Theme,
     Width,
     is_narrow,
     new_figure,
-    plot_band,
     style,
 )
 from bon.analysis.results.reward_log import SHARES, Quantity, TrainingReport
@@ -35,9 +35,7 @@ TITLES: dict[Quantity, str] = {
 """In the order of the panels."""
 
 
-def rewards_over_time(
-    report: TrainingReport, *, theme: Theme = LIGHT, width: Width = "double"
-) -> Figure:
+def rewards_over_time(report: TrainingReport, *, width: Width = "double") -> Figure:
     """Plot means of consecutive groups with their intervals, without constant quantities."""
     shown = [name for name in TITLES if _varies(report, name)]
     if not shown or len(report.spans) < 2:
@@ -46,12 +44,16 @@ def rewards_over_time(
     rows = -(-len(shown) // columns)
     middle = [(span.first + span.last) / 2 for span in report.spans]
     colours = {"score": 0, "reward": 0, "correct": 2, "told_apart": 2}
-    with style(theme):
+    with style():
         figure, axes = new_figure(width, 1.35 * rows + 0.35, rows, columns, sharex=True)
         for i, (ax, name) in enumerate(zip(axes, shown, strict=False)):
-            estimates = [span.values[name] for span in report.spans]
-            colour, scale = theme.palette[colours.get(name, 1)], 100 if name in SHARES else 1
-            plot_band(ax, middle, estimates, colour, scale, marker="o", markersize=2.5)
+            colour, scale = PALETTE[colours.get(name, 1)], 100 if name in SHARES else 1
+            spans = zip(middle, (span.values[name] for span in report.spans), strict=True)
+            known = [(at, e.low, e.value, e.high) for at, e in spans if e.value is not None]
+            at, low, value, high = np.array(known, dtype=float).T
+            low, high = (scale * np.where(np.isnan(end), value, end) for end in (low, high))
+            ax.fill_between(at, low, high, color=colour, alpha=0.13, linewidth=0)
+            ax.plot(at, scale * value, color=colour, marker="o", markersize=2.5)
             ax.set_title(TITLES[name], fontsize=7.5)
             if i >= len(shown) - columns:
                 ax.set_xlabel("groups judged")

@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from bon.analysis.plots.labels import Box, box_of, overlap, place_labels
 from bon.analysis.plots.style import (
-    LIGHT,
+    BACKGROUND,
+    INK,
     MARKERS,
+    MUTED,
+    OTHER,
+    PALETTE,
     UNKNOWN,
     NothingToDrawError,
-    Theme,
     Width,
     family_colours,
     fix_layout,
     new_figure,
     style,
-    with_interval,
 )
-from bon.analysis.results import Correlation, CorrelationReport, Estimate, Leaks, Point, Results
+from bon.analysis.results import Correlation, CorrelationReport, Estimate, Point, Results
+from bon.analysis.results.format import coefficient
 from bon.analysis.results.phrasing import probability
 
 if TYPE_CHECKING:
@@ -33,34 +36,29 @@ _MAX_LABELS = 40
 _PredictionLine = tuple[list[tuple[float, float]], float]
 
 
-def correlation(
-    results: Results | CorrelationReport,
-    *,
-    benchmark: str | None = None,
-    axis: str | None = None,
-    leaks: Leaks | None = None,
-    policies: Sequence[str] | None = None,
-    theme: Theme = LIGHT,
-    width: Width = "double",
-) -> Figure:
+def correlation(results: Results | CorrelationReport, *, width: Width = "double") -> Figure:
     """Plot points with intervals on both axes, the fit with its band, and reference lines.
 
-    `benchmark`, `axis` and `leaks` default to the primary ones. Horizontal lines mark accuracy
-    without Best-of-N and of the majority vote.
+    A panel a policy, on the primary axis. Horizontal lines mark accuracy without Best-of-N and of
+    the majority vote.
     """
-    shown = _select(results, benchmark, axis, leaks, policies)
+    usable = [c for c in sorted(results.correlations, key=lambda c: not c.primary) if c.points]
+    if not usable:
+        raise NothingToDrawError("no rewarder was measured on both axes")
+    axis = (usable[0].benchmark, usable[0].axis, usable[0].leaks)
+    same = [c for c in results.correlations if (c.benchmark, c.axis, c.leaks) == axis and c.points]
+    shown = list({c.policy: c for c in reversed(same)}.values())[::-1]
     kinds = {r.rewarder: r.kind for r in results.rewarders} if isinstance(results, Results) else {}
     families = family_colours(
         results.rewarders if isinstance(results, Results) else (),
         [p.family for c in results.correlations for p in c.points],
-        theme,
     )
     drawn = {p.family for c in shown for p in c.points}
     families = {name: colour for name, colour in families.items() if name in drawn}
     columns = 1 if width == "single" or len(shown) == 1 else min(2, len(shown))
     rows = ceil(len(shown) / columns)
     crowded = width == "single" and any(len(_usable(c)) > 8 for c in shown)
-    with style(theme):
+    with style():
         panel = 3.0 if columns == 2 or (width == "single" and not crowded) else 4.0
         figure, axes = new_figure(width, panel * rows + 0.35 * bool(families), rows, columns)
         for ax in axes[len(shown) :]:
@@ -68,44 +66,19 @@ def correlation(
         references = [_references(results, c.policy) for c in shown]
         panels = list(zip(axes, shown, references, strict=False))
         for ax, c, lines in panels:
-            _panel(ax, c, theme)
+            _panel(ax, c)
             _set_limits(ax, c, lines, 0.35 if crowded else 0.12)
             if len(shown) > 1:
                 ax.set_title(c.policy)
-        _legend(figure, shown, kinds, families, theme)
+        _legend(figure, shown, kinds, families)
         fix_layout(figure)
         for ax, c, lines in panels:
             marks = [_at(p) for p in _usable(c)]
             corner = _write_r(ax, c, marks)
-            _name_references(ax, lines, marks, corner, theme)
-            _mark_threshold(ax, results, c, theme)
-            _points(ax, c, kinds, families, [100 * y for _, y in lines], theme)
+            _name_references(ax, lines, marks, corner)
+            _mark_threshold(ax, results, c)
+            _points(ax, c, kinds, families, [100 * y for _, y in lines])
     return figure
-
-
-def _select(
-    results: Results | CorrelationReport,
-    benchmark: str | None,
-    axis: str | None,
-    leaks: Leaks | None,
-    policies: Sequence[str] | None,
-) -> list[Correlation]:
-    """Return the correlations to draw, one per policy."""
-    first = next(
-        (c for c in sorted(results.correlations, key=lambda c: not c.primary) if c.points), None
-    )
-    if first is None:
-        raise NothingToDrawError("no rewarder was measured on both axes")
-    benchmark, axis = benchmark or first.benchmark, axis or first.axis
-    leaks = leaks or first.leaks
-    by_policy: dict[str, Correlation] = {}
-    for c in results.correlations:
-        if (c.benchmark, c.axis, c.leaks) == (benchmark, axis, leaks) and c.points:
-            by_policy.setdefault(c.policy, c)
-    shown = [c for c in by_policy.values() if policies is None or c.policy in policies]
-    if not shown:
-        raise NothingToDrawError(f"no correlation of {benchmark} on {axis}, leaks {leaks}")
-    return shown
 
 
 def _references(results: Results | CorrelationReport, policy: str) -> list[tuple[str, float]]:
@@ -132,7 +105,7 @@ def _at(point: Point) -> tuple[float, float]:
     return 100 * point.x.value, 100 * point.y.value
 
 
-def _panel(ax: Axes, correlation: Correlation, theme: Theme) -> None:
+def _panel(ax: Axes, correlation: Correlation) -> None:
     """Label the axes; draw the fitted line with its band."""
     axis = correlation.axis.removeprefix("group:")
     whole = correlation.axis in ("macro", "overall", "natural")
@@ -140,7 +113,7 @@ def _panel(ax: Axes, correlation: Correlation, theme: Theme) -> None:
     ax.set_xlabel(f"{correlation.benchmark or 'reward-benchmark'} {kind} (%)")
     at = f"Best-of-{correlation.n}" if correlation.n else "Best-of-N"
     ax.set_ylabel(f"{at} accuracy (%)")
-    colour, fit = theme.muted, correlation.fit  # no family's colour
+    colour, fit = MUTED, correlation.fit  # no family's colour
     if fit is not None and fit.band:
         x = [100 * b.x for b in fit.band]
         line = fit.structural.band if fit.structural else fit.band
@@ -177,9 +150,7 @@ def _set_limits(
         limit(low - grow, min(high + grow, 100.5))
 
 
-def _mark_threshold(
-    ax: Axes, results: Results | CorrelationReport, c: Correlation, theme: Theme
-) -> None:
+def _mark_threshold(ax: Axes, results: Results | CorrelationReport, c: Correlation) -> None:
     """Mark from where a new rewarder is expected to beat majority vote, within the panel."""
     thresholds = results.thresholds if isinstance(results, Results) and c.primary else ()
     for t in thresholds:
@@ -188,13 +159,13 @@ def _mark_threshold(
             continue
         x = 100 * t.score.value
         ax.plot(
-            [x] * 2, [ax.get_ylim()[0], 100 * t.accuracy], color=theme.muted, linewidth=0.9,
+            [x] * 2, [ax.get_ylim()[0], 100 * t.accuracy], color=MUTED, linewidth=0.9,
             linestyle=_DASHES[1],
         )  # fmt: skip
         text = ax.annotate(
             f"above {x:.1f}: expected\nto beat majority vote", (x, 0.02),
             xycoords=("data", "axes fraction"), xytext=(3, 0), textcoords="offset points",
-            fontsize=6.5, color=theme.muted,
+            fontsize=6.5, color=MUTED,
         )  # fmt: skip
         if box_of(text)[2] > ax.get_window_extent().x1:  # no room at the right of the line
             text.set(ha="right", position=(-3, 0))
@@ -205,45 +176,47 @@ def _name_references(
     references: list[tuple[str, float]],
     marks: list[tuple[float, float]],
     corner: Box,
-    theme: Theme,
 ) -> None:
     """Draw horizontal lines, each named at the end with more room, and tint what they divide."""
     at = dict(references)
     single, vote = at.get("pass@1"), at.get("majority vote")
     if single is not None and vote is not None and single <= vote:
         low, high = ax.get_ylim()
-        ax.axhspan(100 * vote, high, color=theme.palette[2], alpha=0.07, linewidth=0, zorder=0)
-        ax.axhspan(low, 100 * single, color=theme.palette[1], alpha=0.09, linewidth=0, zorder=0)
+        ax.axhspan(100 * vote, high, color=PALETTE[2], alpha=0.07, linewidth=0, zorder=0)
+        ax.axhspan(low, 100 * single, color=PALETTE[1], alpha=0.09, linewidth=0, zorder=0)
         references = [
             ("worse than doing nothing (pass@1)", single),
             ("better than majority vote", vote),
         ]
+    pad = 0.008 * (ax.get_ylim()[1] - ax.get_ylim()[0])
+    ends = [{"x": 0.985, "ha": "right"}, {"x": 0.015, "ha": "left"}]
     for i, (name, value) in enumerate(sorted(references, key=lambda r: r[1])):
-        ax.axhline(100 * value, color=theme.muted, linewidth=0.9, linestyle=_DASHES[i % 3])
-        below = i == 0 and len(references) > 1
-        text = ax.annotate(
-            f"{name} {100 * value:.1f}", (1.0, 100 * value), xycoords=("axes fraction", "data"),
-            xytext=(-3, -2 if below else 2), textcoords="offset points", ha="right",
-            va="top" if below else "bottom", fontsize=6.5, color=theme.muted,
+        y, below = 100 * value, i == 0 and len(references) > 1
+        ax.axhline(y, color=MUTED, linewidth=0.9, linestyle=_DASHES[i % 3])
+        text = ax.text(
+            0, y - pad if below else y + pad, f"{name} {y:.1f}", va="top" if below else "bottom",
+            transform=ax.get_yaxis_transform(), fontsize=6.5, color=MUTED,
         )  # fmt: skip
-        at_right = _cost(ax, text, marks, corner)
-        text.set(ha="left", position=(3, -2 if below else 2))
-        text.xy = (0.0, 100 * value)
-        if at_right <= _cost(ax, text, marks, corner):
-            text.set(ha="right", position=(-3, -2 if below else 2))
-            text.xy = (1.0, 100 * value)
+        _settle(ax, text, marks, ends, corner)
 
 
-def _cost(ax: Axes, text: Text, marks: list[tuple[float, float]], corner: Box) -> float:
-    return _num_covered(ax, text, marks) + overlap(box_of(text), corner)
+def _settle(
+    ax: Axes,
+    text: Text,
+    marks: list[tuple[float, float]],
+    places: list[dict[str, Any]],
+    taken: Box = (0.0, 0.0, 0.0, 0.0),
+) -> None:
+    """Move a text to the place where it covers the fewest points, with a margin around each."""
+    pad, at = 8 * ax.figure.dpi / 72, ax.transData.transform(marks)
 
+    def covered(place: dict[str, Any]) -> float:
+        text.set(**place)
+        left, bottom, right, top = box_of(text)
+        inside = (at > (left - pad, bottom - pad)) & (at < (right + pad, top + pad))
+        return float(inside.all(axis=1).sum()) + overlap(box_of(text), taken)
 
-def _num_covered(ax: Axes, text: Text, marks: list[tuple[float, float]]) -> int:
-    """Count the points under a text, with a margin around each."""
-    left, bottom, right, top = box_of(text)
-    pad = 8 * ax.figure.dpi / 72
-    at = ax.transData.transform(marks)
-    return sum(left - pad < x < right + pad and bottom - pad < y < top + pad for x, y in at)
+    text.set(**min(places, key=covered))
 
 
 def _write_r(ax: Axes, correlation: Correlation, marks: list[tuple[float, float]]) -> Box:
@@ -251,7 +224,7 @@ def _write_r(ax: Axes, correlation: Correlation, marks: list[tuple[float, float]
     r = correlation.pearson
     text = "r cannot be computed, "
     if r.estimate.value is not None:
-        text = f"r = {with_interval(r.estimate)}\n"
+        text = f"r = {coefficient(r.estimate)}\n"
         text += f"{probability(r.p_value)}, " if r.p_value is not None else ""
     text += f"{correlation.num_rewarders} rewarders"
     if correlation.families is not None:
@@ -259,16 +232,14 @@ def _write_r(ax: Axes, correlation: Correlation, marks: list[tuple[float, float]
         text += f" from {count} {'base model' if count == 1 else 'base models'}"
     half = correlation.better_half
     if half is not None and half.pearson.value is not None:
-        text += f"\ntop half: r = {with_interval(half.pearson)}"
+        text += f"\ntop half: r = {coefficient(half.pearson)}"
     label = ax.text(0, 0, text, transform=ax.transAxes, fontsize=7.5, linespacing=1.35)
 
-    def move(corner: tuple[float, float]) -> int:
-        x, y = corner
-        ha, va = "left" if x < 0.5 else "right", "bottom" if y < 0.5 else "top"
-        label.set(x=x, y=y, ha=ha, va=va)
-        return _num_covered(ax, label, marks)
-
-    move(min(((0.015, 0.985), (0.985, 0.02), (0.985, 0.985), (0.015, 0.02)), key=move))
+    corners: list[dict[str, Any]] = [
+        {"x": x, "y": y, "ha": "left" if x < 0.5 else "right", "va": "bottom" if y < 0.5 else "top"}
+        for x, y in ((0.015, 0.985), (0.985, 0.02), (0.985, 0.985), (0.015, 0.02))
+    ]
+    _settle(ax, label, marks, corners)
     return box_of(label)
 
 
@@ -278,13 +249,12 @@ def _points(
     kinds: Mapping[str, str],
     families: Mapping[str, str],
     heights: Sequence[float],
-    theme: Theme,
 ) -> None:
     """Draw error bars, markers and names."""
     points = _usable(correlation)
     looks: dict[tuple[str, str], list[Point]] = {}
     for p in points:
-        colour = families[p.family] if p.family else theme.ink if families else theme.palette[0]
+        colour = families[p.family] if p.family else INK if families else PALETTE[0]
         look = colour, kinds.get(p.rewarder, "pairwise")
         looks.setdefault(look, []).append(p)
     for (colour, kind), alike in looks.items():
@@ -294,7 +264,7 @@ def _points(
         ax.vlines(xs, *zip(*(_bar(p.y) for p in alike), strict=True), **bars)
         ax.plot(
             xs, ys, marker=MARKERS.get(kind, UNKNOWN), color=colour,
-            markeredgecolor=theme.background, markeredgewidth=0.6, markersize=5.5,
+            markeredgecolor=BACKGROUND, markeredgewidth=0.6, markersize=5.5,
             linestyle="none", zorder=5,
         )  # fmt: skip
     avoid: list[_PredictionLine] = []
@@ -306,25 +276,25 @@ def _points(
         avoid.append(([(end, y) for end in _bar(p.x)], 1.0))
         avoid.append(([(x, end) for end in _bar(p.y)], 1.0))
     avoid += [([(x, y) for x in ax.get_xlim()], 1.2) for y in heights]
-    avoid += [(line, 2.0) for line in _arrows(ax, points, theme)]
+    avoid += [(line, 2.0) for line in _arrows(ax, points)]
     named = sorted(points, key=lambda p: _at(p)[1])
     if len(points) > _MAX_LABELS:  # the ends of the y axis are named, the table has the rest
         ends = named[: _MAX_LABELS // 2] + named[-_MAX_LABELS // 2 :]
         points = [p for p in points if p in ends]
     place_labels(
-        ax, [_at(p) for p in points], [p.rewarder for p in points], colour=theme.ink,
-        line_colour=theme.muted, size=6.8, avoid=avoid, taken=[box_of(text) for text in ax.texts],
+        ax, [_at(p) for p in points], [p.rewarder for p in points], avoid=avoid,
+        taken=[box_of(text) for text in ax.texts],
     )  # fmt: skip
 
 
-def _arrows(ax: Axes, points: Sequence[Point], theme: Theme) -> list[list[tuple[float, float]]]:
+def _arrows(ax: Axes, points: Sequence[Point]) -> list[list[tuple[float, float]]]:
     """Draw arrows from models before training to the same models after it; return them."""
     at = {p.rewarder: _at(p) for p in points}
     lines = [[at[p.before], at[p.rewarder]] for p in points if p.before in at]
     for start, end in lines:
         ax.annotate(
             "", end, start, zorder=4,
-            arrowprops={"arrowstyle": "-|>", "color": theme.ink, "linewidth": 1.0,
+            arrowprops={"arrowstyle": "-|>", "color": INK, "linewidth": 1.0,
                         "shrinkA": 4, "shrinkB": 4, "alpha": 0.75},
         )  # fmt: skip
     return lines
@@ -342,7 +312,6 @@ def _legend(
     shown: list[Correlation],
     kinds: Mapping[str, str],
     families: Mapping[str, str],
-    theme: Theme,
 ) -> None:
     """Explain markers by kind and colours by family, below the panels."""
     from matplotlib.lines import Line2D
@@ -350,24 +319,22 @@ def _legend(
     points = [p for c in shown for p in c.points]
     present = dict.fromkeys(kinds.get(p.rewarder, "") for p in points)
     handles = [
-        Line2D([], [], marker=MARKERS.get(kind, UNKNOWN), color=theme.muted, linestyle="none",
+        Line2D([], [], marker=MARKERS.get(kind, UNKNOWN), color=MUTED, linestyle="none",
                markersize=5, label=kind)
         for kind in present if kind
     ]  # fmt: skip
     alone = [p for p in points if not p.family]
     if len(families) + bool(alone) > 1:
-        own = {family: colour for family, colour in families.items() if colour != theme.other}
+        own = {family: colour for family, colour in families.items() if colour != OTHER}
         others = len(families) - len(own)
         if others > 1:
-            families = {**own, f"{others} other families": theme.other}
+            families = {**own, f"{others} other families": OTHER}
         handles += [
             Line2D([], [], color=colour, linewidth=3.2, label=family, solid_capstyle="butt")
             for family, colour in families.items()
         ]
         if alone and families:
-            handles.append(
-                Line2D([], [], color=theme.ink, linewidth=3.2, label="no base model named")
-            )
+            handles.append(Line2D([], [], color=INK, linewidth=3.2, label="no base model named"))
     if len(handles) > 1:
         figure.legend(
             handles=handles, loc="outside lower left", ncols=3 if figure.get_figwidth() < 4 else 5,

@@ -11,18 +11,15 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from bon.analysis.results import Estimate, RewarderInfo
-from bon.analysis.results.phrasing import coefficient
+from bon.analysis.results import RewarderInfo
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ThemeName = Literal["light", "dark"]
 Width = Literal["single", "double"] | float
 
 WIDTHS = {"single": 3.25, "double": 6.75}
@@ -33,38 +30,11 @@ class NothingToDrawError(ValueError):
     """The results hold no data for this figure."""
 
 
-@dataclass(frozen=True)
-class Theme:
-    """Colours of a figure; `palette` starts with Okabe and Ito's, adapted to the background."""
-
-    name: ThemeName
-    background: str
-    ink: str
-    muted: str
-    grid: str
-    palette: tuple[str, ...]
-    other: str
-
-
-LIGHT = Theme(
-    "light",
-    background="#ffffff",
-    ink="#16191d",
-    muted="#5b636d",
-    grid="#e2e5e9",
-    palette=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7d5ba6", "#a88600", "#7a4a2b"),
-    other="#8d949d",
-)
-DARK = Theme(
-    "dark",
-    background="#14171b",
-    ink="#eceef1",
-    muted="#a3abb5",
-    grid="#2c3138",
-    palette=("#4ea3dc", "#f2803a", "#2fbf93", "#e29cc4", "#b59ad6", "#dcc04a", "#b98a68"),
-    other="#7b838d",
-)
-THEMES: dict[ThemeName, Theme] = {"light": LIGHT, "dark": DARK}
+BACKGROUND, INK, MUTED, GRID = "#ffffff", "#16191d", "#5b636d", "#e2e5e9"
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7d5ba6", "#a88600", "#7a4a2b")
+"""Okabe and Ito's first; pages replace every colour by a variable of style.css."""
+OTHER = "#8d949d"
+"""Names beyond the palette."""
 
 MARKERS = {
     "pairwise": "o",
@@ -109,6 +79,16 @@ _RC: dict[str, Any] = {
     # vector fonts that journals accept, and the same bytes from the same data
     "pdf.fonttype": 42,
     "svg.hashsalt": "bon",
+    "figure.facecolor": BACKGROUND,
+    "axes.facecolor": BACKGROUND,
+    "savefig.facecolor": BACKGROUND,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": MUTED,
+    "axes.titlecolor": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "grid.color": GRID,
     "figure.dpi": 100,
     "figure.constrained_layout.w_pad": 0.04,
     "figure.constrained_layout.h_pad": 0.04,
@@ -129,25 +109,13 @@ def _defaults() -> dict[str, Any]:
 
 
 @contextmanager
-def style(theme: Theme, **extra: Any) -> Iterator[None]:
-    """Draw or write under this theme, and restore matplotlib's settings."""
+def style(**extra: Any) -> Iterator[None]:
+    """Draw or write in this style, and restore matplotlib's settings."""
     import matplotlib
 
-    colours = {
-        "figure.facecolor": theme.background,
-        "axes.facecolor": theme.background,
-        "savefig.facecolor": theme.background,
-        "text.color": theme.ink,
-        "axes.labelcolor": theme.ink,
-        "axes.edgecolor": theme.muted,
-        "axes.titlecolor": theme.ink,
-        "xtick.color": theme.muted,
-        "ytick.color": theme.muted,
-        "grid.color": theme.grid,
-    }
     with _LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore", category=DeprecationWarning)
-        settings: Any = {**_defaults(), **_RC, **colours, **extra}
+        settings: Any = {**_defaults(), **_RC, **extra}
         with matplotlib.rc_context(settings):
             yield
 
@@ -184,12 +152,6 @@ def is_narrow(width: Width) -> bool:
     return (WIDTHS[width] if isinstance(width, str) else width) < 4.5
 
 
-def reserve_right(figure: Figure, inches: float) -> None:
-    """Leave room at the right for labels outside the axes."""
-    engine: Any = figure.get_layout_engine()
-    engine.set(rect=(0, 0, 1 - inches / figure.get_figwidth(), 1))
-
-
 def fix_layout(figure: Figure) -> None:
     """Lay out the figure for good, so that positions measured from now on are final."""
     engine = figure.get_layout_engine()
@@ -198,47 +160,13 @@ def fix_layout(figure: Figure) -> None:
         figure.set_layout_engine("none")
 
 
-def plot_band(
-    ax: Axes,
-    x: Sequence[float],
-    estimates: Sequence[Estimate],
-    colour: str,
-    scale: float = 1,
-    **line: Any,
-) -> None:
-    """Plot estimates that have a value, as a line within the band of their intervals."""
-    known = [(at, e) for at, e in zip(x, estimates, strict=True) if e.value is not None]
-    if not known:
-        return
-    xs = [at for at, _ in known]
-    low, values, high = (
-        [scale * (e.value if v is None else v) for (_, e), v in zip(known, ends, strict=True)]  # type: ignore[operator]
-        for ends in zip(*((e.low, e.value, e.high) for _, e in known), strict=True)
-    )
-    ax.fill_between(xs, low, high, color=colour, alpha=0.13, linewidth=0)
-    ax.plot(xs, values, color=colour, **line)
-
-
-def with_interval(estimate: Estimate) -> str:
-    """Format a coefficient with its interval: .91 [.61, .99]."""
-    text = coefficient(estimate.value)
-    if estimate.low is not None and estimate.high is not None:
-        text += f" [{coefficient(estimate.low)}, {coefficient(estimate.high)}]"
-    return text
-
-
-def colours_for(names: Sequence[str], theme: Theme) -> dict[str, str]:
+def colours_for(names: Sequence[str]) -> dict[str, str]:
     """Return a palette colour for each name, in order; names beyond the palette share a grey."""
     unique = list(dict.fromkeys(names))
-    return {
-        name: theme.palette[i] if i < len(theme.palette) else theme.other
-        for i, name in enumerate(unique)
-    }
+    return {name: PALETTE[i] if i < len(PALETTE) else OTHER for i, name in enumerate(unique)}
 
 
-def family_colours(
-    rewarders: Sequence[RewarderInfo], families: Sequence[str], theme: Theme
-) -> dict[str, str]:
+def family_colours(rewarders: Sequence[RewarderInfo], families: Sequence[str]) -> dict[str, str]:
     """Return a colour for each family, the same in every figure; the unknown one has none."""
     named = {*(r.family for r in rewarders), *families} - {""}
-    return colours_for(sorted(named), theme)
+    return colours_for(sorted(named))

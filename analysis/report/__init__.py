@@ -1,15 +1,13 @@
 """The report of a run as one HTML file. See docs/report.md.
 
 from bon.analysis.report import build_views, write_report
-write_report(results, views, Path("report.html"), images="none")
+write_report(results, views, Path("report.html"), images=True)
 """
 
-from bon.analysis.report.figures import report_figures
 from bon.analysis.report.page import write_report
 from bon.analysis.report.question_views import (
     CandidateView,
     ChoiceView,
-    JudgementView,
     QuestionView,
     build_views,
 )
@@ -17,9 +15,7 @@ from bon.analysis.report.question_views import (
 __all__ = [
     "CandidateView",
     "ChoiceView",
-    "JudgementView",
     "QuestionView",
     "build_views",
-    "report_figures",
     "write_report",
 ]

@@ -3,12 +3,8 @@
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from PIL import Image
-
-from bon.analysis.plots.difficulties import items_and_rewarders
 from bon.analysis.report.figures import Figures
 from bon.analysis.report.templates import render
 from bon.analysis.results.audit import CurationAudit, ItemAudit
@@ -16,7 +12,6 @@ from bon.analysis.results.audit import CurationAudit, ItemAudit
 ROOM = 3_000_000
 """Bytes of images that the page embeds; later items are shown without theirs."""
 
-SMALL = 120  # pixels of width, as in the report's browser
 TYPES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp", ".gif": "gif"}
 
 
@@ -36,13 +31,10 @@ class Suspected:
 
 def audit_page(audit: CurationAudit, suspected: Sequence[Suspected]) -> str:
     """Return the page as HTML."""
-    figures, items = Figures(), audit.by_rewarders
-    if items is not None and items.rasch is not None:
-        title = "How hard the items are and how able the rewarders"
-        figures.add("difficulties", title, partial(items_and_rewarders, audit))
+    items = audit.by_rewarders
     return render(
         "audit.html.jinja",
-        figures,
+        Figures(),
         audit=audit,
         suspected=suspected,
         pictures=_embed_images(suspected),
@@ -50,25 +42,14 @@ def audit_page(audit: CurationAudit, suspected: Sequence[Suspected]) -> str:
     )
 
 
-@dataclass(frozen=True)
-class Embedded:
-    """An image as a data address; `small` ones are shown enlarged."""
-
-    address: str
-    small: bool
-
-
-def _embed_images(suspected: Sequence[Suspected]) -> dict[Path, Embedded]:
-    """Embed images while there is room."""
-    images: dict[Path, Embedded] = {}
+def _embed_images(suspected: Sequence[Suspected]) -> dict[Path, str]:
+    """Return data addresses of images, while there is room."""
+    addresses: dict[Path, str] = {}
     room = ROOM
     for path in dict.fromkeys(path for item in suspected for path in item.images):
         kind = TYPES.get(path.suffix.lower())
-        if kind is None or not path.is_file() or path.stat().st_size > room:
-            continue
-        room -= path.stat().st_size
-        with Image.open(path) as image:
-            small = image.width < SMALL
-        address = f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
-        images[path] = Embedded(address, small)
-    return images
+        if kind is not None and path.is_file() and path.stat().st_size <= room:
+            room -= path.stat().st_size
+            data = base64.b64encode(path.read_bytes()).decode()
+            addresses[path] = f"data:image/{kind};base64,{data}"
+    return addresses

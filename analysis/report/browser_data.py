@@ -7,15 +7,15 @@ are shown. Chunks that do not fit into the page go to the side folder.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import shutil
 import zlib
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bon.analysis.report.image_store import Images, Pictures
 from bon.analysis.report.question_views import ChoiceView, QuestionView
 
 CHUNK = 24
@@ -27,12 +27,11 @@ LEAKED, ALL_WRONG, ALL_RIGHT, DISAGREE, UNPARSED = 1, 2, 4, 8, 16
 
 @dataclass
 class Packed:
-    """Data embedded in the page, and files beside it."""
+    """Data embedded in the page; whether questions and images are files beside it."""
 
     data: dict[str, Any]
-    num_questions: int
-    beside: dict[str, str] = field(default_factory=dict)
-    images_beside: bool = False
+    beside: bool
+    images_beside: bool
 
     def text(self) -> str:
         """Return JSON that cannot end its script element."""
@@ -52,8 +51,11 @@ def squeeze(value: Any) -> str:
 class Packing:
     """Compresses views one after the other."""
 
-    def __init__(self, folder: Path, images: Images, rewarders: list[str]) -> None:
-        self.folder, self.pictures = folder, Pictures(folder, images)
+    def __init__(self, folder: Path, images: bool, rewarders: list[str]) -> None:
+        self.folder, self.shows_images = folder, images
+        self.images: dict[str, int] = {}
+        if images:  # of an earlier report
+            shutil.rmtree(folder / "images", ignore_errors=True)
         self.policies: dict[str, int] = {}
         self.rewarders = {name: i for i, name in enumerate(rewarders)}
         self.subjects: dict[str, int] = {}
@@ -79,7 +81,7 @@ class Packing:
             {
                 "o": view.options,
                 "a": view.answer,
-                "i": [self.pictures.add(image) for image in view.images],
+                "i": [self._image(Path(image)) for image in view.images],
                 "q": view.text,
                 "c": {
                     p: [
@@ -94,10 +96,7 @@ class Packing:
                             self.rewarders[x.rewarder],
                             x.picked,
                             [_short(s) for s in x.scores],
-                            [
-                                [j.first, j.second, j.outcome, _short(j.score), j.text]
-                                for j in x.judgements
-                            ],
+                            [[*shown, o, _short(s), text] for *shown, o, s, text in x.judgements],
                         ]
                         for x in choices
                     ]
@@ -141,14 +140,28 @@ class Packing:
         self.index["state"].append(state)
         self.index["text"].append(" ".join(view.text.split())[:_SEARCH])
 
+    def _image(self, path: Path) -> int | None:
+        """Copy an image beside the page, once; return its number, None if it is not shown."""
+        try:
+            data = path.read_bytes() if self.shows_images else b""
+        except OSError:
+            data = b""
+        if not data:
+            return None
+        name = hashlib.sha256(data).hexdigest()[:24] + (path.suffix.lower() or ".png")
+        if name not in self.images:
+            (self.folder / "images").mkdir(parents=True, exist_ok=True)
+            (self.folder / "images" / name).write_bytes(data)
+        return self.images.setdefault(name, len(self.images))
+
     def _close(self) -> None:
-        self.chunks.append(squeeze(self.open))
+        if self.open:
+            self.chunks.append(squeeze(self.open))
         self.open = []
 
     def finish(self, budget: int) -> Packed:
-        """Return the data; `budget`: bytes by which the page may still grow."""
-        if self.open:
-            self._close()
+        """Return the data; chunks beyond `budget`, the bytes left in the page, are files."""
+        self._close()
         ids = Counter(self.index["id"])
         self.index["link"] = [
             i if ids[i] == 1 else k[:16]
@@ -163,31 +176,17 @@ class Packing:
             "difficulties": list(self.difficulties),
             "chunk": CHUNK,
             "index": index,
-            "images": self.pictures.addresses,
+            "images": [f"{self.folder.name}/images/{name}" for name in self.images],
             "chunks": self.chunks if fits else None,
             "folder": self.folder.name,
         }
-        beside = (
-            {}
-            if fits
-            else {
-                f"{i:04d}.js": f'bonChunk({i},"{chunk}")\n' for i, chunk in enumerate(self.chunks)
-            }
-        )
-        return Packed(head, len(self.index["id"]), beside, self.pictures.beside)
-
-
-def write_beside(packed: Packed, folder: Path) -> None:
-    """Replace the data of the side folder."""
-    data = folder / "data"
-    if data.is_dir():
-        shutil.rmtree(data)
-    if packed.beside:
-        data.mkdir(parents=True)
-        for name, text in packed.beside.items():
-            (data / name).write_text(text, encoding="utf-8")
-    elif folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
+        data = self.folder / "data"
+        shutil.rmtree(data, ignore_errors=True)  # of an earlier report
+        if not fits:
+            data.mkdir(parents=True)
+            for i, chunk in enumerate(self.chunks):
+                (data / f"{i:04d}.js").write_text(f'bonChunk({i},"{chunk}")\n', encoding="utf-8")
+        return Packed(head, not fits, bool(self.images))
 
 
 def _number(names: dict[str, int], name: str) -> int:

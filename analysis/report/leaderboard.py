@@ -19,16 +19,16 @@ from bon.core.errors import BonError
 if TYPE_CHECKING:
     import pandas as pd
 
-_BASELINES = (
-    ("pass@1", "random", "pass_at_1"),
-    ("first", "first", "first"),
-    ("majority vote", "majority", "majority"),
-    ("longest", "longest", "longest"),
-    ("log-probability", "logprob", "logprob"),
-    ("oracle", "oracle", "oracle"),
-)
-_NAMES = {key: name for name, key, _ in _BASELINES}
-_NAMES["logprob_sum"] = "log-probability, summed"
+_BASELINES = {
+    "random": ("pass@1", "pass_at_1"),
+    "first": ("first", "first"),
+    "majority": ("majority vote", "majority"),
+    "longest": ("longest", "longest"),
+    "logprob": ("log-probability", "logprob"),
+    "oracle": ("oracle", "oracle"),
+    "logprob_sum": ("log-probability, summed", ""),
+}
+"""Names and fields of a policy's results."""
 
 
 @dataclass(frozen=True)
@@ -62,21 +62,19 @@ def leaderboard(results: Results, policy: PolicyResult) -> list[BoardRow]:
     measured = {b.rewarder: b for b in results.benchmarks if b.benchmark == benchmark}
     best = {b.rewarder: b for b in results.best_of_n if b.policy == policy.policy and b.headline}
     infos = {r.rewarder: r for r in results.rewarders}
-    for _, key, field in _BASELINES:
-        if key not in infos and getattr(policy, field) is not None:
-            infos[key] = RewarderInfo(rewarder=key, kind="baseline", baseline=True)
-    fields = {key: field for _, key, field in _BASELINES}
+    alone = {key: getattr(policy, field, None) for key, (_, field) in _BASELINES.items()}
+    for key, accuracy in alone.items():
+        if accuracy is not None:
+            infos.setdefault(key, RewarderInfo(rewarder=key, kind="baseline", baseline=True))
     rows = []
     for name, info in infos.items():
         choice, pairs = best.get(name), measured.get(name)
-        accuracy = choice.accuracy if choice else None
-        if accuracy is None and name in fields:
-            accuracy = getattr(policy, fields[name])
+        accuracy = choice.accuracy if choice else alone.get(name)
         if accuracy is None and pairs is None:
             continue
         rows.append(
             BoardRow(
-                _NAMES.get(name, name) if info.baseline else name,
+                _BASELINES.get(name, (name,))[0] if info.baseline else name,
                 info,
                 accuracy,
                 choice,

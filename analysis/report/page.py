@@ -10,14 +10,13 @@ from typing import Any
 from markupsafe import Markup
 
 from bon.analysis.finding.first_page import first_page
-from bon.analysis.report import format as text
 from bon.analysis.report import leaderboard
-from bon.analysis.report.browser_data import Packing, write_beside
-from bon.analysis.report.figures import Figures, report_figures
-from bon.analysis.report.image_store import Images
+from bon.analysis.report.browser_data import Packing
+from bon.analysis.report.figures import report_figures
 from bon.analysis.report.question_views import QuestionView
 from bon.analysis.report.templates import render
 from bon.analysis.results import BenchmarkResult, BestOfN, Correlation, Results
+from bon.analysis.results import format as text
 from bon.analysis.results.phrasing import names
 
 MAX_BYTES = 2_000_000
@@ -29,21 +28,19 @@ def write_report(
     views: Iterable[QuestionView] | None,
     path: Path,
     *,
-    images: Images = "none",
+    images: bool = False,
     max_bytes: int = MAX_BYTES,
-    figures: Figures | None = None,
 ) -> Path:
     """Write the report to `path` and return it.
 
-    `views` are the questions of the browser; None leaves it out. `images`: `none` leaves images
-    out, `embed` puts them into the file, `folder` copies them to `<stem>_files` beside it. Texts
-    and rationales that would make the file larger than `max_bytes` go to the same folder.
-    `figures`: drawn earlier by `report_figures`.
+    `views` are the questions of the browser; None leaves it out. `images` copies theirs to
+    `<stem>_files` beside it, where texts and rationales go that would make the file larger than
+    `max_bytes`.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = path.parent / f"{path.stem}_files"
-    figures = figures or report_figures(results)
+    figures = report_figures(results)
     context = {"results": results, "folder": folder.name, **_context(results)}
     html = render("report.html.jinja", figures, data="", **context)
     if views is not None and results.policies:
@@ -53,7 +50,6 @@ def write_report(
             packing.add(view)
         packed = packing.finish(max_bytes - _MARGIN - len(html.encode()))
         packed.data["labels"] = _labels(results)
-        write_beside(packed, folder)
         html = render("report.html.jinja", figures, packed, data=Markup(packed.text()), **context)
     path.write_text(html, encoding="utf-8")
     return path
@@ -70,55 +66,28 @@ def _context(results: Results) -> dict[str, Any]:
         ]
         for p in results.policies
     }
-    main = results.main
-    main_correlations = leaderboard.carried(results)
-    calls = {j.rewarder: j for j in results.judging}
     return {
         "first": first,
         "openers": _openers(results),
-        "main": main,
-        "main_correlations": main_correlations,
+        "main": results.main,
+        "main_correlations": leaderboard.carried(results),
         "coefficients": _coefficients(results),
-        "caption": _caption,
         "boards": [(p, leaderboard.leaderboard(results, p)) for p in results.policies],
-        "picked": {
-            policy: next((b for b in rows if b.headline and b.rewarder == first.pick), None)
-            for policy, rows in chosen.items()
-        },
-        "other_rules": {
-            policy: {
-                "names": list(dict.fromkeys(b.rule for b in rows)),
-                "rows": {
-                    name: {b.rule: b for b in rows if b.rewarder == name}
-                    for name in dict.fromkeys(b.rewarder for b in rows)
-                },
-            }
-            for policy, rows in chosen.items()
-        },
+        "chosen": chosen,
         "ranks": {(r.policy, r.benchmark, r.rewarder): r for r in results.ranks},
         "separation": {(s.policy, s.benchmark): s for s in results.separation},
-        "lengths": _by_benchmark(results.lengths),
-        "compared": _by_benchmark(c for c in results.comparisons if c.benchmark),
         "benchmark_tables": list(_benchmark_tables(results)),
         "baseline_names": baselines | ({b.rewarder for b in results.benchmarks} - rewarders),
-        "treatments": list(
-            dict.fromkeys(t.treatment for b in results.benchmarks for t in b.sensitivity)
-        ),
         "judges": _judges(results),
         "margins": {(m.policy, m.rewarder): m.area for m in results.margins},
-        "asked": [
-            (r, calls[r.rewarder]) for r in results.protocol.rewarders if r.rewarder in calls
-        ],
         "costs": any(
             r.cost or r.seconds or r.num_judgements for r in results.rewarders if not r.baseline
         ),
-        "unsupported": [r for r in results.rules if not r.supported],
         "estimated": _estimated(results),
         "rated_in_full": max((j.rated_questions for j in results.judging), default=0)
         if any(_raced(b) for b in results.best_of_n)
         else 0,
         "find": _find,
-        "protocol_of": _protocol,
     }
 
 
@@ -176,14 +145,6 @@ def _coefficients(results: Results) -> dict[str, list[Correlation]]:
     }
 
 
-def _caption(c: Correlation) -> str:
-    """Name what is drawn around the fitted line."""
-    band = c.fit.band if c.fit else ()
-    if band and band[0].low is not None:
-        return "fit with its band; dashed: prediction interval for a new rewarder."
-    return "fit without a band: too few base models." if band else ""
-
-
 def _judges(results: Results) -> list[tuple[str, list[tuple[str, Any, Any]]]]:
     """Rows of a rewarder, its result on a benchmark and its judge calls, by benchmark."""
     calls = {j.rewarder: j for j in results.judging}
@@ -231,21 +192,6 @@ def _benchmark_tables(
         yield name, shown, list(groups)
 
 
-def _by_benchmark(records: Iterable[Any]) -> dict[str, list[Any]]:
-    groups = defaultdict(list)
-    for record in records:
-        groups[record.benchmark].append(record)
-    return groups
-
-
 def _find(items: Iterable[Any], key: str, name: str, value: str) -> Any:
     """Return `value` of the item whose `key` is `name`; None without one."""
     return next((getattr(item, value) for item in items if getattr(item, key) == name), None)
-
-
-def _protocol(votes: int, orders: str) -> str:
-    """5 votes in both orders."""
-    if votes == 0:
-        return "not asked"
-    voted = f"{votes} vote{'s' if votes != 1 else ''}"
-    return voted if orders == "none" else f"{voted}, {orders} order{'s' * (orders == 'both')}"

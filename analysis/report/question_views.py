@@ -30,15 +30,8 @@ class CandidateView:
     correct: bool
 
 
-@dataclass(frozen=True, slots=True)
-class JudgementView:
-    """One judgement with its rationale; `first`, `second`: candidate indexes."""
-
-    first: int
-    second: int | None
-    outcome: str
-    score: float | None = None
-    text: str = ""
+Judged = tuple[int, int | None, str, float | None, str]
+"""A judgement: indexes of the candidates shown first and second, outcome, score, rationale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +46,7 @@ class ChoiceView:
     policy: str
     picked: tuple[int, ...]
     scores: tuple[float | None, ...] = ()
-    judgements: tuple[JudgementView, ...] = ()
+    judgements: tuple[Judged, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +120,12 @@ Pools = dict[str, list[tuple[str, CandidateView]]]
 def _pools(candidates: pd.DataFrame, text: Callable[[str], str]) -> dict[str, Pools]:
     """Candidates by question."""
     pools: dict[str, Pools] = defaultdict(lambda: defaultdict(list))
-    names = ("question", "policy", "index", "text_key", "answer", "outcome", "correct")
-    for question, policy, index, key, answer, outcome, correct in zip(
-        *(candidates[name].tolist() for name in names), strict=True
-    ):
+    for row in candidates.to_dict("records"):
         view = CandidateView(
-            str(policy),
-            int(index),
-            text(str(key)),
-            _text(answer) or None,
-            str(outcome),
-            bool(correct),
-        )
-        pools[str(question)][str(policy)].append((str(key), view))
+            row["policy"], int(row["index"]), text(row["text_key"]), _text(row["answer"]) or None,
+            row["outcome"], bool(row["correct"]),
+        )  # fmt: skip
+        pools[row["question"]][row["policy"]].append((row["text_key"], view))
     return pools
 
 
@@ -183,7 +169,7 @@ def _choices(
                 best = max(v for v in values if v is not None)
                 picked = [i for i, v in zip(indexes, values, strict=True) if v == best]
             shown = tuple(
-                JudgementView(
+                (
                     index_of[j.first],
                     index_of.get(j.second or ""),
                     j.outcome,

@@ -274,13 +274,19 @@ function question(browser, i, detail) {
   return parts.filter(Boolean);
 }
 
+// Small images are shown enlarged.
+function enlarged(image) {
+  const mark = () => image.classList.toggle("small", image.naturalWidth < 120);
+  if (image.complete) mark(); else image.addEventListener("load", mark);
+}
+
 function pictures(data, images) {
   if (!images.length) return null;
   const nodes = images.map((number, k) => {
     const source = data.images[number];
     if (!source) return make("p", { class: "note", text: `image ${k + 1} is not included in this report` });
     const image = make("img", { src: source, alt: `image ${k + 1} of the question` });
-    image.addEventListener("load", () => image.classList.toggle("small", image.naturalWidth < 120));
+    enlarged(image);
     image.addEventListener("error", () => image.replaceWith(make("p", { class: "note", text: `image ${k + 1} is not beside this file` })));
     return make("figure", {}, image);
   });
@@ -377,6 +383,7 @@ async function start() {
   backToValidation();
   document.querySelectorAll("table.sortable").forEach(sortable);
   document.querySelectorAll("main table").forEach(folded);
+  document.querySelectorAll(".images img").forEach(enlarged);
   addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
   const data = $("bon-data");
   if (!data) return;

@@ -12,9 +12,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 import bon
-from bon.analysis.report import format as text
 from bon.analysis.report import leaderboard
 from bon.analysis.report.glossary import TERMS
+from bon.analysis.results import format as text
 from bon.analysis.results.phrasing import names
 
 if TYPE_CHECKING:
@@ -33,25 +33,9 @@ def environment(*folders: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    filters = "share percent points loss coefficient correlation number p_value count size seconds"
     env.filters.update(
-        {
-            filter_.__name__: filter_
-            for filter_ in (
-                text.share,
-                text.percent,
-                text.points,
-                text.loss,
-                text.coefficient,
-                text.correlation,
-                text.number,
-                text.p_value,
-                text.count,
-                text.size,
-                text.seconds,
-                text.money,
-                text.short,
-            )
-        },
+        {name: getattr(text, name) for name in (*filters.split(), "money", "short")},
         names=partial(names, most=9),
         axis=leaderboard.axis_name,
         plain_points=partial(text.signed, digits=1, sign=True, scale=100),
@@ -81,19 +65,16 @@ def render(template: str, figures: Figures, packed: Packed | None = None, **cont
         "base-uri 'none'; form-action 'none'"
     )
     icon = base64.b64encode((HERE / "icon.svg").read_bytes()).decode()
-    return (
-        _pages()
-        .get_template(template)
-        .render(
-            figures=figures,
-            packed=packed,
-            style=Markup(style),
-            script=Markup(script),
-            csp=policy,
-            icon=f"data:image/svg+xml;base64,{icon}",
-            version=bon.__version__,
-            **context,
-        )
+    page = _pages().get_template(template)
+    return page.render(
+        figures=figures,
+        packed=packed,
+        style=Markup(style),
+        script=Markup(script),
+        csp=policy,
+        icon=f"data:image/svg+xml;base64,{icon}",
+        version=bon.__version__,
+        **context,
     )
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from bon.analysis.plots.over_time import TITLES, rewards_over_time
 from bon.analysis.report.figures import Figures
-from bon.analysis.report.format import NONE, interval, points, share, signed
 from bon.analysis.report.templates import render
+from bon.analysis.results.format import points, scaled, share
 from bon.analysis.results.record import Estimate
-from bon.analysis.results.reward_log import SHARES, TrainingReport
+from bon.analysis.results.reward_log import SHARES, Quantity, TrainingReport
 
 
 def training_page(report: TrainingReport) -> str:
@@ -28,26 +28,15 @@ def training_context(report: TrainingReport) -> dict[str, Any]:
         "report": report,
         "titles": titles,
         "shown": [drift for drift in report.drifts if drift.quantity in titles],
-        "value": _value,
-        "change": _change,
+        "value": _shown,
+        "change": partial(_shown, sign=True),
     }
 
 
-def _value(name: str, estimate: Estimate) -> str:
-    return share(estimate) if name in SHARES else _plain(estimate, 0 if name == "characters" else 2)
-
-
-def _change(name: str, estimate: Estimate) -> str:
+def _shown(name: Quantity, estimate: Estimate, sign: bool = False) -> str:
     if name in SHARES:
-        return points(estimate)
-    return _plain(estimate, 0 if name == "characters" else 2, sign=True)
-
-
-def _plain(estimate: Estimate, digits: int, sign: bool = False) -> str:
-    if estimate.value is None:
-        return NONE
-    bounds = interval(estimate, 1, digits, sign)
-    return f"{signed(estimate.value, digits, sign)} {bounds}".rstrip()
+        return points(estimate) if sign else share(estimate)
+    return scaled(estimate, 0 if name == "characters" else 2, sign, scale=1)
 
 
 def write_training_page(report: TrainingReport, path: Path) -> Path:

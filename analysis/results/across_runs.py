@@ -18,7 +18,6 @@ class PooledStudy(Record):
     num_bases: int
     num_unknown: int = 0
     pearson: Estimate
-    slope: Estimate
     weight: float
     without: Estimate | None = None
 
@@ -45,7 +44,6 @@ class PooledRuns(Record):
     level: float
     studies: tuple[PooledStudy, ...]
     pearson: PooledMean
-    slope: PooledMean
     num_rewarders: int
     num_shared: int
     num_bases: int

@@ -91,7 +91,7 @@ class LabelAudit(Record):
 class ItemAudit(Record):
     """One item; `right` is the share of rewarders that are right, `discrimination` item–rest r.
 
-    `flips`: share of rewarders whose verdict turns with the order. `difficulty`: Rasch, in logits.
+    `flips`: share of rewarders whose verdict turns with the order.
     `consensus`: the index of a response, tie, cannot, unresolved, or empty.
     """
 
@@ -102,33 +102,18 @@ class ItemAudit(Record):
     right: float | None
     discrimination: float | None
     flips: float | None
-    difficulty: float | None
-    difficulty_error: float | None
     consensus: str
     contradicted: bool
 
 
 class RewarderAudit(Record):
-    """One rewarder on the items; `on_pool` weights by inverse inclusion probability.
-
-    `ability`: Rasch, in logits with mean 0; `information` of the items at that ability.
-    """
+    """One rewarder on the items; `on_pool` weights by inverse inclusion probability."""
 
     rewarder: str
     items: int
     accuracy: Estimate
     on_pool: Estimate
     flips: Estimate | None
-    ability: Estimate | None = None
-    information: float | None = None
-
-
-class RaschAudit(Record):
-    """A Rasch model by conditional maximum likelihood, without all-right and all-wrong items."""
-
-    items: int
-    rewarders: int
-    sentence: str
 
 
 class Below(Record):
@@ -140,7 +125,7 @@ class Below(Record):
 
 
 class Discrimination(Record):
-    """Item–rest correlations over the rewarders; `below` needs the Rasch model."""
+    """Item–rest correlations over the rewarders."""
 
     items: int
     negative: int
@@ -170,8 +155,6 @@ class ItemsAudit(Record):
     discordance: float | None
     needed: tuple[PairsNeeded, ...]
     smallest: float | None
-    rasch: RaschAudit | None
-    rasch_missing: str
 
 
 class ShortcutRule(Record):

@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bon.benchmarks.base import Adapter, BadRow, Context, Form, Row, RowError
+from bon.benchmarks.base import Adapter, Context, Form, Row, RowError
+from bon.benchmarks.base import BadRow as BadRow
 from bon.benchmarks.rows import RawRow, hub_files, hub_rows, local_files, local_rows
 from bon.core.errors import BonError, suggestion
 from bon.core.images import ImageError, ImageStore
@@ -18,17 +19,6 @@ from bon.core.keys import content_key
 from bon.core.plugins import Registry
 from bon.core.records import PreferencePair, Question
 from bon.experiment.config import DatasetSpec
-
-__all__ = [
-    "ADDED",
-    "BENCHMARKS",
-    "BadRow",
-    "adapter",
-    "benchmarks",
-    "load_pairs",
-    "load_questions",
-    "provenance",
-]
 
 BENCHMARKS = (
     "mmmu_pro",
@@ -111,8 +101,7 @@ def _records(
     record: type[RecordT],
 ) -> Iterator[RecordT | BadRow]:
     columns: Mapping[str, str] | None = None
-    seen: set[int] = set()  # keys as numbers, since this set grows with the rows
-    repeats: dict[str, int] = {}
+    seen: dict[int, int] = {}  # by key as a number, since this grows with the rows
     valid, first_reason = 0, ""
     for number, (folder, values) in enumerate(rows):
         if valid == spec.limit:
@@ -133,23 +122,19 @@ def _records(
         assert isinstance(converted, record)
         # Identical rows remain separate rows, as in the published scores.
         short = int(converted.key[:15], 16)
-        if short in seen:
-            repeats[converted.key] = repeats.get(converted.key, 1) + 1
-            key = content_key(converted.key, repeats[converted.key])
-            converted = replace(converted, key=key)
-        seen.add(short)
+        seen[short] = seen.get(short, 0) + 1
+        if seen[short] > 1:
+            converted = replace(converted, key=content_key(converted.key, seen[short]))
         valid += 1
         yield converted
     if benchmark.check is not None:
         benchmark.check(context)
     if valid == 0:
         where = spec.path or spec.hub or benchmark.hub
-        if first_reason:
-            raise BonError(
-                f"no row of {where} could be used; the first: {first_reason}",
-                "check `path` and `columns`",
-            )
-        raise BonError(f"{where} has no rows", "check `path`, `config` and `split`")
+        if not first_reason:
+            raise BonError(f"{where} has no rows", "check `path`, `config` and `split`")
+        reason = f"no row of {where} could be used; the first: {first_reason}"
+        raise BonError(reason, "check `path` and `columns`")
 
 
 def _rows(spec: DatasetSpec, benchmark: Adapter) -> Iterator[RawRow]:
@@ -188,7 +173,7 @@ def choose_columns(
             raise BonError(
                 f"columns: no column {absent[0]!r} for {role}", f"there are {', '.join(values)}"
             )
-    closest: list[str] = []
+    lacking: list[list[str]] = []  # columns, by form
     for form in forms:
         need = {**form.need, **{r: c for r, c in spec.columns.items() if r in form.need}}
         missing = [
@@ -198,8 +183,8 @@ def choose_columns(
         ]
         if not missing:
             return {**form.may, **need, **spec.columns}
-        if not closest or len(missing) < len(closest):
-            closest = missing
+        lacking.append(missing)
+    closest = min(lacking, key=len)
     raise BonError(
         f"the data has no column for {', '.join(closest)}; it has {', '.join(values)}",
         f"name the right one: {advice.format(role=closest[0].split(' ')[0])}",

@@ -10,7 +10,6 @@ import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -93,10 +92,11 @@ class Context:
     def read_images(self, row: Row) -> tuple[ImageRef, ...]:
         """Return the images of a row in order; `<image i>` is at index i - 1."""
         refs: list[ImageRef] = []
-        for column, number in _image_columns(row.columns.get("image", "")):
-            value = row.values.get(column)
-            if number is not None and value is not None and number != len(refs) + 1:
-                raise RowError(f"has {column} but {len(refs)} images before it")
+        for column in row.columns.get("image", "").split(","):
+            value = row.values.get(column.strip())
+            number = re.fullmatch(r"image_(\d+)", column.strip())
+            if number and value is not None and int(number[1]) != len(refs) + 1:
+                raise RowError(f"has {column.strip()} but {len(refs)} images before it")
             for image in value if isinstance(value, list) else [value]:
                 if image is not None:
                     refs.append(self.images.add(image_bytes(image, row.folder)))
@@ -105,7 +105,6 @@ class Context:
     def question(
         self,
         row: Row,
-        *,
         text: str,
         options: Sequence[str],
         answer: str | None,
@@ -132,7 +131,6 @@ class Context:
     def pair(
         self,
         row: Row,
-        *,
         prompt: str,
         chosen: str,
         rejected: str,
@@ -188,6 +186,12 @@ class Adapter:
     published: "Published | None" = None
 
 
+def bibtex(key: str) -> str:
+    """Return an entry of citations.bib."""
+    entries = Path(__file__).with_name("citations.bib").read_text(encoding="utf-8").split("\n\n")
+    return next(entry.strip() for entry in entries if f"{{{key}," in entry)
+
+
 @dataclass(frozen=True)
 class Published:
     """Size of a release: rows of its test split, and images per row."""
@@ -219,17 +223,6 @@ def parse_letter(value: Any) -> str:
     return letter
 
 
-@cache
-def _image_columns(names: str) -> tuple[tuple[str, int | None], ...]:
-    """Return the named columns, each with the number in its name, if any."""
-    columns = [column.strip() for column in names.split(",")]
-    numbers = [re.fullmatch(r"image_(\d+)", column) for column in columns]
-    return tuple(
-        (column, int(number[1]) if number else None)
-        for column, number in zip(columns, numbers, strict=True)
-    )
-
-
 def image_bytes(value: Any, folder: Path | None) -> bytes:
     """Return the bytes of an image given as bytes, struct, path, data URL or base64."""
     if isinstance(value, Mapping):
@@ -248,18 +241,15 @@ def image_bytes(value: Any, folder: Path | None) -> bytes:
         raise ImageError(
             "an image is given as a file name: a dataset of the hub must hold its bytes"
         )
+    # Next to the rows or in a folder `images`, there or one level up.
+    folders = [folder, folder / "images", folder.parent, folder.parent / "images"]
     try:
-        return _beside(folder, value).read_bytes()
+        places = (path / value for path in folders if (path / value).is_file())
+        return next(places, folder / value).read_bytes()
     except FileNotFoundError:
         raise ImageError(f"image {value} is missing") from None
     except (OSError, ValueError) as error:
         raise ImageError(f"image {value} cannot be read: {error}") from None
-
-
-def _beside(folder: Path, name: str) -> Path:
-    """Find a file next to the rows or in a folder `images`, there or one level up."""
-    folders = [folder, folder / "images", folder.parent, folder.parent / "images"]
-    return next((path / name for path in folders if (path / name).is_file()), folder / name)
 
 
 def _base64(text: str) -> bytes:

@@ -6,7 +6,7 @@ layout), `image` (same file).
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,14 +37,14 @@ def find_leaks(questions: Iterable[Question], pairs: Iterable[PreferencePair]) -
     """
     by_signature: dict[Signature, list[str]] = {}
     for pair in pairs:
-        for signature in _pair_signatures(pair):
+        for signature in _signatures(pair):
             by_signature.setdefault(signature, []).append(pair.key)
     if not by_signature:
         return []
     leaks = [
         Leak(question=question.key, pair=key, rule=signature[0])
         for question in questions
-        for signature in _question_signatures(question)
+        for signature in _signatures(question)
         for key in by_signature.get(signature, ())
     ]
     # Different questions may have the same text; if the id names the question of a pair, the
@@ -53,22 +53,17 @@ def find_leaks(questions: Iterable[Question], pairs: Iterable[PreferencePair]) -
     return [leak for leak in leaks if by_id.get(leak.pair, leak.question) == leak.question]
 
 
-def _question_signatures(question: Question) -> list[Signature]:
-    signatures: list[Signature] = [("id", question.id)]
-    if question.text.strip():
-        signatures.append(("text", plain("\n".join([question.text, *question.options]))))
-    return signatures + _image_signatures(question)
-
-
-def _pair_signatures(pair: PreferencePair) -> list[Signature]:
-    signatures: list[Signature] = [("text", plain(pair.prompt))]
-    if pair.id.startswith("mmmu_pro_"):
-        signatures.append(("id", re.sub(r"-\d$", "", pair.id.removeprefix("mmmu_pro_"))))
-    return signatures + _image_signatures(pair)
-
-
-def _image_signatures(item: Question | PreferencePair) -> list[Signature]:
-    return [("image", sha256) for sha256 in sorted({image.sha256 for image in item.images})]
+def _signatures(item: Question | PreferencePair) -> Iterator[Signature]:
+    if isinstance(item, Question):
+        yield "id", item.id
+        if item.text.strip():
+            yield "text", plain("\n".join([item.text, *item.options]))
+    else:
+        yield "text", plain(item.prompt)
+        if item.id.startswith("mmmu_pro_"):
+            yield "id", re.sub(r"-\d$", "", item.id.removeprefix("mmmu_pro_"))
+    for sha256 in sorted({image.sha256 for image in item.images}):
+        yield "image", sha256
 
 
 def plain(text: str) -> str:

@@ -6,7 +6,7 @@ prompt. The group is the folder of the image. Pairs about videos are excluded an
 
 from typing import Any
 
-from bon.benchmarks.base import Adapter, Context, Form, Published, Row, RowError
+from bon.benchmarks.base import Adapter, Context, Form, Published, Row, RowError, bibtex
 from bon.core.records import PreferencePair
 
 GROUPS = ("mcq", "long", "short", "safety", "video")
@@ -24,30 +24,18 @@ def convert(context: Context, row: Row) -> PreferencePair:
     """Convert a row to a preference pair."""
     if row.text("video"):
         raise RowError("it is about a video")
-    return context.pair(
-        row,
-        prompt=row.need("prompt").replace("<image>\n", "").replace("<image>", ""),
-        chosen=row.need("chosen"),
-        rejected=row.need("rejected"),
-        group=row.text("group") or group_of(row.get("image") or row.values.get("image")),
-        cluster=row.id,
-    )
+    prompt = row.need("prompt").replace("<image>\n", "").replace("<image>", "")
+    group = row.text("group") or group_of(row.get("image") or row.values.get("image"))
+    texts = prompt, row.need("chosen"), row.need("rejected")
+    return context.pair(row, *texts, group=group, cluster=row.id)
 
-
-CITATION = """@misc{mmrlhf,
-  title         = {MM-RLHF: The Next Step Forward in Multimodal LLM Alignment},
-  author        = {Yi-Fan Zhang and others},
-  year          = {2025},
-  eprint        = {2502.10391},
-  archivePrefix = {arXiv},
-}"""
 
 ADAPTER = Adapter(
     kind="pairs",
     title="MM-RLHF-RewardBench",
     licence="not stated",
     hub="yifanzhang114/MM-RLHF-RewardBench",
-    citation=CITATION,
+    citation=bibtex("mmrlhf"),
     published=Published(145, "170 pairs, of which 25 are about videos and are left out"),
     split="train",
     files=("data/*.parquet", "images/*"),

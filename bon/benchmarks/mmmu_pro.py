@@ -13,6 +13,7 @@ from bon.benchmarks.base import (
     Published,
     Row,
     RowError,
+    bibtex,
     parse_letter,
     parse_options,
 )
@@ -51,40 +52,22 @@ def convert(context: Context, row: Row) -> Question:
     # One published row nests its options in a list of one, so that no candidate can be right. The
     # published scores count it.
     beyond = letter not in option_letters(options)
-    return context.question(
-        row, text=text, options=options, answer=letter, images=images, answer_not_in_options=beyond
-    )
+    return context.question(row, text, options, letter, images, answer_not_in_options=beyond)
 
-
-CITATION = """@misc{mmmupro,
-  title         = {MMMU-Pro: A More Robust Multi-discipline Multimodal
-                   Understanding Benchmark},
-  author        = {Xiang Yue and Tianyu Zheng and Yuansheng Ni and Yubo Wang and Kai Zhang
-                   and Shengbang Tong and Yuxuan Sun and Botao Yu and Ge Zhang and Huan Sun
-                   and Yu Su and Wenhu Chen and Graham Neubig},
-  year          = {2024},
-  eprint        = {2409.02813},
-  archivePrefix = {arXiv},
-}"""
 
 ADAPTER = Adapter(
     kind="questions",
     title="MMMU-Pro",
     licence="Apache-2.0",
     hub="MMMU/MMMU_Pro",
-    citation=CITATION,
+    citation=bibtex("mmmupro"),
     published=Published(1730, "each of its three configs has 1,730 questions"),
     config=config,
     forms=(
         Form(
             need={"options": "options", "answer": "answer"},
-            may={
-                "id": "id",
-                "question": "question",
-                "image": IMAGE_COLUMNS,
-                "subject": "subject",
-                "difficulty": "topic_difficulty",
-            },
+            may={"image": IMAGE_COLUMNS, "difficulty": "topic_difficulty"}
+            | {role: role for role in ("id", "question", "subject")},
         ),
     ),
     convert=convert,

@@ -8,7 +8,16 @@ import re
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from bon.benchmarks.base import Adapter, Context, Form, Published, Row, RowError, image_bytes
+from bon.benchmarks.base import (
+    Adapter,
+    Context,
+    Form,
+    Published,
+    Row,
+    RowError,
+    bibtex,
+    image_bytes,
+)
 from bon.core.images import image_mark
 from bon.core.records import ImageRef, PreferencePair
 
@@ -29,14 +38,7 @@ def convert(context: Context, row: Row) -> PreferencePair:
         _join(context, row, segments(row, role), images) for role in ("prompt", "first", "second")
     )
     chosen, rejected = (first, second) if better == "A" else (second, first)
-    return context.pair(
-        row,
-        prompt=prompt,
-        chosen=chosen,
-        rejected=rejected,
-        group=TASK,
-        images=tuple(images.values()),
-    )
+    return context.pair(row, prompt, chosen, rejected, TASK, images=tuple(images.values()))
 
 
 def _join(
@@ -88,21 +90,12 @@ def _hub_segments(row: Row, role: str) -> Iterator[Segment]:
     yield from (("image", image) for image in images)
 
 
-CITATION = """@article{hu2025multimodalrewardbench2,
-  title   = {Multimodal RewardBench 2: Evaluating Omni Reward Models for Interleaved Text
-             and Image},
-  author  = {Yushi Hu and Reyhane Askari-Hemmat and Melissa Hall and Emily Dinan
-             and Luke Zettlemoyer and Marjan Ghazvininejad},
-  journal = {arXiv preprint arXiv:2512.16899},
-  year    = {2025},
-}"""
-
 ADAPTER = Adapter(
     kind="pairs",
     title="Multimodal RewardBench 2, reasoning",
     licence="CC BY-NC 4.0",
     hub="rl-research/multimodal-rewardbench-2",
-    citation=CITATION,
+    citation=bibtex("hu2025multimodalrewardbench2"),
     published=Published(1000, "1,000 pairs of the reasoning task", images_per_row=4.2),
     config=lambda config: config or TASK,
     forms=(

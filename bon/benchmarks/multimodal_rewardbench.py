@@ -4,7 +4,7 @@ Read from data/all_data.json, which the benchmark's script builds, or from the h
 published split of safety (bias, toxicity) and of reasoning (math, coding).
 """
 
-from bon.benchmarks.base import Adapter, Context, Form, Published, Row, RowError
+from bon.benchmarks.base import Adapter, Context, Form, Published, Row, RowError, bibtex
 from bon.core.records import PreferencePair
 
 DOMAINS = {
@@ -17,6 +17,10 @@ DOMAINS = {
 }
 
 
+SPLITS = {"safety": ("pairs", "bias", "toxicity"), "reasoning": ("math", "math", "coding")}
+"""Of two domains: the prefix of an id, the split that it names, and the other one."""
+
+
 def group_of(category: str) -> str:
     """Return the domain of a category of the data, or the category itself."""
     lowered = category.lower()
@@ -25,11 +29,8 @@ def group_of(category: str) -> str:
 
 def tag_of(group: str, label: str) -> str:
     """Return the published split of two domains, by the prefix of the id."""
-    if group == "safety":
-        return "bias" if label.lower().startswith("pairs") else "toxicity"
-    if group == "reasoning":
-        return "math" if label.lower().startswith("math") else "coding"
-    return ""
+    prefix, *names = SPLITS.get(group, ("", "", ""))
+    return names[0] if label.lower().startswith(prefix) else names[1]
 
 
 def convert(context: Context, row: Row) -> PreferencePair:
@@ -40,41 +41,20 @@ def convert(context: Context, row: Row) -> PreferencePair:
     outputs = row.need("first"), row.need("second")
     chosen, rejected = outputs if better == "Output1" else outputs[::-1]
     group = group_of(row.text("category"))
-    return context.pair(
-        row,
-        prompt=row.need("prompt"),
-        chosen=chosen,
-        rejected=rejected,
-        group=group,
-        tag=tag_of(group, row.id),
-    )
+    return context.pair(row, row.need("prompt"), chosen, rejected, group, tag_of(group, row.id))
 
-
-CITATION = """@misc{multimodalrewardbench,
-  title         = {Multimodal RewardBench: Holistic Evaluation of Reward Models for
-                   Vision Language Models},
-  author        = {Michihiro Yasunaga and Luke Zettlemoyer and Marjan Ghazvininejad},
-  year          = {2025},
-  eprint        = {2502.14191},
-  archivePrefix = {arXiv},
-}"""
 
 ADAPTER = Adapter(
     kind="pairs",
     title="Multimodal RewardBench",
     licence="CC BY-NC 4.0",
     hub="syhuggingface/multimodal_rewardbench",
-    citation=CITATION,
+    citation=bibtex("multimodalrewardbench"),
     published=Published(4711, "4,711 pairs in the open release"),
     forms=(
         Form(
-            need={
-                "prompt": "Text",
-                "first": "Output1",
-                "second": "Output2",
-                "better": "Better",
-                "category": "Category",
-            },
+            need={"prompt": "Text", "first": "Output1", "second": "Output2"}
+            | {"better": "Better", "category": "Category"},
             may={"id": "ID", "image": "Image"},
         ),
     ),

@@ -17,15 +17,9 @@ def convert(context: Context, row: Row) -> Question:
     options = read_options(row)
     answer = row.get("answer")
     if isinstance(answer, int) and not isinstance(answer, bool):
-        positions = {0: "first", len(options): "beyond"}
-        context.seen.add(positions.get(answer, "between"))
-    return context.question(
-        row,
-        text=row.need("question"),
-        options=options,
-        answer=read_letter(answer, options),
-        images=context.read_images(row),
-    )
+        context.seen.add({0: "first", len(options): "beyond"}.get(answer, "between"))
+    letter, images = read_letter(answer, options), context.read_images(row)
+    return context.question(row, row.need("question"), options, letter, images)
 
 
 def read_options(row: Row) -> tuple[str, ...]:
@@ -67,12 +61,7 @@ ADAPTER = Adapter(
     forms=(
         Form(
             need={"question": "question", "options": "options", "answer": "answer"},
-            may={
-                "id": "id",
-                "image": IMAGE_COLUMNS,
-                "subject": "subject",
-                "difficulty": "difficulty",
-            },
+            may={"image": IMAGE_COLUMNS} | {r: r for r in ("id", "subject", "difficulty")},
         ),
     ),
     convert=convert,

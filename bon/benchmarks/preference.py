@@ -25,15 +25,13 @@ def convert(context: Context, row: Row) -> PreferencePair:
         chosen, rejected = responses[int(preferred)], responses[1 - int(preferred)]
     else:
         chosen, rejected = row.get("chosen"), row.get("rejected")
-    return context.pair(
-        row,
-        prompt=last_message(row.get("prompt"), "prompt"),
-        chosen=last_message(chosen, "better response"),
-        rejected=last_message(rejected, "worse response"),
-        cluster=row.text("cluster"),
-        set=row.text("set"),
-        weight=weight_of(row),
+    texts = (
+        last_message(row.get("prompt"), "prompt"),
+        last_message(chosen, "better response"),
+        last_message(rejected, "worse response"),
     )
+    meta: dict[str, Any] = {role: row.text(role) for role in ("cluster", "set")}
+    return context.pair(row, *texts, weight=weight_of(row), **meta)
 
 
 def weight_of(row: Row) -> float | None:

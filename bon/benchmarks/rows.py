@@ -6,6 +6,8 @@ undecoded bytes.
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
     if path.is_file():
         if path.suffix not in READERS:
             raise BonError(
-                f"{path} is neither {_suffixes('nor')}",
+                f"{path} is neither .parquet, .jsonl, .arrow nor .json",
                 "convert it, e.g. pandas.read_csv(FILE).to_json('data.jsonl', orient='records', "
                 "lines=True)",
             )
@@ -52,12 +54,8 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
                 fix = f"set `config` (or `path`) to one of {', '.join(folders)}"
                 raise BonError(f"{path} holds data in several folders", fix)
             return [file for file in files if split and file.name.startswith(split)] or files
-    raise BonError(f"no {_suffixes('or')} file in {folder}", "check `path` and `config`")
-
-
-def _suffixes(last: str) -> str:
-    *names, final = READERS
-    return f"{', '.join(names)} {last} {final}"
+    what = "no .parquet, .jsonl, .arrow or .json file"
+    raise BonError(f"{what} in {folder}", "check `path` and `config`")
 
 
 def local_rows(files: list[Path]) -> Iterator[RawRow]:
@@ -76,13 +74,10 @@ def count_rows(file: Path) -> int:
         return sum(1 for _ in _json(file))
     if file.suffix == ".arrow":
         return sum(batch.num_rows for batch in _batches(file))
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    with _whole(file):
         return int(pq.read_metadata(file).num_rows)
-    except (pa.ArrowException, OSError) as error:
-        raise _torn(file, error) from None
 
 
 def hub_rows(
@@ -92,13 +87,7 @@ def hub_rows(
 
     Images must be bytes: a remote dataset may not name files of this machine.
     """
-    _check_name(hub)
-    try:
-        import datasets
-    except ImportError:
-        raise BonError(
-            f"reading {hub} from the hub needs the package datasets", "pip install 'bon[hub]'"
-        ) from None
+    datasets = _library("datasets", hub)
     try:
         loaded = datasets.load_dataset(
             hub, config, split=split or "test", revision=revision, streaming=stream
@@ -115,18 +104,11 @@ def hub_files(
     hub: str, split: str | None, revision: str | None, patterns: tuple[str, ...]
 ) -> Iterator[RawRow]:
     """Yield rows of a dataset on the hub whose images are files of the same download."""
-    _check_name(hub)
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError:
-        raise BonError(
-            f"reading {hub} from the hub needs the package huggingface_hub",
-            "pip install 'bon[hub]'",
-        ) from None
+    library = _library("huggingface_hub", hub)
     try:
         folder = hub  # a folder in the hub's layout, as `datasets` takes one too
         if not Path(hub).is_absolute():
-            folder = snapshot_download(
+            folder = library.snapshot_download(
                 hub, repo_type="dataset", revision=revision, allow_patterns=list(patterns)
             )
         files = local_files(Path(folder), None, split)
@@ -139,7 +121,6 @@ def hub_files(
 
 
 def _with_images(row: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the row with the bytes of the image file that it names."""
     name = row.get("image")
     if not isinstance(name, str) or Path(name).is_absolute() or ".." in Path(name).parts:
         return row
@@ -149,11 +130,17 @@ def _with_images(row: dict[str, Any], folder: Path) -> dict[str, Any]:
     return row
 
 
-def _check_name(hub: str) -> None:
+def _library(name: str, hub: str) -> Any:
+    """Import what reads a dataset of the hub, whose name is checked first."""
     if "/" not in hub:  # `text`, `csv` and the like would read any file here
         raise BonError(f"hub: {hub!r} is not a dataset of the hub", "write OWNER/NAME")
     if not Path(hub).is_absolute() and Path(hub).exists():
         raise BonError(f"hub: {hub!r} is a folder here, which would be read instead", "use `path`")
+    try:
+        return import_module(name)
+    except ImportError:
+        fix = "pip install 'bon[hub]'"
+        raise BonError(f"reading {hub} from the hub needs the package {name}", fix) from None
 
 
 def _unreadable(
@@ -169,15 +156,11 @@ def _unreadable(
 
 
 def _parquet(file: Path) -> Iterator[dict[str, Any] | BadRow]:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        with pq.ParquetFile(file, memory_map=True) as reader:
-            for batch in reader.iter_batches(batch_size=BATCH):
-                yield from batch.to_pylist()
-    except (pa.ArrowException, OSError) as error:
-        raise _torn(file, error) from None
+    with _whole(file), pq.ParquetFile(file, memory_map=True) as reader:
+        for batch in reader.iter_batches(batch_size=BATCH):
+            yield from batch.to_pylist()
 
 
 def _arrow(file: Path) -> Iterator[dict[str, Any] | BadRow]:
@@ -190,16 +173,21 @@ def _batches(file: Path) -> Iterator[Any]:
     """Read the record batches of a file that `datasets.save_to_disk` wrote."""
     import pyarrow as pa
 
+    with _whole(file), pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as reader:
+        yield from reader
+
+
+@contextmanager
+def _whole(file: Path) -> Iterator[None]:
+    import pyarrow as pa
+
     try:
-        with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as reader:
-            yield from reader
+        yield
     except (pa.ArrowException, OSError) as error:
-        raise _torn(file, error) from None
-
-
-def _torn(file: Path, error: Exception) -> BonError:
-    kind = file.suffix.removeprefix(".")
-    return BonError(f"{file} is not a complete {kind} file: {one_line(error)}", "download it again")
+        kind, reason = file.suffix.removeprefix("."), one_line(error)
+        raise BonError(
+            f"{file} is not a complete {kind} file: {reason}", "download it again"
+        ) from None
 
 
 def _jsonl(file: Path) -> Iterator[dict[str, Any] | BadRow]:

@@ -3,7 +3,7 @@
 25 ids occur twice with different responses, so ids are not keys.
 """
 
-from bon.benchmarks.base import Adapter, Context, Form, Published, Row, RowError
+from bon.benchmarks.base import Adapter, Context, Form, Published, Row, RowError, bibtex
 from bon.core.records import PreferencePair
 
 GROUPS = {
@@ -27,13 +27,8 @@ def convert(context: Context, row: Row) -> PreferencePair:
         chosen, rejected = ranked(row)
     else:
         chosen, rejected = row.need("chosen"), row.need("rejected")
-    return context.pair(
-        row,
-        prompt=row.need("prompt").replace("<image>\n", "").replace("<image>", ""),
-        chosen=chosen,
-        rejected=rejected,
-        group=row.text("group") or group_of(row.id),
-    )
+    prompt = row.need("prompt").replace("<image>\n", "").replace("<image>", "")
+    return context.pair(row, prompt, chosen, rejected, row.text("group") or group_of(row.id))
 
 
 def ranked(row: Row) -> tuple[str, str]:
@@ -48,23 +43,12 @@ def ranked(row: Row) -> tuple[str, str]:
 
 
 MAY = {"id": "id", "image": "image", "group": "group", "tag": "query_source"}
-CITATION = """@misc{vlrewardbench,
-  title         = {VL-RewardBench: A Challenging Benchmark for Vision-Language
-                   Generative Reward Models},
-  author        = {Lei Li and Yuancheng Wei and Zhihui Xie and Xuqing Yang and Yifan Song
-                   and Peiyi Wang and Chenxin An and Tianyu Liu and Sujian Li
-                   and Bill Yuchen Lin and Lingpeng Kong and Qi Liu},
-  year          = {2024},
-  eprint        = {2411.17451},
-  archivePrefix = {arXiv},
-}"""
-
 ADAPTER = Adapter(
     kind="pairs",
     title="VL-RewardBench",
     licence="MIT (its page: research use only)",
     hub="MMInstruction/VL-RewardBench",
-    citation=CITATION,
+    citation=bibtex("vlrewardbench"),
     published=Published(1250, "1,250 pairs; 1,247 in the later revision"),
     forms=(
         Form({"prompt": "query", "responses": "response", "ranking": "human_ranking"}, MAY),

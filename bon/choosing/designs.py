@@ -36,7 +36,7 @@ def next_pairs(
         matches = next_matches(prefer[0], copies, classes, stopping.pairs)
         return [(keys[a], keys[b]) for a, b in matches]
     if play is not None:
-        played = play(prefer, np.arange(len(order))[None, None])
+        played = play(prefer, np.arange(len(order))[None, None], None)
         missing = played.missing[0]
         if classes is not None and len(np.unique(classes[played.alive[0, 0]])) < 2:
             return []

@@ -83,15 +83,13 @@ class Candidates:
         totals = np.where(self.same_text, chosen[:, None, :], 0.0).sum(axis=2)
         return np.asarray(totals / self.same_text.sum(axis=2))
 
-    def select_candidates(self, columns: Ints) -> "Candidates":
-        """Keep some candidates of every question."""
-        arrays = (np.asarray(x[:, columns]) for x in (self.keys, self.answers, self.text_ids))
-        return Candidates(self.items, *arrays)
-
     def select_questions(self, questions: Ints) -> "Candidates":
         """Keep some questions."""
-        items = tuple(self.items[index] for index in questions)
-        return Candidates(items, *(x[questions] for x in (self.keys, self.answers, self.text_ids)))
+        return self.select(tuple(self.items[index] for index in questions), questions)
+
+    def select(self, items: tuple[str, ...], index: Any) -> "Candidates":
+        """Keep the indexed part of every array."""
+        return Candidates(items, *(x[index] for x in (self.keys, self.answers, self.text_ids)))
 
 
 @dataclass(frozen=True)
@@ -134,8 +132,13 @@ class Opinion:
     scale: float | None = None
 
     def with_scale(self) -> "Opinion":
-        """Set `scale` to the spread of its own scores."""
-        return replace(self, scale=_spread(self.scores)) if self.kind == "scores" else self
+        """Set `scale` to the root mean variance of scores within questions; 1 if they are equal."""
+        if self.kind != "scores" or self.scores is None:
+            return self
+        known = ~np.isnan(self.scores)
+        centre = _divide(np.nansum(self.scores, axis=1), known.sum(axis=1))[:, None]
+        squares = np.where(known, (self.scores - centre) ** 2, 0).sum()
+        return replace(self, scale=float(np.sqrt(squares / max(known.sum(), 1))) or 1.0)
 
     def fill_ties(self, free: Bools) -> "Opinion":
         """Tie everything in the incomplete questions (Q) where no choice matters."""
@@ -149,7 +152,7 @@ class Opinion:
         """Keep some candidates of every question, and the scale."""
         every = slice(None)
         index, square = (every, columns), (every, columns[:, None], columns)
-        return self._select(self.candidates.select_candidates(columns), index, square)
+        return self._select(self.candidates.select(self.candidates.items, index), index, square)
 
     def select_questions(self, questions: Ints) -> "Opinion":
         """Keep some questions, and the scale."""
@@ -302,16 +305,6 @@ def _implied_preferences(opinion: Opinion) -> Floats:
     filled = np.where(np.isnan(opinion.scores), -np.inf, opinion.scores)
     a, b = filled[:, :, None], filled[:, None, :]
     return np.where(a > b, 1.0, np.where(a < b, 0.0, 0.5))
-
-
-def _spread(scores: Floats | None) -> float:
-    """Root mean within-question variance of scores (Q, M); 1 where they do not vary."""
-    assert scores is not None
-    known = ~np.isnan(scores)
-    centre = np.where(known, scores, 0).sum(axis=1, keepdims=True)
-    centre = centre / np.maximum(known.sum(axis=1, keepdims=True), 1)
-    squares = np.where(known, (scores - centre) ** 2, 0).sum()
-    return float(np.sqrt(squares / max(known.sum(), 1))) or 1.0
 
 
 def _divide(sums: NDArray[Any], count: NDArray[Any]) -> Floats:

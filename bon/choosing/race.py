@@ -81,8 +81,13 @@ def next_matches(prefer: Floats, copies: Ints, classes: Ints, pairs: int) -> lis
     alive = contenders(low, high)
     if len(np.unique(classes[alive])) < 2:
         return []
-    king, challenger, projected = _rivals(low, high, alive, copies, classes)
+    # Open matches are projected at the share won so far, shrunk towards a half by two matches.
+    won = low - 0.5 * (copies - 1)
+    played = copies.sum() - copies - (high - low)
+    projected = low + (high - low) * (won + 1) / (played + 2)
+    king = int(np.argmax(np.where(alive, projected, -np.inf)))
     rival = alive & (classes != classes[king])
+    challenger = int(np.argmax(np.where(rival, high + 1e-3 * projected, -np.inf)))
     # A comparison takes about one point from what all rivals together may still reach.
     excess = (high[rival] - low.max()).sum() / copies.mean()
     pairs = min(pairs, max(1, math.ceil(excess)))
@@ -102,19 +107,3 @@ def next_matches(prefer: Floats, copies: Ints, classes: Ints, pairs: int) -> lis
     if (priority[best] >= 32).any():
         best = best[priority[best] >= 32]  # only these two, while they have open matches
     return [(int(first[k]), int(second[k])) for k in best]
-
-
-def _rivals(
-    low: Floats, high: Floats, alive: Bools, copies: Ints, classes: Ints
-) -> tuple[int, int, Floats]:
-    """Return the king, its challenger of another class, and everyone's projected points (L).
-
-    Open matches are projected at the share won so far, shrunk towards a half by two matches.
-    """
-    won = low - 0.5 * (copies - 1)
-    played = copies.sum() - copies - (high - low)
-    projected = low + (high - low) * (won + 1) / (played + 2)
-    king = int(np.argmax(np.where(alive, projected, -np.inf)))
-    rival = alive & (classes != classes[king])
-    challenger = int(np.argmax(np.where(rival, high + 1e-3 * projected, -np.inf)))
-    return king, challenger, projected

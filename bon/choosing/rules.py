@@ -1,7 +1,7 @@
 """Selection rules: how an opinion becomes a choice. One table, read by everything that chooses.
 
 `choose` is the definition: the choice probability (Q, M) of each candidate. Ties are broken
-uniformly, so a tie of three gives ⅓ each; `bon.choosing.ranking.pick` makes the seeded choice
+uniformly, so a tie of three gives ⅓ each; `pick` makes the seeded choice
 where one is needed. NaN: a judgement that the rule needs is missing; nothing is imputed.
 `replay` is the mean of `choose` over subsets of n candidates, computed faster. A rule without one
 is replayed by choosing, so that a new rule is one entry here.
@@ -9,6 +9,7 @@ is replayed by choosing, so that a new rule is one entry here.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from bon.choosing.tallies import (
 )
 from bon.choosing.tournaments import alive_alike, as_judged, seats, swiss
 from bon.core.errors import BonError
+from bon.core.keys import item_seed
 from bon.core.plugins import Registry
 
 Choose = Callable[[Opinion], Floats]
@@ -132,11 +134,6 @@ def _highest(opinion: Opinion) -> Floats:
     return tied_best(_scores(opinion))
 
 
-def _replay_best_score(opinion: Opinion, trial: Trial) -> Replayed:
-    ns = tuple(range(1, opinion.candidates.size + 1))
-    return Replayed(ns, best_of_n(_scores(opinion), trial.golds), None)
-
-
 def _replay_win_rate(prefer: Floats, trial: Trial) -> Replayed:
     return over_subsets(round_robin_values(prefer, trial.golds, *trial.masks), trial)
 
@@ -199,6 +196,55 @@ def _tournament(name: Design, chooses: str, rank: int) -> Rule:
     )
 
 
+@dataclass(frozen=True)
+class Ranking:
+    """A ranking of N answers.
+
+    order: indexes of the answers, best first; `order[0]` is chosen.
+    probabilities: the rule's choice probability of each answer; ties share.
+    scores: mean score, number of times chosen or share of comparisons won of each answer; None
+        where no reply could be parsed.
+    rule: name of the selection rule.
+    """
+
+    order: tuple[int, ...]
+    probabilities: tuple[float, ...]
+    scores: tuple[float | None, ...]
+    rule: str
+
+    @property
+    def best(self) -> int:
+        """Index of the chosen answer."""
+        return self.order[0]
+
+
+def rank(rule: Rule, opinion: Opinion) -> Ranking | None:
+    """Rank the candidates of one question; None where the rule lacks judgements.
+
+    A tie for the first place is broken by a seed of the question, the rule and the texts.
+    """
+    shares = rule.choose(opinion)[0]
+    if np.isnan(shares).any():
+        return None
+    scores = opinion.candidate_scores()[0]
+    candidates = opinion.candidates
+    best = pick(shares, candidates.items[0], rule.name, *candidates.keys[0])
+    low = np.where(np.isnan(scores), -np.inf, scores)
+    order = sorted(range(candidates.size), key=lambda i: (i != best, -shares[i], -low[i], i))
+    return Ranking(
+        tuple(order),
+        tuple(float(p) for p in shares),
+        tuple(None if np.isnan(score) else float(score) for score in scores),
+        rule.name,
+    )
+
+
+def pick(probabilities: Floats, *key: Any) -> int:
+    """Draw a candidate with a generator seeded by the key alone."""
+    rng = np.random.default_rng(item_seed("pick", *key))
+    return int(rng.choice(len(probabilities), p=probabilities))
+
+
 RULES: dict[str, Rule] = {}
 """Every rule by name; the first one of a kind is the default of the service."""
 
@@ -237,7 +283,11 @@ for _rule in (
         ("scores",),
         "highest score; ties shared",
         _highest,
-        _replay_best_score,
+        lambda opinion, trial: Replayed(
+            tuple(range(1, opinion.candidates.size + 1)),
+            best_of_n(_scores(opinion), trial.golds),
+            None,
+        ),
         rank=1,
     ),
     Rule(

@@ -37,16 +37,12 @@ def position_weights(size: int) -> Floats:
     return weights
 
 
-@lru_cache(maxsize=64)
-def _miss_table(size: int) -> Floats:
-    """(M + 1, N): C(M − c, n)/C(M, n), the chance that n draws miss all c correct candidates."""
-    c, n = np.arange(size + 1)[:, None], np.arange(1, size + 1)
-    return np.asarray(np.cumprod(np.maximum(size - c - n + 1, 0) / (size - n + 1), axis=1))
-
-
 def pass_at_n(correct: Floats) -> Floats:
     """(Q, N): chance that at least one of n candidates is correct."""
-    return np.asarray(1 - _miss_table(correct.shape[1])[correct.sum(axis=1).astype(int)])
+    size = correct.shape[1]
+    c, n = np.arange(size + 1)[:, None], np.arange(1, size + 1)
+    misses = np.cumprod(np.maximum(size - c - n + 1, 0) / (size - n + 1), axis=1)
+    return np.asarray(1 - misses[correct.sum(axis=1).astype(int)])  # C(M − c, n)/C(M, n)
 
 
 def best_of_n(scores: Floats, golds: list[Floats]) -> list[Floats]:
@@ -71,16 +67,6 @@ def best_of_n(scores: Floats, golds: list[Floats]) -> list[Floats]:
 # ------------------------------------------------------------------ over all subsets
 
 
-@lru_cache(maxsize=16)
-def _all_masks(size: int) -> tuple[Floats, Floats]:
-    """Every non-empty subset as a row (S, M), and the matrix (S, N) that averages by size."""
-    masks = ((np.arange(1, 2**size)[:, None] >> np.arange(size)) & 1).astype(float)
-    sizes = masks.sum(axis=1).astype(int)
-    average = np.zeros((len(masks), size))
-    average[np.arange(len(masks)), sizes - 1] = 1
-    return masks, average / average.sum(axis=0)
-
-
 def masks_for(size: int, ns: tuple[int, ...], subsets: int, seed: int) -> tuple[Floats, Floats]:
     """Return subsets to replay and the matrix that averages them by n: all of them, or a sample.
 
@@ -88,9 +74,10 @@ def masks_for(size: int, ns: tuple[int, ...], subsets: int, seed: int) -> tuple[
     question are exchangeable.
     """
     if size <= EXACT_SIZE:
-        masks, average = _all_masks(size)
-        keep = np.isin(masks.sum(axis=1), ns)
-        return masks[keep], average[keep][:, np.array(ns) - 1]
+        masks = ((np.arange(1, 2**size)[:, None] >> np.arange(size)) & 1).astype(float)
+        masks = masks[np.isin(masks.sum(axis=1), ns)]
+        average = (masks.sum(axis=1)[:, None] == np.array(ns)).astype(float)
+        return masks, average / average.sum(axis=0)
     rng = np.random.default_rng([seed, size, subsets])
     rank = np.argsort(rng.random((subsets, size)), axis=1).argsort(axis=1)
     masks = np.concatenate([rank < n for n in ns]).astype(float)

@@ -6,9 +6,8 @@ question when judged, in random orders when replayed.
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -30,17 +29,11 @@ class Tournament:
     alive: Bools
 
 
-class Play(Protocol):
-    """Play candidates in an order (Q, S, L) under preferences (Q, M, M).
+Play = Callable[[Floats, Ints, Ints | None], Tournament]
+"""Play candidates in an order (Q, S, L) under preferences (Q, M, M).
 
-    The first `entrants` (Q, S) of each order enter; None: all.
-    """
-
-    def __call__(self, prefer: Floats, order: Ints, entrants: Ints | None = None) -> Tournament:
-        """Return how the tournaments ended."""
-        ...
-
-
+The first `entrants` (Q, S) of each order enter; None: all.
+"""
 _BYE = -2  # an empty seat: its opponent advances (−1: the winner of a match not yet judged)
 
 
@@ -183,7 +176,7 @@ def as_judged(opinion: Opinion, play: Play) -> Floats:
     chosen = np.zeros(opinion.candidates.text_ids.shape)
     for question in range(len(chosen)):
         order, prefer = seated(opinion, question, play)
-        chosen[question, order] = play(prefer, np.arange(len(order))[None, None]).chosen[0, 0]
+        chosen[question, order] = play(prefer, np.arange(len(order))[None, None], None).chosen[0, 0]
     return opinion.candidates.share_among_copies(chosen)
 
 

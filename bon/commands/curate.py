@@ -87,9 +87,8 @@ def draft(
 @app.command()
 def annotate(
     directory: Bench,
-    out: Annotated[Path | None, Argument(help="File to write: .csv or .jsonl.")] = None,
-    to: Annotated[str, Option(hidden=True)] = "",
-    source: Annotated[Path | None, Option("--from", help="Labels: .csv or .jsonl.")] = None,
+    out: Annotated[Path | None, Argument(help="CSV file to write.")] = None,
+    source: Annotated[Path | None, Option("--from", help="CSV file with labels.")] = None,
     drafts: Annotated[bool, Option("--drafts", help="Include drafts for annotators.")] = False,
     annotator: Annotated[str, Option(help="Annotator, if the file names none.")] = "",
 ) -> None:
@@ -97,8 +96,6 @@ def annotate(
     from bon.curating.labelling.spreadsheet import export_sheet, import_sheet, progress_text
 
     bench = _open(directory)
-    if to not in ("", "jsonl"):
-        raise BonError(f"--to {to} was removed in bon 0.3", "write a sheet: OUT.csv or OUT.jsonl")
     if out is not None and source is not None:
         raise BonError("OUT and --from exclude each other", "export and import in two commands")
     if out is not None:

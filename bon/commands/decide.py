@@ -31,7 +31,6 @@ def report(
     figures: Annotated[
         bool, Option("--figures", help="Also write figures as PNG, SVG and PDF.")
     ] = False,
-    bundle: Annotated[Path | None, Option(help="Also write a folder for a web server.")] = None,
     training: Annotated[str | None, Option("--run", help="Training run in rewards.sqlite.")] = None,
     sets: Annotated[
         list[str] | None,
@@ -54,7 +53,7 @@ def report(
     if training is not None:
         raise BonError(f"{directory} holds no rewards", "leave out --run, or name rewards.sqlite")
     silent = quiet or as_json
-    path = report_run(directory, quiet=silent, figures=figures, bundle=bundle, settings=sets or [])
+    path = report_run(directory, quiet=silent, figures=figures, settings=sets or [])
     options.print_results(path, as_json)
 
 

@@ -3,9 +3,7 @@
 from collections.abc import Iterable
 
 from bon.analysis.results import (
-    Coefficient,
     CorrelationReport,
-    PooledMean,
     PooledRuns,
     Recommendation,
     RunDifference,
@@ -63,26 +61,19 @@ def pooled_text(pooled: PooledRuns) -> str:
             if study.num_unknown
             else study.num_bases,
             "r": bounded(study.pearson),
-            "slope": bounded(study.slope),
             "mean r without it": bounded(study.without) if study.without else "-",
         }
         for study in pooled.studies
     ]
-    mean = {"r": bounded(pooled.pearson.mean), "slope": bounded(pooled.slope.mean)}
-    rows.append({"run": "mean", **dict.fromkeys(list(rows[0])[1:], ""), **mean})
-    lines = [
-        f"r, on Fisher's scale: {_heterogeneity(pooled.pearson)}",
-        f"slope: {_heterogeneity(pooled.slope)}",
-    ]
-    parts = [pooled.sentence, "", show_listing(rows), "", *lines, *bullets(pooled.warnings)]
-    return "\n".join(parts)
-
-
-def _heterogeneity(mean: PooledMean) -> str:
-    return (
-        f"tau {mean.tau:.2f}, I² {percent(mean.i_squared, 0)}, Q {mean.q:.1f} "
+    mean = pooled.pearson
+    row = {"run": "mean", **dict.fromkeys(list(rows[0])[1:], "")}
+    rows.append({**row, "r": bounded(mean.mean)})
+    spread = (
+        f"on Fisher's scale: tau {mean.tau:.2f}, I² {percent(mean.i_squared, 0)}, Q {mean.q:.1f} "
         f"({probability(mean.q_p)})"
     )
+    parts = [pooled.sentence, "", show_listing(rows), "", spread, *bullets(pooled.warnings)]
+    return "\n".join(parts)
 
 
 def recommendation_text(advice: Recommendation) -> str:
@@ -115,9 +106,9 @@ def correlation_text(report: CorrelationReport) -> str:
             "policy": row.policy,
             "benchmark score": row.axis,
             "n": row.num_rewarders,
-            "Pearson": _interval(row.pearson),
-            "p": _p_value(row.pearson),
-            "Spearman": _interval(row.spearman),
+            "Pearson": bounded(row.pearson.estimate),
+            "p": probability(row.pearson.p_value).removeprefix("p ").removeprefix("= "),
+            "Spearman": bounded(row.spearman.estimate),
         }
         for row in report.correlations
     ]
@@ -136,17 +127,3 @@ def correlation_text(report: CorrelationReport) -> str:
         if texts:
             lines += ["", f"{title}:", *bullets(texts)]
     return "\n".join(lines)
-
-
-def _interval(coefficient: Coefficient) -> str:
-    estimate = coefficient.estimate
-    if estimate.value is None:
-        return "cannot tell"
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.3f}"
-    return f"{estimate.value:.3f} [{estimate.low:.2f}, {estimate.high:.3f}]"
-
-
-def _p_value(coefficient: Coefficient) -> str:
-    p = coefficient.p_value
-    return "-" if p is None else "< .0001" if p < 1e-4 else f"{p:.4f}"

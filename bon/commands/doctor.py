@@ -4,7 +4,6 @@ Nothing heavy is imported (a broken torch must not break its own check), no mode
 of keys only the names are shown.
 """
 
-import importlib.util
 import os
 import platform
 import shutil
@@ -12,11 +11,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import psutil
 
@@ -44,8 +43,6 @@ KEYS = (
     ("GEMINI_API_KEY", "Gemini"),
     ("ANTHROPIC_API_KEY", "Claude"),
 )
-MIN_DISK = 5e9
-MODEL_DISK = 20e9
 HUB = "huggingface.co"
 
 
@@ -62,10 +59,7 @@ class Finding:
 
 def examine(*, network: bool = True) -> list[Finding]:
     """Run all checks; `network` also tries to reach the hub."""
-    findings = [*_machine(), *_packages(), _gpu(), *_ray(), *_disk()]
-    if network:
-        findings.append(_hub())
-    return [*findings, *_keys(), *_cards()]
+    return [*_machine(), *_packages(), _gpu(), *_room(), *([_hub()] if network else []), *_keys()]
 
 
 def show_findings(findings: list[Finding]) -> str:
@@ -86,6 +80,8 @@ def _machine() -> Iterator[Finding]:
     memory = _bytes(psutil.virtual_memory().total)
     system = f"{platform.system()} {platform.machine()}"
     yield Finding("machine", "ok", f"{os.cpu_count()} CPUs, {memory} memory, {system}")
+    cluster = os.environ.get("BON_RAY_ADDRESS", "none named: each run starts its own here")
+    yield Finding("Ray cluster", "ok", cluster)
 
 
 def _packages() -> Iterator[Finding]:
@@ -102,13 +98,10 @@ def _packages() -> Iterator[Finding]:
 
 def _gpu() -> Finding:
     query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
-    try:
+    with suppress(OSError, subprocess.SubprocessError):
         output = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
-        gpus = [line.strip() for line in output.stdout.splitlines() if line.strip()]
-    except (OSError, subprocess.SubprocessError):
-        gpus = []
-    if gpus:
-        return Finding("GPU", "ok", "; ".join(gpus))
+        if gpus := output.stdout.strip().replace("\n", "; "):
+            return Finding("GPU", "ok", gpus)
     return Finding(
         "GPU",
         "missing",
@@ -118,28 +111,15 @@ def _gpu() -> Finding:
     )
 
 
-def _ray() -> Iterator[Finding]:
-    if address := os.environ.get("BON_RAY_ADDRESS"):
-        yield Finding("Ray cluster", "ok", f"{address} (BON_RAY_ADDRESS)")
-    elif importlib.util.find_spec("ray"):
-        yield Finding("Ray cluster", "ok", "none named: each run starts its own on this machine")
-    shared = Path("/dev/shm")
-    if shared.is_dir() and (free := shutil.disk_usage(shared).free) < 1e9:
-        yield Finding(
-            "shared memory",
-            "warning",
-            f"{_bytes(free)} free in {shared}",
-            "fast exchange between Ray's workers",
-            "in a container: --shm-size=4g",
-        )
-
-
-def _disk() -> Iterator[Finding]:
-    cwd, cache = Path.cwd(), _hub_cache()
+def _room() -> Iterator[Finding]:
+    """Check free space; in a container, shared memory may be small."""
     for name, folder, minimum, use, fix in (
-        ("disk here", cwd, MIN_DISK, "runs with images", "free some space"),
-        ("disk for models", cache, MODEL_DISK, "a 7B to 8B checkpoint", "move HF_HOME elsewhere"),
+        ("disk here", Path.cwd(), 5e9, "runs with images", "free some space"),
+        ("disk for models", _hub_cache(), 20e9, "a 7B to 8B checkpoint", "move HF_HOME elsewhere"),
+        ("shared memory", Path("/dev/shm"), 1e9, "fast exchange with Ray", "--shm-size=4g"),
     ):
+        if name == "shared memory" and not folder.is_dir():
+            continue  # not Linux
         existing = next(path for path in (folder, *folder.parents) if path.exists())
         free = shutil.disk_usage(existing).free
         details = f"{_bytes(free)} free for {folder}"
@@ -178,41 +158,6 @@ def _keys() -> Iterator[Finding]:
         else:
             fix = "hf auth login" if name == "HF_TOKEN" else f"export {name}=…"
             yield Finding(name, "warning", "not set", use, fix)
-
-
-def _cards() -> Iterator[Finding]:
-    """Check shipped cards for models that retire and for published prompts that are not here."""
-    from bon.experiment.cards import shipped
-    from bon.experiment.upstream import registry, state
-    from bon.experiment.yamlfile import read_yaml
-    from bon.planning.preflight import NOTICE
-
-    paths = (*shipped("policies").values(), *shipped("rewarders").values())
-    cards: dict[str, dict[str, Any]] = {path.stem: read_yaml(path) for path in paths}
-    retiring: dict[date, list[str]] = {}
-    for name, card in cards.items():
-        if "retires" in card:
-            retiring.setdefault(date.fromisoformat(str(card["retires"])), []).append(name)
-    for day, names in sorted(retiring.items()):
-        if day <= date.today() + NOTICE:
-            verb = "retired on" if day <= date.today() else "retire on"
-            details = f"{verb} {day}: {', '.join(names)}"
-            yield Finding("models", "warning", details, "those cards", "use newer ones: bon list")
-
-    states = {name: state(prompt) for name, prompt in registry().items()}
-    damaged = {name for name, prompt_state in states.items() if prompt_state == "damaged"}
-    prompts = [(n, card.get(key)) for n, card in cards.items() for key in ("prompt", "system")]
-    upstream = [(n, prompt["upstream"]) for n, prompt in prompts
-                if isinstance(prompt, dict) and "upstream" in prompt]  # fmt: skip
-    lacking = damaged | {prompt for _, prompt in upstream if states[prompt] != "pulled"}
-    pulled = list(states.values()).count("pulled")
-    details = f"{pulled} of {len(states)} pulled" + (f", {len(damaged)} damaged" * bool(damaged))
-    if lacking:
-        use = ", ".join(sorted({name for name, prompt in upstream if prompt in lacking}))
-        fix = f"bon prompts pull {' '.join(sorted(lacking))}"
-        yield Finding("published prompts", "warning", details, use or "cards that use them", fix)
-    else:
-        yield Finding("published prompts", "ok", details)
 
 
 def _hub_cache() -> Path:

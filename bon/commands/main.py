@@ -1,9 +1,7 @@
 """The command line: `bon --help`. Heavy imports happen inside the commands."""
 
-import difflib
 import gc
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable
@@ -14,7 +12,7 @@ import typer.core
 from typer import Option
 
 import bon
-from bon.commands import curate, decide, run, serve, start, transfer
+from bon.commands import calibrate, curate, decide, run, serve, start, transfer, uplift
 from bon.core.errors import BonError, ExitCode
 from bon.core.files import file_error
 
@@ -30,6 +28,8 @@ class _Panels(typer.core.TyperGroup):
         return sorted(panels, key=lambda name: PANELS.index(panels[name]))
 
 
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
 app = typer.Typer(
     name="bon",
     cls=_Panels,
@@ -43,9 +43,9 @@ app = typer.Typer(
 )
 _COMMANDS: dict[str, list[Callable[..., None]]] = {
     START: [run.run, start.demo, start.doctor, start.list_, start.show],
-    RUN: [run.plan, run.status, run.stress, run.merge],
+    RUN: [run.plan, run.status, run.stress, uplift.uplift, run.merge],
     DECIDE: [
-        *(decide.report, decide.gate, decide.compare, decide.pool),
+        *(decide.report, decide.gate, calibrate.calibrate, decide.compare, decide.pool),
         *(decide.recommend, decide.correlate, decide.regrade),
     ],
     TRANSFER: [transfer.import_, transfer.export, transfer.convert_head],
@@ -80,8 +80,15 @@ def main() -> None:
     """Run the command line; every outcome is one line and one of `ExitCode`."""
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # idle BLAS threads sleep, not spin
     gc.set_threshold(100_000)  # the default of 700 costs a tenth of a report
-    # SystemExit unwinds, so that rows in progress are filed and a local Ray is shut down.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.TERMINATED))
+    terminated: list[int] = []
+
+    def terminate(number: int, _: object) -> None:
+        terminated.append(number)
+        raise KeyboardInterrupt
+
+    # It unwinds, so that rows in progress are filed and a local Ray is shut down; calls of Ray
+    # would turn a SystemExit into one with code 1.
+    signal.signal(signal.SIGTERM, terminate)
     try:
         sys.exit(app(prog_name="bon", standalone_mode=False))
     except BonError as error:
@@ -94,6 +101,8 @@ def main() -> None:
     except SystemExit as stopped:
         if stopped.code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):  # Ctrl-C by way of typer
             typer.echo("bon: stopped; the same command resumes from here", err=True)
+        if terminated:
+            sys.exit(ExitCode.TERMINATED)
         raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -110,42 +119,13 @@ def _exit_with(error: BonError) -> NoReturn:
     sys.exit(error.exit_code)
 
 
-# ------------------------------------------------------------------ usage errors
-
-UsageError: type[Exception] = typer.BadParameter.__bases__[0]
-
-_REPHRASED = (
-    (r"^Missing \w+ '?(.+?)'?$", r"needs \1"),
-    (r"^Option '(.+?)' requires an argument$", r"needs a value for \1"),
-    (r"^Got unexpected extra arguments?(?:\(s\))? \((.+)\)$", r"takes no argument \1"),
-    (r"^Invalid value for '(.+?)': (?:Input should be )?(.+?)(?:, unable to parse .*)?$",
-     r"\1: expected \2"),
-    ("greater than or equal to", "at least"),
-    ("less than or equal to", "at most"),
-    ("a valid integer", "a whole number"),
-    ("a valid number", "a number"),
-)  # fmt: skip
-
-
 def usage_error(error: Any) -> BonError:
-    """Convert a click UsageError to a BonError that shows the correct usage."""
+    """Convert typer's usage error to a BonError that shows the correct usage."""
     message = " ".join(error.format_message().split()).rstrip(".")
-    path = error.ctx.command_path if error.ctx else "bon"
-    unknown = re.match(r"No such (option|command):? '?([^ ']*)", message)
-    if unknown:
-        what, name = unknown.groups()
-        options = [o for p in (error.cmd.params if error.cmd else ()) for o in p.opts]
-        known = options if what == "option" else list(getattr(error.cmd, "commands", ()))
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
-        fix = f"did you mean {close[0]}?" if close else f"see {path} --help"
-        return BonError(f"{path} has no {what} {name or repr(name)}", fix)
-    for pattern, words in _REPHRASED:
-        message = re.sub(pattern, words, message)
-    message = re.sub(r"^needs \w+$", lambda match: f"needs {match[0][6:].upper()}", message)
-    usage = "bon COMMAND [OPTIONS]"
+    path, pieces = "bon", "COMMAND [OPTIONS]"
     if error.ctx:
-        pieces = " ".join(error.ctx.command.collect_usage_pieces(error.ctx))
-        pieces = re.sub(r"\{(\w+)\}", lambda match: match[1].upper(), pieces)
-        usage = f"{path} {pieces}"
+        path = error.ctx.command_path
+        pieces = " ".join(error.ctx.command.collect_usage_pieces(error.ctx)).replace("{", "")
     command = path.removeprefix("bon").strip()
-    return BonError(f"{command} {message}".strip(), f"{usage} (see {path} --help)")
+    usage = f"{path} {pieces.replace('}', '').upper()} (see {path} --help)"
+    return BonError(f"{command}: {message}".removeprefix(": "), usage)

@@ -16,8 +16,7 @@ from bon.formats import forms_of
 from bon.formats.answers import Answered, Answers, Text, read_answers
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.policies.answer_extraction import stated_letter
-from bon.policies.extractors import EXTRACTORS, Extractor, pattern_letter
-from bon.policies.refusals import declines
+from bon.policies.extractors import EXTRACTORS, Extractor, declines, pattern_letter
 from bon.running.imports.import_files import with_questions
 from bon.running.reporting import open_run
 from bon.storage.database import DATABASE

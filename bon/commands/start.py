@@ -129,11 +129,3 @@ def pull(
     for name in names or upstream.registry():
         path, entry = upstream.pull(name, base), upstream.entry(name)
         typer.echo(f"{name}: {path}\n  {entry.url()}\n  licence: {entry.licence}")
-
-
-@prompts_app.command(name="show")
-def show_prompt(name: Annotated[str, Argument(help="Name of a published prompt.")]) -> None:
-    """Print a pulled prompt as the template sent to judges."""
-    from bon.experiment.upstream import published
-
-    typer.echo(published(name).text)

@@ -73,33 +73,22 @@ def export(
         ),
     ] = None,
     pairs: Annotated[
-        str,
-        Option(
-            help="best-worst: one pair per question; all: every two; margin: those --margin apart."
-        ),
+        str, Option(help="best-worst: one pair per question; all: every two that differ.")
     ] = "best-worst",
     margin: Annotated[float | None, Option(help="Minimum difference of scores.")] = None,
-    unpaired: Annotated[bool, Option("--unpaired", help="Export single responses (KTO).")] = False,
-    hub_folder: Annotated[
-        Path | None, Option("--hub-folder", help="Write a dataset folder for the hub.")
-    ] = None,
-    organisation: Annotated[str, Option(help="Who made the run (every-eval-ever).")] = "",
     replace: Annotated[
         bool, Option("--replace", help="Overwrite files of other contents.")
     ] = False,
 ) -> None:
-    """Export a run as tables, training data or evaluation records."""
+    """Export a run as tables, training data or a dataset."""
     from bon.exports import export_run
-    from bon.exports.training.preferences import BY_KEY, Preferences
+    from bon.exports.preferences import BY_KEY, Preferences
 
-    if hub_folder is not None:
-        form, out = "hub-folder", hub_folder
     preferences = None
-    if by or unpaired or margin is not None or pairs != "best-worst":
-        preferences = Preferences(by or BY_KEY, pairs, margin, unpaired)
-    tables = form in ("parquet", "jsonl")
-    out = out or directory / "export" / ("" if tables else form)
-    for path in export_run(directory, out, form, preferences, organisation, replace=replace):
+    if by or margin is not None or pairs != "best-worst":
+        preferences = Preferences(by or BY_KEY, pairs, margin)
+    out = out or directory / "export" / ("" if form == "parquet" else form)
+    for path in export_run(directory, out, form, preferences, replace=replace):
         typer.echo(path)
 
 

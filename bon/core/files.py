@@ -90,23 +90,16 @@ def file_error(error: OSError) -> BonError:
     return BonError(f"{what}: {reason}", _FIXES.get(error.errno or 0, "check the path"))
 
 
-def _first_missing(path: Path) -> Path:
-    """Return the topmost folder that would have to be made for a path; itself if it exists."""
-    path = path.absolute()
-    missing = [one for one in (path, *path.parents) if not one.exists()]
-    return missing[-1] if missing else path
-
-
 @contextmanager
 def removed_on_error(folder: Path) -> Iterator[None]:
     """Remove a folder, and parents, that the block made if it raises."""
-    top = _first_missing(folder)
-    existed = top.exists()
+    folder = folder.absolute()
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         yield
     except BaseException:
-        if not existed:
-            shutil.rmtree(top, ignore_errors=True)
+        if missing:
+            shutil.rmtree(missing[-1], ignore_errors=True)
         raise
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageFilter, ImageOps, UnidentifiedImageError
 
+from bon.core.errors import one_line
 from bon.core.files import write_atomic
 from bon.core.records import ImageRef
 
@@ -104,11 +105,11 @@ def open_image(
     except ImageError:
         raise
     except Image.DecompressionBombError as error:
-        raise ImageError(f"image {name} is too large to open safely: {_line(error)}") from None
+        raise ImageError(f"image {name} is too large to open safely: {one_line(error)}") from None
     except UnidentifiedImageError:
         raise ImageError(f"image {name} is not in a known image format") from None
     except Exception as error:  # decoders raise anything on damaged files
-        raise ImageError(f"image {name} cannot be decoded: {_line(error)}") from None
+        raise ImageError(f"image {name} cannot be decoded: {one_line(error)}") from None
 
 
 def apply_filter(image: Image.Image, name: str) -> Image.Image:
@@ -154,7 +155,7 @@ def _read(source: ImageSource) -> tuple[str, bytes]:
     except FileNotFoundError:
         raise ImageError(f"image {path} is missing") from None
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
-        raise ImageError(f"image {path} cannot be read: {_line(error)}") from None
+        raise ImageError(f"image {path} cannot be read: {one_line(error)}") from None
 
 
 def _rgb(image: Image.Image) -> Image.Image:
@@ -190,8 +191,3 @@ def _eight_bits(image: Image.Image) -> Image.Image:
     for band in bands:
         grey[band] = np.clip(np.rint(floats(band) / divisor * factor), 0, 255)
     return Image.fromarray(grey)
-
-
-def _line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text or type(error).__name__

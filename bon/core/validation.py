@@ -158,59 +158,51 @@ class _Field:
         elif isinstance(self.value, list | tuple) and isinstance(part, int):
             self.value = self.value[part] if part < len(self.value) else None
 
-    def expected(self, schema: Schema) -> str:
-        """Describe the values that a schema allows."""
-        schema = self.resolve(schema)
-        if "anyOf" in schema:
-            return " or ".join(dict.fromkeys(map(self.expected, schema["anyOf"])))
-        if "enum" in schema or "const" in schema:
-            return "one of " + ", ".join(map(str, schema.get("enum", [schema.get("const")])))
-        kind = schema.get("type")
-        if kind in ("integer", "number"):
-            return ("a whole number" if kind == "integer" else "a number") + _bounds(schema)
-        if kind == "string":
-            if "pattern" in schema and "description" in schema:
-                return str(schema["description"])
-            return "text" + _length(schema, "Length")
-        if kind == "boolean":
-            return "true or false"
-        if "properties" in schema and schema.get("additionalProperties") is not True:
-            return f"a mapping with keys of {', '.join(schema['properties'])}"
-        if "prefixItems" in schema:
-            items = schema["prefixItems"]
-            return f"a list of {len(items)}: {', '.join(map(self.expected, items))}"
-        if kind == "array":
-            return f"a list, each entry {self.expected(schema['items'])}{_length(schema, 'Items')}"
-        return "a mapping (key: value)" if kind == "object" else "a value"
+    def describe(self, schema: Schema) -> tuple[str, str]:
+        """Describe the values that a schema allows, and write one of them as YAML."""
+        expected, example = self._describe(self.resolve(schema))
+        default = schema.get("default")
+        if isinstance(default, dict) or default in ("", []):
+            default = None
+        value = schema.get("examples", [default])[0]
+        return expected, example if value is None else _yaml(value)
 
-    def example(self, schema: Schema) -> str:
-        """Write a valid value as YAML."""
-        outer, schema = schema, self.resolve(schema)
-        if examples := outer.get("examples"):
-            return _yaml(examples[0])
-        default = outer.get("default")
-        if default is not None and not isinstance(default, dict) and default not in ("", []):
-            return _yaml(default)
+    def _describe(self, schema: Schema) -> tuple[str, str]:
+        kind = schema.get("type")
         if "anyOf" in schema:
-            return self.example(schema["anyOf"][0])
+            words, examples = zip(*map(self.describe, schema["anyOf"]), strict=True)
+            return " or ".join(dict.fromkeys(words)), examples[0]
         if "enum" in schema or "const" in schema:
-            return _yaml(schema.get("enum", [schema.get("const")])[0])
+            values = schema.get("enum", [schema.get("const")])
+            return "one of " + ", ".join(map(str, values)), _yaml(values[0])
+        if kind in ("integer", "number"):
+            word = "a whole number" if kind == "integer" else "a number"
+            return word + _bounds(schema), _yaml(_number(schema))
+        if kind == "string":
+            described = "pattern" in schema and schema.get("description")
+            return described or "text" + _length(schema, "Length"), "text"
+        if kind == "boolean":
+            return "true or false", "true"
         if "properties" in schema:
             fields = schema["properties"]
             required = schema.get("required", list(fields)[:1])
-            return f"{{{', '.join(f'{key}: {self.example(fields[key])}' for key in required)}}}"
-        match schema.get("type"):
-            case "integer" | "number":
-                return _yaml(_number(schema))
-            case "boolean":
-                return "true"
-            case "array":
-                items = schema.get("prefixItems") or [schema["items"]]
-                return f"[{', '.join(map(self.example, items))}]"
-            case "object":
-                values = schema.get("additionalProperties")
-                return f"{{key: {self.example(values if isinstance(values, dict) else {})}}}"
-        return "text"
+            example = ", ".join(f"{key}: {self.describe(fields[key])[1]}" for key in required)
+            if schema.get("additionalProperties") is True:
+                return "a mapping (key: value)", f"{{{example}}}"
+            return f"a mapping with keys of {', '.join(fields)}", f"{{{example}}}"
+        if kind == "array":
+            items = schema.get("prefixItems") or [schema["items"]]
+            words, examples = zip(*map(self.describe, items), strict=True)
+            if "prefixItems" in schema:
+                expected = f"a list of {len(items)}: {', '.join(words)}"
+            else:
+                expected = f"a list, each entry {words[0]}{_length(schema, 'Items')}"
+            return expected, f"[{', '.join(examples)}]"
+        if kind == "object":
+            values = schema.get("additionalProperties")
+            example = self.describe(values)[1] if isinstance(values, dict) else "text"
+            return "a mapping (key: value)", f"{{key: {example}}}"
+        return "a value", "text"
 
 
 def _translate(field: _Field, detail: ErrorDetails, origin: Origin) -> BonError:
@@ -223,14 +215,14 @@ def _translate(field: _Field, detail: ErrorDetails, origin: Origin) -> BonError:
     if kind == "invalid_key":
         return BonError(f"{where}the key {name} is not text", f"write {name!r} in quotes")
     key = f"{field.steps[-1]}: " if field.steps and isinstance(field.steps[-1], str) else ""
-    example = f"`{key}{field.example(field.schema)}`"
+    expected, value = field.describe(field.schema)
+    example = f"`{key}{value}`"
     if kind == "missing":
         return BonError(f"{where}key {name!r} is missing", f"add {example}, for example")
     if kind == "value_error":
         reason, *fix = detail["ctx"]["error"].args
         subject = f"{name}: " if name else ""
         return BonError(f"{where}{subject}{reason}", fix[0] if fix else f"for example {example}")
-    expected = field.expected(field.schema)
     if kind == "finite_number":
         expected = expected.replace("a number", "a finite number")
     return BonError(

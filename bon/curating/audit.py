@@ -8,7 +8,6 @@ import pandas as pd
 import bon
 from bon.analysis.auditing.shortcuts import BLOCK, WARN
 from bon.analysis.report.audit_page import Suspected, audit_page
-from bon.analysis.report.format import coefficient, number, percent, share
 from bon.analysis.results import Estimate, Options
 from bon.analysis.results.audit import (
     MIN_DECIDED,
@@ -17,6 +16,7 @@ from bon.analysis.results.audit import (
     LabelAudit,
     ShortcutAudit,
 )
+from bon.analysis.results.format import coefficient, number, percent, share
 from bon.analysis.results.phrasing import names, plural
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
@@ -167,8 +167,6 @@ def _missing_verdicts(
                 f"Verdicts: {name} judged {plural(int(count), 'item')} without a verdict: unparsed "
                 "replies or errors, which count for nothing and are not asked again."
             )
-        if items.rasch_missing:
-            yield f"Rasch: {items.rasch_missing}"
 
 
 def audit_text(audit: CurationAudit) -> str:
@@ -268,7 +266,7 @@ def _label_warnings(labels: LabelAudit) -> Iterator[str]:
     alpha = labels.agreement.alpha.value if labels.agreement else None
     if alpha is not None and alpha < MIN_ALPHA:
         yield (
-            f"Annotators agree little (alpha {number(alpha)}, below {number(MIN_ALPHA, 3)}): the "
+            f"Annotators agree little (alpha {number(alpha)}, below {number(MIN_ALPHA)}): the "
             "task or the guidelines are unclear."
         )
     corrected = labels.error_corrected.value

@@ -13,22 +13,27 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import yaml
 from pydantic import ValidationError
 
+import bon
 from bon.analysis.report.audit_page import audit_page
 from bon.analysis.results.audit import CurationAudit
 from bon.core.errors import BonError, some
 from bon.core.files import write_atomic
 from bon.curating.audit import suspects
-from bon.curating.dataset_card import FrozenSource, dataset_card
 from bon.curating.items import CuratedItem, write_pairs
 from bon.curating.judged_runs import judged_runs
 from bon.curating.label_audit import UNRESOLVED, Labelling, load_labelling
+from bon.curating.recipe import STRATEGIES
 from bon.curating.workbench import Workbench
-from bon.exports.licences import OTHER, combined_licence, licence_of, licence_of_dataset
-from bon.exports.scores import name_of
+from bon.exports.contents import name_of
+from bon.exports.licences import OTHER, Licence, combined_licence, licence_of, licence_of_dataset
+
+_CARD = Path(__file__).with_name("dataset_card.md")
 
 
 @dataclass(frozen=True)
@@ -83,10 +88,15 @@ class Freezing:
             parts[1].replace(held_out)
         parts[0].replace(folder)
         shutil.rmtree(temporary)
-        left_out = dict(Counter(self.left_out.values()))
-        labelled = len(self.labelling.answers)
-        back = held_out if counts[1] else None
-        return Frozen(folder, back, counts[0], counts[1], left_out, licence, labelled)
+        return Frozen(
+            folder,
+            held_out if counts[1] else None,
+            counts[0],
+            counts[1],
+            left_out=dict(Counter(self.left_out.values())),
+            licence=licence,
+            labelled=len(self.labelling.answers),
+        )
 
     @property
     def folder(self) -> Path:
@@ -104,7 +114,7 @@ class Freezing:
         except ValidationError:
             raise BonError(f"{path} is not of this version", fix) from None
         for other in (self.bench.items_path, self.bench.annotations_path, self.bench.recipe_path):
-            if other.is_file() and other.stat().st_mtime > path.stat().st_mtime:
+            if _is_newer(other, path):
                 raise BonError(f"{other.name} changed after the audit", fix)
         return audit
 
@@ -127,37 +137,32 @@ class Freezing:
         return reasons
 
     @cached_property
-    def sources(self) -> list[FrozenSource]:
-        """The questions and policies of the runs with their licences, without repeats."""
-        sources: list[FrozenSource] = []
+    def sources(self) -> list[tuple[str, str, Licence]]:
+        """Part, name and licence of the questions and policies of the runs, without repeats."""
+        sources: dict[tuple[str, str], Licence] = {}
         with judged_runs(self.bench) as runs:
             for run in runs:
                 spec = run.setup.experiment.questions
-                sources.append(FrozenSource("questions", name_of(spec), licence_of_dataset(spec)))
+                sources["questions", name_of(spec)] = licence_of_dataset(spec)
                 for policy in run.setup.policies:
-                    licence = licence_of(policy.card.licence)
-                    sources.append(FrozenSource("answers", policy.card.name, licence))
-        return list({str(source): source for source in sources}.values())
+                    sources["answers", policy.card.name] = licence_of(policy.card.licence)
+        return [(*source, licence) for source, licence in sources.items()]
 
     @cached_property
     def licence(self) -> str:
         """The licence of the version; `other` if it is private."""
         if self.private:
             return OTHER
-        licences = {str(source): source.licence for source in self.sources}
+        licences = {f"{part} of {name}": licence for part, name, licence in self.sources}
         return combined_licence(licences, self.requested_licence)
 
     def _pseudonym(self, annotator: str) -> str:
         """Hash a name with a salt that is kept in the workbench and never published."""
-        return hmac.new(self._salt, annotator.encode(), hashlib.sha256).hexdigest()[:12]
-
-    @cached_property
-    def _salt(self) -> bytes:
         path = self.bench.directory / ".salt"
         if not path.is_file():
             write_atomic(path, secrets.token_hex(16))
             path.chmod(0o600)
-        return path.read_bytes()
+        return hmac.new(path.read_bytes(), annotator.encode(), hashlib.sha256).hexdigest()[:12]
 
     def _check(self) -> None:
         if not re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z.-]*", self.version):
@@ -182,50 +187,67 @@ class Freezing:
             return 0
         tags = {key: ", ".join(sorted(values)) for key, values in self.labelling.tags.items()}
         write_pairs(items, self.bench.directory, folder / "pairs.parquet", tags)
-        self._write_annotations({item.key for item in items}, folder)
-        return len(items)
-
-    def _write_annotations(self, keys: set[str], folder: Path) -> None:
+        keys = {item.key for item in items}
         rows = [
             asdict(row)
-            | {
-                "shown": list(row.shown),
-                "tags": list(row.tags),
-                "annotator": self._pseudonym(row.annotator),
-                "saw_draft": bool(row.first),
-            }
+            | {"annotator": self._pseudonym(row.annotator), "saw_draft": bool(row.first)}
             for row in self.labelling.annotations
             if row.item in keys
         ]
         if rows:
             pd.DataFrame(rows).to_parquet(folder / "annotations.parquet", index=False)
+        return len(items)
 
     def _write_proof(self, folder: Path, licence: str) -> None:
         bench = self.bench
-        copies = [bench.recipe_path, bench.proposal_path]
-        items_time = bench.items_path.stat().st_mtime
-        if (path := bench.prediction_path).is_file() and path.stat().st_mtime > items_time:
-            copies.append(path)
-        for path in copies:
-            if path.is_file():
+        for path in (bench.recipe_path, bench.proposal_path, bench.prediction_path):
+            outdated = path == bench.prediction_path and not _is_newer(path, bench.items_path)
+            if path.is_file() and not outdated:
                 shutil.copyfile(path, folder / path.name)
         audit = self._anonymous_audit()
         public = {item.id for item in bench.items if item.split == "public"}
         shown = [suspect for suspect in suspects(bench, audit) if suspect.id in public]
         write_atomic(folder / "audit.json", audit.model_dump_json(indent=1))
         write_atomic(folder / "audit.html", audit_page(audit, shown))
-        card = dataset_card(
-            bench.name,
-            self.audit,
-            self._items("public"),
+        write_atomic(folder / "README.md", self._card(licence))
+
+    def _card(self, licence: str) -> str:
+        """Return the card of the published items, with metadata for `datasets` and the hub."""
+        audit, items = self.audit, self._items("public")
+        pairs = {"config_name": "pairs", "data_files": [{"split": "test", "path": "pairs.parquet"}]}
+        metadata = {
+            "license": licence,
+            "task_categories": ["visual-question-answering"],
+            "tags": ["bon", "reward-model", "preference", "benchmark"],
+            "configs": [pairs],
+        }
+        held_out = f" {audit.held_out} more, on unpublished questions, are held out."
+        left_out = Counter(self.left_out.values())
+        reasons = "; ".join(f"{count}: {reason}" for reason, count in left_out.items())
+        override = f"\n**Frozen although the audit objected:** {self.anyway}\n"
+        counts: Counter[Any] = Counter(item.strategy for item in items)
+        lines = [*audit.findings, *audit.warnings]
+        lines[:0] = [] if audit.labels else ["No annotator has checked its labels."]
+        return _CARD.read_text("utf-8").format(
+            metadata=yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True),
+            name=self.bench.name,
             version=self.version,
-            licence=licence,
-            sources=self.sources,
-            left_out=Counter(self.left_out.values()),
-            anyway=self.anyway,
-            private=self.private,
+            bon=bon.__version__,
+            items=len(items),
+            held_out=held_out if audit.held_out else "",
+            private=" **Not to be passed on:** its sources do not permit it." * self.private,
+            anyway=override if self.anyway else "",
+            strategies="\n".join(
+                f"| {name} | {count} | {STRATEGIES.get(name, 'of bon 0.2')} |"
+                for name, count in counts.most_common()
+            ),
+            left_out=f" Excluded after annotation: {reasons}." if reasons else "",
+            quality="\n".join(f"- {line}" for line in lines),
+            licences="\n".join(
+                f"| {part} | {name} | {licence.name} | {licence.terms or '–'} |"
+                for part, name, licence in self.sources
+            ),
         )
-        write_atomic(folder / "README.md", card)
 
     def _anonymous_audit(self) -> CurationAudit:
         """The audit without annotators' names and paths of this machine."""
@@ -243,6 +265,10 @@ class Freezing:
             )
             labels = labels.model_copy(update={"annotators": annotators, "kappas": kappas})
         return self.audit.model_copy(update={"missing": missing, "labels": labels})
+
+
+def _is_newer(path: Path, other: Path) -> bool:
+    return path.is_file() and path.stat().st_mtime > other.stat().st_mtime
 
 
 def _write_checksums(folder: Path) -> None:

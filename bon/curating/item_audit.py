@@ -6,17 +6,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import special
 
-from bon.analysis.auditing import item_scores, rasch, shortcuts
+from bon.analysis.auditing import item_scores, shortcuts
 from bon.analysis.auditing.shortcuts import FEATURES, RULES, Formed, form_of
-from bon.analysis.estimators.resampling import Draws, estimate, from_draws, number
+from bon.analysis.estimators.resampling import Draws, from_draws, number
 from bon.analysis.results import Estimate, Options
 from bon.analysis.results.audit import (
     Discrimination,
     ItemAudit,
     ItemsAudit,
-    RaschAudit,
     RewarderAudit,
     ShortcutAudit,
     ShortcutRule,
@@ -67,16 +65,6 @@ def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> I
     names = [name for name, counts in zip(names, enough, strict=True) if counts]
     x = credit[names].to_numpy(dtype=float)
     right = np.where(np.isfinite(x), (x > 0.5).astype(float), np.nan)
-    model, rasch_missing = _fit(right)
-    difficulty = error = np.full(len(right), np.nan)
-    scale: dict[str, tuple[Estimate, float]] = {}
-    if model is not None:
-        difficulty, error = rasch.difficulties(right, model.ability)
-        information = rasch.information(model.ability, difficulty)
-        half = special.ndtri((1 + level) / 2) * model.error
-        for name, value, h, i in zip(names, model.ability, half, information, strict=True):
-            interval = estimate(value, value - h, value + h, model.items, "conditional ML")
-            scale[name] = interval, float(i)
     r = item_scores.discrimination(x)
     order = np.argsort(np.nan_to_num(r, nan=2.0), kind="stable")
     item_flips = flips[names].mean(axis=1)
@@ -88,12 +76,10 @@ def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> I
             "right": item_scores.share_right(x),
             "discrimination": r,
             "flips": item_flips.to_numpy(),
-            "difficulty": difficulty,
-            "difficulty_error": error,
         }
     )
     return ItemsAudit(
-        rewarders=_rewarders(credit, flips, weight, draws, scale, level),
+        rewarders=_rewarders(credit, flips, weight, draws, level),
         items=tuple(
             ItemAudit(
                 key=key,
@@ -106,7 +92,7 @@ def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> I
             )
             for key, count, row in zip(keys, asked, columns.to_dict("records"), strict=True)
         ),
-        discrimination=_discrimination(x, right, r, model, options),
+        discrimination=_discrimination(x, right, r, options),
         suspects=tuple(keys[at] for at in order if r[at] < 0),
         flipping=tuple(str(key) for key in item_flips.index[item_flips > MAX_FLIPS]),
         reliability=item_scores.reliability(x, level),
@@ -118,41 +104,7 @@ def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> I
         discordance=q,
         needed=item_scores.needed(q, level) if q else (),
         smallest=item_scores.smallest_difference(len(keys), q, level) if q else None,
-        rasch=None if model is None else _rasch_audit(model, difficulty),
-        rasch_missing=rasch_missing,
     )
-
-
-def _fit(right: Floats) -> tuple[rasch.Abilities | None, str]:
-    """Return the Rasch model, or None and why there is none."""
-    rewarders = right.shape[1]
-    if rewarders < rasch.MIN_REWARDERS:
-        return None, (
-            f"A Rasch model needs {rasch.MIN_REWARDERS} rewarders and there are {rewarders}: judge "
-            "the items with more."
-        )
-    model = rasch.abilities(right)
-    if model is None:
-        return None, (
-            "The Rasch model has no finite estimate: some rewarder is right wherever the others "
-            "are, or wrong wherever they are."
-        )
-    return model, ""
-
-
-def _rasch_audit(model: rasch.Abilities, difficulty: Floats) -> RaschAudit:
-    """Describe where the items lie on the scale of the rewarders."""
-    low, high = float(model.ability.min()), float(model.ability.max())
-    within = float(np.mean((difficulty >= low) & (difficulty <= high)))
-    gap = float(np.median(difficulty) - np.median(model.ability))
-    sentence = (
-        f"Abilities span {high - low:.1f} logits; {100 * within:.0f} % of the items lie within "
-        "that range"
-    )
-    if abs(gap) > 1:
-        side = "harder" if gap > 0 else "easier"
-        sentence += f"; the median item is {abs(gap):.1f} logits {side} than the median rewarder"
-    return RaschAudit(items=model.items, rewarders=len(model.ability), sentence=f"{sentence}.")
 
 
 def _rewarders(
@@ -160,14 +112,12 @@ def _rewarders(
     flips: pd.DataFrame,
     weight: Floats,
     draws: Draws,
-    scale: Mapping[str, tuple[Estimate, float]],
     level: float,
 ) -> tuple[RewarderAudit, ...]:
     equal = np.ones(len(weight))
     rows = []
     for name in map(str, credit.columns):
         x, flipped = (frame[name].to_numpy(dtype=float) for frame in (credit, flips))
-        ability, information = scale.get(name, (None, None))
         rows.append(
             RewarderAudit(
                 rewarder=name,
@@ -175,8 +125,6 @@ def _rewarders(
                 accuracy=_mean(x, equal, draws, level),
                 on_pool=_mean(x, weight, draws, level),
                 flips=_mean(flipped, equal, draws, level) if np.isfinite(flipped).any() else None,
-                ability=ability,
-                information=information,
             )
         )
     return tuple(sorted(rows, key=lambda row: -(row.accuracy.value or 0)))
@@ -196,9 +144,7 @@ def _mean(x: Floats, weight: Floats, draws: Draws, level: float) -> Estimate:
     return from_draws(value, spread, n, "questions", level)[0]
 
 
-def _discrimination(
-    x: Floats, right: Floats, r: Floats, model: rasch.Abilities | None, options: Options
-) -> Discrimination | None:
+def _discrimination(x: Floats, right: Floats, r: Floats, options: Options) -> Discrimination | None:
     known = np.isfinite(r)
     if not known.any():
         return None
@@ -206,7 +152,7 @@ def _discrimination(
         items=int(known.sum()),
         negative=int((r[known] < 0).sum()),
         mean=number(r[known].mean()),
-        below=item_scores.negatives(x, right, model, options.seed) if model else (),
+        below=item_scores.negatives(x, right, options.seed),
     )
 
 

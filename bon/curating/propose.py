@@ -13,7 +13,7 @@ from bon.core.console import say, show_listing
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
 from bon.core.records import ImageRef
-from bon.curating.draw import Drawable, Selection, StrategyCount, select
+from bon.curating.draw import Selection, StrategyCount, select
 from bon.curating.items import CuratedItem, item_key, write_items
 from bon.curating.judged_runs import JudgedRun, judged_runs
 from bon.curating.labelling.annotations import current
@@ -81,20 +81,14 @@ class Proposal(Record):
             }
             for part in self.strategies
         ]
-        tables = [show_listing([row.model_dump() for row in self.filters])]
-        return "\n".join([*tables, "", show_listing(strategies), "", *self._remarks()])
+        filters = show_listing([row.model_dump() for row in self.filters])
+        return "\n".join([filters, "", show_listing(strategies), "", *self._remarks()])
 
     def _remarks(self) -> Iterator[str]:
         held_out = self.items - self.public
         yield f"{self.items} of {self.wanted} items: {self.public} public, {held_out} held out."
-        for part in self.strategies:
-            if part.drawn < part.wanted:
-                yield (
-                    f"{part.strategy}: {part.drawn} of {part.wanted} drawn; add candidates or "
-                    "questions, raise per_question or lower the quota."
-                )
-        if repeated := sum(part.drawn for part in self.strategies) - self.items:
-            yield f"{repeated} draws repeat an item of another strategy and count once."
+        if any(part.drawn < part.wanted for part in self.strategies):
+            yield "To fill a quota, add candidates or questions, or raise per_question."
         if self.population.reachable < self.population.pairs:
             yield (
                 f"Weights lead back to only {self.population.reachable:,} of "
@@ -164,46 +158,37 @@ def _items(
     bench: Workbench, pools: Mapping[str, QuestionPool], recipe: Curation, selection: Selection
 ) -> list[CuratedItem]:
     """Return the items sorted by key, which reveals nothing of the draw, and copy their images."""
-    images = {}
-    for key in sorted({question for question, _ in selection.drawn_by}):
-        copies = (_copy_image(bench.images, ref) for ref in pools[key].question.images)
-        images[key] = tuple(filter(None, copies))
-    items = [
-        _item(pools[drawn[0]], drawn, recipe, selection, images[drawn[0]])
-        for drawn in selection.drawn_by
-    ]
+    images: dict[str, tuple[str, ...]] = {}
+    items = []
+    for drawn, strategies in selection.drawn_by.items():
+        pool = pools[drawn[0]]
+        question, texts = pool.question, [pool.texts[index] for index in drawn[1]]
+        if question.key not in images:
+            copies = (_copy_image(bench.images, ref) for ref in question.images)
+            images[question.key] = tuple(filter(None, copies))
+        keys = tuple(text.key for text in texts)
+        key = item_key(question.key, keys)
+        item = CuratedItem(
+            key=key,
+            id=f"{question.id}-{key[:6]}",
+            run=pool.run,
+            question=question.key,
+            prompt=question_block(question),
+            images=images[question.key],
+            responses=tuple(text.text for text in texts),
+            text_keys=keys,
+            policies=_policies(texts),
+            answers=tuple(text.answer for text in texts),
+            better=[text.correct for text in texts].index(True),
+            strategy=strategies[0],
+            probability=selection.probability[drawn],
+            split=split_of(question, recipe.seed, recipe.held_out),
+            subject=question.subject,
+            dataset=question.dataset,
+            drawn_by=tuple(strategies),
+        )
+        items.append(item)
     return sorted(items, key=lambda item: item.key)
-
-
-def _item(
-    pool: QuestionPool,
-    drawn: Drawable,
-    recipe: Curation,
-    selection: Selection,
-    images: tuple[str, ...],
-) -> CuratedItem:
-    question, texts = pool.question, [pool.texts[index] for index in drawn[1]]
-    keys = tuple(text.key for text in texts)
-    key = item_key(question.key, keys)
-    return CuratedItem(
-        key=key,
-        id=f"{question.id}-{key[:6]}",
-        run=pool.run,
-        question=question.key,
-        prompt=question_block(question),
-        images=images,
-        responses=tuple(text.text for text in texts),
-        text_keys=keys,
-        policies=_policies(texts),
-        answers=tuple(text.answer for text in texts),
-        better=[text.correct for text in texts].index(True),
-        strategy=selection.drawn_by[drawn][0],
-        probability=selection.probability[drawn],
-        split=split_of(question, recipe.seed, recipe.held_out),
-        subject=question.subject,
-        dataset=question.dataset,
-        drawn_by=tuple(selection.drawn_by[drawn]),
-    )
 
 
 def _policies(texts: Sequence[PooledText]) -> tuple[str, ...]:

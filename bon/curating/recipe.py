@@ -1,12 +1,10 @@
 """recipe.yaml: which items to draw from which runs, and how people label them."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from textwrap import wrap
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from bon.core.console import say
 from bon.core.validation import validate
@@ -30,33 +28,21 @@ REMOVED = ("cross-policy", "disagreement", "best-of-4", "ties")
 """Strategies of version 0.2; their quotas go to `gold`."""
 
 TAGS = (
-    "existence",
-    "recognition",
-    "attribute",
-    "counting",
-    "spatial",
-    "reading",
-    "knowledge",
-    "reasoning step",
-    "arithmetic",
-    "format",
-    "unsafe",
-    "right answer, wrong reasoning",
-    "other",
-)
+    "existence", "recognition", "attribute", "counting", "spatial", "reading", "knowledge",
+    "reasoning step", "arithmetic", "format", "unsafe", "right answer, wrong reasoning", "other",
+)  # fmt: skip
+_TEMPLATE = Path(__file__).with_name("recipe_template.yaml")
 
 
 class Filters(Strict):
     """What is excluded before drawing; every filter reports its counts."""
 
-    duplicates: bool = Field(True, description="questions with the same text and images")
-    leaks: bool = Field(True, description="questions that the runs' reward benchmarks also contain")
-    answer_visible: bool = Field(True, description="questions whose text states the answer")
-    missing_images: bool = Field(True, description="questions with a missing image file")
-    truncated: bool = Field(True, description="candidates cut off by max_tokens")
-    unread: bool = Field(
-        True, description="candidates without an extracted answer; if false, they count as wrong"
-    )
+    duplicates: bool = True
+    leaks: bool = True
+    answer_visible: bool = True
+    missing_images: bool = True
+    truncated: bool = True
+    unread: bool = True
 
     @model_validator(mode="before")
     @classmethod
@@ -71,35 +57,24 @@ class Filters(Strict):
 class Annotating(Strict):
     """How items are assigned to annotators."""
 
-    annotators_per_item: int = Field(2, ge=1, le=9, description="annotators per item")
-    third_on_disagreement: bool = Field(True, description="add one annotator on disagreement")
-    gold_checks: float = Field(
-        0.05, ge=0, le=0.5, description="share of items with a known answer shown to everybody"
-    )
-    tags: tuple[str, ...] = Field(TAGS, description="error tags to choose from")
-    guidelines: str = Field("", description="instructions that annotators read first")
+    annotators_per_item: int = Field(2, ge=1, le=9)
+    third_on_disagreement: bool = True
+    gold_checks: float = Field(0.05, ge=0, le=0.5)
+    tags: tuple[str, ...] = TAGS
+    guidelines: str = ""
 
 
 class Curation(Strict):
-    """The recipe."""
+    """The recipe; recipe_template.yaml describes every key."""
 
-    runs: tuple[str, ...] = Field(min_length=1, description="run folders, relative to this file")
-    seed: int = Field(0, ge=0, description="another seed draws another benchmark")
-    items: int = Field(300, ge=10, description="total number of items to draw")
-    quotas: dict[Strategy, float] = Field(
-        QUOTAS, description="share of each strategy; shares sum to 1"
-    )
-    per_question: int = Field(
-        2, ge=1, description="maximum items per strategy and question, except in the control"
-    )
-    held_out: float = Field(
-        0.3,
-        ge=0,
-        le=0.9,
-        description="share of the questions kept unpublished; bon curate predict measures on them",
-    )
-    filters: Filters = Field(Filters(), description="what is excluded before drawing")
-    annotating: Annotating = Field(Annotating(), description="how items are labelled")
+    runs: tuple[str, ...] = Field(min_length=1)
+    seed: int = Field(0, ge=0)
+    items: int = Field(300, ge=10)
+    quotas: dict[Strategy, float] = QUOTAS
+    per_question: int = Field(2, ge=1)
+    held_out: float = Field(0.3, ge=0, le=0.9)
+    filters: Filters = Filters()
+    annotating: Annotating = Annotating()
 
     @model_validator(mode="before")
     @classmethod
@@ -129,26 +104,7 @@ def read_curation(path: Path) -> Curation:
 
 
 def recipe_text(recipe: Curation) -> str:
-    """Return the recipe as YAML with every key and its description."""
-    return "\n".join(["# What bon curate draws from which runs.", *_lines(recipe, "")]) + "\n"
-
-
-def _lines(model: BaseModel, indent: str) -> Iterator[str]:
-    width = 96 - len(indent)
-    for name, field in type(model).model_fields.items():
-        value = getattr(model, name)
-        if not indent:
-            yield ""
-        yield from (f"{indent}# {line}" for line in wrap(field.description or "", width))
-        if isinstance(value, BaseModel):
-            yield f"{indent}{name}:"
-            yield from _lines(value, indent + "  ")
-        elif isinstance(value, dict):
-            yield f"{indent}{name}:"
-            for strategy, description in STRATEGIES.items():
-                setting = f"{strategy}: {value.get(strategy, 0):g}"
-                yield f"{indent}  {setting:<22}# {description}"
-        else:
-            plain = list(value) if isinstance(value, tuple) else value
-            text = yaml.safe_dump({name: plain}, allow_unicode=True, width=width)
-            yield from (indent + line for line in text.splitlines())
+    """Return a recipe with these runs, items, seed and held-out share, every key described."""
+    runs = yaml.safe_dump(list(recipe.runs), allow_unicode=True)
+    values = {name: getattr(recipe, name) for name in ("items", "seed", "held_out")}
+    return _TEMPLATE.read_text("utf-8").format(runs=runs, **values)

@@ -9,7 +9,6 @@ one that loses BLAME_AFTER workers alone is recorded as an error. A worker that 
 FROZEN_SECONDS is replaced.
 """
 
-import gc
 import sys
 import time
 from collections import deque
@@ -52,11 +51,6 @@ class HostActor(Host):
     @ray.method(concurrency_group="heartbeat")  # type: ignore[untyped-decorator]
     async def ping(self) -> None:
         """Return at once: the process is not frozen."""
-
-    async def close(self) -> None:
-        """Close every engine; what remains is freed with the process."""
-        gc.freeze()  # closing engines collect garbage, each through the objects of all others
-        await super().close()
 
 
 def start_host(
@@ -121,7 +115,6 @@ class Dispatcher:
         self._running: list[Group] = []
         self._closing: list[ClosingWorkers] = []
         self._stopped: set[str] = set()
-        self._reset_resources()
         for group in self._groups:
             self._check_fits(group)
 
@@ -143,8 +136,7 @@ class Dispatcher:
     @property
     def busy_workers(self) -> int:
         """The number of workers with batches in flight."""
-        batches = (batch for group in self._running for batch in group.in_flight.values())
-        return len({id(batch.worker) for batch in batches})
+        return len({id(b.worker) for group in self._running for b in group.in_flight.values()})
 
     def forget(self, keys: Sequence[str]) -> None:
         """Drop replies from the ledger: their rows are committed."""
@@ -174,7 +166,6 @@ class Dispatcher:
                 self._checked = time.monotonic()
                 self._check()
             self._connection.check()
-            self._update_resources()
             self._start_groups()
             for group in self._running:
                 self._add_workers(group)
@@ -205,7 +196,6 @@ class Dispatcher:
         self._running.clear()
         self._ledger = None
         self._connection.reconnect(lost)
-        self._reset_resources()
 
     # -- groups --------------------------------------------------------------------------
 
@@ -235,7 +225,6 @@ class Dispatcher:
         if not (group.retries or group.suspects) and all(s.finished for s in group.sources):
             return
         while len(group.workers) < placement.actors and self._fits(placement):
-            self._release(placement, -1)
             actor = start_host(group.specs, placement, self._remote_ledger(), self._logs)
             group.workers.append(Worker(actor, actor.node.remote()))
 
@@ -277,13 +266,19 @@ class Dispatcher:
                 self._closing.remove(closing)
                 for worker in closing.workers:
                     ray.kill(worker.actor)
-                    self._release(closing.placement)
 
     # -- workers -------------------------------------------------------------------------
 
     def _update_workers(self, group: Group) -> None:
-        """Note which workers are up, and send again what restarted ones had lost."""
+        """Note which workers are up, and send again what restarted ones had lost.
+
+        Those of a node that left are removed: Ray restarts them once it has room, maybe never.
+        """
+        state = self._connection.state
         for worker in list(group.workers):
+            if worker.node and worker.node not in state.nodes and state.at > worker.up_since:
+                self._remove(group, worker)
+                continue
             if not worker.ready and _is_done(worker.pending):
                 try:
                     worker.node, worker.pending = ray.get(worker.pending), None
@@ -296,7 +291,7 @@ class Dispatcher:
             self._check_start(group, worker)
             self._check_frozen(group, worker)
             # Only a state polled after the return shows whether the node had died.
-            if worker.lost and worker.ready and self._connection.state.at > worker.up_since:
+            if worker.lost and worker.ready and state.at > worker.up_since:
                 self._resend_lost(group, worker)
 
     def _check_start(self, group: Group, worker: Worker) -> None:
@@ -339,7 +334,11 @@ class Dispatcher:
         """Fail the models of a worker that cannot start, unless Ray failed."""
         self._connection.diagnose()
         self._remove(group, worker)
-        reason = f"its worker cannot start: {_cause(error)}"
+        cause = one_line(error, 300)
+        if isinstance(error, RayActorError) and error.actor_init_failed:
+            # The last line of the page that Ray makes of its traceback.
+            cause = str(error).strip().splitlines()[-1][:300]
+        reason = f"its worker cannot start: {cause}"
         for model in group.specs:
             source = next(source for source in group.sources if source.model == model)
             self._handle(source, Reply(failure=reason))
@@ -350,7 +349,6 @@ class Dispatcher:
         for batch in worker.lost:
             self._requeue(group, batch)
         ray.kill(worker.actor)
-        self._release(group.placement)
 
     # -- batches -------------------------------------------------------------------------
 
@@ -398,7 +396,8 @@ class Dispatcher:
             self._lose(group, batch, error)
             return
         self._connection.reset_losses()
-        group.note_reply(batch.source.model)
+        group.answered.add(batch.source.model)
+        group.deaths[batch.source.model] = 0
         self._report(batch, reply)
         if reply.effort.loading:
             self._connection.report_listeners()
@@ -464,47 +463,23 @@ class Dispatcher:
     # -- resources -----------------------------------------------------------------------
 
     def _check_fits(self, group: Group) -> None:
-        placement = group.placement
+        placement, total = group.placement, self._connection.state.resources
         for name, wanted, key in (("GPU", placement.gpus, "gpus"), ("CPU", placement.cpus, "cpus")):
-            if wanted > self._free[name]:
+            if wanted > total[name]:
                 raise BonError(
                     f"{', '.join(sorted(group.specs))}: needs {wanted:g} {name} per actor, "
-                    f"and Ray has {self._free[name]:g}",
+                    f"and Ray has {total[name]:g}",
                     f"set placement.{key}, or use a larger cluster with --ray-address",
                 )
 
-    def _reset_resources(self) -> None:
-        self._total = dict(self._connection.state.resources)
-        self._free = dict(self._total)
-
-    def _update_resources(self) -> None:
-        """Follow nodes that joined, or left with their workers.
-
-        Ray would restart those as soon as it has room, which may be never.
-        """
-        state = self._connection.state
-        for name, amount in state.resources.items():
-            self._free[name] += amount - self._total[name]
-        self._total = dict(state.resources)
-        for group in self._running:
-            for worker in list(group.workers):
-                if worker.node and worker.node not in state.nodes and state.at > worker.up_since:
-                    self._remove(group, worker)
-
     def _fits(self, placement: Placement) -> bool:
-        return placement.cpus <= self._free["CPU"] and placement.gpus <= self._free["GPU"]
-
-    def _release(self, placement: Placement, sign: int = 1) -> None:
-        self._free["CPU"] += sign * placement.cpus
-        self._free["GPU"] += sign * placement.gpus
+        """Whether there is room for one more actor."""
+        total = self._connection.state.resources
+        actors = [placement, *(group.placement for group in self._running for _ in group.workers)]
+        actors += [closing.placement for closing in self._closing for _ in closing.workers]
+        cpus, gpus = sum(actor.cpus for actor in actors), sum(actor.gpus for actor in actors)
+        return cpus <= total["CPU"] + 1e-9 and gpus <= total["GPU"] + 1e-9
 
 
 def _is_done(ref: Any) -> bool:
     return bool(ray.wait([ref], timeout=0)[0])
-
-
-def _cause(error: RayError) -> str:
-    """Return why a worker cannot start: the last line of the page Ray makes of its traceback."""
-    if isinstance(error, RayActorError) and error.actor_init_failed:
-        return str(error).strip().splitlines()[-1][:300]
-    return one_line(error, 300)

@@ -13,18 +13,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import count
 
 import ray
 from ray._private import worker as ray_worker
 from ray.core.generated.gcs_pb2 import GcsNodeInfo
-from tenacity import (
-    Retrying,
-    retry_if_exception,
-    stop_after_attempt,
-    stop_after_delay,
-    wait_exponential,
-)
 
 from bon.core.console import say
 from bon.core.errors import BonError, Unavailable, one_line
@@ -43,6 +36,7 @@ MAX_CLOCK_STEP_SECONDS = 60.0
 _LASTING = {
     errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOMEM, errno.ENOSPC, errno.ENOTDIR, errno.EROFS
 }  # fmt: skip
+"""Errors that another attempt does not mend: no room, memory or permission."""
 
 _local: LocalRay | None = None
 """The local Ray of this process, if any."""
@@ -75,38 +69,29 @@ def connect(
     if address is None:
         check_limits()
 
-    def report_retry(state: Any) -> None:
-        reason = one_line(state.outcome.exception(), 200)
-        report(f"Ray {where} is not up yet ({reason}); trying again")
-
-    attempts = Retrying(
-        stop=stop_after_delay(patience) if address else stop_after_attempt(MAX_STARTS),
-        wait=wait_exponential(max=10),
-        retry=retry_if_exception(_may_pass),
-        before_sleep=report_retry,
-        reraise=True,
+    started = time.monotonic()
+    for attempt in count(1):
+        try:
+            return _connect(address)
+        except Exception as error:  # Ray raises all kinds, a bare Exception among them
+            failure = error
+        again = time.monotonic() < started + patience if address else attempt < MAX_STARTS
+        lasting = isinstance(failure, MemoryError) or getattr(failure, "errno", 0) in _LASTING
+        if lasting or not again:
+            break
+        report(f"Ray {where} is not up yet ({one_line(failure, 200)}); trying again")
+        time.sleep(min(2 ** (attempt - 1), 10))
+    reason = f"cannot {'reach' if address else 'start'} Ray {where}: {one_line(failure, 200)}"
+    if address and not patience:
+        fix = "check --ray-address, or leave it out to run on this machine"
+        raise BonError(reason, fix)
+    fix = (
+        "run the same command again when the cluster is back"
+        if address
+        else "run the same command again when this machine has less to do; if it still fails, "
+        "look for room on the disk of /tmp/ray and for free memory"
     )
-    try:
-        attempts(_connect, address)
-    except Exception as error:  # Ray raises all kinds, a bare Exception among them
-        reason = f"cannot {'reach' if address else 'start'} Ray {where}: {one_line(error, 200)}"
-        if address and not patience:
-            fix = "check --ray-address, or leave it out to run on this machine"
-            raise BonError(reason, fix) from None
-        fix = (
-            "run the same command again when the cluster is back"
-            if address
-            else "run the same command again when this machine has less to do; if it still fails, "
-            "look for room on the disk of /tmp/ray and for free memory"
-        )
-        raise Unavailable(reason, fix) from None
-
-
-def _may_pass(error: BaseException) -> bool:
-    """Whether another attempt may succeed: not without room, memory or permission."""
-    if isinstance(error, MemoryError):
-        return False
-    return not (isinstance(error, OSError) and error.errno in _LASTING)
+    raise Unavailable(reason, fix)
 
 
 def disconnect(*, lost: bool = False) -> None:
@@ -127,12 +112,11 @@ def starts_local_ray(address: str | None) -> bool:
 @contextmanager
 def connected(config: ClusterConfig, *, quiet: bool = False) -> Iterator["Connection"]:
     """Connect to the Ray of this process, the configured cluster, or a new local Ray."""
-    with _exact_exit():
-        connection = Connection(config, quiet=quiet)
-        try:
-            yield connection
-        finally:
-            connection.close()
+    connection = Connection(config, quiet=quiet)
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 class Connection:
@@ -307,30 +291,3 @@ def _own_signals() -> Iterator[None]:
         for number, handler in handlers.items():
             if handler is not None:  # None: not set by Python, which cannot set it again
                 signal.signal(number, handler)
-
-
-@contextmanager
-def _exact_exit() -> Iterator[None]:
-    """Raise what a SIGTERM handler raised: calls of Ray turn it into an exit with code 1."""
-    handler = signal.getsignal(signal.SIGTERM)
-    if not callable(handler) or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    raised: list[BaseException] = []
-
-    def handle(number: int, frame: Any) -> None:
-        try:
-            handler(number, frame)
-        except BaseException as error:
-            raised.append(error)
-            raise
-
-    signal.signal(signal.SIGTERM, handle)
-    try:
-        yield
-    except SystemExit:
-        if raised:
-            raise raised[0] from None
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, handler)

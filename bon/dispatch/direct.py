@@ -95,18 +95,11 @@ class Direct:
 
         Raises BonError if the model cannot run or every judgement failed.
         """
-        rows = await self.judgements(rewarder, item, design, remote_code=remote_code)
-        _raise_if_all_failed(rewarder.card.name, rows)
-        return rows
-
-    async def judgements(
-        self, rewarder: Loaded[RewarderCard], item: Item, design: Design, *, remote_code: bool
-    ) -> list[Judgement]:
-        """Like `judge`, but return errors as rows, also where all failed."""
         card = rewarder.card
         protocol = Protocol(rewarder.spec, card.votes, design, RETRIES)
         spec = RewarderSpec(rewarder, protocol, remote_code)
         reply = await self._run(f"{rewarder.spec}:{design}", spec, JudgeTask(item, (), card.votes))
+        _raise_if_all_failed(card.name, reply.judgements)
         return list(reply.judgements)
 
     async def sample(

@@ -96,11 +96,6 @@ class Group:
     deaths: Counter[str] = field(default_factory=Counter)
     answered: set[str] = field(default_factory=set)
 
-    def note_reply(self, model: str) -> None:
-        """Note that workers of this model live long enough to reply."""
-        self.answered.add(model)
-        self.deaths[model] = 0
-
     def hopeless(self, model: str) -> bool:
         """Whether workers die whatever the model is asked: no item is to blame."""
         limit = HOPELESS if model in self.answered else HOPELESS_AT_FIRST

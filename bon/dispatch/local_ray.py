@@ -12,8 +12,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 from unittest.mock import patch
 
@@ -41,8 +41,6 @@ _ENVIRONMENT = {
 """Set in Ray's processes where the user has not set it."""
 _TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")
 _VITAL = {"gcs_server": "GCS", "raylet": "raylet"}
-
-
 _MIN_FREE = 50 << 20
 _MIN_ADDRESS_SPACE = 12 << 30
 
@@ -83,7 +81,8 @@ class LocalRay:
         )
         self._since = self._sentinel.create_time()
         try:
-            with _loopback_and_few_processes(), _default_environment(_ENVIRONMENT):
+            unset = {key: value for key, value in _ENVIRONMENT.items() if key not in os.environ}
+            with _loopback_and_few_processes(), patch.dict(os.environ, unset):
                 ray.init(
                     address="local",
                     include_dashboard=False,
@@ -114,14 +113,11 @@ class LocalRay:
             _forget_token()
 
 
-@contextmanager
-def same_sys_path() -> Iterator[None]:
+def same_sys_path() -> AbstractContextManager[Any]:
     """Keep Ray from putting the current folder first in its workers' sys.path."""
     if cwd_first():
-        yield
-    else:
-        with patch.object(JobConfig, "_runtime_env_has_working_dir", lambda _: True):
-            yield
+        return nullcontext()
+    return patch.object(JobConfig, "_runtime_env_has_working_dir", lambda _: True)
 
 
 @contextmanager
@@ -132,17 +128,6 @@ def _loopback_and_few_processes() -> Iterator[None]:
         for start in ("start_api_server", "start_monitor", "start_log_monitor"):
             stack.enter_context(patch.object(Node, start, lambda *_, **__: None))
         yield
-
-
-@contextmanager
-def _default_environment(defaults: Mapping[str, str]) -> Iterator[None]:
-    unset = {key: value for key, value in defaults.items() if key not in os.environ}
-    os.environ.update(unset)
-    try:
-        yield
-    finally:
-        for key in unset:
-            del os.environ[key]
 
 
 def _alive(process: psutil.Process) -> bool:

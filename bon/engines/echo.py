@@ -71,12 +71,8 @@ class EchoEngine(Engine):
     async def generate(self, request: GenerateRequest) -> Generation:
         """Return one reply per seed."""
         digest, length = await self._receive(request.messages)
-        choices = request.choices or _LETTERS
         expected = _expected_choice(request.choices)
-        samples = [
-            self._sample(digest, seed, choices, expected, request.logprobs)
-            for seed in request.seeds
-        ]
+        samples = [self._sample(digest, seed, expected, request) for seed in request.seeds]
         return Generation(tuple(samples), length)
 
     async def likelihood(self, request: ScoreRequest) -> Likelihood:
@@ -102,7 +98,6 @@ class EchoEngine(Engine):
         return {"engine": self.name, **self._settings.model_dump()}
 
     async def _receive(self, messages: tuple[Message, ...]) -> tuple[bytes, int]:
-        """Hash the messages and count their words, after latency and failures."""
         digest, length = _hash(messages)
         if self._settings.latency:
             async with self._places:
@@ -116,13 +111,9 @@ class EchoEngine(Engine):
         return digest, length
 
     def _sample(
-        self,
-        digest: bytes,
-        seed: int,
-        choices: tuple[str, ...],
-        expected: str | None,
-        logprobs: int,
+        self, digest: bytes, seed: int, expected: str | None, request: GenerateRequest
     ) -> Sample:
+        choices, logprobs = request.choices or _LETTERS, request.logprobs
         seeded = blake2b(digest + seed.to_bytes(8, "big", signed=True), digest_size=20).digest()
         silent, first, second, third, _ = _WORDS.unpack(seeded)
         if silent < self._settings.unparsed_rate * _WORD:
@@ -136,22 +127,15 @@ class EchoEngine(Engine):
             choice = wrong[second % len(wrong)]
         probability = 0.5 + 0.49 * third / _WORD
         text = f"{self._head}{choice}{self._tail}"
-        tokens = self._tokens(choice, probability, choices, logprobs) if logprobs else ()
-        return Sample(text, len(text.split()), log(probability), tokens)
-
-    def _tokens(
-        self, choice: str, probability: float, choices: tuple[str, ...], count: int
-    ) -> tuple[TokenLogprob, ...]:
-        """Return the reply as certain text around one uncertain token."""
-        others = [other for other in choices if other != choice]
-        top = {choice: log(probability)}
-        top |= {other: log((1.0 - probability) / len(others)) for other in others}
-        verdict = TokenLogprob(choice, log(probability), dict(list(top.items())[:count]))
-        head, tail = (
-            [TokenLogprob(text, 0.0, {text: 0.0})] if text else []
-            for text in (self._head, self._tail)
-        )
-        return (*head, verdict, *tail)
+        tokens: list[TokenLogprob] = []
+        if logprobs:  # certain text around one uncertain token
+            others = [other for other in choices if other != choice]
+            top = {choice: log(probability)}
+            top |= {other: log((1.0 - probability) / len(others)) for other in others}
+            for token in (self._head, choice, self._tail):
+                listed = dict(list(top.items())[:logprobs]) if token is choice else {token: 0.0}
+                tokens += [TokenLogprob(token, listed[token], listed)] if token else []
+        return Sample(text, len(text.split()), log(probability), tuple(tokens))
 
     def _score(self, digest: bytes) -> float:
         """Return an exponential magnitude, signed by the answer key and `accuracy`."""

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 ROOM = 0.9
 """Share of a GPU that is free for a model on a machine that does nothing else."""
@@ -36,22 +36,14 @@ def gpu_processes() -> str:
     return "; ".join(processes) or "no process that can be seen here"
 
 
-def wait_for_room(
-    share: float,
-    *,
-    seconds: float = WAIT_SECONDS,
-    free_memory: Callable[[], Sequence[tuple[int, int]]] = free_memory,
-    gpu_processes: Callable[[], str] = gpu_processes,
-    sleep: Callable[[float], None] = time.sleep,
-    clock: Callable[[], float] = time.monotonic,
-) -> str:
+def wait_for_room(share: float, seconds: float = WAIT_SECONDS) -> str:
     """Wait until this share of every GPU is free, `seconds` at most.
 
     Returns:
         "", or one line on what is not free and who holds it. The model may fit all the same, so
         only a failure to load it turns this into an error.
     """
-    end = clock() + seconds
+    end = time.monotonic() + seconds
     while True:
         short = [
             f"GPU {index} has {free / _GIB:.1f} of {total / _GIB:.1f} GiB free"
@@ -60,9 +52,9 @@ def wait_for_room(
         ]
         if not short:
             return ""
-        if clock() >= end:
+        if time.monotonic() >= end:
             return f"after {seconds:.0f} s {', '.join(short)}; held by {gpu_processes()}"
-        sleep(POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 def _output(command: Sequence[str]) -> str:

@@ -43,8 +43,7 @@ def metered(*, fresh: bool = False) -> Iterator[Meter]:
 
 def fresh() -> bool:
     """Whether the current request must bypass the prefix cache."""
-    meter = _METER.get()
-    return meter is not None and meter.fresh
+    return (meter := _METER.get()) is not None and meter.fresh
 
 
 def note_cached(read: int, cached: int | None) -> None:

@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
 from typing import Any, NamedTuple
@@ -30,8 +29,7 @@ class Answer(NamedTuple):
     start: int | None
 
 
-@dataclass(frozen=True)
-class Rendered:
+class Rendered(NamedTuple):
     """Template text with one placeholder per image, and the images in order."""
 
     text: str
@@ -49,12 +47,10 @@ class Renderer:
         self,
         processor: Any,
         model: str,
-        placeholder: Callable[[int], str | None] | None = None,
-        kwargs: Mapping[str, Any] | None = None,
+        placeholder: Callable[[int], str | None] = lambda _: None,
+        kwargs: Mapping[str, Any] = {},
     ) -> None:
-        self._model = model
-        self._kwargs = dict(kwargs or {})
-        self._placeholder = placeholder or (lambda _: None)
+        self._model, self._kwargs, self._placeholder = model, dict(kwargs), placeholder
         self._tokenizer = getattr(processor, "tokenizer", processor)
         # Some checkpoints, such as Phi-3.5-vision, have it in the tokenizer's config only.
         self._template = processor if getattr(processor, "chat_template", None) else self._tokenizer
@@ -114,10 +110,8 @@ class Renderer:
     def closing_ids(self) -> list[int]:
         """Tokens that end the reasoning."""
         assert self.thinking is not None
-        ids: list[int] = self._tokenizer(f"\n{self.thinking[1]}\n\n", add_special_tokens=False)[
-            "input_ids"
-        ]
-        return ids
+        closing = f"\n{self.thinking[1]}\n\n"
+        return list(self._tokenizer(closing, add_special_tokens=False)["input_ids"])
 
     def _decode(self, ids: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
@@ -146,18 +140,9 @@ class Renderer:
 
     def _apply(self, messages: tuple[Message, ...], *, add_generation_prompt: bool = False) -> str:
         numbers = count(1)  # of images, through the whole conversation
-        conversation = [
-            {"role": message.role, "content": self._content(message, numbers)}
-            for message in messages
-        ]
-        return str(
-            self._template.apply_chat_template(
-                conversation,
-                tokenize=False,
-                add_generation_prompt=add_generation_prompt,
-                **self._kwargs,
-            )
-        )
+        turns = [{"role": m.role, "content": self._content(m, numbers)} for m in messages]
+        options = {"tokenize": False, "add_generation_prompt": add_generation_prompt}
+        return str(self._template.apply_chat_template(turns, **options, **self._kwargs))
 
     def _content(self, message: Message, numbers: "count[int]") -> Any:
         if self._takes_parts:
@@ -168,18 +153,14 @@ class Renderer:
         text, opening = "", True
         for part in message.parts:
             opening = opening and isinstance(part, ImagePart)
-            place = part if isinstance(part, str) else self._image_text(next(numbers))
+            place = part if isinstance(part, str) else self._placeholder(next(numbers))
+            if place is None:
+                raise BonError(
+                    f"the chat template of {self._model!r} has no place for images",
+                    "use engine: vllm, which knows this model's placeholder, or another checkpoint",
+                )
             # A line of its own where images open the turn; else the text says what is around them.
             text += place + "\n" if place and opening else place
-        return text
-
-    def _image_text(self, number: int) -> str:
-        text = self._placeholder(number)
-        if text is None:
-            raise BonError(
-                f"the chat template of {self._model!r} has no place for images",
-                "use engine: vllm, which knows this model's placeholder, or another checkpoint",
-            )
         return text
 
 

@@ -8,13 +8,6 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, ConfigDict, model_validator
 
 from bon.core.errors import BonError
-from bon.engines.endpoints.capabilities import (
-    ENDPOINTS,
-    HOSTS,
-    Capabilities,
-    EndpointName,
-    TokenPrice,
-)
 from bon.engines.fields import EngineSettings, setting
 
 shaping = partial(setting, shapes=True)
@@ -161,9 +154,66 @@ class VllmSettings(Checkpoint):
     max_pixels: int | None = shaping(None, "larger images are downscaled", submit=True, ge=1)
     score_at: ScoreAt = shaping("end", "token at which the reward is read", submit=True)
     chat_template_kwargs: dict[str, Any] = _template_values()
-    one_request: bool = shaping(
-        False, "one request for all samples, the i-th drawn with the first seed + i", submit=True
+
+
+EndpointName = Literal["plain", "openai", "vllm", "anthropic", "gemini"]
+
+
+class TokenPrice(EngineSettings):
+    """US dollars per million tokens."""
+
+    input_per_million: float = speed(0.0, "of the prompt", ge=0)
+    output_per_million: float = speed(0.0, "of the reply", ge=0)
+
+
+class Capabilities(EngineSettings):
+    """What an endpoint can do."""
+
+    n: bool = shaping(False, "several samples of one request")
+    logprobs: bool = shaping(False, "log-probabilities")
+    top_logprobs: int = shaping(20, "alternatives at each token", ge=0)
+    seed: Literal["none", "loose", "exact"] = shaping(
+        "none", "loose: taken, guarantees little; exact: the i-th sample draws with seed + i"
     )
+    structured_output: bool = shaping(False, "takes a response_format")
+    sampling_extras: bool = shaping(False, "takes top_k and explicit penalties")
+    both_cuts: bool = shaping(True, "takes top_p together with temperature")
+    prompt_logprobs: bool = shaping(False, "log-probabilities of a given text")
+    classify: bool = shaping(False, "vLLM's /classify and /score, for reward heads and rerankers")
+    max_temperature: float = shaping(2.0, "the highest temperature", ge=0)
+    max_tokens_field: str = shaping("max_tokens", "its name for the limit on a reply's length")
+    thinking_field: str = shaping("", "its name for the limit on thinking; empty: it has none")
+
+
+ENDPOINTS: dict[EndpointName, Capabilities] = {
+    "plain": Capabilities(),
+    "openai": Capabilities(
+        n=True,
+        logprobs=True,
+        seed="loose",
+        structured_output=True,
+        max_tokens_field="max_completion_tokens",
+    ),
+    "vllm": Capabilities(
+        n=True,
+        logprobs=True,
+        seed="exact",
+        structured_output=True,
+        sampling_extras=True,
+        prompt_logprobs=True,
+        classify=True,
+        thinking_field="thinking_token_budget",
+    ),
+    # Its compatible layer ignores n, logprobs, response_format and seed, and caps temperature.
+    "anthropic": Capabilities(max_temperature=1.0, both_cuts=False),
+    "gemini": Capabilities(structured_output=True),
+}
+HOSTS: dict[str, tuple[EndpointName, str]] = {
+    "api.openai.com": ("openai", "OPENAI_API_KEY"),
+    "api.anthropic.com": ("anthropic", "ANTHROPIC_API_KEY"),
+    "generativelanguage.googleapis.com": ("gemini", "GEMINI_API_KEY"),
+}
+"""Host -> what it is, and the environment variable that its key is usually in."""
 
 
 class OpenAISettings(EngineSettings):
@@ -193,7 +243,6 @@ class OpenAISettings(EngineSettings):
     spending_cap: float | None = speed(
         None, "US dollars for this model after which the run stops; needs a price", gt=0
     )
-    spent: float = speed(0.0, "US dollars already spent", ge=0)
     response_format: dict[str, Any] | None = shaping(
         None, "structured output, in the endpoint's format"
     )

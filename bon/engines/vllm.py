@@ -86,11 +86,11 @@ class VllmEngine(Engine):
         self._max_pixels = settings.max_pixels
         model, revision = settings.model, settings.revision
         self._ids = itertools.count()
+        source = {"revision": revision, "trust_remote_code": settings.trust_remote_code}
         arguments = {
             "model": model,
-            "revision": revision,
             "tokenizer_revision": revision,
-            "trust_remote_code": settings.trust_remote_code,
+            **source,
             # Requests define sampling; a checkpoint's own defaults must not.
             "generation_config": "vllm",
             "logprobs_mode": "raw_logprobs",
@@ -98,16 +98,28 @@ class VllmEngine(Engine):
             "enable_log_requests": False,
             "disable_log_stats": True,
             "limit_mm_per_prompt": {},
-            **_runner(settings.task),
-            **_platform(),
+            "runner": "generate" if settings.task == "generate" else "pooling",
             **settings.engine_args.model_dump(exclude_unset=True),
         }
-        _check_names(arguments)
+        if settings.task == "reward":  # without use_activation=False it squashes scores into (0, 1)
+            pooler = PoolerConfig(use_activation=False)
+            arguments = {"convert": "classify", "pooler_config": pooler} | arguments
+        if current_platform.is_cpu():
+            # A chunked prompt makes it rewind the seeded generator, which torch cannot do on a CPU.
+            arguments = {"enable_chunked_prefill": False} | arguments
+        known = [field.name for field in dataclasses.fields(AsyncEngineArgs)]
+        for name in set(arguments) - set(known):
+            fix = suggestion(name, known, "see vLLM's engine arguments", 0.6)
+            raise BonError(f"vllm {vllm.__version__} has no engine argument {name!r}", fix)
         with loading_errors(model, _FIXES, "check the folder or id and engine_args"):
-            self._processor = load_processor(
-                model, revision=revision, trust_remote_code=settings.trust_remote_code
-            )
-            arguments |= self._image_limits(arguments)
+            self._processor = load_processor(model, **source)
+            # It reserves memory, by default for the largest possible image and a video.
+            limits = {"video": 0, "audio": 0, **arguments["limit_mm_per_prompt"]}
+            arguments["limit_mm_per_prompt"] = limits
+            if self._max_pixels and counts_pixels(self._processor):
+                pixels = {"max_pixels": self._max_pixels}
+                arguments["mm_processor_kwargs"] = pixels | arguments.get("mm_processor_kwargs", {})
+                self._max_pixels = None  # the model's processor downscales
             self._engine = AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments))
         self._caches_prefixes = self._engine.vllm_config.cache_config.enable_prefix_caching
         self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
@@ -116,7 +128,7 @@ class VllmEngine(Engine):
         )
 
     async def generate(self, request: GenerateRequest) -> Generation:
-        """Sample completions, the i-th with `seeds[i]` (or see `one_request`)."""
+        """Sample completions, the i-th with `seeds[i]`."""
         self._needs("generate")
         if request.sampling.max_thinking_tokens is not None:
             raise Unsupported(
@@ -125,11 +137,10 @@ class VllmEngine(Engine):
             )
         rendered = self._renderer.prompt(request.messages)
         prompt = await self._prompt(rendered)
+        greedy = request.sampling.temperature == 0  # vLLM refuses n > 1: all samples are the same
+        runs = runs_of(request.seeds[:1] if greedy else request.seeds)
         outputs = await asyncio.gather(
-            *(
-                self._complete(prompt, self._sampling(request, seed, count))
-                for seed, count in self._runs(request)
-            )
+            *(self._complete(prompt, self._sampling(request, run[0], len(run))) for run in runs)
         )
         if self._caches_prefixes:
             for output in outputs:
@@ -139,7 +150,7 @@ class VllmEngine(Engine):
             for output in outputs
             for completion in output.outputs
         ]
-        if request.sampling.temperature == 0:  # vLLM refuses n > 1; all samples are the same
+        if greedy:
             samples = samples * len(request.seeds)
         assert len(samples) == len(request.seeds)
         return Generation(tuple(samples), len(outputs[0].prompt_token_ids))
@@ -150,12 +161,11 @@ class VllmEngine(Engine):
         rendered, response = self._renderer.response(request.messages)
         ids = self._tokenizer(response, add_special_tokens=False)["input_ids"]
         prompt = await self._prompt(rendered, ids)
-        params = SamplingParams(
-            temperature=0, max_tokens=1, prompt_logprobs=0, output_kind=RequestOutputKind.FINAL_ONLY
-        )
+        final = RequestOutputKind.FINAL_ONLY
+        params = SamplingParams(temperature=0, max_tokens=1, prompt_logprobs=0, output_kind=final)
         output = await self._complete(prompt, params)
-        rows = output.prompt_logprobs[-len(ids) :]
-        total = sum(row[token].logprob for row, token in zip(rows, ids, strict=True))
+        rows = zip(output.prompt_logprobs[-len(ids) :], ids, strict=True)
+        total = sum(row[token].logprob for row, token in rows)
         return Likelihood(float(total), len(ids), len(output.prompt_token_ids) - len(ids))
 
     async def reward(self, request: ScoreRequest) -> Reward:
@@ -172,7 +182,7 @@ class VllmEngine(Engine):
 
     async def _score(self, prompt: Any) -> Reward:
         params = PoolingParams(task="classify", use_activation=False)
-        output = await _only(self._engine.encode(prompt, params, self._id()))
+        output = await _only(self._engine.encode(prompt, params, f"bon-{next(self._ids)}"))
         return Reward(float(output.outputs.data[0]), len(output.prompt_token_ids))
 
     def info(self) -> dict[str, Any]:
@@ -197,30 +207,10 @@ class VllmEngine(Engine):
         if engine is not None:
             engine.shutdown()
 
-    def _image_limits(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Limit the memory vLLM reserves, by default for the largest possible image and a video."""
-        limits: dict[str, Any] = {
-            "limit_mm_per_prompt": {"video": 0, "audio": 0, **arguments["limit_mm_per_prompt"]}
-        }
-        if self._max_pixels and counts_pixels(self._processor):
-            pixels = {"max_pixels": self._max_pixels}
-            limits["mm_processor_kwargs"] = pixels | arguments.get("mm_processor_kwargs", {})
-            self._max_pixels = None  # the model's processor downscales
-        return limits
-
     def _placeholder(self, number: int) -> str:
         """Return the placeholder of vLLM's class of this model; "" if it adds its own (Molmo)."""
         model = get_model_cls(self._engine.model_config)
         return model.get_placeholder_str("image", number) or ""
-
-    def _runs(self, request: GenerateRequest) -> list[tuple[int, int]]:
-        """Return the seeds as (first, count) runs of consecutive numbers, one request each."""
-        seeds = request.seeds
-        if request.sampling.temperature == 0:
-            return [(seeds[0], 1)]
-        if self._settings.one_request:
-            return [(seeds[0], len(seeds))]
-        return [(run[0], len(run)) for run in runs_of(seeds)]
 
     def _sampling(self, request: GenerateRequest, seed: int, count: int) -> Any:
         sampling = request.sampling
@@ -242,10 +232,9 @@ class VllmEngine(Engine):
         )
 
     async def _complete(self, prompt: Any, params: Any) -> Any:
-        return await _only(self._engine.generate(prompt, params, self._id()))
+        return await _only(self._engine.generate(prompt, params, f"bon-{next(self._ids)}"))
 
     async def _prompt(self, rendered: Rendered, extra: list[int] | None = None) -> Any:
-        """Return the processed prompt, which several requests may share."""
         return await self._processed(await asyncio.to_thread(self._tokens, rendered, extra))
 
     async def _processed(self, prompt: Any) -> Any:
@@ -272,7 +261,6 @@ class VllmEngine(Engine):
         return CrossEncoderIOProcessor(engine.vllm_config, engine.renderer, ChatTemplateConfig())
 
     def _pair(self, request: RankRequest) -> Any:
-        """Return token ids and images of a query and a document."""
         _, prompt = self._ranking.get_score_prompt(
             self._contents(request.query),
             self._contents(request.document),
@@ -302,7 +290,6 @@ class VllmEngine(Engine):
             )
 
     def _sample(self, prompt: str, completion: Any, request: GenerateRequest) -> Sample:
-        """Return a completion, its reasoning apart from its answer."""
         sample = _sample(completion, request.logprobs)
         ids = list(completion.token_ids)
         reasoning, start = self._renderer.answer(prompt, ids)
@@ -314,9 +301,6 @@ class VllmEngine(Engine):
         return sample._replace(
             text=text[: min(cuts, default=None)], tokens=sample.tokens[start:], reasoning=reasoning
         )
-
-    def _id(self) -> str:
-        return f"bon-{next(self._ids)}"
 
 
 async def _only(outputs: AsyncIterator[Any]) -> Any:
@@ -344,28 +328,3 @@ def _token(logprobs: int, row: dict[int, Any], sampled: Any) -> TokenLogprob:
     for token in sorted(row.values(), key=lambda token: -token.logprob)[:logprobs]:
         top.setdefault(token.decoded_token or "", token.logprob)
     return TokenLogprob(sampled.decoded_token or "", sampled.logprob, top)
-
-
-def _runner(task: Task) -> dict[str, Any]:
-    if task == "generate":
-        return {"runner": "generate"}
-    # Without use_activation=False vLLM squashes the score into (0, 1).
-    return {
-        "runner": "pooling",
-        "convert": "classify",
-        "pooler_config": PoolerConfig(use_activation=False),
-    }
-
-
-def _platform() -> dict[str, Any]:
-    if current_platform.is_cpu():
-        # A chunked prompt makes vLLM rewind the seeded generator, which torch cannot do on a CPU.
-        return {"enable_chunked_prefill": False}
-    return {}
-
-
-def _check_names(arguments: dict[str, Any]) -> None:
-    known = [field.name for field in dataclasses.fields(AsyncEngineArgs)]
-    for name in set(arguments) - set(known):
-        fix = suggestion(name, known, "see vLLM's engine arguments", 0.6)
-        raise BonError(f"vllm {vllm.__version__} has no engine argument {name!r}", fix)

@@ -3,20 +3,17 @@
 import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from bon.core.errors import BonError
 from bon.core.files import staged
+from bon.exports import layouts
 from bon.exports.contents import Contents
-from bon.exports.every_eval_ever import write_every_eval_ever
-from bon.exports.hub.dataset_folder import write_hub_folder
-from bon.exports.hub.release import write_release
-from bon.exports.tables import write_tabular
-from bon.exports.tracking import write_wandb
-from bon.exports.training import layouts
-from bon.exports.training.preferences import Preferences, Target, Training, training_rows
+from bon.exports.dataset_folder import write_hub_folder
+from bon.exports.preferences import Contrast, Preferences, training_rows
+from bon.exports.release import write_release
+from bon.exports.tables import write_tables
 from bon.running.reporting import open_run
 from bon.storage.store import Store
 
@@ -28,7 +25,7 @@ class Export:
     name: str
     title: str
     write: Callable[[Contents, Path], list[Path]] | None = None
-    layout: Callable[[Iterable[Training], Target], list[Path]] | None = None
+    layout: Callable[[Iterable[Contrast], layouts.Target], list[Path]] | None = None
 
 
 EXPORTS = {
@@ -36,33 +33,21 @@ EXPORTS = {
     for export in (
         Export(
             "parquet", "all tables as Parquet, and training rows with --preferences",
-            partial(write_tabular, suffix="parquet"), layouts.write_parquet,
+            write_tables, layouts.write_parquet,
         ),
+        Export("trl", "training rows for TRL (DPO)", layout=layouts.write_parquet),
         Export(
-            "jsonl", "all tables as JSONL, and training rows with --preferences",
-            partial(write_tabular, suffix="jsonl"), layouts.write_jsonl,
-        ),
-        Export("trl", "training rows for TRL (DPO, KTO)", layout=layouts.write_parquet),
-        Export(
-            "llama-factory", "training rows for LLaMA-Factory (stages dpo, rm, kto)",
+            "llama-factory", "training rows for LLaMA-Factory (stages dpo, rm)",
             layout=layouts.write_llama_factory,
         ),
+        Export("ms-swift", "training rows for ms-swift (dpo, rm)", layout=layouts.write_ms_swift),
         Export(
-            "ms-swift", "training rows for ms-swift (dpo, rm, kto)", layout=layouts.write_ms_swift
-        ),
-        Export(
-            "every-eval-ever", "one log per rewarder for the public store, schema 0.3.0",
-            write_every_eval_ever,
-        ),
-        Export(
-            "hub-folder", "a dataset folder with its card, ready to upload (also --hub-folder DIR)",
-            write_hub_folder,
+            "hub-folder", "a dataset folder with its card, ready to upload", write_hub_folder
         ),
         Export(
             "release", "one folder with everything that may be published, including the dataset",
             write_release,
         ),
-        Export("wandb", "results for Weights & Biases", write_wandb),
     )
 }  # fmt: skip
 
@@ -72,14 +57,13 @@ def export_run(
     out: Path,
     form: str,
     preferences: Preferences | None = None,
-    organisation: str = "",
     *,
     replace: bool = False,
 ) -> list[Path]:
     """Export a run into a folder; returns the paths written.
 
     preferences: which training rows; by default right against wrong answers, if the format holds
-    nothing else. organisation: who made the run, for public stores. replace: overwrite files.
+    nothing else. replace: overwrite files.
 
     Raises:
         BonError: an unknown format or rewarder, nothing to train on, or a file with other contents.
@@ -93,21 +77,18 @@ def export_run(
         choices = ", ".join(name for name, other in EXPORTS.items() if other.layout)
         raise BonError(f"{form} holds no training rows", f"use --format {choices}")
     with Store(directory, readonly=True) as store, staged(out, replace=replace) as folder:
-        contents = Contents(open_run(store), store, organisation)
-        rows: Iterable[Training] = ()
-        trains = export.layout and (preferences or not export.write)
-        if trains:
+        contents = Contents(open_run(store), store)
+        paths = export.write(contents, folder) if export.write else []
+        if preferences or not export.write:
+            assert export.layout is not None
             preferences = preferences or Preferences()
             rows = _not_empty(training_rows(contents.setup, store, preferences), preferences)
-        paths = export.write(contents, folder) if export.write else []
-        if trains and export.layout and preferences:
             stem = f"preferences-{preferences.by}" if export.write else "train"
-            target = Target(folder, out, stem, contents.has_images, preferences.unpaired)
-            paths += export.layout(rows, target)
+            paths += export.layout(rows, layouts.Target(folder, out, stem, contents.has_images))
     return [out / path.relative_to(folder) for path in paths]
 
 
-def _not_empty(rows: Iterable[Training], preferences: Preferences) -> Iterable[Training]:
+def _not_empty(rows: Iterable[Contrast], preferences: Preferences) -> Iterable[Contrast]:
     rows = iter(rows)
     first = next(rows, None)
     if first is None:

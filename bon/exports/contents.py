@@ -1,7 +1,8 @@
 """The contents of a run as exports read them."""
 
+import io
 import json
-import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,42 +10,29 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from PIL import Image, UnidentifiedImageError
 
 from bon.analysis.data.tables import Tables
-from bon.analysis.results import BestOfN, Results
-from bon.core.records import Candidate, ImageRef, Question
+from bon.analysis.results import Results
+from bon.benchmarks import adapter
+from bon.core.records import ImageRef
 from bon.engines.base import ImagePart
-from bon.experiment.cards import Loaded
-from bon.experiment.config import PolicyCard
-from bon.formats.score_tables import WITHOUT_TEXT
+from bon.experiment.config import Card, DatasetSpec
 from bon.planning.run_tables import run_tables
 from bon.planning.setup import Setup
 from bon.running.reporting import read_results
 from bon.storage.store import Store
 
+_SUFFIXES = {"JPEG": "jpg", "MPO": "jpg", "TIFF": "tif", "": "bin"}
 RAW_TABLES = ("questions", "candidates", "pairs", "judgements")
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A rewarder's choice on a question: several candidates if they tie; `correct` is a share.
-
-    extractor: the answer extractor of the policy.
-    """
-
-    question: Question
-    candidates: tuple[Candidate, ...]
-    correct: float
-    extractor: str
 
 
 @dataclass(frozen=True)
 class Contents:
-    """An open run; numbers come from its results.json. `organisation`: who made it."""
+    """An open run; numbers come from its results.json."""
 
     setup: Setup
     store: Store
-    organisation: str = ""
 
     @property
     def directory(self) -> Path:
@@ -74,15 +62,6 @@ class Contents:
         """Whether any question has an image."""
         return self.store.has("questions", "active > 0 AND json_array_length(data, '$.images') > 0")
 
-    @property
-    def headlines(self) -> list[BestOfN]:
-        """The Best-of-n results of the headline rule and n."""
-        return [row for row in self.results.best_of_n if row.headline]
-
-    def policy(self, name: str) -> Loaded[PolicyCard]:
-        """Return a policy by name."""
-        return next(policy for policy in self.setup.policies if policy.card.name == name)
-
     def raw(self, table: str) -> Iterator[dict[str, Any]]:
         """Yield rows of one of RAW_TABLES as stored; images are hashes, `meta` is JSON."""
         if table in ("questions", "pairs"):
@@ -96,28 +75,35 @@ class Contents:
         for values in self.store.query(f"SELECT * FROM {table} ORDER BY key"):
             yield dict(zip(columns, values, strict=True))
 
-    def chosen(self, policy: str, rewarder: str) -> Iterator[Choice]:
-        """Yield a rewarder's choices whose texts are known, in the order of the questions.
-
-        Where nothing was judged because no choice could matter, it is the first candidate.
-        """
-        frame = self.choices
-        rows = frame[(frame["policy"] == policy) & (frame["rewarder"] == rewarder)]
-        columns = (rows[name] for name in ("question", "picked", "correct"))
-        choices = {question: choice for question, *choice in zip(*columns, strict=True)}
-        loaded = self.policy(policy)
-        for question in self.store.questions():
-            picked, correct = choices.get(question.key, ["", math.nan])
-            if math.isnan(correct):
-                continue
-            pool = self.store.candidates(loaded.spec, question.key, loaded.card.n)
-            by_index = {row.index: row for row in pool}
-            indices = [int(index) for index in picked.split()] or sorted(by_index)[:1]
-            candidates = tuple(by_index[index] for index in indices if index in by_index)
-            if candidates and all(row.finish != WITHOUT_TEXT for row in candidates):
-                yield Choice(question, candidates, float(correct), loaded.card.reader)
-
 
 def load_image(ref: ImageRef) -> ImagePart:
     """Read an image of the store."""
     return ImagePart(ref.sha256, Path(ref.path).read_bytes())
+
+
+def file_name(image: ImagePart) -> str:
+    """Return the hash with the suffix of the image format."""
+    try:
+        kind = Image.open(io.BytesIO(image.data)).format or ""
+    except (UnidentifiedImageError, OSError, Image.DecompressionBombError):
+        kind = ""
+    return f"{image.sha256}.{_SUFFIXES.get(kind, kind.lower())}"
+
+
+def name_of(spec: DatasetSpec) -> str:
+    """Return the dataset's name in the results."""
+    return spec.name or spec.benchmark
+
+
+def hub_of(spec: DatasetSpec) -> str:
+    """Return the dataset of the hub; empty for a file."""
+    return "" if spec.path else spec.hub or adapter(spec.benchmark).hub
+
+
+def model_id(card: Card) -> tuple[str, str]:
+    """Return developer and name of a model of the hub; the developer of others is `unknown`."""
+    if re.fullmatch(r"[\w.-]+/[\w.-]+", card.model) and not card.model.startswith("."):
+        developer, _, name = card.model.partition("/")
+        return developer, name
+    plain = re.fullmatch(r"[\w.-]+", card.model)
+    return "unknown", card.model if plain else card.name

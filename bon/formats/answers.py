@@ -35,7 +35,6 @@ FORM = Form(
     may={
         "parsed": "parsed",
         "correct": "correct",
-        "reasoning": "reasoning",
         "image": IMAGE_COLUMNS,
         "subject": "subject",
         "difficulty": "topic_difficulty",
@@ -47,8 +46,7 @@ FORM = Form(
 class Text:
     """One candidate: index, source file and text (None: the call failed).
 
-    As reported by the tool that sampled it: `parsed`, the letter it extracted, `correct`, and
-    `reasoning`, which is not part of the text.
+    As reported by the tool that sampled it: `parsed`, the letter it extracted, and `correct`.
     """
 
     index: int
@@ -56,7 +54,6 @@ class Text:
     text: str | None
     parsed: str | None = None
     correct: bool | None = None
-    reasoning: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +148,13 @@ def _texts(row: Row, source: str) -> list[Text]:
     """Return the texts of a row; lists of other roles may be shorter."""
     texts, *others = (
         value if isinstance(value, list) else [value]
-        for value in map(row.get, ("response", "parsed", "correct", "reasoning"))
+        for value in map(row.get, ("response", "parsed", "correct"))
     )
     padded = (islice(chain(values, repeat(None)), len(texts)) for values in others)
     return [
-        Text(0, source, _typed(str, text), _typed(str, letter), _typed(bool, right),
-             _typed(str, reasoning))
-        for text, letter, right, reasoning in zip(texts, *padded, strict=True)
-    ]  # fmt: skip
+        Text(0, source, _typed(str, text), _typed(str, letter), _typed(bool, right))
+        for text, letter, right in zip(texts, *padded, strict=True)
+    ]
 
 
 def _typed(kind: type[T], value: Any) -> T | None:

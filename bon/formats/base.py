@@ -71,24 +71,6 @@ def file_rows(path: Path) -> Iterator[RawRow]:
             yield file.parent, row
 
 
-def documents(path: Path) -> Iterator[RawRow]:
-    """Yield the first row of each document of a harness's log; others are further filters."""
-    seen: set[Any] = set()
-    for folder, row in file_rows(path):
-        if isinstance(row, BadRow):
-            yield folder, row
-        elif (number := row.get("doc_id")) not in seen:
-            seen.add(number)
-            yield folder, row
-
-
-def responses_of(value: Any) -> list[Any]:
-    """Return the responses that a harness logged for a document, unwrapping nested lists."""
-    while isinstance(value, list) and len(value) == 1 and isinstance(value[0], list):
-        value = value[0]
-    return value if isinstance(value, list) else [value]
-
-
 def columns_of(path: Path) -> set[str]:
     """Return the columns of a file's first readable row; empty without one."""
     try:

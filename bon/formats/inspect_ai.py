@@ -53,7 +53,6 @@ def _row(sample: Mapping[str, Any]) -> dict[str, Any]:
         "response": [None] if failed else [_text(reply) for reply in replies],
         "parsed": [score.get("answer")],
         "correct": [{"C": True, "I": False}.get(str(score.get("value")))],
-        "reasoning": [_text(reply, "reasoning") or None for reply in replies],
     }
 
 
@@ -76,12 +75,12 @@ def _input(sample: Mapping[str, Any]) -> tuple[str, list[str]]:
     return "\n".join(texts), images
 
 
-def _text(choice: Mapping[str, Any], kind: str = "text") -> str | None:
-    """Return the reply without its reasoning, as a judge should see it; or the reasoning."""
+def _text(choice: Mapping[str, Any]) -> str | None:
+    """Return the reply without its reasoning, as a judge should see it."""
     content = (choice.get("message") or {}).get("content")
     if isinstance(content, list):
-        return "".join(part.get(kind) or "" for part in content if part.get("type") == kind)
-    return content if isinstance(content, str) and kind == "text" else None
+        return "".join(part.get("text") or "" for part in content if part.get("type") == "text")
+    return content if isinstance(content, str) else None
 
 
 def _refuse_shuffled(sample: Mapping[str, Any], options: list[str]) -> None:

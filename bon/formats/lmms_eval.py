@@ -7,11 +7,12 @@ MMMU tasks the question's id, so `--questions` provides the question.
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from bon.benchmarks.base import BadRow
 from bon.benchmarks.rows import RawRow
 from bon.core.errors import BonError
-from bon.formats.base import Format, columns_of, documents, responses_of
+from bon.formats.base import Format, columns_of, file_rows
 
 
 def recognises(path: Path) -> bool:
@@ -21,14 +22,21 @@ def recognises(path: Path) -> bool:
 
 
 def rows(path: Path) -> Iterator[RawRow]:
-    """Yield one row per document."""
+    """Yield one row per document, the first; others are further filters."""
     repeats = _repeats(path)
-    for folder, row in documents(path):
+    seen: set[Any] = set()
+    for folder, row in file_rows(path):
         if isinstance(row, BadRow):
             yield folder, row
             continue
         number = row.get("doc_id")
-        responses = responses_of(row.get("resps", row.get("filtered_resps")))
+        if number in seen:
+            continue
+        seen.add(number)
+        responses = row.get("resps", row.get("filtered_resps"))
+        while isinstance(responses, list) and len(responses) == 1 and type(responses[0]) is list:
+            responses = responses[0]
+        responses = responses if isinstance(responses, list) else [responses]
         if len(responses) < repeats:
             raise BonError(
                 f"{path}: {repeats} answers per question were sampled, but document {number} holds "
@@ -36,17 +44,10 @@ def rows(path: Path) -> Iterator[RawRow]:
                 "sample again with --reasoning_tags none",
             )
         scored = next((v for v in row.values() if isinstance(v, dict) and "parsed_pred" in v), {})
-        yield (
-            folder,
-            {
-                "id": scored.get("id"),
-                "row": number,
-                "answer": row.get("target"),
-                "prompt": row.get("input"),
-                "response": responses,
-                "parsed": [scored.get("parsed_pred")],  # only the first is scored
-            },
-        )
+        values = {"id": scored.get("id"), "row": number, "answer": row.get("target")}
+        # Only the first response is scored.
+        values |= {"response": responses, "parsed": [scored.get("parsed_pred")]}
+        yield folder, values | {"prompt": row.get("input")}
 
 
 def _repeats(path: Path) -> int:

@@ -14,8 +14,6 @@ from bon.benchmarks.rows import RawRow
 from bon.core.text import read_choice
 from bon.formats.base import Format, columns_of, file_rows
 
-Completion = dict[str, Any]
-
 
 def recognises(path: Path) -> bool:
     """By columns."""
@@ -24,7 +22,7 @@ def recognises(path: Path) -> bool:
 
 def rows(path: Path) -> Iterator[RawRow]:
     """Yield one row per question, its candidates by repeat, then by choice."""
-    questions: dict[str, dict[int, list[Completion]]] = {}
+    questions: dict[str, dict[int, list[str | None]]] = {}
     for folder, row in file_rows(path):
         if isinstance(row, BadRow) or not isinstance(row.get("custom_id"), str):
             yield folder, row if isinstance(row, BadRow) else BadRow("?", "has no custom_id")
@@ -35,20 +33,13 @@ def rows(path: Path) -> Iterator[RawRow]:
         repeats = questions.setdefault(label, {})
         repeats[number] = repeats.get(number) or _completions(row)
     for label, repeats in questions.items():
-        completions = [one for _, some in sorted(repeats.items()) for one in some or [{}]]
-        yield (
-            path.parent,
-            {
-                "id": label,
-                "ids": [label, label.partition(":")[2]],
-                "response": [one.get("text") for one in completions],
-                "reasoning": [one.get("reasoning") for one in completions],
-            },
-        )
+        texts = [text for _, some in sorted(repeats.items()) for text in some or [None]]
+        ids = [label, label.partition(":")[2]]
+        yield path.parent, {"id": label, "ids": ids, "response": texts}
 
 
-def _completions(row: Mapping[str, Any]) -> list[Completion]:
-    """Return the completions of a line in order; none if the request failed.
+def _completions(row: Mapping[str, Any]) -> list[str | None]:
+    """Return the texts of a line in order; none if the request failed.
 
     Older versions of vLLM put the completion directly under `response`.
     """
@@ -56,16 +47,16 @@ def _completions(row: Mapping[str, Any]) -> list[Completion]:
     body = response.get("body", response)
     if row.get("error") or not isinstance(body, dict):
         return []
-    completions: list[Completion] = []
+    texts: list[str | None] = []
     for choice in sorted(body.get("choices") or [], key=lambda choice: choice.get("index", 0)):
         try:
             reply = read_choice(choice)
         except ValueError:
-            completions.append({})
+            texts.append(None)
             continue
-        text = None if not reply.text and choice["message"].get("content") is None else reply.text
-        completions.append({"text": text, "reasoning": reply.reasoning or None})
-    return completions
+        empty = not reply.text and choice["message"].get("content") is None
+        texts.append(None if empty else reply.text)
+    return texts
 
 
 FORMAT = Format(

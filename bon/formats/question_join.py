@@ -42,7 +42,7 @@ def joined(form: Format, known: Iterable[Known], source: str) -> Format:
         if not question:
             raise BonError(f"{place} is about no question of {source}", "check --questions")
         _verify(place, row, question, source)
-        own = {name: row.get(name) for name in ("response", "parsed", "correct", "reasoning")}
+        own = {name: row.get(name) for name in ("response", "parsed", "correct")}
         return folder, {**question, **own}
 
     return replace(form, rows=rows, bare=False)

@@ -7,7 +7,7 @@ and `rejected`. An unreadable row is a `BadRow`, equal rows count once, contradi
 import ast
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -91,16 +91,12 @@ class JudgementRecord:
 
 @dataclass(slots=True)
 class ScoreTables:
-    """The contents of all tables.
-
-    repeated: number of rows that repeat another. mentioned: pairs as scores describe them.
-    """
+    """The contents of all tables; `mentioned`: pairs as scores describe them."""
 
     questions: dict[str, QuestionRecord] = field(default_factory=dict)
     pairs: dict[str, PairRecord] = field(default_factory=dict)
     judgements: list[JudgementRecord] = field(default_factory=list)
     bad: list[BadRow] = field(default_factory=list)
-    repeated: int = 0
     mentioned: dict[str, PairRecord] = field(default_factory=dict)
 
 
@@ -135,6 +131,7 @@ def read_tables(files: Iterable[tuple[Path, Format]]) -> ScoreTables:
 
 
 def _add_row(tables: ScoreTables, scores: Scores, table: str, row: Mapping[str, Any]) -> None:
+    records: list[JudgementRecord] = []
     if table == "candidates":
         _add_candidates(tables, row)
     elif table == "pairs":
@@ -143,30 +140,21 @@ def _add_row(tables: ScoreTables, scores: Scores, table: str, row: Mapping[str, 
         if tables.pairs.setdefault(pair.id, pair) != pair:
             raise BonError(f"pair {pair.id!r} occurs twice with different contents", "keep one")
     elif table == "verdicts":
-        record = _verdict(row)
-        tables.judgements.append(record)
-        _mention(tables, row, record)
+        records = [_verdict(row)]
+        tables.judgements += records
     else:
-        records = list(_pair_scores(row) if table == "pair scores" else _scores(tables, row))
-        new = 0
-        for record in records:
-            key = (record.rewarder, record.kind, record.item, record.first)
-            if scores.setdefault(key, record) != record:
-                raise BonError(
-                    f"{record.rewarder} has two different scores of response {record.first} of "
-                    f"{record.kind} {record.item!r}",
-                    "keep one row of each",
-                )
-            new += scores[key] is record
-            _mention(tables, row, record)
-        tables.repeated += new < len(records)
-
-
-def _mention(tables: ScoreTables, row: Mapping[str, Any], record: JudgementRecord) -> None:
-    """Keep a pair's prompt and group if its score has them."""
-    if record.kind == "pair" and (row.get("prompt") or row.get("group")):
-        prompt, group = (str(row.get(name) or "") for name in ("prompt", "group"))
-        tables.mentioned.setdefault(record.item, PairRecord(record.item, prompt, group))
+        records = _scores(tables, table, row)
+    for record in records:
+        key = (record.rewarder, record.kind, record.item, record.first)
+        if table != "verdicts" and scores.setdefault(key, record) != record:
+            raise BonError(
+                f"{record.rewarder} has two different scores of response {record.first} of "
+                f"{record.kind} {record.item!r}",
+                "keep one row of each",
+            )
+        if record.kind == "pair" and (row.get("prompt") or row.get("group")):
+            prompt, group = (str(row.get(name) or "") for name in ("prompt", "group"))
+            tables.mentioned.setdefault(record.item, PairRecord(record.item, prompt, group))
 
 
 def _add_candidates(tables: ScoreTables, row: Mapping[str, Any]) -> None:
@@ -176,46 +164,39 @@ def _add_candidates(tables: ScoreTables, row: Mapping[str, Any]) -> None:
         question = _question(tables, _label(row, "id" if "id" in row else "question"))
         question.add(_index(row.get("candidate")), row.get("correct"), row.get("answer"))
         return
-    label = _label(row, "id")
-    text, subject, level = (
-        str(row.get(name) or "") for name in ("question", "subject", "difficulty")
-    )
-    question = QuestionRecord(label, text, subject, level)
+    text, subject, level = (str(row.get(n) or "") for n in ("question", "subject", "difficulty"))
+    question = QuestionRecord(_label(row, "id"), text, subject, level)
     for index, candidate in enumerate(_list(listed, "candidates")):
         if not isinstance(candidate, Mapping):
             candidate = {"correct": candidate}
         question.add(index, candidate.get("correct"), candidate.get("answer"))
-    before = tables.questions.setdefault(label, question)
-    if before != question:
-        raise BonError(f"question {label!r} occurs twice with different contents", "keep one")
-    tables.repeated += before is not question
+    if tables.questions.setdefault(question.id, question) != question:
+        raise BonError(f"question {question.id!r} occurs twice with different contents", "keep one")
 
 
 def _question(tables: ScoreTables, label: str) -> QuestionRecord:
     return tables.questions.setdefault(label, QuestionRecord(label))
 
 
-def _scores(tables: ScoreTables, row: Mapping[str, Any]) -> Iterator[JudgementRecord]:
-    rewarder, item = _label(row, "rewarder"), _label(row, "question")
+def _scores(tables: ScoreTables, table: str, row: Mapping[str, Any]) -> list[JudgementRecord]:
+    kind: ItemKind = "pair" if table == "pair scores" else "question"
+    rewarder, item, family = _label(row, "rewarder"), _label(row, kind), _family(row)
     listed = parsed(row.get("scores"))
-    if listed is None:
-        index = _index(row.get("candidate"))
-        values = {index: _steps(row.get("score"))}
-        if row.get("correct") is not None:
-            _question(tables, item).add(index, row["correct"], row.get("answer"))
+    values: dict[Label, Any]
+    if kind == "pair":
+        values = {side: row.get(side) for side in SIDES}
+    elif listed is None:
+        values = {_index(row.get("candidate")): row.get("score")}
     else:
-        values = dict(enumerate([_steps(value) for value in _list(listed, "scores")]))
-    for index, (steps, process) in values.items():
-        yield JudgementRecord(
-            rewarder, "question", item, index, None, steps, process, "", _family(row)
-        )
-
-
-def _pair_scores(row: Mapping[str, Any]) -> Iterator[JudgementRecord]:
-    rewarder, item = _label(row, "rewarder"), _label(row, "pair")
-    values = {side: _steps(row.get(side)) for side in SIDES}
-    for side, (steps, process) in values.items():
-        yield JudgementRecord(rewarder, "pair", item, side, None, steps, process, "", _family(row))
+        values = dict(enumerate(_list(listed, "scores")))
+    records = [
+        JudgementRecord(rewarder, kind, item, label, None, *_steps(value), family=family)
+        for label, value in values.items()
+    ]
+    if kind == "question" and listed is None and row.get("correct") is not None:
+        index = _index(row.get("candidate"))
+        _question(tables, item).add(index, row["correct"], row.get("answer"))
+    return records
 
 
 def _verdict(row: Mapping[str, Any]) -> JudgementRecord:

@@ -57,7 +57,6 @@ def _row(values: Mapping[str, Any]) -> dict[str, Any]:
         "answer": values.get("answer"),
         "subject": values.get("category"),
         "response": [None if failed else str(text)],
-        "reasoning": [values.get("thinking")],
         "correct": [bool(hit) if hit in (0, 1) else None],  # of a judged file
     }
 

@@ -1,4 +1,4 @@
-"""Convert imported score tables to the records of a run: candidates, pairs and judgements.
+"""Convert imported responses and score tables to the records of a run, with notes for the report.
 
 Imported models are cards with the engine `none` whose model is a hash of the imported rows, so a
 corrected import replaces the earlier one.
@@ -16,6 +16,7 @@ from bon.core.errors import BonError
 from bon.core.keys import content_key
 from bon.core.records import Candidate, Judgement, PreferencePair, Question
 from bon.experiment.config import IMPORTED, Aggregate
+from bon.formats.answers import Answers, Text
 from bon.formats.score_tables import (
     SIDES,
     WITHOUT_TEXT,
@@ -25,12 +26,15 @@ from bon.formats.score_tables import (
     QuestionRecord,
     ScoreTables,
 )
+from bon.policies.extractors import ExtractorName, extract_answer
 from bon.policies.generate import candidate_key, text_key
 from bon.rewarders.stepwise import aggregate_steps
 
 AGGREGATE: Aggregate = "product"
 """Initial aggregate of process scores; `bon report --set analysis.aggregate=…` changes it."""
 
+_CELL_LIMIT = 32_767
+"""The most characters in a cell of a spreadsheet."""
 Scores = list[tuple[str, JudgementRecord]]
 """The scores or verdicts of one rewarder, each with the key of its question or pair."""
 
@@ -88,15 +92,20 @@ def records_from_tables(
         repeats[with_text.id] += 1
         number = f"#{repeats[with_text.id]}" if repeats[with_text.id] > 1 else ""
         items["pair", with_text.id + number] = with_text.key
-        better, worse = with_text.responses[:: -1 if with_text.preferred else 1]
-        records.responses[with_text.key] = {"chosen": text_key(better), "rejected": text_key(worse)}
+        records.responses[with_text.key] = sides_of(with_text)
     for pair in tables.pairs.values() or ([] if with_texts else _unlisted_pairs(tables)):
         record = _pair(pair, benchmark)
         records.pairs.append(record)
         items["pair", pair.id] = record.key
-        records.responses[record.key] = {side: text_key(_side(pair.id, side)) for side in SIDES}
+        records.responses[record.key] = sides_of(record)
     attach_scores(records, tables.judgements, items)
     return records
+
+
+def sides_of(pair: PreferencePair) -> dict[Label, str]:
+    """Return the text keys of the chosen and of the rejected response."""
+    chosen, rejected = pair.responses[pair.preferred], pair.responses[1 - pair.preferred]
+    return {"chosen": text_key(chosen), "rejected": text_key(rejected)}
 
 
 def attach_scores(
@@ -252,3 +261,70 @@ def _side(pair: str, side: str) -> str:
 def card_name(name: str) -> str:
     """Return a valid card name."""
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("._+-")[:100] or "rewarder"
+
+
+def candidate_of(
+    policy: str, spec: str, reader: ExtractorName, question: Question, text: Text
+) -> Candidate:
+    """Return one imported text as a candidate, its answer extracted by bon."""
+    response = text.text or ""
+    answer, outcome = extract_answer(response, question.options, reader)
+    return Candidate(
+        key=candidate_key(spec, question.key, text.index),
+        question=question.key,
+        policy=policy,
+        spec=spec,
+        index=text.index,
+        text=response,
+        text_key=text_key(response),
+        answer=answer,
+        outcome="error" if text.text is None else outcome,
+        seed=0,
+        finish="imported",
+        error="the file holds no response" if text.text is None else "",
+    )
+
+
+def notes_of_answers(answers: Answers, reader: ExtractorName) -> Iterator[str]:
+    """Yield notes on truncated cells, greedy repeats and differences from the tool's results."""
+    cut = [
+        row.question.id
+        for row in answers.questions
+        for text in row.texts
+        if len(text.text or "") == _CELL_LIMIT
+    ]
+    if cut:
+        yield (
+            f"Answers of exactly {_CELL_LIMIT:,} characters: {len(cut)}, the first of question "
+            f"{cut[0]}. A spreadsheet cut them off; let the tool write a table (VLMEvalKit: "
+            "PRED_FORMAT=tsv)."
+        )
+    several = [row for row in answers.questions if len(row.texts) > 1]
+    alike = sum(len({text.text for text in row.texts}) == 1 for row in several)
+    if several and alike > 0.9 * len(several):
+        yield (
+            f"The answers to {alike} of {len(several)} questions are the same text again and "
+            "again: repeats of a greedy policy are one candidate, not samples."
+        )
+    rows = [
+        (row.question, text, extract_answer(text.text or "", row.question.options, reader)[0])
+        for row in answers.questions
+        for text in row.texts
+        if text.parsed is not None or text.correct is not None
+    ]
+    parsed = [row for row in rows if row[1].parsed is not None]
+    if different := [(q, t, letter) for q, t, letter in parsed if t.parsed != letter]:
+        question, text, letter = different[0]
+        yield (
+            f"{len(different)} of {len(parsed)} answers were read differently by the tool that "
+            f"sampled them, the first of question {question.id}: {text.parsed} there, "
+            f"{letter or 'none'} here."
+        )
+    scored = [row for row in rows if row[1].correct is not None]
+    if different := [(q, t, a) for q, t, a in scored if t.correct != (a == q.answer)]:
+        question, text, _ = different[0]
+        yield (
+            f"{len(different)} of {len(scored)} answers were scored differently by the tool that "
+            f"sampled them, the first of question {question.id}: "
+            f"{'right' if text.correct else 'wrong'} there."
+        )

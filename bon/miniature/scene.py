@@ -32,15 +32,6 @@ class Scene:
     kinds: tuple[int, ...]
     variants: tuple[int, ...]
 
-    def count(self, *, colour: int | None = None, shape: int | None = None) -> int:
-        """Objects of a colour, of a shape, or of both."""
-        return sum(
-            k > 0
-            and (colour is None or (k - 1) // 4 == colour)
-            and (shape is None or (k - 1) % 4 == shape)
-            for k in self.kinds
-        )
-
 
 @lru_cache(maxsize=1)
 def tiles() -> npt.NDArray[np.uint8]:

@@ -23,7 +23,7 @@ from bon.planning.sources import (
 )
 from bon.rewarders.base import Item
 from bon.rewarders.item_judging import Call
-from bon.rewarders.reparse import parser_key, reparse
+from bon.rewarders.reply_parsing import parser_key, reparse
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 

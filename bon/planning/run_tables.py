@@ -19,8 +19,7 @@ from bon.planning.spec_aliases import changed_models
 from bon.policies.extractors import NO_LETTERS, BothLetters, extract_both
 from bon.policies.generate import text_key
 from bon.rewarders import item_judging
-from bon.rewarders.generative import POSING
-from bon.rewarders.reparse import strict_difference
+from bon.rewarders.reply_parsing import POSING, strict_difference
 from bon.rewarders.stepwise import reaggregate
 from bon.storage.row_validation import NOT_UNICODE, validate_outcome
 from bon.storage.store import Store

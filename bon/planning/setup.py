@@ -20,7 +20,7 @@ from bon.experiment.yamlfile import read_document
 from bon.importing.pinned_sources import pinned
 from bon.rewarders.item_judging import Protocol
 from bon.rewarders.registry import code_hash, registered, rewarder_class
-from bon.rewarders.reparse import parser_key
+from bon.rewarders.reply_parsing import parser_key
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 

@@ -12,7 +12,7 @@ import asyncio
 import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -302,7 +302,7 @@ class _BatchFolder:
             counts.new += 1
             counts.errors += answer.body is None
             self.answers[key] = answer
-            self._log("answers", key, **{n: v for n, v in asdict(answer).items() if v})
+            self._log("answers", key, **{n: v for n, v in answer._asdict().items() if v})
 
     def _log(self, name: str, key: str, **content: Any) -> None:
         with (self.folder / f"{name}.jsonl").open("a", encoding="utf-8") as file:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,15 +75,13 @@ def report_run(
     *,
     quiet: bool = False,
     figures: bool = False,
-    bundle: Path | None = None,
     settings: Sequence[str] = (),
     counts: RunCompleteness | None = None,
 ) -> Path:
     """Write results.json, report.html and tables/ of a run and return the report's path.
 
     A complete run also prints its finding. `figures` writes every figure to figures/ as PNG, SVG
-    and PDF. `bundle` is a folder that also gets the page as index.html, with images and tables
-    beside it, for any web server. `settings` (`analysis.KEY=VALUE`) apply to this report alone.
+    and PDF. `settings` (`analysis.KEY=VALUE`) apply to this report alone.
     `counts` saves counting the rows again.
     """
     from bon.analysis.artifacts import write_figures, write_tables
@@ -93,13 +90,12 @@ def report_run(
     from bon.analysis.estimators.hacks import hacks
     from bon.analysis.estimators.picks import as_picks, choices
     from bon.analysis.estimators.repeated import repeats
-    from bon.analysis.report import report_figures, write_report
+    from bon.analysis.report import write_report
     from bon.analysis.run import analyse
     from bon.planning.repeat_check import repeat_table
     from bon.planning.run_tables import run_tables
     from bon.running.attacks import attack_tables
 
-    folders = [directory] if bundle is None else [directory, bundle]
     page = directory / "report.html"
     with Store(directory, readonly=True) as store:
         setup = open_run(store, settings)
@@ -115,17 +111,12 @@ def report_run(
             extra["repeats"] = repeats(repeated, options(setup))
         results = results.model_copy(update=extra)
         picks = choices(arrays, results)
-        for folder in folders:
-            write_tables(results, folder / "tables", picks)
-            write_atomic(folder / "results.json", results.model_dump_json(indent=1))
-        views = partial(question_views, setup, store, arrays, as_picks(picks))
-        drawn = report_figures(results)
-        pages = [page] if bundle is None else [page, bundle / "index.html"]
-        for target in pages:
-            write_report(results, views(), target, images="folder", figures=drawn)
+        write_tables(results, directory / "tables", picks)
+        write_atomic(directory / "results.json", results.model_dump_json(indent=1))
+        views = question_views(setup, store, arrays, as_picks(picks))
+        write_report(results, views, page, images=True)
     if figures:
-        for folder in folders:
-            write_figures(results, folder / "figures")
+        write_figures(results, directory / "figures")
     if counts.complete:
         sentences = [results.finding.sentence, *(row.sentence for row in results.repeats)]
         if by_gold := arrays.tables.meta.get("read_as_pairs"):
@@ -138,8 +129,8 @@ def report_run(
 def leaderboards(results: Results) -> list[str]:
     """Return tables of rewarders and baselines by policy, or benchmark, and what to take."""
     from bon.analysis.finding.first_page import first_page
-    from bon.analysis.report.format import interval, signed
     from bon.analysis.report.leaderboard import leaderboard
+    from bon.analysis.results.format import interval, signed
 
     def cell(estimate: Estimate | None, sign: bool = False) -> str:
         """Return 72.0 % [66, 78], or +17.8 [+11, +25]."""
@@ -170,7 +161,7 @@ def leaderboards(results: Results) -> list[str]:
 
 
 def _benchmark_tables(results: Results) -> Iterator[str]:
-    from bon.analysis.report.format import share
+    from bon.analysis.results.format import share
 
     places = {(r.benchmark, r.rewarder): r.places for r in results.ranks}
     for name in dict.fromkeys(b.benchmark for b in results.benchmarks):

@@ -23,7 +23,7 @@ from bon.experiment.config import IMPORTED, RewarderCard
 from bon.planning.setup import Setup, located
 from bon.planning.spec_aliases import save_specs
 from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_answer
-from bon.rewarders.reparse import parser_key, reparse
+from bon.rewarders.reply_parsing import parser_key, reparse
 from bon.running.imports.import_runs import Imports
 from bon.storage.row_validation import NOT_UNICODE
 from bon.storage.store import Store

@@ -15,16 +15,14 @@ import bon
 from bon.core.errors import BonError
 from bon.dispatch.listeners import refuse_listeners
 from bon.service import pages
-from bon.service.api import online, openai, operations, rewarders, rewards, trainers, validations
+from bon.service.api import online, openai, operations, rewarders, rewards, validations
 from bon.service.api.common import add_error_handlers
-from bon.service.online.question_sets import QuestionSets
 from bon.service.online.reward_log import RewardLog
-from bon.service.online.rewards import RewardJudge
+from bon.service.online.rewards import RewardJudge, read_set
 from bon.service.online.selector import Selector
 from bon.service.pages import annotate, render, reports, sign_in
 from bon.service.server.access import FIRST, check_access, first_token, identify
 from bon.service.server.logs import name_folder, set_up_logs
-from bon.service.server.metrics import Metrics
 from bon.service.server.middleware import Guard
 from bon.service.server.oidc import Provider
 from bon.service.server.state import Service, open_service
@@ -34,16 +32,12 @@ from bon.storage.reward_tables import FILE
 log = logging.getLogger("bon.service")
 _OPEN = "listen_beyond_loopback"
 ROUTES = (
-    validations, online, openai, trainers, rewards, rewarders, operations, pages, reports, sign_in,
+    validations, online, openai, rewards, rewarders, operations, pages, reports, sign_in,
     annotate,
 )  # fmt: skip
 
 
-def _nothing() -> None:
-    pass
-
-
-def create_app(service: Service, on_loaded: Callable[[], None] = _nothing) -> FastAPI:
+def create_app(service: Service, on_loaded: Callable[[], None] = lambda: None) -> FastAPI:
     """Return the application; its lifespan starts the supervisor and loads the online models.
 
     Args:
@@ -60,9 +54,7 @@ def create_app(service: Service, on_loaded: Callable[[], None] = _nothing) -> Fa
         (settings.files, "files"),
     ):
         name_folder(folder, name)
-    metrics = Metrics()
-    metrics.watch(service)
-    selector, judge = load_online(settings, metrics)
+    selector, judge = load_online(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -91,9 +83,8 @@ def create_app(service: Service, on_loaded: Callable[[], None] = _nothing) -> Fa
     )
     add_error_handlers(app, render.wants_page, render.error_page)
     identity = identify(settings, service.tokens)
-    app.add_middleware(Guard, settings=settings, metrics=metrics, identify=identity)
+    app.add_middleware(Guard, settings=settings, identify=identity)
     app.state.service = service
-    app.state.metrics = metrics
     app.state.annotation_queues = annotate.AnnotationQueues(settings)
     app.state.provider = settings.oidc and Provider(settings.oidc, settings.base)
     app.state.online = selector
@@ -103,15 +94,14 @@ def create_app(service: Service, on_loaded: Callable[[], None] = _nothing) -> Fa
     return app
 
 
-def load_online(
-    settings: Settings, metrics: Metrics
-) -> tuple[Selector, RewardJudge] | tuple[None, None]:
+def load_online(settings: Settings) -> tuple[Selector, RewardJudge] | tuple[None, None]:
     """Read the online cards and question sets, so that an invalid one stops the start."""
     online = settings.online
     if not online.policies and not online.rewarders:
         return None, None
-    selector = Selector(online, settings.base, metrics, settings.ray_address)
-    sets = QuestionSets.read(online.sets, settings.base, settings.data / "images")
+    selector = Selector(online, settings.base, settings.ray_address)
+    images = settings.data / "images"
+    sets = {k: read_set(k, spec, settings.base, images) for k, spec in online.sets.items()}
     reward_log = RewardLog(settings.data / FILE)
     selector.cache.stored = reward_log.judged
     return selector, RewardJudge(selector, sets, reward_log)
@@ -148,8 +138,8 @@ def serve(settings: Settings) -> None:
                 server.should_exit = True
 
         # On a cluster this process is reached by the nodes, as they are by each other.
-        local = settings.ray_address is None
-        app = create_app(service, check_listeners if closed and local else _nothing)
+        checked = closed and settings.ray_address is None
+        app = create_app(service, check_listeners) if checked else create_app(service)
 
         class Server(uvicorn.Server):
             port = settings.port

@@ -1,11 +1,11 @@
 """The operator's settings: one YAML file, overridden by the flags of `bon serve`."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
+from bon.core.console import say
 from bon.core.validation import validate
 from bon.experiment.config import CardRef, DatasetSpec, Strict
 from bon.experiment.yamlfile import read_yaml
@@ -155,40 +155,15 @@ class Settings(Strict):
         return self.data / "benchmarks"
 
 
-REMOVED = (
-    ("allow", "image_hosts"),
-    ("limits", "image_seconds"),
-    ("interim_plots",),
-    ("limits", "events"),
-    ("limits", "events_per_owner"),
-    ("online", "scaling", "min_replicas"),
-    ("online", "scaling", "target_ongoing_requests"),
-)
-"""Settings of version 0.2 that no longer have a meaning."""
-
-
-def _current(data: dict[str, Any]) -> dict[str, Any]:
-    """Return settings of version 0.2 as today's, with a line on stderr for each difference."""
-    online = data.get("online")
-    if isinstance(online, dict) and online.get("backend") == "serve":
-        online["backend"] = "ray"
-        message = "online.backend: serve is `ray` now (Ray actors, on one machine or a cluster)"
-        print(f"bon: {message}", file=sys.stderr)
-    for *sections, key in REMOVED:
-        section: Any = data
-        for name in sections:
-            section = section.get(name) if isinstance(section, dict) else None
-        if isinstance(section, dict) and section.pop(key, None) is not None:
-            message = f"the setting {'.'.join((*sections, key))} was removed and is ignored"
-            print(f"bon: {message}", file=sys.stderr)
-    return data
-
-
 def read_settings(path: Path | None, **flags: Any) -> Settings:
     """Read settings from a file, overridden by the flags that are not None."""
-    data: dict[str, Any] = {} if path is None else _current(read_yaml(path))
+    data: dict[str, Any] = {} if path is None else read_yaml(path)
     if path is not None:
         data.setdefault("base", str(path.parent))
+    online = data.get("online")
+    if isinstance(online, dict) and online.get("backend") == "serve":  # of version 0.2
+        say("bon: online.backend: serve is `ray` now (Ray actors, on one machine or a cluster)")
+        online["backend"] = "ray"
     data |= {key: value for key, value in flags.items() if value is not None}
     settings = validate(Settings, data, str(path or "bon serve"))
     return settings.model_copy(

@@ -1,5 +1,7 @@
 """What rewarders say of items: against definitions, enumeration and simulations."""
 
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from bon.analysis.auditing import item_scores, rasch
+from bon.analysis.auditing import item_scores
 from bon.analysis.estimators.resampling import draw
 
 
@@ -66,7 +68,7 @@ def test_how_many_are_negative_by_chance():
     for seed in range(12):
         for wrong in (0, 15):
             credit = simulate(seed, apart=2.0, wrong=wrong)
-            found = item_scores.negatives(credit, credit, rasch.abilities(credit), 0)
+            found = item_scores.negatives(credit, credit, 0)
             assert found[0].items == (item_scores.discrimination(credit) < 0).sum()
             if wrong:
                 above.append(found[1].items > found[1].by_chance.high)
@@ -74,6 +76,20 @@ def test_how_many_are_negative_by_chance():
                 inside += [f.by_chance.low <= f.items <= f.by_chance.high for f in found]
     assert np.mean(inside) >= 0.85
     assert np.mean(above) >= 0.9
+
+
+def test_patterns_are_drawn_as_often_as_their_odds_say():
+    odds = np.array([0.2, 0.7, 1.5, 4.0])
+    right = np.array([[1, 1, 0, 0], [0, np.nan, 1, 0]])
+    drawn = item_scores.sample(odds, right, 20_000, np.random.default_rng(0))
+    assert (np.nansum(drawn, axis=2) == [2, 1]).all()
+    assert np.isnan(drawn[:, 1, 1]).all()
+    worth = {pair: odds[list(pair)].prod() for pair in combinations(range(4), 2)}
+    for pair, value in worth.items():
+        share = drawn[:, 0, list(pair)].all(axis=1).mean()
+        assert share == pytest.approx(value / sum(worth.values()), abs=0.015)
+    rest = [0, 2, 3]
+    assert drawn[:, 1, rest].mean(axis=0) == pytest.approx(odds[rest] / odds[rest].sum(), abs=0.015)
 
 
 def test_flips():

@@ -75,7 +75,7 @@ def test_fit_is_least_squares_with_students_intervals():
     rng = np.random.default_rng(1)
     x = rng.random(12)
     y = 0.4 * x + rng.normal(0, 0.05, 12)
-    found = correlation.fit(x, y, 0.95)
+    found = correlation.fit(measured(x, y), 0.95)
     line = stats.linregress(x, y)
     assert found.slope.value == pytest.approx(line.slope)
     half = stats.t.ppf(0.975, 10) * line.stderr
@@ -191,7 +191,7 @@ def test_the_interval_to_read_is_had_without_the_others(r, bases, name, broken):
     x[:broken], y[:broken] = x[:broken] - 20, y[:broken] - 20
     m = measured(x, y, families=tuple((bases * r)[:r])) if bases else measured(x, y)
     whole = correlation.coefficient(m, name, correlation.drawn(m, OPTIONS), OPTIONS, p=False)
-    assert correlation.interval_to_read(m, OPTIONS.level, name) == whole.estimate
+    assert correlation.read_interval(m, name, OPTIONS.level).estimate == whole.estimate
 
 
 def test_one_far_point_widens_the_jackknife_only():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic import analyse, synthetic_tables
 
-from bon.analysis.decision.rank_bands import rank_bands
+from bon.analysis.estimators.comparisons import rank_bands
 from bon.analysis.report import write_report
 from bon.analysis.results import Comparison, Estimate
 

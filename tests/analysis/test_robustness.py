@@ -13,9 +13,8 @@ from bon.analysis import plots
 from bon.analysis.correlation.coefficients import correlate
 from bon.analysis.correlation.paired_accuracies import Label, Measured
 from bon.analysis.correlation.pooled import pool
+from bon.analysis.correlation.power import outcomes, simulate
 from bon.analysis.correlation.robustness import better_half, groups
-from bon.analysis.correlation.simulated_studies import outcomes, simulate
-from bon.analysis.estimators.resampling import pearson_without
 from bon.analysis.finding.verdict import find, verdict
 from bon.analysis.published import correlate_table
 from bon.analysis.results import Estimate, Options
@@ -76,17 +75,6 @@ def test_a_benchmark_that_predicts_still_gets_its_yes():
     support = find([found], [], [], [], None).support
     assert any(text.startswith("Leaving out any one rewarder leaves r") for text in support)
     assert any(text.startswith("Among the top 10 rewarders, r is") for text in support)
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10_000), st.integers(6, 11), st.integers(1, 3))
-def test_r_without_a_set_is_that_of_the_others(seed, r, size):
-    rng = np.random.default_rng(seed)
-    x, y = rng.random((2, r)) + 50
-    sets = np.array(list(combinations(range(r), size)))
-    for chosen, value in zip(sets, pearson_without(x, y, sets), strict=True):
-        rest = np.setdiff1d(np.arange(r), chosen)
-        assert value == pytest.approx(stats.pearsonr(x[rest], y[rest])[0], abs=1e-8)
 
 
 def bic_of_line(x, y):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bon.analysis.estimators.replay import Drawn, equivalent_questions
 from bon.analysis.estimators.resampling import draw, from_draws
-from bon.analysis.estimators.sampled import Drawn, equivalent_questions
 
 QUESTIONS = 300
 

@@ -30,9 +30,8 @@ from bon.dispatch.worker import Host, JudgeTask
 from bon.experiment.config import DatasetSpec
 from bon.miniature.data import write
 from bon.rewarders.base import Item
-from bon.service.online.question_sets import QuestionSets
+from bon.service.online.rewards import named_question, read_set
 from bon.service.online.selector import Selector
-from bon.service.server.metrics import Metrics
 from bon.service.settings import Online
 from tests.service.server import Server, serving
 from tests.service.test_online import CARDS
@@ -116,19 +115,19 @@ def miniature() -> None:
     write(data / "files" / "miniature")
     online = {"rewarders": [HEAD], "backend": "process"}
     spec = DatasetSpec.model_validate({**QUESTIONS, "path": str(data / QUESTIONS["path"])})
-    sets = QuestionSets.read({"mini": spec}, data, data / "images")
+    sets = {"mini": read_set("mini", spec, data, data / "images")}
     found = load_questions(spec, ImageStore(data / "images"))
     names = [f"bon://mini/{one.id}" for one in found if isinstance(one, Question)]
     texts = {name: [f"The answer is {x}, I say {name[-3:]}." for x in "ABCDEFGH"] for name in names}
     count = sum(map(len, texts.values()))
 
     async def bare() -> float:
-        selector = Selector(Online.model_validate(online), data, Metrics())
+        selector = Selector(Online.model_validate(online), data)
         host = Host(selector.specs())
         loaded = selector.rewarder(HEAD)
 
         def task(name: str, said: list[str]) -> JudgeTask:
-            asked = sets.named(name)
+            asked = named_question(sets, name)
             assert asked is not None
             responses = {content_key("text", text): text for text in said}
             item = Item("question", asked.key, asked.text, asked.images, responses)

@@ -9,7 +9,6 @@ the server, the guard and the way to the model.
 
 import argparse
 import asyncio
-import json
 import os
 import statistics
 import sys
@@ -120,8 +119,6 @@ def main():
             answer = server.client.post("/v1/score", json=body(1))
             seconds = time.perf_counter() - started
             print(f"\nAfter the overload: {answer.status_code} in {1000 * seconds:.0f} ms.")
-            text = server.client.get("/metrics").text
-            print(json.dumps([line for line in text.splitlines() if "stage_seconds_count" in line]))
 
 
 if __name__ == "__main__":

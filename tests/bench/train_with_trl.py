@@ -14,7 +14,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
 import torch
 import uvicorn
 from datasets import Dataset
@@ -109,8 +108,7 @@ def main(options: argparse.Namespace) -> None:
         log = train(scope["bon_reward"], rows, options.out, options)
         seconds = time.perf_counter() - began
         (options.out / "steps.json").write_text(json.dumps(log))
-        found = httpx.get(f"{address}/v1/rewards").json()["runs"]
-        print(f"{len(log)} steps in {seconds:.0f} s; kept: {found}")
+        print(f"{len(log)} steps in {seconds:.0f} s; kept in {data}")
         server.should_exit = True
         time.sleep(1)
 

@@ -17,7 +17,6 @@ from bon.rewarders.base import Arity, Item, Rewarder, Verdict
 from bon.rewarders.item_judging import Protocol, judge_item
 from bon.rewarders.registry import rewarder_class
 from bon.service.online.selector import Choice, Conversation, Selector, Usage
-from bon.service.server.metrics import Metrics
 from bon.service.settings import Online
 
 N = 5
@@ -108,7 +107,7 @@ def questions(count: int, seed: int, size: int = N) -> list[Asked]:
 def selector_of(setting: dict[str, Any], **online: Any) -> Selector:
     """A selector over a scripted rewarder in this process."""
     settings = Online.model_validate({"rewarders": [setting], "backend": "process", **online})
-    return Selector(settings, Path(), Metrics())
+    return Selector(settings, Path())
 
 
 def judged(selector: Selector, asked: list[Asked], design: Design) -> list[Judgement]:

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bon.choosing.opinion import Candidates, Opinion, ensemble, item_opinion, no_opinion
-from bon.choosing.ranking import pick
 from bon.choosing.replaying import Trial
-from bon.choosing.rules import RULES, Rule, register, rules_for
+from bon.choosing.rules import RULES, Rule, pick, register, rules_for
 from bon.choosing.tallies import strengths, tied_best, vote_weights, win_rate
 from bon.choosing.tournaments import bracket
 from bon.core.errors import BonError

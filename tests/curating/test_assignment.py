@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from bon.curating.labelling.annotation_queue import (
     LEASE_SECONDS,
-    Lease,
     QueueState,
     gold_checks,
     next_item,
@@ -35,7 +34,7 @@ class Room:
         self.given = Counter()
 
     def state(self):
-        live = [lease for lease in self.leases.values() if lease.until > self.now]
+        live = {name: item for name, (item, until) in self.leases.items() if until > self.now}
         return QueueState(self.choices, live)
 
     def open(self, person):
@@ -44,16 +43,15 @@ class Room:
             assert person not in self.choices[key], "given twice"
             if key not in self.checks and self.held(person) != key:
                 assert open_slots(key, self.annotating, self.state(), person) > 0
-            self.leases[person] = Lease(key, person, self.now + LEASE_SECONDS)
+            self.leases[person] = key, self.now + LEASE_SECONDS
         return key
 
     def held(self, person):
-        lease = self.leases.get(person)
-        return lease.item if lease is not None and lease.until > self.now else None
+        return self.state().leased.get(person)
 
     def answer(self, person, choice):
         if person in self.leases:
-            self.choices[self.leases.pop(person).item][person] = choice
+            self.choices[self.leases.pop(person)[0]][person] = choice
 
 
 steps = st.lists(

@@ -47,8 +47,6 @@ def test_planted_mislabels_are_the_most_negative(planted):
     assert len(wrong & set(found.suspects[:12])) >= 5, "they head the list"
     strong = found.discrimination.below[1]
     assert strong.items > strong.by_chance.high
-    ability = [one.ability.value for one in sorted(found.rewarders, key=lambda r: r.rewarder)]
-    assert np.corrcoef(ability, np.arange(12))[0, 1] > 0.97
     assert all(one.flips.low < 0.15 for one in found.rewarders)
     assert found.reliability.low > 0.8
 
@@ -63,16 +61,10 @@ def test_a_rewarder_of_few_items_takes_none_from_the_others(planted):
     assert found.distinguished > 0.3
     by_name = {one.rewarder: one for one in found.rewarders}
     assert by_name["r06"].items == 12, "it is shown"
-    assert by_name["r06"].ability is None
 
 
-def test_few_rewarders_get_no_model_and_are_told_why(planted):
+def test_one_rewarder_is_compared_with_none(planted):
     items, _, frame = planted
-    seven = evidence_of(frame[frame["rewarder"] < "r07"])
-    found = items_audit(Labelling(items, [], {}, 2), seven, OPTIONS)
-    assert found.rasch is None
-    assert "needs 8 rewarders and there are 7" in found.rasch_missing
-    assert found.discrimination.below == ()
     one = evidence_of(frame[frame["rewarder"] == "r05"])
     alone = items_audit(Labelling(items, [], {}, 2), one, OPTIONS)
     assert (alone.distinguished, alone.discordance, alone.needed) == (None, None, ())
@@ -166,7 +158,6 @@ def test_it_works_at_every_stage(judged, tmp_path):
     early = run_audit(bench.directory)
     assert early.exit_code == 0, early.output
     assert "nobody has labelled an item" in early.output
-    assert "needs 8 rewarders and there are 5" in early.output
     found = CurationAudit.model_validate_json(bench.audit_path.read_text())
     assert found.labels is None
     assert len(found.by_rewarders.rewarders) == 5
@@ -185,21 +176,6 @@ def test_it_works_at_every_stage(judged, tmp_path):
     main = page.partition("<main")[2].partition("</main>")[0]
     assert "NaN" not in main
     assert "None" not in main
-
-
-def test_abilities_beyond_one_logit_keep_their_sign_and_size(planted, tmp_path, monkeypatch):
-    """`−4.46` is no coefficient: written as one it would lose its 4."""
-    items, _, frame = planted
-    bench = hand_made(tmp_path / "able", items)
-    frame = frame.assign(credit=frame["credit"].where(frame["rewarder"] != "r00", 0.0))
-    keep = frame["item"].isin([item.key for item in items[:3]]) & (frame["rewarder"] == "r00")
-    frame.loc[keep, "credit"] = 1.0
-    monkeypatch.setattr("bon.curating.audit.load_evidence", lambda bench: evidence_of(frame))
-    found = write_audit(bench)
-    worst = next(one for one in found.by_rewarders.rewarders if one.rewarder == "r00")
-    assert worst.ability.value < -2
-    page = bench.audit_path.with_suffix(".html").read_text()
-    assert f"−{-worst.ability.value:.1f}</span>" in page
 
 
 def test_without_the_run_people_are_still_audited(tmp_path):

@@ -1,7 +1,6 @@
 """Out to another tool and back: every answer as it was meant, and nothing of a wrong file."""
 
 import csv
-import json
 import sqlite3
 import tempfile
 from dataclasses import replace
@@ -63,46 +62,45 @@ def shown_texts(fields):
     return {place: fields[place] for place in places if fields.get(place)}
 
 
+def rows_of(file):
+    with file.open(encoding="utf-8-sig", newline="") as opened:
+        return list(csv.DictReader(opened))
+
+
+def save(rows, file, delimiter=","):
+    with file.open("w", encoding="utf-8", newline="") as opened:
+        writer = csv.DictWriter(opened, rows[0], delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(rows)
+    return file
+
+
 def spreadsheet(file, items, said):
     """The file as each person fills it in."""
     for person in {who for _, who in said}:
-        if file.suffix == ".csv":
-            with file.open(encoding="utf-8-sig", newline="") as opened:
-                rows = list(csv.DictReader(opened))
-        else:
-            rows = [json.loads(line) for line in file.read_text().split("\n") if line]
+        rows = rows_of(file)
         for row in rows:
             item = items[row["item"]]
             if (item.key, person) in said:
                 choice, tags, why, seconds = said[item.key, person]
                 bare = {k: v[1:] if v.startswith("'") else v for k, v in row.items()}
-                fields = bare if file.suffix == ".csv" else row
-                row["better"] = word_of(item, shown_texts(fields), choice)
-                row["why"] = f"'{why}" if file.suffix == ".csv" else why
+                row["better"] = word_of(item, shown_texts(bare), choice)
+                row["why"] = f"'{why}"
                 row |= {"tag": "; ".join(tags), "annotator": person, "seconds": str(seconds)}
-        filled = file.with_name(f"{person}{file.suffix}")
-        if file.suffix == ".csv":
-            with filled.open("w", encoding="utf-8", newline="") as opened:
-                writer = csv.DictWriter(opened, rows[0], delimiter=";")  # as saved in Germany
-                writer.writeheader()
-                writer.writerows(rows)
-        else:
-            filled.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        yield filled
+        yield save(rows, file.with_name(f"{person}.csv"), ";")  # as saved in Germany
 
 
-@pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
 @settings(max_examples=15, deadline=None)
 @given(answered())
-def test_every_answer_comes_back_as_it_was_meant(suffix, made):
+def test_every_answer_comes_back_as_it_was_meant(made):
     items, said = made
-    out = f"sheet/empty{suffix}"
     with tempfile.TemporaryDirectory() as folder:
         bench = make_bench(Path(folder) / "bench", pairs=1, images=0, tags=list(TAGS))
         write_items(items, bench.items_path)
         bench = open_workbench(bench.directory)
-        export_sheet(bench, Path(folder) / out)
-        filled = list(spreadsheet(Path(folder) / out, {one.key: one for one in items}, said))
+        empty = Path(folder) / "sheet" / "empty.csv"
+        export_sheet(bench, empty)
+        filled = list(spreadsheet(empty, {one.key: one for one in items}, said))
         for file in filled:
             import_sheet(bench, file)
         rows = current(bench.annotations_path)
@@ -148,20 +146,17 @@ def test_no_cell_is_a_formula(bench, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("text", "message"),
     [
-        ("x.json", "nonsense", "line 1 is not an object"),
-        ("x.jsonl", "[" * 100_000, "line 1 is not an object"),
-        ("x.csv", "a,b\n1,2\n", "no column better, item"),
-        ("x.jsonl", "[1]\n", "line 1 is not an object"),
-        ("x.jsonl", '{"item": "x", "better": "left"}\n', "row 1: no item 'x' in shapes"),
-        ("x.jsonl", '{"better": "left"}\n', "row 1: no item nothing in shapes"),
+        ("nonsense", "no column better, item"),
+        ("a,b\n1,2\n", "no column better, item"),
+        ("item,better\nx,left\n", "row 1: no item 'x' in shapes"),
     ],
 )
-def test_files_of_another_kind_are_refused(bench, tmp_path, name, text, message):
-    (tmp_path / name).write_text(text)
+def test_files_of_another_kind_are_refused(bench, tmp_path, text, message):
+    (tmp_path / "x.csv").write_text(text)
     with pytest.raises(BonError, match=message):
-        import_sheet(bench, tmp_path / name)
+        import_sheet(bench, tmp_path / "x.csv")
 
 
 def test_a_sheet_saved_as_windows_1252_is_refused(bench, tmp_path):
@@ -171,12 +166,11 @@ def test_a_sheet_saved_as_windows_1252_is_refused(bench, tmp_path):
 
 
 def filled(bench, tmp_path, *rows):
-    """A JSONL with these changes to its first rows."""
-    export_sheet(bench, tmp_path / "x.jsonl")
-    made = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text().splitlines()]
-    changed = [{**made[0], **row} for row in rows]
-    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in changed))
-    return tmp_path / "x.jsonl"
+    """A sheet with these changes to its first rows."""
+    if not (tmp_path / "x.csv").exists():
+        export_sheet(bench, tmp_path / "x.csv")
+    first = rows_of(tmp_path / "x.csv")[0]
+    return save([{**first, **row} for row in rows], tmp_path / "filled.csv")
 
 
 @pytest.mark.parametrize(
@@ -207,7 +201,7 @@ def test_an_answer_that_changed_counts_and_the_page_s_stay(bench, tmp_path):
     import_sheet(bench, path)
     (row,) = current(bench.annotations_path)
     add(bench.annotations_path, replace(row, annotator="bob", source="page"))
-    path.write_text(path.read_text().replace('"left", "tag"', '"right", "tag"'))
+    path = filled(bench, tmp_path, {"better": "right", "annotator": "ann"})
     assert import_sheet(bench, path).added == 1
     assert {said.annotator for said in current(bench.annotations_path)} == {"ann", "bob"}
     assert one.key == row.item
@@ -219,19 +213,10 @@ def test_the_command_writes_reads_and_says_how_far_people_are(bench, tmp_path):
     written = run(app, ["curate", "annotate", str(bench.directory), out])
     assert written.exit_code == 0
     assert "x.csv" in written.output
-    again = run(app, ["curate", "annotate", str(bench.directory), "--to", "jsonl", out])
+    again = run(app, ["curate", "annotate", str(bench.directory), out])
     assert isinstance(again.exception, BonError)
     assert "already exists" in str(again.exception)
-    removed = run(app, ["curate", "annotate", str(bench.directory), "--to", "label-studio", "x"])
-    assert "--to label-studio was removed in bon 0.3" in str(removed.exception)
-    with Path(out).open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    for row in rows:
-        row["better"] = "tie"
-    with Path(out).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    save([{**row, "better": "tie"} for row in rows_of(Path(out))], Path(out))
     asked = ["curate", "annotate", str(bench.directory), "--from", out, "--annotator", "ann"]
     assert "4 answers of 1 annotator" in run(app, asked).output
     assert "0 new" in run(app, asked).output

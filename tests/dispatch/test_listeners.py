@@ -53,17 +53,13 @@ def test_what_only_this_machine_reaches(ip, loopback):
 
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("address", "setting", "code"), [("", "false", 2), ("", "true", 0), ("127.0.0.1", "false", 0)]
-)
-def test_a_run_refuses_a_listener_of_its_process_tree(
-    make_experiment, tmp_path, address, setting, code
-):
+@pytest.mark.parametrize(("setting", "code"), [("false", 2), ("true", 0)])
+def test_a_run_refuses_a_listener_of_its_process_tree(make_experiment, tmp_path, setting, code):
     (tmp_path / "e.yaml").write_text(yaml.safe_dump(make_experiment()))
     command = [BON, "run", "e.yaml", "--quiet", "--out", "run"]
     command += ["--set", f"cluster.listen_beyond_loopback={setting}"]
     done = subprocess.run(
-        command, cwd=tmp_path, env=planted(tmp_path, address), stdin=subprocess.DEVNULL,
+        command, cwd=tmp_path, env=planted(tmp_path, ""), stdin=subprocess.DEVNULL,
         capture_output=True, text=True, timeout=200, check=False,
     )  # fmt: skip
     assert done.returncode == code, done.stderr
@@ -79,6 +75,7 @@ def test_a_run_refuses_a_listener_of_its_process_tree(
 @pytest.mark.model
 def test_every_listener_of_the_limited_demo_is_on_loopback(tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "BON_"))}
+    environment["RAY_OVERRIDE_RESOURCES"] = '{"CPU": 1}'  # one worker loads torch, not two
     command = [BON, "demo", "--quiet", "--limit", "2", "--out", "run"]
     command += ["--set", "rewarders=[mini-critic-a, mini-scalar-a]"]
     process = subprocess.Popen(command, cwd=tmp_path, env=environment)

@@ -5,21 +5,32 @@ import gzip
 import json
 from typing import Any
 
-import httpx
 import pytest
 from fake_endpoint import FakeEndpoint, Reply, ordinary, serve
 
-from bon.engines.endpoints.connections import Connections, ReplyTooLargeError
+from bon.engines.endpoints.endpoint import AdaptiveLimit, Endpoint, EndpointError
+from bon.engines.endpoints.ledger import Purse
 
 BODY = {"messages": [{"role": "user", "content": "q"}]}
 
 
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_KEY", "sk-1")
+
+
+def endpoint(url: str, timeout: float) -> Endpoint:
+    purse = Purse("m", None, priced=False)
+    return Endpoint(url, "TEST_KEY", timeout, 0, AdaptiveLimit(1, 1, 1), purse)
+
+
 def posted(url: str, *bodies: dict[str, Any]) -> list[Any]:
     async def all_of_them() -> list[Any]:
-        made = Connections("sk-1", timeout=5)
-        answers = [(await made.post(url, body)).json() for body in bodies]
-        await made.close()
-        return answers
+        made = endpoint(url, timeout=5)
+        try:
+            return [await made.post("", body) for body in bodies]
+        finally:
+            await made.close()
 
     return asyncio.run(all_of_them())
 
@@ -71,14 +82,14 @@ def test_the_time_limit_bounds_the_whole_request() -> None:
     async def ask() -> None:
         server = await asyncio.start_server(drip, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        connections = Connections("", timeout=0.3)
+        made = endpoint(f"http://127.0.0.1:{port}", timeout=0.3)
         try:
-            await asyncio.wait_for(connections.post(f"http://127.0.0.1:{port}/", BODY), 20)
+            await asyncio.wait_for(made.post("/", BODY), 20)
         finally:
-            await connections.close()
+            await made.close()
             server.close()
 
-    with pytest.raises(httpx.ReadTimeout, match="no whole reply within"):
+    with pytest.raises(EndpointError, match="ReadTimeout no whole reply within"):
         asyncio.run(ask())
 
 
@@ -86,6 +97,6 @@ def test_a_reply_is_limited_after_decompression() -> None:
     bomb = gzip.compress(b" " * (65 * 2**20))
     with (
         serve(lambda *_: (200, {"content-encoding": "gzip"}, bomb)) as server,
-        pytest.raises(ReplyTooLargeError, match="larger than 64 MiB"),
+        pytest.raises(EndpointError, match="larger than 64 MiB"),
     ):
         posted(server.url, BODY)

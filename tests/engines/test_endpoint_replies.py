@@ -20,7 +20,7 @@ from bon.engines.endpoints.endpoint import EndpointError
 from bon.engines.settings import OpenAISettings
 from bon.experiment.config import PolicyCard
 from bon.policies import generate
-from bon.policies.refusals import declines
+from bon.policies.extractors import declines
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

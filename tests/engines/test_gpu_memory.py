@@ -31,11 +31,12 @@ class Machine:
         return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
 
     def wait(self, share, seconds=10.0):
-        return wait_for_room(
-            share, seconds=seconds, free_memory=self.look,
-            gpu_processes=lambda: "process 7 python 60 GiB",
-            sleep=self.sleep, clock=lambda: self.now,
-        )  # fmt: skip
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(gpu_memory, "free_memory", self.look)
+            patch.setattr(gpu_memory, "gpu_processes", lambda: "process 7 python 60 GiB")
+            patch.setattr(gpu_memory.time, "sleep", self.sleep)
+            patch.setattr(gpu_memory.time, "monotonic", lambda: self.now)
+            return wait_for_room(share, seconds)
 
     def sleep(self, seconds):
         self.now += seconds

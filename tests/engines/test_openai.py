@@ -397,7 +397,7 @@ def test_spending_cap() -> None:
     price = {"input_per_million": 2.0, "output_per_million": 10.0}  # a request costs 0.0003
     with serve() as server:
         made = engine(
-            server.url, endpoint="openai", price=price, spending_cap=0.01, spent=0.008,
+            server.url, endpoint="openai", price=price, spending_cap=0.002,
             concurrency=1, max_concurrency=1,
         )  # fmt: skip
         results = run(made, *(ask(text=str(i)) for i in range(12)))
@@ -407,7 +407,7 @@ def test_spending_cap() -> None:
         assert len(refused) == 6
         assert done[0].cost == pytest.approx(0.0003)
         ledger = made.info()["ledger"]
-        assert ledger["spent"] == pytest.approx(0.0098)
+        assert ledger["spent"] == pytest.approx(0.0018)
         assert (ledger["requests"], ledger["input_tokens"], ledger["output_tokens"]) == (6, 600, 60)
     assert SpendingCapReached.stops_run
     assert str(pickle.loads(pickle.dumps(refused[0]))) == str(refused[0])

@@ -90,32 +90,26 @@ def test_licences_are_read_by_name(name, share, says):
 
 
 @pytest.fixture(scope="module")
-def bundle(run, tmp_path_factory) -> Path:
-    base = tmp_path_factory.mktemp("bundle")
-    shutil.copytree(run, base / "run")
-    report_run(base / "run", quiet=True, bundle=base / "site")
-    return base / "site"
-
-
-def test_a_bundle_has_all_beside_the_page(run, bundle):
-    assert (bundle / "results.json").read_text() == (run / "results.json").read_text()
-    assert (bundle / "tables" / "best_of_n.csv").is_file()
-    assert any((bundle / "index_files").rglob("*"))
+def reported(run, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("report") / "run"
+    shutil.copytree(run, folder)
+    report_run(folder, quiet=True)
+    return folder
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("served", [True, False], ids=["http", "file"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_a_bundle_works_from_anywhere_and_asks_nobody(bundle, tab, served, width):
+def test_a_report_works_from_anywhere_and_asks_nobody(reported, tab, served, width):
     from playwright.sync_api import expect
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(bundle)))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(reported)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    home = f"http://127.0.0.1:{server.server_port}/" if served else f"{bundle.as_uri()}/"
+    home = f"http://127.0.0.1:{server.server_port}/" if served else f"{reported.as_uri()}/"
     asked: list[str] = []
     tab.on("request", lambda request: asked.append(request.url))
     tab.set_viewport_size({"width": width, "height": 800})
-    tab.goto(home if served else f"{home}index.html")
+    tab.goto(f"{home}report.html")
     tab.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
     expect(tab.locator("#view img").first).to_have_js_property("naturalWidth", 112)
     assert tab.evaluate("document.documentElement.scrollWidth") <= width

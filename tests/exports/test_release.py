@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from bon.experiment.cards import load_rewarder
 from bon.exports import export_run, licences
+from bon.exports.contents import model_id
 from bon.exports.licences import Licence
 from bon.storage.store import Store
 
@@ -19,14 +21,14 @@ def released(run, tmp_path_factory) -> Path:
 
 def test_everything_is_in_one_folder(run, released):
     assert {path.name for path in released.iterdir()} >= {
-        "README.md", "dataset", "every-eval-ever", "experiment.yaml",
+        "README.md", "dataset", "experiment.yaml",
         "report.html", "results.json",
     }  # fmt: skip
     assert (released / "results.json").read_bytes() == (run / "results.json").read_bytes()
     json.loads((released / "results.json").read_text())
     assert (released / "dataset" / "data" / "judgements.parquet").is_file()
     page = (released / "README.md").read_text()
-    for name in ("dataset/", "results.json", "report.html", "every-eval-ever/"):
+    for name in ("dataset/", "results.json", "report.html"):
         assert f"`{name}`" in page
 
 
@@ -50,3 +52,19 @@ def test_the_report_stays_where_its_texts_have_to(run, tmp_path, monkeypatch):
     assert not (tmp_path / "report.html").exists()
     assert not (tmp_path / "report_files").exists()
     assert "no report: it shows texts of mmmu_pro" in (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("model", "developer"),
+    [
+        ("Qwen/Qwen2.5-VL-7B-Instruct", "Qwen"),
+        ("/home/me/checkpoints/mine", "unknown"),
+        ("../mine", "unknown"),
+        ("imported:0123", "unknown"),
+    ],
+)
+def test_no_path_of_this_machine_names_a_model(model, developer):
+    raw = {"name": "mine", "kind": "scalar", "engine": "transformers", "model": model}
+    card = load_rewarder(raw, Path.cwd()).card
+    assert model_id(card)[0] == developer
+    assert "/" not in model_id(card)[1]

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.exports import EXPORTS, export_run
-from bon.exports.training.layouts import escape_tags
-from bon.exports.training.preferences import Preferences, _labels, _pairs
+from bon.exports.layouts import escape_tags
+from bon.exports.preferences import Preferences, _pairs
 from bon.miniature import data
 from bon.storage.store import Store
 
@@ -60,10 +60,9 @@ def test_the_miniatures_own_files_load_with_images(tmp_path):
     assert loaded(pairs, tmp_path / "cache")[0]["image"].size == (112, 112)
 
 
-@pytest.mark.parametrize("form", ["jsonl", "trl", "llama-factory", "ms-swift"])
-@pytest.mark.parametrize("unpaired", [False, True])
-def test_every_layout_holds_the_same_answers(run, tmp_path, form, unpaired):
-    wanted = Preferences("critic", "all", unpaired=unpaired)
+@pytest.mark.parametrize("form", ["trl", "llama-factory", "ms-swift"])
+def test_every_layout_holds_the_same_answers(run, tmp_path, form):
+    wanted = Preferences("critic", "all")
     paths = export_run(run, tmp_path / form, form, wanted)
     found = Counter(READ[form](paths, tmp_path))
     neutral = export_run(run, tmp_path / "neutral", "parquet", wanted)[-1:]
@@ -73,21 +72,11 @@ def test_every_layout_holds_the_same_answers(run, tmp_path, form, unpaired):
 
 def _conversations(rows):
     for row in rows:
-        if "completion" in row:
-            yield row["completion"][0]["content"][0]["text"], row["label"]
-        else:
-            yield tuple(row[side][0]["content"][0]["text"] for side in ("chosen", "rejected"))
+        yield tuple(row[side][0]["content"][0]["text"] for side in ("chosen", "rejected"))
 
 
 def _parquet(paths, folder):
     return _conversations(pq.read_table(paths[-1]).to_pylist())
-
-
-def _jsonl(paths, folder):
-    path = next(path for path in paths if path.name.startswith("preferences"))
-    rows = lines(path)
-    assert all(Image.open(path.parent / image) for row in rows for image in row["images"])
-    return _conversations(rows)
 
 
 def _llama_factory(paths, folder):
@@ -100,12 +89,9 @@ def _llama_factory(paths, folder):
         text = "".join(turn["value"] for turn in asked)
         assert text.count("<image>") == len(row[columns["images"]]) > 0
         assert all(Image.open(data.parent / image) for image in row[columns["images"]])
-        if said.get("ranking"):
-            assert [turn["from"] for turn in asked] == ["human"]
-            yield row[columns["chosen"]]["value"], row[columns["rejected"]]["value"]
-        else:
-            assert [turn["from"] for turn in asked] == ["human", "gpt"]
-            yield asked[-1]["value"], row[columns["kto_tag"]]
+        assert said["ranking"]
+        assert [turn["from"] for turn in asked] == ["human"]
+        yield row[columns["chosen"]]["value"], row[columns["rejected"]]["value"]
 
 
 def _ms_swift(paths, folder):
@@ -113,14 +99,11 @@ def _ms_swift(paths, folder):
         *asked, answered = row["messages"]
         assert sum(turn["content"].count("<image>") for turn in asked) == len(row["images"]) > 0
         assert all(Image.open(image) for image in row["images"])
-        if "label" in row:
-            yield answered["content"], row["label"]
-        else:
-            assert row["margin"] > 0
-            yield answered["content"], row["rejected_response"]
+        assert row["margin"] > 0
+        yield answered["content"], row["rejected_response"]
 
 
-READ = {"trl": _parquet, "jsonl": _jsonl, "llama-factory": _llama_factory, "ms-swift": _ms_swift}
+READ = {"trl": _parquet, "llama-factory": _llama_factory, "ms-swift": _ms_swift}
 
 
 def lines(path: Path) -> list[dict]:
@@ -131,12 +114,11 @@ def lines(path: Path) -> list[dict]:
     ("form", "wanted", "said"),
     [
         ("tlr", {}, "did you mean 'trl'"),
+        ("release", {}, "release holds no training rows"),
         ("trl", {"by": "nobody"}, "no rewarder 'nobody'"),
         ("trl", {"pairs": "best"}, "--pairs 'best' is not known"),
-        ("trl", {"pairs": "margin"}, "go together"),
-        ("trl", {"margin": 0.1}, "go together"),
-        ("trl", {"pairs": "margin", "margin": float("nan")}, "not above 0"),
-        ("trl", {"pairs": "margin", "margin": 1.5}, "no training rows"),
+        ("trl", {"margin": float("nan")}, "not above 0"),
+        ("trl", {"pairs": "all", "margin": 1.5}, "no training rows"),
     ],
 )
 def test_what_cannot_be_trained_on_is_one_line(run, tmp_path, form, wanted, said):
@@ -149,7 +131,7 @@ def test_formats_do_not_overwrite_each_other(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")
     written = [
         CliRunner().invoke(app, ["export", str(tmp_path / "run"), "--format", form]).stdout.split()
-        for form in ("trl", "ms-swift", "llama-factory", "jsonl")
+        for form in ("trl", "ms-swift", "llama-factory", "parquet")
     ]
     every = [path for paths in written for path in paths]
     assert len(set(every)) == len(every) > 10
@@ -178,16 +160,8 @@ def test_pairs_are_those_that_differ(scores):
     for better, worse in best:
         assert scores[better] == max(scores.values())
         assert scores[worse] == min(scores.values())
-    apart = _pairs(scores, Preferences(pairs="margin", margin=0.2))
+    apart = _pairs(scores, Preferences(pairs="all", margin=0.2))
     assert set(apart) == {(a, b) for a, b in every if round(scores[a] - scores[b], 6) >= 0.2}
-
-
-@given(scores)
-def test_labels_are_one_each_and_follow_the_scores(scores):
-    labels = dict(_labels(_pairs(scores, Preferences(pairs="all"))))
-    desirable = [scores[key] for key, good in labels.items() if good]
-    undesirable = [scores[key] for key, good in labels.items() if not good]
-    assert not desirable or not undesirable or min(desirable) > max(undesirable)
 
 
 def test_a_text_that_speaks_of_images_adds_none():

@@ -10,8 +10,7 @@ from bon.engines import build
 from bon.engines.base import Engine, ImagePart, RankRequest, Reward
 from bon.experiment.config import RewarderCard
 from bon.experiment.prompts import Prompt
-from bon.rewarders.base import Item
-from bon.rewarders.on_echo import OnEcho
+from bon.rewarders.base import Item, OnEcho
 from bon.rewarders.scalar import Reranker
 
 IMAGES = (ImagePart("a" * 64, b"one"), ImagePart("b" * 64, b"two"))

@@ -9,8 +9,7 @@ from bon.engines.base import Engine, Generation, Sample, TokenLogprob
 from bon.experiment.cards import ROOT, load_prompt
 from bon.experiment.config import RewarderCard
 from bon.experiment.prompts import Prompt
-from bon.rewarders.base import Item
-from bon.rewarders.on_echo import OnEcho
+from bon.rewarders.base import Item, OnEcho
 from bon.rewarders.registry import rewarder_class
 
 SCORE = {"yes": ["+"], "no": ["-"]}

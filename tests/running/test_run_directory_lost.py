@@ -16,8 +16,10 @@ from bon.storage.store import Store
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(280)]
 
 
-def start_bon(folder, *arguments, **options):
+def start_bon(folder, *arguments, ray="", **options):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "BON_"))}
+    if ray:
+        environment["BON_RAY_ADDRESS"] = ray
     root = Path(__file__).parents[2]
     return subprocess.Popen(
         [sys.executable, "-m", "bon", "run", *arguments, "--quiet"],
@@ -66,8 +68,10 @@ def delete_repeats(directory):
 
 
 @pytest.mark.parametrize("lose", [delete, shutil.rmtree, rename, delete_repeats])
-def test_a_database_that_goes_under_its_driver_ends_the_run_at_once(experiment, tmp_path, lose):
-    process = start_bon(tmp_path, "e.yaml", "--out", "run")
+def test_a_database_that_goes_under_its_driver_ends_the_run_at_once(
+    experiment, tmp_path, ray_address, lose
+):
+    process = start_bon(tmp_path, "e.yaml", "--out", "run", ray=ray_address)
     wait_for_rows(process, tmp_path / "run")
     lose(tmp_path / "run")
     before = {path for path in tmp_path.rglob("*") if path.is_file()}

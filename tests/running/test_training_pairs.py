@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bon.analysis.data.arrays import opinion, read
-from bon.exports.training.preferences import Contrast, Preferences, training_rows
+from bon.exports.preferences import Preferences, training_rows
 from bon.planning.run_tables import run_tables
 from bon.running.reporting import open_run
 from bon.storage.store import Store
@@ -24,8 +24,7 @@ def test_chosen_and_rejected_are_the_ends_of_its_opinion(make_experiment, go, re
         made = list(training_rows(setup, store, Preferences(rewarder)))
     assert made
     for row in made:
-        assert isinstance(row, Contrast)
-        values = standing[row.query.question.key]
+        values = standing[row.question.key]
         assert row.chosen_score == pytest.approx(np.nanmax(values))
         assert row.rejected_score == pytest.approx(np.nanmin(values))
 

@@ -1,6 +1,5 @@
 """A server in this process over a data directory of its own; validations run as they would."""
 
-import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,24 +21,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "ray_address" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.ray)
-
-
-@pytest.fixture(scope="session")
-def ray_address() -> Iterator[str]:
-    """One local Ray for the session (or a running one), so that each validation only connects."""
-    if os.environ.get("BON_TEST_RAY"):
-        yield os.environ["BON_TEST_RAY"]
-        return
-    import ray
-
-    # On a busy machine, what starts late is not dead.
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")
-    own = not ray.is_initialized()
-    if own:
-        ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False)
-    yield ray.get_runtime_context().gcs_address
-    if own:
-        ray.shutdown()
 
 
 @pytest.fixture
@@ -64,7 +45,7 @@ def client(settings: Settings) -> Iterator[TestClient]:
 
 @pytest.fixture
 def running(settings: Settings, ray_address: str) -> Iterator[TestClient]:
-    """A client of a whole server, on a Ray that is there already."""
+    """A client of a whole server, on the session's Ray."""
     with (
         open_service(settings.model_copy(update={"ray_address": ray_address})) as service,
         TestClient(create_app(service), base_url="http://localhost") as test_client,

@@ -9,7 +9,6 @@ import yaml
 
 from bon.commands.main import app
 from bon.service.online.selector import Selector
-from bon.service.server.metrics import Metrics
 from bon.service.settings import Limits, read_settings
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +42,7 @@ def test_the_settings_are_read_and_their_cards_exist(tmp_path, name):
     settings = read_settings(tmp_path / "service.yaml")
     assert settings.allow.hosts == ("bon.example.com",)
     assert str(settings.data) == "/var/lib/bon"
-    assert Selector(settings.online, settings.base, Metrics()).specs()
+    assert Selector(settings.online, settings.base).specs()
 
 
 def test_probes_hit_routes_that_answer_without_a_token_or_name(client):

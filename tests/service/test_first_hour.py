@@ -13,6 +13,7 @@ import httpx
 import pytest
 import yaml
 
+from bon.dispatch.listeners import listeners
 from bon.service.validations.jobs import Jobs
 from tests.conftest import write_pairs, write_questions
 from tests.service.conftest import experiment
@@ -141,6 +142,7 @@ def test_ready_means_that_every_online_model_is_loaded(tmp_path):
         body["messages"] = [{"role": "user", "content": "Which?"}]
         assert server.client.post("/v1/score", json=body).status_code == 200
         assert time.monotonic() - started < 10
+        assert [each.port for each in listeners(server.process.pid)] == [server.port]
 
 
 def test_a_model_that_cannot_load_is_never_ready(tmp_path):

@@ -7,7 +7,6 @@ from functools import partial
 
 import pytest
 
-from bon.core.processes import find
 from bon.service.errors import ApiError
 from bon.service.settings import Settings
 from bon.service.validations.jobs import Jobs
@@ -75,7 +74,7 @@ def test_what_takes_longer_than_it_may_is_ended(jobs, tmp_path, monkeypatch):
         # As in a terminal: what a shell starts in the background ignores Ctrl-C, and so on down.
         hear = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         process = subprocess.Popen(["sleep", "60"], start_new_session=True, preexec_fn=hear)
-        return _Child(find(process.pid), process)
+        return _Child(process)
 
     monkeypatch.setattr(supervisor, "_launch", launch)
     (key,) = add(jobs, "ann")

@@ -1,12 +1,10 @@
 """kill -9 of the server, of a validation's process and of a Ray worker: nothing is lost."""
 
-import signal
 import time
 
 import psutil
 import pytest
 
-from bon.service.validations.job import PROCESS, read_json
 from tests.conftest import write_pairs, write_questions
 from tests.service.conftest import experiment, wait_for
 from tests.service.server import serving
@@ -28,6 +26,12 @@ def wait_until(condition, seconds=120):
     return result
 
 
+def job_of(server):
+    """The process of the one validation that runs."""
+    (job,) = psutil.Process(server.process.pid).children()
+    return job
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_nothing_is_lost_and_nothing_is_run_twice(tmp_path, ray_address):
@@ -41,23 +45,23 @@ def test_nothing_is_lost_and_nothing_is_run_twice(tmp_path, ray_address):
         wait_for(client, calm, "done", seconds=200)
         hunted = client.post("/v1/validations", json=slow(0.3)).json()["id"]
         waiting = client.post("/v1/validations", json=slow(0)).json()["id"]
-        directory = tmp_path / "data" / "runs" / hunted
 
         def count():
             result = client.get(f"/v1/validations/{hunted}").json()["counts"]
             return result["candidates"] + result["judgements"]
 
         wait_until(lambda: count() > 4)
-        job = psutil.Process(read_json(directory / PROCESS)["pid"])
+        job = job_of(server)
         server.kill()
-        assert job.is_running()
-        server.start()  # adopts the process, which has gone on
-        result = client.get(f"/v1/validations/{hunted}").json()
-        assert (result["state"], result["attempt"]) == ("running", 1)
+        job.wait(20)  # it ends with its server
+        server.start()
+        wait_until(lambda: client.get(f"/v1/validations/{hunted}").json()["attempt"] == 2)
         assert client.get(f"/v1/validations/{waiting}").json()["state"] == "queued"
+        before = count()
+        wait_until(lambda: count() > before)
 
-        job.send_signal(signal.SIGKILL)  # the validation's own process
-        wait_until(lambda: client.get(f"/v1/validations/{hunted}").json()["attempt"] >= 2)
+        job_of(server).kill()  # the validation's own process
+        wait_until(lambda: client.get(f"/v1/validations/{hunted}").json()["attempt"] == 3)
         before = count()
         wait_until(lambda: count() > before)
 
@@ -66,13 +70,13 @@ def test_nothing_is_lost_and_nothing_is_run_twice(tmp_path, ray_address):
         assert workers
         for worker in workers:  # Ray's workers, which Ray starts again
             worker.kill()
+        job = job_of(server)
         server.kill()
-        job = psutil.Process(read_json(directory / PROCESS)["pid"])
         job.kill()  # both at once: a machine that lost its power
         server.start()
         wait_for(client, hunted, "done", seconds=300)
         wait_for(client, waiting, "done", seconds=200)
-        assert client.get(f"/v1/validations/{hunted}").json()["attempt"] == 3
+        assert client.get(f"/v1/validations/{hunted}").json()["attempt"] == 4
         # Seeds do not depend on latency or kills, so the tables are the same to the row.
         runs = tmp_path / "data" / "runs"
         assert rows(runs / hunted) == rows(runs / calm)
@@ -82,12 +86,12 @@ def test_nothing_is_lost_and_nothing_is_run_twice(tmp_path, ray_address):
 def test_a_server_that_is_told_to_stop_does_so_and_its_work_goes_on_later(tmp_path, ray_address):
     files = tmp_path / "data" / "files"
     files.mkdir(parents=True)
-    write_questions(files / "questions.jsonl", 12)
-    write_pairs(files / "pairs.jsonl", 9)
+    write_questions(files / "questions.jsonl", 6)
+    write_pairs(files / "pairs.jsonl", 3)
     with serving(tmp_path, ray_address=ray_address) as server:
         key = server.client.post("/v1/validations", json=slow(0.3)).json()["id"]
         path = f"/v1/validations/{key}"
         wait_until(lambda: server.client.get(path).json()["counts"]["candidates"])
         assert server.stop() < 30
         server.start()
-        assert wait_for(server.client, key, "done", seconds=200)["counts"]["candidates"] == 48
+        assert wait_for(server.client, key, "done", seconds=200)["counts"]["candidates"] == 24

@@ -11,18 +11,28 @@ from tests.service.test_validations import rows
 pytestmark = [pytest.mark.slow, pytest.mark.ray, pytest.mark.timeout(600)]
 
 
-@pytest.fixture
-def cluster(tmp_path):
-    """A head that takes no work; data for a server in tmp_path."""
+@pytest.fixture(scope="module")
+def head():
+    """A head that takes no work."""
     from ray.cluster_utils import Cluster
 
-    files = tmp_path / "data" / "files"
-    files.mkdir(parents=True)
-    write_questions(files / "questions.jsonl", 40)
-    write_pairs(files / "pairs.jsonl", 20)
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    nodes = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
+    )
     yield nodes
     nodes.shutdown()
+
+
+@pytest.fixture
+def cluster(tmp_path, head):
+    """The head alone; data for a server in tmp_path."""
+    files = tmp_path / "data" / "files"
+    files.mkdir(parents=True)
+    write_questions(files / "questions.jsonl", 16)
+    write_pairs(files / "pairs.jsonl", 8)
+    yield head
+    for node in list(head.worker_nodes):
+        head.remove_node(node, allow_graceful=False)
 
 
 def test_the_node_that_runs_a_validation_is_killed(tmp_path, cluster):
@@ -54,7 +64,7 @@ def test_a_node_goes_and_there_is_no_room_for_its_worker(tmp_path, cluster):
         wait_until(lambda: server.client.get(path).json()["counts"]["candidates"] > 4)
         cluster.remove_node(nodes[1], allow_graceful=False)
         done = wait_for(server.client, key, "done", seconds=300)
-        assert done["counts"]["candidates"] == 160
+        assert done["counts"]["candidates"] == 64
         assert done["counts"]["errors"] == 0
 
 

@@ -113,7 +113,6 @@ def test_a_vote_by_scores_needs_their_unit_before_anything_is_sampled(online):
     answer = online.post("/v1/best-of-n", json={**body, "rule": "weighted_vote"})
     assert answer.status_code == 422
     assert "set online.validated to a run" in answer.json()["error"]["fix"]
-    assert "bon_online_calls_total{" not in online.get("/metrics").text
     chat = {"model": "bon/policy/head", "messages": asks("vote?"), "rule": "weighted_vote"}
     assert online.post("/v1/chat/completions", json={**chat, "options": OPTIONS}).status_code == 422
 
@@ -163,9 +162,6 @@ def test_score_and_rank_agree_and_remember(online):
     assert ranked["usage"]["cached_judgements"] == 3
     assert ranked["scores"][ranked["order"][0]] == max(scored["scores"])
     assert sorted(ranked["order"]) == [0, 1, 2, 3]
-    text = online.get("/metrics").text
-    assert 'bon_online_cache_hits_total{model="head"} 3.0' in text
-    assert 'bon_online_calls_total{model="head",stage="judge"} 2.0' in text
 
 
 def test_chat_completions(online):
@@ -354,7 +350,7 @@ def test_the_pixels_of_a_request_are_counted_together(online):
     assert time.process_time() - started < 10
 
 
-def test_a_client_that_hangs_up_is_not_worked_for(settings):
+def test_a_client_that_hangs_up_is_not_worked_for(settings, caplog):
     slow = echo_experiment(latency=20.0)
     changes = {"policies": slow["policies"], "rewarders": slow["rewarders"]}
     for client in serving(online_settings(settings, **changes)):
@@ -376,10 +372,10 @@ def test_a_client_that_hangs_up_is_not_worked_for(settings):
             "query_string": b"", "headers": headers, "http_version": "1.1", "scheme": "http",
             "server": ("localhost", 80), "client": ("127.0.0.1", 1), "root_path": "",
         }  # fmt: skip
+        caplog.set_level("INFO", "bon.access")
         started = time.monotonic()
         client.portal.call(client.app, scope, receive, send)
         assert time.monotonic() - started < 15
         client.portal.call(asyncio.sleep, 0.1)
         assert client.app.state.online.backend.queue.length == 0
-        text = client.get("/metrics").text
-        assert 'route="/v1/score",status="499"' in text
+        assert any("/v1/score" in row.message and row.status == 499 for row in caplog.records)

@@ -109,8 +109,6 @@ def test_comparing_and_errors(client, settings):
     text = client.get("/compare", params={"id": [fresh, key, other]}, headers=HTML).text
     assert "against unfinished" not in text
     assert "+25.0 [−24.0, +74.0]" in text
-    csv = client.get(f"/v1/validations/{key}/tables/best_of_n").text
-    assert csv.splitlines()[1].endswith("0.5,0.4,0.6,0.5,0.4,0.6")
     for path in ("/nothing", "/validations/nobody", "/validations/v000000-0000000000"):
         answer = client.get(path, headers=HTML)
         assert answer.status_code == 404
@@ -181,13 +179,14 @@ def test_the_way_after_signing_in_stays_here():
         assert _local(away) == "/"
 
 
-def test_integers_of_a_summary_stay_integers_beside_missing_values(client, settings):
+def test_tables_of_the_results_are_those_of_the_run(client, settings):
     key = client.post("/v1/validations", json=experiment()).json()["id"]
-    (settings.runs / key).mkdir(parents=True)
-    rows = [{"rewarder": "a", "peak_n": 3}, {"rewarder": "=b", "peak_n": None}]
-    (settings.runs / key / "results.json").write_text(json.dumps({"best_of_n": rows}))
-    path = f"/v1/validations/{key}/tables/best_of_n"
-    assert client.get(path).text.splitlines() == ["rewarder,peak_n", "a,3", "'=b,"]
+    path = f"/v1/validations/{key}/tables/benchmarks"
+    assert client.get(path).status_code == 404
+    (settings.runs / key / "tables").mkdir(parents=True)
+    rows = [{"rewarder": "a", "num_pairs": 3}, {"rewarder": "=b", "num_pairs": 4}]
+    pd.DataFrame(rows).to_parquet(settings.runs / key / "tables" / "reward_benchmark.parquet")
+    assert client.get(path).text.splitlines() == ["rewarder,num_pairs", "a,3", "'=b,4"]
     assert client.get(path, params={"format": "json"}).json() == rows
     parquet = client.get(path, params={"format": "parquet"}).content
-    assert pd.read_parquet(io.BytesIO(parquet))["peak_n"].isna().tolist() == [False, True]
+    assert pd.read_parquet(io.BytesIO(parquet)).to_dict("records") == rows

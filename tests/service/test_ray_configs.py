@@ -11,7 +11,6 @@ import yaml
 from bon.experiment.cards import shipped
 from bon.experiment.config import Experiment
 from bon.service.online.selector import Selector
-from bon.service.server.metrics import Metrics
 from bon.service.settings import read_settings
 
 ROOT = Path(__file__).parents[2]
@@ -30,31 +29,16 @@ SERVERS = ("laptop", "gpu-node", "cluster")
 @pytest.mark.parametrize("name", SERVERS)
 def test_settings_of_a_server(name):
     settings = read_settings(CONFIGS / f"{name}.yaml")
-    selector = Selector(settings.online, settings.base, Metrics())
+    selector = Selector(settings.online, settings.base)
     assert selector.names()["policies"]
     assert selector.names()["rewarders"]
     assert selector.specs()
 
 
-def test_settings_of_0_2_are_read_with_a_line_for_each_difference(tmp_path, capsys):
-    scaling = {"min_replicas": 1, "max_replicas": 3, "target_ongoing_requests": 8}
-    old = {
-        "interim_plots": False,
-        "limits": {"events": 9, "events_per_owner": 3, "n": 5},
-        "online": {"backend": "serve", "scaling": scaling},
-    }
-    (tmp_path / "service.yaml").write_text(yaml.safe_dump(old))
-    settings = read_settings(tmp_path / "service.yaml")
-    assert (settings.online.backend, settings.online.scaling.max_replicas) == ("ray", 3)
-    assert settings.limits.n == 5
-    assert capsys.readouterr().err.splitlines() == [
-        "bon: online.backend: serve is `ray` now (Ray actors, on one machine or a cluster)",
-        "bon: the setting interim_plots was removed and is ignored",
-        "bon: the setting limits.events was removed and is ignored",
-        "bon: the setting limits.events_per_owner was removed and is ignored",
-        "bon: the setting online.scaling.min_replicas was removed and is ignored",
-        "bon: the setting online.scaling.target_ongoing_requests was removed and is ignored",
-    ]
+def test_the_backend_of_0_2_is_read_with_a_line(tmp_path, capsys):
+    (tmp_path / "service.yaml").write_text("online: {backend: serve}")
+    assert read_settings(tmp_path / "service.yaml").online.backend == "ray"
+    assert capsys.readouterr().err.startswith("bon: online.backend: serve is `ray` now")
 
 
 def test_the_cluster_launcher_file():

@@ -1,4 +1,4 @@
-"""The reward server: what trainers and rerank clients send, answered as they expect it."""
+"""The reward server: what trainers send, answered as they expect it."""
 
 import json
 import sqlite3
@@ -13,7 +13,7 @@ from bon.core.errors import BonError
 from bon.service.app import create_app
 from bon.service.server.state import open_service
 from bon.storage.reward_tables import FILE, reward_frame
-from tests.service.test_online import asks, data_url, online_settings, picture, serving
+from tests.service.test_online import asks, online_settings, picture, serving
 
 SETS = {"sums": {"benchmark": "multiple_choice", "path": "files/questions.jsonl"}}
 PROMPT = "<|im_start|>user\nWhat is 2 + 2?<|im_end|>\n<|im_start|>assistant\n"
@@ -61,8 +61,6 @@ def test_texts_that_would_be_shown_again_and_again(trainer):
     started = time.process_time()
     body = {"rewarder": "judge", "messages": asks(), "candidates": texts}
     refused(trainer.post("/v1/score", json=body), 413, "characters")
-    body = {"model": "judge", "query": "q", "documents": texts}
-    refused(trainer.post("/rerank", json=body), 413, "characters")
     item = {**SAMPLE, "response": texts[0]}
     refused(trainer.post("/get_reward?rewarder=judge&group=64", json=item), 413, "characters")
     assert time.process_time() - started < 10
@@ -92,27 +90,6 @@ def test_every_protocol_gives_the_rewarders_own_score(trainer):
     assert keyed["no_image"] == 1
     batch = good(trainer.post("/get_reward?rewarder=head", json={"samples": [SAMPLE] * 2}))
     assert batch["rewards"] == [score, score]
-    ranked = {"model": "head", "query": "What is 2 + 2?", "documents": ["It is 4."]}
-    for path in ("/rerank", "/v1/rerank", "/v2/rerank"):
-        assert good(trainer.post(path, json=ranked))["results"] == [
-            {"index": 0, "relevance_score": score}
-        ]
-
-
-def test_reranking_orders_cuts_and_takes_images(trainer):
-    image = {"type": "image_url", "image_url": {"url": data_url(picture())}}
-    query = {"content": [image, {"type": "text", "text": "Which is red?"}]}
-    documents = ["a cherry", {"text": "a lime"}, {"content": [{"type": "text", "text": "grass"}]}]
-    body = {"model": "judge", "query": query, "documents": documents, "return_documents": True}
-    result = good(trainer.post("/v1/rerank", json=body))
-    scores = [row["relevance_score"] for row in result["results"]]
-    assert scores == sorted(scores, reverse=True)
-    assert {row["document"]["text"] for row in result["results"]} == {"a cherry", "a lime", "grass"}
-    assert result["bon"]["judgements"] == 6  # three pairs in both orders
-    assert 0 <= result["bon"]["consistency"] <= 1
-    best = good(trainer.post("/v1/rerank", json={**body, "top_n": 1}))
-    assert best["results"] == result["results"][:1]
-    assert best["bon"]["cached"] == 6
 
 
 REFUSED = {
@@ -130,10 +107,6 @@ REFUSED = {
     ),
     "unequal lists": ("/get_reward?rewarder=head", {**ROLLOUT, "labels": ["a", "b"]}, 422, "len"),
     "no body": ("/get_reward?rewarder=head", {}, 422, "query"),
-    "nothing to rank": ("/rerank", {"model": "head", "query": "x"}, 422, "documents"),
-    "many documents": (
-        "/rerank", {"model": "head", "query": "x", "documents": ["y"] * 65}, 413, "at most 64"
-    ),
     "long text": (
         "/get_reward?rewarder=head", {**SAMPLE, "response": "x" * 300_000}, 413, "300000"
     ),
@@ -191,8 +164,8 @@ def test_a_label_brings_the_question_with_its_images(settings):
             assert good(client.post(address, json=body))["no_image"] == 0
         plain = {**SAMPLE, "prompt": "tell me about bon://seen/nothing", "label": None}
         assert good(client.post(address, json=plain))["no_image"] == 1
-        only = {"model": "head", "query": "bon://seen/one%20two", "documents": ["A", "B"]}
-        assert len(good(client.post("/rerank", json=only))["results"]) == 2
+        only = {"prompt": "bon://seen/one%20two", "response": "A"}
+        assert good(client.post(address, json=only))["no_image"] == 0
         with sqlite3.connect(settings.data / FILE) as db:
             shown = dict(db.execute("SELECT text, images FROM questions").fetchall())
         assert shown["Which colour?\nA. red\nB. blue"].count('"') == 2
@@ -227,15 +200,14 @@ TEXTS = ["six", "seven", "eight", "six"]
 
 
 @pytest.mark.parametrize("rule", ["round_robin", "knockout", "swiss", "bradley_terry", "copeland"])
-def test_one_response_per_request_is_judged_with_the_others(trainer, rule):
+def test_one_response_per_request_is_judged_with_the_others(trainer, settings, rule):
     address = f"/get_reward?rewarder=judge&group=4&key=r&rule={rule}&run={rule}&scale=rank"
     result = at_once(trainer, address, TEXTS)
     assert [row["group_size"] for row in result] == [4] * 4
     assert result[0]["r"] == result[3]["r"]  # the same text is the same response
     assert sum(row["r"] for row in result) == pytest.approx(2)
-    logged = good(trainer.get(f"/v1/rewards/{rule}"))["rewards"]
-    assert len({row["team"] for row in logged}) == 1
-    assert len(logged) == 4
+    logged = reward_frame(settings.data / FILE, rule)
+    assert (len(logged), logged["team"].nunique()) == (4, 1)
 
 
 def test_missing_and_late_members(trainer):
@@ -307,13 +279,9 @@ def test_every_reward_and_judgement_is_kept(trainer, settings):
     body = {"samples": [{**SAMPLE, "response": text} for text in TEXTS]}
     for scale in ("raw", "rank"):
         good(trainer.post(f"/get_reward?rewarder=judge&scale={scale}&run=my run", json=body))
-    (run,) = good(trainer.get("/v1/rewards"))["runs"]
-    assert (run["run"], run["rewards"]) == ("my run", 8)
-    rows = good(trainer.get("/v1/rewards/my run?limit=5"))["rewards"]
-    rows += good(trainer.get(f"/v1/rewards/my run?after={rows[-1]['id']}"))["rewards"]
-    assert len(rows) == 8
-    assert rows[0]["characters"] == len("six")
-    assert {row["cached"] for row in rows} == {0, 6}
+    rows = reward_frame(settings.data / FILE, "my run")
+    assert rows["text"].tolist() == TEXTS * 2
+    assert set(rows["cached"]) == {0, 6}
     with sqlite3.connect(settings.data / FILE) as db:
         rows = db.execute("SELECT outcome, text FROM judgements").fetchall()
         texts = {text for (text,) in db.execute("SELECT text FROM responses")}

@@ -64,9 +64,6 @@ def test_a_validation_from_submission_to_deletion(running, settings):
     written = yaml.safe_load(running.get(f"/v1/validations/{key}/experiment").text)
     assert written == experiment()
     assert "12 questions" in running.get(f"/v1/validations/{key}/log").text
-    text = running.get("/metrics").text
-    assert 'bon_validations{state="done"} 1.0' in text
-    assert 'bon_validation_work{kind="candidates"} 48.0' in text
 
     # Extending computes only what is missing.
     before = rows(settings.runs / key)

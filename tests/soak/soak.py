@@ -32,10 +32,9 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from bon.core.errors import BonError  # noqa: E402
-from bon.core.processes import Process  # noqa: E402
 from bon.storage.store import Store  # noqa: E402
 from tests.conftest import echo_experiment, write_pairs, write_questions  # noqa: E402
-from tests.processes import descendants, end_process, name  # noqa: E402
+from tests.processes import Process, descendants, end_process, name  # noqa: E402
 
 ORPHAN_SECONDS = 10
 STUCK_SECONDS = 300

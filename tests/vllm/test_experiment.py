@@ -1,4 +1,4 @@
-"""One whole experiment on Ray actors that hold vLLM engines, a server's judge beside them."""
+"""One whole experiment: its policy is a vLLM engine on a Ray actor, its rewarders are served."""
 
 import json
 from importlib.util import find_spec
@@ -28,12 +28,18 @@ pytestmark = [
 def test_from_questions_to_report(
     tmp_path: Path,
     checkpoint: Path,
-    scored: Path,
     servers: dict[str, Any],
     flags: dict[str, Any],
 ) -> None:
     _write(tmp_path)
-    on_vllm = {"engine": "vllm", "engine_args": {"engine_args": flags}}
+    served = {
+        name: {
+            "model": "tiny",
+            "engine": "openai",
+            "engine_args": {"base_url": server.url, "api_key_env": None, "endpoint": "vllm"},
+        }
+        for name, server in servers.items()
+    }
     experiment = {
         "name": "tiny",
         "questions": {
@@ -46,9 +52,10 @@ def test_from_questions_to_report(
         ],
         "policies": [
             {
-                **on_vllm,
                 "name": "policy",
                 "model": str(checkpoint),
+                "engine": "vllm",
+                "engine_args": {"engine_args": flags},
                 "prompt": "bare",
                 "n": 4,
                 "sampling": {"temperature": 1.0, "max_tokens": 12},
@@ -56,26 +63,14 @@ def test_from_questions_to_report(
         ],
         "rewarders": [
             {
+                **served["generate"],
                 "name": "judge",
                 "kind": "pairwise",
-                "model": "tiny",
-                "engine": "openai",
-                "engine_args": {
-                    "base_url": servers["generate"].url,
-                    "api_key_env": None,
-                    "endpoint": "vllm",
-                },
                 "prompt": {"text": "{{ prompt }} 1. {{ first }} 2. {{ second }}"},
                 "verdict": {"pattern": r"Answer (\d) is better"},
                 "sampling": {"temperature": 0.0, "max_tokens": 8},
             },
-            {
-                **on_vllm,
-                "name": "head",
-                "kind": "scalar",
-                "model": str(scored),
-                "engine_args": {"task": "reward", "engine_args": flags},
-            },
+            {**served["reward"], "name": "head", "kind": "scalar"},
         ],
         # A random model answers nothing, so all its candidates agree: judge them all the same.
         "judging": {"judge_unanimous": True},

@@ -88,17 +88,6 @@ def test_all_samples_come_back(session: Any, which: str, request: pytest.Fixture
         assert [g.samples[0].text for g in alone] == texts
 
 
-def test_one_request_however_the_seeds_are(session: Any, engine: Any) -> None:
-    settings = engine._settings
-    engine._settings = settings.model_copy(update={"one_request": True})
-    try:
-        (one,) = session.all(engine.generate(ask(1, WARM, (7, 99, 3))))
-    finally:
-        engine._settings = settings
-    (consecutive,) = session.all(engine.generate(ask(1, WARM, (7, 8, 9))))
-    assert one == consecutive
-
-
 def test_greedy_with_several_seeds(session: Any, engine: Any, client: Any) -> None:
     for asked in (engine, client):
         (generation,) = session.all(asked.generate(ask(1, GREEDY, (1, 2, 3))))

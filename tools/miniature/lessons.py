@@ -9,6 +9,7 @@ from tools.miniature.world import (
     LETTERS,
     WorldQuestion,
     around,
+    count_objects,
     critic_prompt,
     draw,
     judge_prompt,
@@ -75,7 +76,7 @@ def lists(rng: Rng) -> Lesson:
     told = []
     for _ in range(6):
         which, colour = rng.below(2), rng.below(4)
-        count = scenes[which].count(colour=colour)
+        count = count_objects(scenes[which], colour=colour)
         told.append(f"{('first', 'second')[which]} {COLOURS[colour]}: {count}.")
     return Lesson(scenes, "Count in <image 1> and in <image 2>.", " ".join(told))
 
@@ -98,7 +99,7 @@ def _count(rng: Rng, scene: Scene) -> str:
     index = rng.below(4)
     what = rng.pick((f"{COLOURS[index]} shapes", COLOURS[index], f"{SHAPES[index]}s"))
     by_shape = what.endswith("s") and not what.endswith("shapes")
-    count = scene.count(shape=index) if by_shape else scene.count(colour=index)
+    count = count_objects(scene, shape=index) if by_shape else count_objects(scene, colour=index)
     return f"{what}: {count}."
 
 

@@ -35,6 +35,16 @@ def kind_name(kind: int) -> str:
     return "empty" if kind == 0 else f"{COLOURS[(kind - 1) // 4]} {SHAPES[(kind - 1) % 4]}"
 
 
+def count_objects(scene: Scene, *, colour: int | None = None, shape: int | None = None) -> int:
+    """Objects of a colour, of a shape, or of both."""
+    return sum(
+        k > 0
+        and (colour is None or (k - 1) // 4 == colour)
+        and (shape is None or (k - 1) % 4 == shape)
+        for k in scene.kinds
+    )
+
+
 def random_scene(rng: Rng, split: str) -> Scene:
     """4–10 objects of 4–7 kinds, drawn again until the board falls into the split."""
     while True:
@@ -144,14 +154,14 @@ Parts = tuple[str, list[str], str, Facts]
 
 def _colour_count(rng: Rng, scenes: tuple[Scene, ...]) -> Parts:
     colour = rng.below(4)
-    count = scenes[0].count(colour=colour)
+    count = count_objects(scenes[0], colour=colour)
     noun = f"{COLOURS[colour]} shapes"
     return f"<image 1> How many {noun} are there?", near(rng, count), str(count), (noun,)
 
 
 def _shape_count(rng: Rng, scenes: tuple[Scene, ...]) -> Parts:
     shape = rng.below(4)
-    count = scenes[0].count(shape=shape)
+    count = count_objects(scenes[0], shape=shape)
     noun = f"{SHAPES[shape]}s"
     return f"<image 1> How many {noun} are there?", near(rng, count), str(count), (noun,)
 
@@ -180,7 +190,7 @@ def _presence(rng: Rng, scenes: tuple[Scene, ...]) -> Parts:
 def _prices(rng: Rng, scenes: tuple[Scene, ...]) -> Parts:
     a, b = rng.sample(range(4), 2)
     price, other = rng.between(2, 5), rng.between(2, 5)
-    n, m = scenes[0].count(shape=a), scenes[0].count(shape=b)
+    n, m = count_objects(scenes[0], shape=a), count_objects(scenes[0], shape=b)
     total = n * price + m * other
     text = (
         f"<image 1> Each {SHAPES[a]} costs {price} coins and each {SHAPES[b]} costs "
@@ -191,7 +201,7 @@ def _prices(rng: Rng, scenes: tuple[Scene, ...]) -> Parts:
 
 def _difference(rng: Rng, scenes: tuple[Scene, ...]) -> Parts:
     a, b = rng.sample(range(4), 2)
-    n, m = scenes[0].count(colour=a), scenes[0].count(colour=b)
+    n, m = count_objects(scenes[0], colour=a), count_objects(scenes[0], colour=b)
     if n < m:
         a, b, n, m = b, a, m, n
     text = f"<image 1> How many more {COLOURS[a]} shapes than {COLOURS[b]} shapes are there?"
@@ -201,7 +211,7 @@ def _difference(rng: Rng, scenes: tuple[Scene, ...]) -> Parts:
 def _comparison(rng: Rng, scenes: tuple[Scene, ...]) -> Parts:
     colour = rng.below(4)
     name = COLOURS[colour]
-    n, m = (scene.count(colour=colour) for scene in scenes)
+    n, m = (count_objects(scene, colour=colour) for scene in scenes)
     order = (1, 2)
     if n < m:  # never negative: ask for the distance the other way round
         n, m, order = m, n, (2, 1)

@@ -28,20 +28,11 @@ LEASE_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
-    """An item that an annotator has open until a time in seconds."""
-
-    item: str
-    annotator: str
-    until: float
-
-
-@dataclass(frozen=True, slots=True)
 class QueueState:
-    """Choices by item and annotator, and the active leases."""
+    """Choices by item and annotator, and the item that each annotator has leased."""
 
     choices: Mapping[str, Mapping[str, str]]
-    leases: Sequence[Lease]
+    leased: Mapping[str, str]
 
 
 def shown_order(item: str, annotator: str, responses: int) -> tuple[int, ...]:
@@ -62,12 +53,11 @@ def required_answers(annotating: Annotating, choices: Collection[str]) -> int:
 def open_slots(item: str, annotating: Annotating, state: QueueState, annotator: str) -> int:
     """Return how many answers an item needs beyond those given or leased by others."""
     choices = state.choices.get(item, {})
-    leased = {
-        lease.annotator
-        for lease in state.leases
-        if lease.item == item and lease.annotator != annotator and lease.annotator not in choices
-    }
-    return required_answers(annotating, choices.values()) - len(choices) - len(leased)
+    leased = sum(
+        key == item and other != annotator and other not in choices
+        for other, key in state.leased.items()
+    )
+    return required_answers(annotating, choices.values()) - len(choices) - leased
 
 
 def gold_checks(items: Iterable[CuratedItem], annotating: Annotating, seed: int) -> frozenset[str]:
@@ -111,19 +101,18 @@ def next_item(
     An open item comes first, then occasionally a gold check, then the item that lacks the fewest
     answers; gold checks that remain come last.
     """
-    for lease in state.leases:
-        answered = annotator in state.choices.get(lease.item, {})
-        if lease.annotator == annotator and lease.item in keys and not answered:
-            return lease.item
+    leased = state.leased.get(annotator, "")
+    if leased in keys and annotator not in state.choices.get(leased, {}):
+        return leased
     due, others = remaining_items(keys, checks, annotating, state, annotator)
     count = sum(annotator in choices for choices in state.choices.values())
     drawn = item_seed("check now", seed, annotator, count) % 1000
     if due and (not others or drawn < 1000 * annotating.gold_checks):
         return min(due, key=lambda key: item_seed("which check", seed, annotator, key))
-    leased = Counter(lease.item for lease in state.leases)
+    open_at = Counter(state.leased.values())
 
     def rank(key: str) -> tuple[int, int]:
-        started = len(state.choices.get(key, ())) + leased[key]
+        started = len(state.choices.get(key, ())) + open_at[key]
         return -started, item_seed("turn", seed, key)
 
     return min(others, key=rank, default=None)
@@ -159,7 +148,7 @@ class AnnotationQueue:
     def __init__(self, directory: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self.directory = directory
         self._clock = clock
-        self._leases: dict[str, Lease] = {}
+        self._leases: dict[str, tuple[str, float]] = {}  # annotator: item, until
         self._lock = threading.RLock()
         self._bench = open_workbench(directory)
         self._stamp: tuple[int, ...] = ()
@@ -167,7 +156,6 @@ class AnnotationQueue:
         self._images: dict[str, Path] = {}
         self._checks: frozenset[str] = frozenset()
         self._events: list[Annotation] = []
-        self._current: list[Annotation] = []
         self._events_stamp: tuple[int, ...] = ()
 
     @property
@@ -202,15 +190,9 @@ class AnnotationQueue:
     def lease_next(self, annotator: str) -> CuratedItem | None:
         """Return the annotator's next item and lease it."""
         with self._lock:
-            recipe = self.bench.recipe
-            key = next_item(
-                list(self._items),
-                self._checks,
-                recipe.annotating,
-                recipe.seed,
-                self._state(),
-                annotator,
-            )
+            recipe, keys = self.bench.recipe, list(self._items)
+            state = self._state(self._annotations())
+            key = next_item(keys, self._checks, recipe.annotating, recipe.seed, state, annotator)
             if key is None:
                 return None
             self._lease(key, annotator)
@@ -250,10 +232,9 @@ class AnnotationQueue:
             )
             add(self.bench.annotations_path, row)
             self._events_stamp = ()
-            lease = self._leases.get(annotator)
             if choice == WITHDRAWN:
                 self._lease(item.key, annotator)
-            elif lease is not None and lease.item == item.key:
+            elif self._leases.get(annotator, ("", 0.0))[0] == item.key:
                 del self._leases[annotator]
             return draft
 
@@ -271,9 +252,9 @@ class AnnotationQueue:
         """Return the progress of an annotator and overall."""
         with self._lock:
             annotating = self.bench.recipe.annotating
-            state = self._state()
-            keys = list(self._items)
-            own = (row for row in self._annotations() if row.annotator == annotator)
+            annotations, keys = self._annotations(), list(self._items)
+            state = self._state(annotations)
+            own = (row for row in annotations if row.annotator == annotator)
             rows = [row for row in own if row.item in self._items]
             times = [row.seconds for row in rows if row.seconds is not None]
             choices = [state.choices.get(key, {}).values() for key in keys]
@@ -303,28 +284,26 @@ class AnnotationQueue:
         stamp = _stamp(path, path.with_name(f"{path.name}-wal"))
         if stamp != self._events_stamp:
             self._events, self._events_stamp = history(path), stamp
-            last: dict[tuple[str, str], Annotation] = {}
-            for row in self._events:
-                last.pop((row.annotator, row.item), None)
-                last[row.annotator, row.item] = row
-            self._current = [row for row in last.values() if row.choice != WITHDRAWN]
         return self._events
 
     def _annotations(self) -> list[Annotation]:
         """The annotations that count, in the order of their last event."""
-        self._history()
-        return self._current
+        last: dict[tuple[str, str], Annotation] = {}
+        for row in self._history():
+            last.pop((row.annotator, row.item), None)
+            last[row.annotator, row.item] = row
+        return [row for row in last.values() if row.choice != WITHDRAWN]
 
-    def _state(self) -> QueueState:
+    def _state(self, annotations: Iterable[Annotation]) -> QueueState:
         choices: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        for row in self._annotations():
+        for row in annotations:
             choices[row.item][row.annotator] = row.choice
         now = self._clock()
-        self._leases = {name: lease for name, lease in self._leases.items() if lease.until > now}
-        return QueueState(choices, list(self._leases.values()))
+        self._leases = {name: lease for name, lease in self._leases.items() if lease[1] > now}
+        return QueueState(choices, {name: item for name, (item, _) in self._leases.items()})
 
     def _lease(self, item: str, annotator: str) -> None:
-        self._leases[annotator] = Lease(item, annotator, self._clock() + LEASE_SECONDS)
+        self._leases[annotator] = item, self._clock() + LEASE_SECONDS
 
 
 def as_shown(draft: Draft, order: Sequence[int]) -> Draft:

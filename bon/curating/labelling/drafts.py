@@ -20,7 +20,7 @@ from bon.experiment.cards import load_rewarder
 from bon.experiment.config import Price
 from bon.policies.generate import text_key
 from bon.rewarders import verdict_parser
-from bon.rewarders.generative import reached
+from bon.rewarders.reply_parsing import reached
 from bon.running.reporting import open_run
 from bon.storage.store import Store
 

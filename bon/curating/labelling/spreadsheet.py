@@ -1,4 +1,4 @@
-"""Labelling in a spreadsheet: one row per item to fill in, as CSV or JSONL.
+"""Labelling in a spreadsheet: one CSV row per item to fill in.
 
 All annotators see an item's responses in one order, which follows from the item. An import is all
 or nothing.
@@ -6,7 +6,6 @@ or nothing.
 
 import csv
 import io
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from bon.curating.labelling.drafts import Draft, read_drafts
 from bon.curating.workbench import Workbench
 
 SOURCE = "jsonl"
-"""Source of these annotations, by which their order of responses is drawn."""
+"""Stored source of these annotations, by which their order of responses is drawn."""
 _SIDES = ("left", "right")
 _ANSWER = ("better", "tag", "why", "annotator", "seconds")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
@@ -44,7 +43,7 @@ class Imported:
 
 
 def export_sheet(bench: Workbench, out: Path, *, drafts: bool = False) -> None:
-    """Write one file, CSV by its suffix or else JSONL; images are paths within the benchmark.
+    """Write a CSV; images are paths within the benchmark.
 
     Raises:
         BonError: `out` exists: it could hold people's answers.
@@ -54,16 +53,11 @@ def export_sheet(bench: Workbench, out: Path, *, drafts: bool = False) -> None:
     known = read_drafts(bench.drafts_path) if drafts else {}
     rows = [_row(item, known.get(item.key)) for item in bench.items]
     out.parent.mkdir(parents=True, exist_ok=True)
-    if out.suffix == ".csv":
-        columns = dict.fromkeys(name for row in rows for name in row)
-        with out.open("w", encoding="utf-8-sig", newline="") as file:
-            writer = csv.DictWriter(file, list(columns), restval="")
-            writer.writeheader()
-            for row in rows:
-                writer.writerow({name: _escape(text) for name, text in row.items()})
-    else:
-        text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        out.write_text(text, encoding="utf-8")
+    with out.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]) if rows else (), restval="")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({name: _escape(text) for name, text in row.items()})
 
 
 def import_sheet(bench: Workbench, path: Path, annotator: str = "") -> Imported:
@@ -153,9 +147,7 @@ def _annotation(
     word = str(row["better"]).strip().lower().removesuffix(" judge")
     if word not in choices:
         raise BonError(f"better is {shown(word)}", f"one of {', '.join(choices)}")
-    tags = row.get("tag") or ""
-    tags = tags if isinstance(tags, list) else [tag.strip() for tag in str(tags).split(";")]
-    tags = [tag for tag in tags if tag]
+    tags = [tag for part in (row.get("tag") or "").split(";") if (tag := part.strip())]
     known = bench.recipe.annotating.tags
     if unknown := [tag for tag in tags if tag not in known]:
         raise BonError(f"no tag {shown(unknown[0])} in the recipe", "add it to annotating.tags")
@@ -182,29 +174,16 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         raise BonError(f"cannot read {path}: {error.strerror}", "check the path") from None
     except UnicodeDecodeError:
         raise BonError(f"{path} is not UTF-8 text", "save it as CSV UTF-8") from None
-    if path.suffix == ".csv":
-        header = text.partition("\n")[0]
-        delimiter = max(",;\t", key=header.count)  # spreadsheets differ by locale
-        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
-        if missing := {"item", "better"} - set(reader.fieldnames or ()):
-            raise BonError(
-                f"{path}: no column {', '.join(sorted(missing))}", "keep the columns of the export"
-            )
-        for row in reader:
-            yield {str(name): _unescape(value) for name, value in row.items()}
-        return
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError):
-                value = None
-            if not isinstance(value, dict):
-                raise BonError(
-                    f"{path}, line {number} is not an object",
-                    "give a .csv, or a .jsonl with one JSON object per line",
-                )
-            yield value
+    header = text.partition("\n")[0]
+    delimiter = max(",;\t", key=header.count)  # spreadsheets differ by locale
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+    if missing := {"item", "better"} - set(reader.fieldnames or ()):
+        raise BonError(
+            f"{path}: no column {', '.join(sorted(missing))}",
+            "give a CSV, with the columns of the export",
+        )
+    for row in reader:
+        yield {str(name): _unescape(value) for name, value in row.items()}
 
 
 def _content(row: Annotation | None) -> object:

@@ -5,16 +5,12 @@ found whatever the order, and asking twice asks once.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from bon.core.errors import Unsupported
 from bon.core.keys import content_key
-from bon.engines.base import Likelihood, Reward, ScoreRequest
-from bon.engines.endpoints.capabilities import TokenPrice
 from bon.engines.endpoints.endpoint import Book, EndpointError
 from bon.engines.endpoints.openai import OpenAIEngine
-from bon.engines.settings import OpenAISettings
+from bon.engines.settings import OpenAISettings, TokenPrice
 
 Body = dict[str, Any]
 
@@ -23,8 +19,7 @@ class UnansweredError(RuntimeError):
     """The answer to this request is not there yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """A completion as the endpoint gave it, or why there is none."""
 
     body: Body | None
@@ -41,24 +36,15 @@ class DeferredEngine(OpenAIEngine):
     def __init__(
         self, settings: OpenAISettings, answers: Mapping[str, Answer], share: float
     ) -> None:
-        price = settings.price or TokenPrice()
-        paid = TokenPrice(
-            input_per_million=price.input_per_million * share,
-            output_per_million=price.output_per_million * share,
-        )
+        price = (settings.price or TokenPrice()).model_dump()
+        paid = TokenPrice(**{name: dollars * share for name, dollars in price.items()})
         changed = {"api_key_env": None, "price": paid, "spending_cap": None}
         super().__init__(settings.model_copy(update=changed))
+        # A batch holds completions: everything else is refused.
+        self.can = self.can.model_copy(update={"prompt_logprobs": False, "classify": False})
         self._answers = answers
         self.price = paid
         self.asked: dict[str, Body] = {}
-
-    async def likelihood(self, request: ScoreRequest) -> Likelihood:
-        """Refused: a batch holds completions."""
-        raise Unsupported("a batch of requests gives no likelihood of a given text", "bon run")
-
-    async def reward(self, request: ScoreRequest) -> Reward:
-        """Refused: a batch holds completions."""
-        raise Unsupported("a batch of requests has no reward head", "use bon run")
 
     async def _send(self, body: Body, seeds: tuple[int, ...], book: Book) -> Body:
         key = content_key("request", self._endpoint.url, body, list(seeds))

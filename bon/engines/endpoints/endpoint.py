@@ -3,19 +3,22 @@
 import asyncio
 import heapq
 import itertools
+import json
 import os
 import random
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
+from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
 import httpx
 
 from bon.core.errors import BonError
-from bon.engines.endpoints.connections import Connections, ReplyTooLargeError
 from bon.engines.endpoints.ledger import Purse, stop
 from bon.engines.metering import turn
 
@@ -24,6 +27,17 @@ _NO_MONEY = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_ac
 _LONGEST_WAIT = 120.0
 GRACE_SECONDS = 60.0
 """After its time limit a request is given so long to be settled."""
+MAX_REPLY_BYTES = 64 * 2**20
+_CODING = ("content-encoding", "content-length", "transfer-encoding")
+
+
+_VARIANT = re.compile(r":(?:latest|free|nitro|floor|exacto|online|extended|beta)$")  # OpenRouter
+_BEDROCK = re.compile(r"^(?:[a-z-]+\.){1,2}(?=[a-z])|-v\d+:\d+$")  # us.anthropic.NAME-v1:0
+_MONTH, _DAY = r"(?:0[1-9]|1[0-2])", r"(?:[0-2]\d|3[01])"
+_SNAPSHOT = re.compile(
+    rf"[-@](20\d\d-?{_MONTH}-?{_DAY}|{_MONTH}-20\d\d|2\d{_MONTH}(?:{_DAY})?|{_MONTH}{_DAY}"
+    r"|0\d\d|latest|default)$"
+)
 
 
 class EndpointError(RuntimeError):
@@ -120,10 +134,8 @@ class EngineTotals:
 
     def report(self) -> dict[str, Any]:
         """Return the totals for info() and the run's record."""
-        totals = asdict(self)
-        if self.cached_tokens:
-            totals["prefix_hit_rate"] = round(self.cached_tokens / max(1, self.input_tokens), 3)
-        return totals
+        rate = round(self.cached_tokens / max(1, self.input_tokens), 3)
+        return asdict(self) | ({"prefix_hit_rate": rate} if self.cached_tokens else {})
 
 
 class Booking(NamedTuple):
@@ -154,22 +166,17 @@ class Endpoint:
         """`revive` is awaited before each retry."""
         self.url = base_url.rstrip("/")
         self.host = urlsplit(base_url).hostname or ""
-        self._key = ""
-        if api_key_env:
-            self._key = os.environ.get(api_key_env, "").strip()
-            if not self._key:
-                raise BonError(
-                    f"no key for {self.host}: the environment variable {api_key_env} is not set",
-                    f"export {api_key_env}=... (or api_key_env: null where none is needed)",
-                )
-        self._retries = retries
-        self._wait = wait
-        self._revive = revive
-        self.limit = limit
-        self.totals = EngineTotals()
-        self._purse = purse
-        self._timeout = timeout
-        self._connections = Connections(self._key, timeout)
+        self._key = os.environ.get(api_key_env, "").strip() if api_key_env else ""
+        if api_key_env and not self._key:
+            raise BonError(
+                f"no key for {self.host}: the environment variable {api_key_env} is not set",
+                f"export {api_key_env}=... (or api_key_env: null where none is needed)",
+            )
+        self._timeout, self._retries, self._wait = timeout, retries, wait
+        self._purse, self._revive = purse, revive
+        self.limit, self.totals = limit, EngineTotals()
+        # One client per place in flight: a pool's work grows with the square of its connections.
+        self._idle: list[httpx.AsyncClient] = []
 
     async def post(
         self,
@@ -206,7 +213,8 @@ class Endpoint:
 
     async def close(self) -> None:
         """Close connections."""
-        await self._connections.close()
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*(client.aclose() for client in idle))
 
     async def _once(
         self, path: str, body: dict[str, Any], most: float, book: Book
@@ -217,13 +225,11 @@ class Endpoint:
             booking = Booking(most)  # spent, unless something better is known
             try:
                 try:
-                    response = await self._connections.post(self._full(path), body)
+                    response = await self._exchange(self._full(path), body)
                 except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
                     booking = Booking(0.0)  # nothing was sent
                     self.limit.shrink()
                     raise _TransientError(self._named(error), down=True) from None
-                except ReplyTooLargeError as error:
-                    raise EndpointError(f"{self.host}: {error}") from None
                 except httpx.RequestError as error:
                     self.limit.shrink()
                     raise _TransientError(self._named(error)) from None
@@ -240,8 +246,42 @@ class Endpoint:
         self.limit.grow()
         return reply
 
+    async def _exchange(self, url: str, body: dict[str, Any]) -> httpx.Response:
+        """Return the whole reply, decompressed and no longer than any completion."""
+        content = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        received = bytearray()
+        # The one used last: its connection is the likeliest to be open.
+        client = self._idle.pop() if self._idle else self._new_client()
+        try:
+            async with (
+                asyncio.timeout(self._timeout),
+                client.stream("POST", url, content=content.encode()) as response,
+            ):
+                async for piece in response.aiter_bytes():
+                    received += piece
+                    if len(received) > MAX_REPLY_BYTES:
+                        size = f"{MAX_REPLY_BYTES >> 20} MiB"
+                        raise EndpointError(f"{self.host}: the reply is larger than {size}")
+        except BaseException as error:
+            await client.aclose()
+            if isinstance(error, TimeoutError):
+                raise httpx.ReadTimeout(f"no whole reply within {self._timeout:g} s") from None
+            raise
+        self._idle.append(client)
+        headers = [(key, v) for key, v in response.headers.multi_items() if key not in _CODING]
+        return httpx.Response(response.status_code, headers=headers, content=bytes(received))
+
+    def _new_client(self) -> httpx.AsyncClient:
+        headers = {
+            "User-Agent": f"bon (python-httpx/{httpx.__version__})",
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+        } | ({"Authorization": f"Bearer {self._key}"} if self._key else {})
+        # Below the limit of the whole request: what cannot be reached has cost nothing.
+        timeout = httpx.Timeout(self._timeout, connect=min(10.0, 0.9 * self._timeout))
+        return httpx.AsyncClient(verify=_ssl_context(), headers=headers, timeout=timeout)
+
     def _refuse(self, path: str, response: httpx.Response, reply: dict[str, Any]) -> NoReturn:
-        """Raise what a reply with an HTTP status other than success means."""
         status, reason = response.status_code, self._reason(response)
         if response.is_redirect:
             raise BonError(
@@ -294,6 +334,11 @@ class Endpoint:
         return text.replace(self._key, "***") if self._key else text
 
 
+@cache
+def _ssl_context() -> Any:
+    return httpx.create_ssl_context()  # slow to make
+
+
 def _json_object(response: httpx.Response) -> dict[str, Any] | None:
     """Return the object that a response holds; None where it holds something else."""
     try:
@@ -304,17 +349,33 @@ def _json_object(response: httpx.Response) -> dict[str, Any] | None:
 
 
 def _retry_after(response: httpx.Response) -> float | None:
-    """Seconds, from a number or a date."""
-    value = response.headers.get("retry-after")
-    if value is None:
-        return None
-    try:
+    value = response.headers.get("retry-after", "")
+    with suppress(ValueError):
         return max(0.0, float(value))
-    except ValueError:
-        pass
-    from email.utils import parsedate_to_datetime
-
-    try:
+    with suppress(TypeError, ValueError):
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return None
+    return None
+
+
+def is_same_model(requested: str, served: str) -> bool:
+    """Whether both name one model: equal, or one a dated snapshot of the other.
+
+    Providers' prefixes (openai/, us.anthropic.), case, and dots for hyphens do not count, nor do a
+    path before a folder's name, as vLLM serves it, and the routes of OpenRouter (:free). Two dates
+    have to agree.
+    """
+    if requested == served:
+        return True
+    (name, date), (other_name, other_date) = _name_and_date(requested), _name_and_date(served)
+    return name == other_name and (date == other_date or not date or not other_date)
+
+
+def _name_and_date(name: str) -> tuple[str, str]:
+    """Return a model's name without its snapshot, and the snapshot's date or number."""
+    name = _VARIANT.sub("", name.lower().rstrip("/").rpartition("/")[2])
+    name = re.sub(r"[._]", "-", _BEDROCK.sub("", name))
+    snapshot = _SNAPSHOT.search(name)
+    if snapshot is None:
+        return name, ""
+    date = snapshot[1].replace("-", "")
+    return name[: snapshot.start()], "" if date in ("latest", "default") else date

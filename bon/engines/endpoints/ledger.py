@@ -12,7 +12,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field
@@ -65,9 +65,8 @@ class Ledger:
 
     def __init__(self, path: Path | None = None, cap: float | None = None) -> None:
         self._cap = cap
-        self._db = sqlite3.connect(
-            path or ":memory:", isolation_level=None, check_same_thread=False, timeout=30
-        )
+        options: Any = {"isolation_level": None, "check_same_thread": False, "timeout": 30}
+        self._db = sqlite3.connect(path or ":memory:", **options)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.executescript(_SCHEMA)
@@ -81,9 +80,8 @@ class Ledger:
         """
         if self._first("SELECT 1 FROM reserved WHERE id = ?", request.id):
             return ""  # asked again: the answer was lost on its way
-        factor = self._first(
-            "SELECT MAX(factor) FROM spent WHERE model = ? AND dollars > 0", request.model
-        )
+        billed = "SELECT MAX(factor) FROM spent WHERE model = ? AND dollars > 0"
+        factor = self._first(billed, request.model)
         most = request.most * (factor or 1.0)
         waits = False
         for cap, model in ((self._cap, None), (request.cap, request.model)):
@@ -101,18 +99,15 @@ class Ledger:
             waits |= settled + pending + most > limit or unknown
         if waits:
             return None
-        self._db.execute(
-            "INSERT INTO reserved VALUES (?, ?, ?, ?, ?, ?)",
-            (request.id, request.model, request.spec, most, request.most,
-             time.time() + request.seconds),
-        )  # fmt: skip
+        until = time.time() + request.seconds
+        row = request.id, request.model, request.spec, most, request.most, until
+        self._db.execute("INSERT INTO reserved VALUES (?, ?, ?, ?, ?, ?)", row)
         return ""
 
     async def settle(self, reservation: str, dollars: float, replies: Mapping[str, str]) -> None:
         """Replace a reservation by what it cost and keep the replies that it bought."""
-        reserved = self._db.execute(
-            "SELECT model, spec, most FROM reserved WHERE id = ?", (reservation,)
-        ).fetchone()
+        query = "SELECT model, spec, most FROM reserved WHERE id = ?"
+        reserved = self._db.execute(query, (reservation,)).fetchone()
         if reserved is None:  # settled before
             return
         model, spec, most = reserved
@@ -168,26 +163,19 @@ class Ledger:
 
 
 def spent_by_spec(path: Path) -> dict[str, float]:
-    """Return what each spec of a run cost, unknown outcomes included; {} without a ledger.
-
-    Raises:
-        BonError: the file cannot be read.
-    """
+    """Return what each spec of a run cost, unknown outcomes included; {} without a ledger."""
     if not path.is_file():
         return {}
+    query = (
+        "SELECT spec, TOTAL(dollars) FROM (SELECT spec, dollars FROM spent UNION ALL "
+        "SELECT spec, dollars FROM reserved WHERE until < ?) GROUP BY spec"
+    )
     try:
-        db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)
-        try:
-            rows = db.execute(
-                "SELECT spec, TOTAL(dollars) FROM (SELECT spec, dollars FROM spent UNION ALL "
-                "SELECT spec, dollars FROM reserved WHERE until < ?) GROUP BY spec",
-                (time.time(),),
-            ).fetchall()
-        finally:
-            db.close()
+        file = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(file, uri=True, timeout=30)) as db:
+            return dict(db.execute(query, (time.time(),)).fetchall())
     except sqlite3.DatabaseError as error:
         raise BonError(f"{path}: {error}", "put a copy of it back") from None
-    return dict(rows)
 
 
 # -- paying --------------------------------------------------------------------------------
@@ -205,13 +193,6 @@ class Payer:
     model: str = ""
     spec: str = ""
     stopped: BonError | None = None
-
-    def check(self) -> None:
-        """Raise what ended the batch."""
-        if self.stopped is not None:
-            error = copy(self.stopped)
-            error.rows = ()
-            raise error
 
 
 _PAYER: ContextVar[Payer | None] = ContextVar("payer", default=None)
@@ -251,29 +232,21 @@ def purchases() -> Iterator[set[str]]:
 class Purse:
     """The payments of one engine: the payer of the batch at hand, else a ledger of its own."""
 
-    def __init__(self, model: str, cap: float | None, spent: float, *, priced: bool) -> None:
-        self._model = model
-        self._cap = None if cap is None else max(0.0, cap - spent)
-        self._priced = priced
-        self._books = Ledger()
-
-    @property
-    def payer(self) -> Payer:
-        """Who pays for the request at hand."""
-        return _PAYER.get() or Payer()
+    def __init__(self, model: str, cap: float | None, *, priced: bool) -> None:
+        self._model, self._cap, self._priced = model, cap, priced
+        self._own = Ledger()
 
     async def reserve(self, most: float, seconds: float) -> str:
-        """Wait until `most` dollars are reserved and return the reservation.
-
-        Raises:
-            SpendingCapReached: a cap leaves no room for them.
-        """
-        payer, pause = self.payer, 0.02
-        model = payer.model if self._shared else self._model
+        """Wait until `most` dollars are reserved; SpendingCapReached if a cap has no room."""
+        payer, pause, ledger = _PAYER.get() or Payer(), 0.02, self._ledger
+        model = self._model if ledger is self._own else payer.model
         request = Reservation(model, payer.spec, most, self._cap, seconds)
         while True:
-            payer.check()
-            refusal = await self._ledger.reserve(request) if most > 0 else ""
+            if payer.stopped is not None:
+                error = copy(payer.stopped)
+                error.rows = ()
+                raise error
+            refusal = await ledger.reserve(request) if most > 0 else ""
             if refusal == "":
                 return request.id
             if refusal is not None:
@@ -295,20 +268,16 @@ class Purse:
 
     async def deliver(self, keys: Collection[str]) -> None:
         """Note that the item at hand has these replies: outside a run they are used up."""
-        delivered = _DELIVERED.get()
-        if self._shared and delivered is not None:
+        ledger, delivered = self._ledger, _DELIVERED.get()
+        if ledger is not self._own and delivered is not None:
             delivered.update(keys)
         else:
-            await self._ledger.forget(keys)
-
-    @property
-    def _shared(self) -> bool:
-        return self._priced and self.payer.books is not None
+            await ledger.forget(keys)
 
     @property
     def _ledger(self) -> Ledger:
-        books = self.payer.books
-        return books if self._priced and books is not None else self._books
+        payer = _PAYER.get()
+        return payer.books if self._priced and payer and payer.books is not None else self._own
 
 
 # -- tokens --------------------------------------------------------------------------------
@@ -322,10 +291,8 @@ def most_dollars(
 ) -> float:
     """Return the most that a request can cost: a token per byte, every reply at its limit."""
     limit = max((int(body[name]) for name in _LIMITS if body.get(name)), default=0)
-    received = int(body.get("n") or 1) * limit
-    return (
-        _prompt(body, image_tokens, 1) * input_per_million + received * output_per_million
-    ) / 1e6
+    received = int(body.get("n") or 1) * limit * output_per_million
+    return (_prompt(body, image_tokens, 1) * input_per_million + received) / 1e6
 
 
 def count_prompt_tokens(body: Mapping[str, Any]) -> int:
@@ -333,9 +300,9 @@ def count_prompt_tokens(body: Mapping[str, Any]) -> int:
     return _prompt(body, IMAGE_TOKENS, _BYTES_PER_TOKEN)
 
 
-def count_tokens(text: str) -> int:
+def count_tokens(text: str, bytes_per_token: int = _BYTES_PER_TOKEN) -> int:
     """Return about how many tokens a text holds."""
-    return math.ceil(len(text.encode("utf-8", "replace")) / _BYTES_PER_TOKEN)
+    return math.ceil(len(text.encode("utf-8", "replace")) / bytes_per_token)
 
 
 def read_usage(usage: Any, prompt: Callable[[], int], completion: int) -> tuple[int, int, bool]:
@@ -358,18 +325,11 @@ def read_amount(value: Any) -> int | None:
 
 def _prompt(body: Mapping[str, Any], image_tokens: int, bytes_per_token: int) -> int:
     total = 0
-    for message in body.get("messages") or _parts(body):
+    # Of a request to a reranker, the query and the document.
+    for message in body.get("messages") or [body["queries"], body["documents"]]:
         content = message["content"]
-        parts = [{"text": content}] if isinstance(content, str) else content
         total += _MESSAGE_TOKENS
-        for part in parts:
-            if "text" in part:
-                total += math.ceil(len(part["text"].encode("utf-8", "replace")) / bytes_per_token)
-            else:
-                total += image_tokens
+        for part in [{"text": content}] if isinstance(content, str) else content:
+            text = part.get("text")
+            total += image_tokens if text is None else count_tokens(text, bytes_per_token)
     return total
-
-
-def _parts(body: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    # The query and the document of a request to a reranker.
-    return [body[name] for name in ("queries", "documents") if name in body]

@@ -13,7 +13,7 @@ import json
 import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, NoReturn, cast
 
@@ -40,8 +40,14 @@ from bon.engines.base import (
     TokenLogprob,
     runs_of,
 )
-from bon.engines.endpoints.capabilities import TokenPrice
-from bon.engines.endpoints.endpoint import AdaptiveLimit, Book, Booking, Endpoint, EndpointError
+from bon.engines.endpoints.endpoint import (
+    AdaptiveLimit,
+    Book,
+    Booking,
+    Endpoint,
+    EndpointError,
+    is_same_model,
+)
 from bon.engines.endpoints.ledger import (
     Purse,
     count_prompt_tokens,
@@ -51,10 +57,9 @@ from bon.engines.endpoints.ledger import (
     read_usage,
     stop,
 )
-from bon.engines.endpoints.model_names import is_same_model
 from bon.engines.endpoints.server import API_KEY, Server
 from bon.engines.metering import SALT, fresh, note_cached
-from bon.engines.settings import OpenAISettings
+from bon.engines.settings import OpenAISettings, TokenPrice
 
 _IMAGE_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 
@@ -65,16 +70,14 @@ class OpenAIEngine(Engine):
     name: ClassVar[str] = "openai"
 
     def __init__(self, settings: OpenAISettings) -> None:
-        self._settings = settings
-        self._model = settings.model
+        self._settings, self._model = settings, settings.model
         self._answered_as: set[str] = set()
+        self._warned: set[str] = set()
         self._unreadable = ""
         self._kind, self.can = settings.kind, settings.can
         price = self._price = settings.price or TokenPrice()
-        priced = price.input_per_million + price.output_per_million > 0
-        self._purse = Purse(settings.model, settings.spending_cap, settings.spent, priced=priced)
-        self._priced = priced
-        self._warned: set[str] = set()
+        priced = self._priced = price.input_per_million + price.output_per_million > 0
+        self._purse = Purse(settings.model, settings.spending_cap, priced=priced)
         kwargs = settings.chat_template_kwargs
         self._template = {"chat_template_kwargs": kwargs} if kwargs else {}
         most = settings.max_concurrency
@@ -90,7 +93,6 @@ class OpenAIEngine(Engine):
             wait=settings.retry_wait,
             revive=server.revive if server else None,
         )
-        self._endpoint.totals.spent = settings.spent
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample completions, as one request or several, as the endpoint allows."""
@@ -101,94 +103,68 @@ class OpenAIEngine(Engine):
         base = self._key(request, body)
         keys = {seed: f"{base}:{seed}" for seed in seeds}
         replies = {} if fresh() else await self._purse.bought(keys.values())
-        bought = {
-            seed: _PaidSample(**json.loads(replies[key]))
-            for seed, key in keys.items()
-            if key in replies
-        }
+        known = {seed: replies[key] for seed, key in keys.items() if key in replies}
+        bought = {seed: _PaidSample(**json.loads(reply)) for seed, reply in known.items()}
         missing = tuple(seed for seed in seeds if seed not in bought)
         results = await asyncio.gather(
             *(self._complete(body, part, keys, bought) for part in self._split(missing)),
             return_exceptions=True,
         )
         failures = [result for result in results if isinstance(result, BaseException)]
-        for failure in sorted(failures, key=lambda failure: not isinstance(failure, BonError)):
+        if failures:
+            failure = min(failures, key=lambda failure: not isinstance(failure, BonError))
             if bought and isinstance(failure, Exception):
                 raise PartialGeneration(tuple(bought), failure)
             raise failure
         await self._purse.deliver(keys.values())
         first = bought[seeds[0]]
         samples = [bought.get(seed, first).sample(request.logprobs) for seed in request.seeds]
-        return Generation(
-            tuple(samples),
-            first.num_prompt_tokens,
-            sum(sample.cost for sample in bought.values()),
-        )
+        cost = sum(sample.cost for sample in bought.values())
+        return Generation(tuple(samples), first.num_prompt_tokens, cost)
 
     async def likelihood(self, request: ScoreRequest) -> Likelihood:
         """From the log-probabilities that vLLM gives of a prompt's tokens."""
         if not self.can.prompt_logprobs:
             self._refuse("gives no log-probabilities of a given text", "use a local engine")
         text = "".join(part for part in request.messages[-1].parts if isinstance(part, str))
-        tokenized = await self._endpoint.post(
-            self._above("/tokenize"),
-            {"model": self._model, "prompt": text, "add_special_tokens": False},
-        )
-        answer, _ = await self._post(
-            "/chat/completions",
-            {
-                "model": self._model,
-                "messages": _messages(request.messages),
-                "add_generation_prompt": False,
-                "temperature": 0,
-                "max_tokens": 1,
-                "prompt_logprobs": 0,
-                **self._template,
-            },
-        )
-        ids, values = _prompt_tokens(answer)
-        start = _find(ids, [int(token) for token in tokenized["tokens"]])
-        if start is None:
-            raise EndpointError(f"{self._endpoint.host}: the response's tokens were not found")
-        end = start + len(tokenized["tokens"]) + 1  # and the token that ends the turn
-        return Likelihood(sum(values[start:end]), len(values[start:end]), start)
+        plain = {"model": self._model, "prompt": text, "add_special_tokens": False}
+        tokenized = await self._endpoint.post(self._above("/tokenize"), plain)
+        raw = {"add_generation_prompt": False, "temperature": 0, "max_tokens": 1}
+        body = {"model": self._model, "messages": _messages(request.messages), **raw}
+        body |= {"prompt_logprobs": 0, **self._template}
+        answer, _ = await self._post("/chat/completions", body)
+        rows = [next(iter(row.items())) for row in (answer.get("prompt_logprobs") or [None])[1:]]
+        ids = [-1, *(int(token) for token, _ in rows)]  # the first has no log-probability
+        wanted = [int(token) for token in tokenized["tokens"]]
+        for start in range(len(ids) - len(wanted), -1, -1):
+            if ids[start : start + len(wanted)] == wanted:
+                end = start + len(wanted) + 1  # and the token that ends the turn
+                values = [0.0, *(float(entry["logprob"]) for _, entry in rows)][start:end]
+                return Likelihood(sum(values), len(values), start)
+        raise EndpointError(f"{self._endpoint.host}: the response's tokens were not found")
 
     async def reward(self, request: ScoreRequest) -> Reward:
         """From vLLM's /classify, raw."""
         if not self.can.classify:
             self._refuse("has no reward head", "use vllm serve --runner pooling, or a local engine")
-        answer, num_prompt_tokens = await self._post(
-            self._above("/classify"),
-            {
-                "model": self._model,
-                "messages": _messages(request.messages),
-                "add_generation_prompt": False,
-                "use_activation": False,
-                **self._template,
-            },
-        )
+        raw = {"add_generation_prompt": False, "use_activation": False, **self._template}
+        body = {"model": self._model, "messages": _messages(request.messages), **raw}
+        answer, num_prompt_tokens = await self._post(self._above("/classify"), body)
         scores = answer["data"][0]["probs"]
         if len(scores) != 1:
-            raise EndpointError(
-                f"{self._endpoint.host}: {len(scores)} scores where one is expected"
-            )
+            host = self._endpoint.host
+            raise EndpointError(f"{host}: {len(scores)} scores where one is expected")
         return Reward(float(scores[0]), num_prompt_tokens)
 
     async def rank(self, request: RankRequest) -> Reward:
         """From vLLM's /score, raw; the server's `--chat-template` writes the pair."""
         if not self.can.classify:
             self._refuse("runs no rerankers", "use vllm serve --runner pooling, or engine: vllm")
-        instruction = {"instruction": request.instruction} if request.instruction else {}
-        answer, num_prompt_tokens = await self._post(
-            self._above("/score"),
-            {
-                "model": self._model,
-                "queries": {"content": [_part(part) for part in request.query]},
-                "documents": {"content": [_part(part) for part in request.document]},
-                "use_activation": False,
-                **instruction,
-            },
-        )
+        pair = {"queries": request.query, "documents": request.document}
+        contents = {name: {"content": [*map(_part, parts)]} for name, parts in pair.items()}
+        body = {"model": self._model, **contents, "use_activation": False}
+        body |= {"instruction": request.instruction} if request.instruction else {}
+        answer, num_prompt_tokens = await self._post(self._above("/score"), body)
         (scored,) = answer["data"]
         return Reward(float(scored["score"]), num_prompt_tokens)
 
@@ -222,7 +198,6 @@ class OpenAIEngine(Engine):
             await asyncio.to_thread(self._server.end)
 
     def _split(self, seeds: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Return the seeds of each HTTP request."""
         if not seeds or not self.can.n:
             return [(seed,) for seed in seeds]
         if self.can.seed != "exact":
@@ -266,14 +241,11 @@ class OpenAIEngine(Engine):
         if sampling.top_k and not can.sampling_extras:
             self._refuse("takes no top_k", "set top_k: 0, or capabilities.sampling_extras: true")
         if sampling.repetition_penalty != 1 and not can.sampling_extras:
-            self._refuse(
-                "takes no repetition_penalty",
-                "set repetition_penalty: 1, or capabilities.sampling_extras: true",
-            )
+            fix = "set repetition_penalty: 1, or capabilities.sampling_extras: true"
+            self._refuse("takes no repetition_penalty", fix)
         if sampling.top_p < 1 and not can.both_cuts and sampling.temperature != 1:
-            self._refuse(
-                "does not take top_p together with a temperature", "set top_p: 1 or temperature: 1"
-            )
+            fix = "set top_p: 1 or temperature: 1"
+            self._refuse("does not take top_p together with a temperature", fix)
         if sampling.max_thinking_tokens is not None and not can.thinking_field:
             self._refuse(
                 "has no limit on thinking alone",
@@ -300,11 +272,7 @@ class OpenAIEngine(Engine):
         keys: Mapping[int, str],
         bought: dict[int, "_PaidSample"],
     ) -> None:
-        """Add the samples of these seeds to `bought`; those that a reply lacks are asked for again.
-
-        Raises:
-            EndpointError: a reply brought none of them.
-        """
+        """Add the samples of these seeds to `bought`; what a reply lacks is asked for again."""
         while seeds:
             request = dict(body)
             if fresh() and self._kind == "vllm":  # the others cannot be told
@@ -320,28 +288,25 @@ class OpenAIEngine(Engine):
             def book(reply: dict[str, Any]) -> Booking:
                 received, dollars = self._read(request, reply, seeds)  # noqa: B023 - called at once
                 samples.update(received)  # noqa: B023
-                return Booking(dollars, {keys[seed]: s.dump() for seed, s in received.items()})
+                kept = {keys[seed]: json.dumps(asdict(s)) for seed, s in received.items()}
+                return Booking(dollars, kept)
 
             reply = await self._send(request, seeds, book)
             self._note_model(reply.get("model"))
             bought.update(samples)
             if not samples:
-                choices = reply.get("choices")
-                count = len(choices) if isinstance(choices, list) else 0
-                reason = reply.get("error") or f"{count} of {len(seeds)} samples came back"
-                if count:
+                reason = reply.get("error") or f"0 of {len(seeds)} samples came back"
+                if isinstance(choices := reply.get("choices"), list) and choices:
                     reason = f"the reply holds {self._unreadable}"
                 raise EndpointError(f"{self._endpoint.host}: {reason}")
             if len(samples) < len(seeds):
-                self._warn(
-                    "n", f"gave {len(samples)} of {len(seeds)} samples; the rest is requested again"
-                )
+                came = f"{len(samples)} of {len(seeds)} samples"
+                self._warn("n", f"gave {came}; the rest is requested again")
             seeds = tuple(seed for seed in seeds if seed not in samples)
 
     async def _send(
         self, body: dict[str, Any], seeds: tuple[int, ...], book: Book
     ) -> dict[str, Any]:
-        """Return the reply to one request, which is drawn with these seeds."""
         return await self._endpoint.post("/chat/completions", body, self._most(body), book)
 
     async def _post(self, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], int]:
@@ -358,10 +323,8 @@ class OpenAIEngine(Engine):
         return reply, num_prompt_tokens
 
     def _most(self, body: Mapping[str, Any]) -> float:
-        """Return the most that a request can cost, in US dollars."""
-        if not self._priced:
-            return 0.0
-        return most_dollars(body, self._price.input_per_million, self._price.output_per_million)
+        price = self._price
+        return most_dollars(body, price.input_per_million, price.output_per_million)
 
     def _usage(
         self, body: Mapping[str, Any], reply: Mapping[str, Any], completion: int
@@ -372,12 +335,9 @@ class OpenAIEngine(Engine):
         """
         usage, totals = reply.get("usage"), self._endpoint.totals
         sent, received, known = read_usage(usage, lambda: count_prompt_tokens(body), completion)
-        if not known:
-            totals.estimated += 1
-            if self._priced:
-                self._warn(
-                    "usage", "gives no usable usage with its replies: tokens are counted here"
-                )
+        totals.estimated += not known
+        if not known and self._priced:
+            self._warn("usage", "gives no usable usage with its replies: tokens are counted here")
         details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
         cached = read_amount(details.get("cached_tokens")) if isinstance(details, dict) else None
         note_cached(sent, cached)
@@ -395,38 +355,31 @@ class OpenAIEngine(Engine):
         """Return the samples of a reply by seed, and what the reply cost."""
         choices = reply.get("choices")
         choices = [c for c in choices if isinstance(c, dict)] if isinstance(choices, list) else []
-        tokens = sum(map(_count_tokens, choices))
-        sent, received, dollars = self._usage(body, reply, tokens)
-        indices = [choice.get("index") for choice in choices]
-        if sorted(i for i in indices if type(i) is int) != list(range(len(choices))):
-            indices = list(range(len(choices)))
+        sent, received, dollars = self._usage(body, reply, sum(map(_count_tokens, choices)))
+        count, indices = len(choices), [choice.get("index") for choice in choices]
+        if sorted(i for i in indices if type(i) is int) != list(range(count)):
+            indices = list(range(count))
         samples = {}
         for index, choice in zip(indices, choices, strict=True):
             if index < len(seeds):
-                share = len(choices)
-                sample = _PaidSample(choice, sent, received // share, dollars / share)
+                sample = _PaidSample(choice, sent, received // count, dollars / count)
                 try:
                     sample.sample(0)
+                    samples[seeds[index]] = sample
                 except ValueError as error:
                     self._unreadable = str(error)
-                else:
-                    samples[seeds[index]] = sample
         return samples, dollars
 
     def _key(self, request: GenerateRequest, body: Mapping[str, Any]) -> str:
         """Return the identity of a request but for its seeds."""
         messages = [
-            [
-                m.role,
-                [part if isinstance(part, str) else {"image": part.sha256} for part in m.parts],
-            ]
+            [m.role, [p if isinstance(p, str) else {"image": p.sha256} for p in m.parts]]
             for m in request.messages
         ]
         settings = {key: value for key, value in body.items() if key != "messages"}
         return content_key("bought", self._endpoint.url, messages, settings)
 
     def _warn(self, topic: str, text: str) -> None:
-        """Warn once for each topic."""
         if topic not in self._warned:
             self._warned.add(topic)
             warnings.warn(f"{self._endpoint.host} {text}", stacklevel=2)
@@ -458,15 +411,12 @@ class OpenAIEngine(Engine):
 
 def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
     """Text alone as a string (some endpoints take system text in no other way), else parts."""
-    return [
-        {
-            "role": message.role,
-            "content": "".join(part for part in message.parts if isinstance(part, str))
-            if all(isinstance(part, str) for part in message.parts)
-            else [_part(part) for part in message.parts],
-        }
-        for message in messages
-    ]
+    contents: list[Any] = []
+    for message in messages:
+        texts = [part for part in message.parts if isinstance(part, str)]
+        alone = len(texts) == len(message.parts)
+        contents.append("".join(texts) if alone else [*map(_part, message.parts)])
+    return [{"role": m.role, "content": c} for m, c in zip(messages, contents, strict=True)]
 
 
 def _part(part: str | ImagePart) -> dict[str, Any]:
@@ -505,12 +455,18 @@ class _PaidSample:
     cost: float
 
     def sample(self, logprobs: int) -> Sample:
-        """Return the choice as a sample."""
-        return _sample(self.choice, self.num_tokens, logprobs)
-
-    def dump(self) -> str:
-        """Return it as JSON."""
-        return json.dumps({name: getattr(self, name) for name in self.__slots__})
+        """Return the choice as a sample; ValueError where its content is not text."""
+        text, reasoning, reason = read_choice(self.choice)
+        finish = cast(Finish, reason)
+        try:
+            rows = self.choice["logprobs"]["content"]
+            total = sum(_logprob(row) for row in rows)
+            tokens = tuple(_token(row, logprobs) for row in rows) if logprobs else ()
+        except (TypeError, KeyError, ValueError):  # none, or none that can be used
+            rows = ()
+        if not rows:
+            return Sample(text, self.num_tokens, None, (), finish, reasoning)
+        return Sample(text, len(rows), total, tokens, finish, reasoning)
 
 
 def _count_tokens(choice: Mapping[str, Any]) -> int:
@@ -524,23 +480,7 @@ def _count_tokens(choice: Mapping[str, Any]) -> int:
     return 1 + sum(count_tokens(text) for text in texts if isinstance(text, str))
 
 
-def _sample(choice: dict[str, Any], num_tokens: int, logprobs: int) -> Sample:
-    """Read a choice; ValueError where its content is not text."""
-    text, reasoning, reason = read_choice(choice)
-    finish = cast(Finish, reason)
-    try:
-        rows = choice["logprobs"]["content"]
-        total = sum(_logprob(row) for row in rows)
-        tokens = tuple(_token(row, logprobs) for row in rows) if logprobs else ()
-    except (TypeError, KeyError, ValueError):  # none, or none that can be used
-        rows = ()
-    if not rows:
-        return Sample(text, num_tokens, None, (), finish, reasoning)
-    return Sample(text, len(rows), total, tokens, finish, reasoning)
-
-
 def _logprob(row: dict[str, Any]) -> float:
-    """Return a log-probability; ValueError for NaN."""
     value = float(row["logprob"])
     if math.isnan(value):
         raise ValueError("a log-probability that is not a number")
@@ -552,21 +492,3 @@ def _token(row: dict[str, Any], logprobs: int) -> TokenLogprob:
     for each in (row.get("top_logprobs") or [])[:logprobs]:
         top.setdefault(each["token"], _logprob(each))
     return TokenLogprob(row["token"], _logprob(row), top)
-
-
-def _prompt_tokens(answer: dict[str, Any]) -> tuple[list[int], list[float]]:
-    """Ids and log-probabilities of the prompt's tokens; the first has none."""
-    ids, values = [-1], [0.0]
-    for row in (answer.get("prompt_logprobs") or [None])[1:]:
-        token, entry = next(iter(row.items()))
-        ids.append(int(token))
-        values.append(float(entry["logprob"]))
-    return ids, values
-
-
-def _find(ids: list[int], wanted: list[int]) -> int | None:
-    """Where the wanted tokens begin, looking from the end."""
-    for start in range(len(ids) - len(wanted), -1, -1):
-        if ids[start : start + len(wanted)] == wanted:
-            return start
-    return None

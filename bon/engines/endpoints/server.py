@@ -121,21 +121,18 @@ class Server:
         raise self._failure(f"was not ready within {READY_SECONDS:.0f} s")
 
     def _failure(self, reason: str) -> BonError:
-        """Return an error with the last lines of the log."""
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
         tail = " | ".join([line.strip() for line in lines if line.strip()][-TAIL:])
         return BonError(f"{self._name} {reason}: {tail or 'no output'}", f"see {self._log}")
 
 
 def _command(settings: OpenAISettings) -> list[str]:
-    """Return the command, without the address."""
     assert settings.serve is not None
     module, model = _COMMANDS[settings.serve]
-    flags = settings.engine_args.model_dump(exclude_unset=True)
-    if settings.serve == "vllm":  # requests define sampling; a checkpoint's own defaults must not
-        flags = {"generation_config": "vllm", **flags}
-    if settings.revision:
-        flags["revision"] = settings.revision
+    # Requests define sampling; a checkpoint's own defaults must not.
+    flags = {"generation_config": "vllm"} if settings.serve == "vllm" else {}
+    flags |= settings.engine_args.model_dump(exclude_unset=True)
+    flags |= {"revision": settings.revision} if settings.revision else {}
     program = settings.serve_command or [sys.executable, "-m", module]
     return [*program, model, settings.model, *_flags(flags)]
 
@@ -143,14 +140,9 @@ def _command(settings: OpenAISettings) -> list[str]:
 def _flags(values: Mapping[str, Any]) -> Iterator[str]:
     """Write flags given by their Python names for a command line."""
     for name, value in values.items():
-        flag = name.replace("_", "-")
         if value is None:
             continue
-        if isinstance(value, bool):
-            yield f"--{flag}" if value else f"--no-{flag}"
-            continue
-        yield f"--{flag}"
-        if isinstance(value, list):
-            yield from map(str, value)
-        else:
-            yield json.dumps(value) if isinstance(value, Mapping) else str(value)
+        yield f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
+        if not isinstance(value, bool):
+            for each in value if isinstance(value, list) else [value]:
+                yield json.dumps(each) if isinstance(each, Mapping) else str(each)

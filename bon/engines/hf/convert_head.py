@@ -8,10 +8,9 @@ or as `score` where transformers has a sequence-classification class (Gemma 3).
 import asyncio
 import json
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig
 from transformers.models.auto.modeling_auto import (
@@ -35,8 +34,7 @@ PROBES = (
 """Conversations that both checkpoints score; text suffices, since only the head has moved."""
 
 
-@dataclass(frozen=True)
-class Conversion:
+class Conversion(NamedTuple):
     """The head's old and new name, and the probes' scores before and after."""
 
     source: str
@@ -48,9 +46,7 @@ class Conversion:
 def convert_head(source: Path, target: Path, head: str = "auto") -> Conversion:
     """Write the checkpoint in `source` to `target`, and compare the scores of both.
 
-    Raises:
-        BonError: no such head, not a single linear layer, `target` exists, or scores differ;
-            nothing is left behind.
+    Nothing is left behind where the head is missing or not one linear layer, or scores differ.
     """
     if not (source / "config.json").is_file():
         raise BonError(f"{source} holds no checkpoint", "give the folder with its config.json")
@@ -118,15 +114,11 @@ def _scores(folder: Path, head: str) -> tuple[float, ...]:
     """Score the probes in float32 with the engine that reads every layout."""
     settings = {"model": str(folder), "head": head, "dtype": "float32"}
     engine = TransformersEngine(TransformersSettings.read(settings, "convert-head"))
-    requests = [
-        ScoreRequest((Message("user", (question,)), Message("assistant", (answer,))))
-        for question, answer in PROBES
-    ]
+    turns = [(Message("user", (asked,)), Message("assistant", (said,))) for asked, said in PROBES]
 
     async def score_all() -> tuple[float, ...]:
-        rewards = await asyncio.gather(*map(engine.reward, requests))
+        rewards = await asyncio.gather(*(engine.reward(ScoreRequest(pair)) for pair in turns))
         await engine.close()
         return tuple(reward.score for reward in rewards)
 
-    with torch.inference_mode():
-        return asyncio.run(score_all())
+    return asyncio.run(score_all())

@@ -1,4 +1,4 @@
-"""Batched decoding in which every sample has a seed of its own.
+"""Batched decoding in which every sample has a seed of its own, and scoring of given texts.
 
 Runs as the decoding loop of transformers' `generate`, which keeps everything model-specific
 (positions, masks, caches). It differs from theirs in three ways: a prompt's images and prefill run
@@ -86,26 +86,76 @@ def decode(
     """Decode every row of the plan; with `tails`, `inputs` are prefixes of the prompts."""
     rows = [Decoded() for _ in plan.seeds]
 
-    def loop(model: Any, input_ids: torch.Tensor, kwargs: dict[str, Any]) -> None:
-        _decode(model, *_prefill(model, input_ids, kwargs, tails, pad_id), plan, rows)
+    def loop(model: Any, ids: torch.Tensor, kwargs: dict[str, Any]) -> None:
+        _decode(model, *_prefill(model, ids, kwargs, tails, pad_id), plan, rows)
 
     _within_generate(model, inputs, loop, plan.steps, pad_id, sorted(plan.end_ids))
     return rows
 
 
-def prompt_logits(
-    model: Any, inputs: dict[str, Any], tails: Tails, pad_id: int, keep: int
+def likelihoods(
+    model: Any, inputs: dict[str, Any], responses: Sequence[Sequence[int]], pad_id: int
+) -> list[float]:
+    """Return summed log-probabilities of responses, in one pass of prompt and response each."""
+    width = max(map(len, responses))
+    inputs = append_responses(model, inputs, responses, pad_id)
+    logits = model(**inputs, use_cache=False).logits[:, -width - 1 : -1]
+    sums = []
+    for row, ids in zip(logits, responses, strict=True):  # a whole batch of them would be large
+        index = torch.tensor(ids, device=row.device)[:, None]
+        sums.append(float(row[: len(ids)].float().log_softmax(-1).gather(-1, index).sum()))
+    return sums
+
+
+def append_responses(
+    model: Any, inputs: dict[str, Any], responses: Sequence[Sequence[int]], pad_id: int
+) -> dict[str, Any]:
+    """Return the inputs of prompts (padded left) followed by responses (padded right).
+
+    The model keeps the logits of the responses and of the token before them, where it can.
+    """
+    inputs = dict(inputs)
+    width = max(map(len, responses))
+    device = inputs["input_ids"].device
+    target = torch.tensor([[*ids, *[pad_id] * (width - len(ids))] for ids in responses])
+    mask = torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in responses])
+    target, mask = target.to(device), mask.to(device)
+    inputs["input_ids"] = torch.cat([inputs["input_ids"], target], -1)
+    inputs["attention_mask"] = torch.cat([inputs["attention_mask"], mask], -1)
+    for key in ("mm_token_type_ids", "token_type_ids"):
+        if key in inputs:
+            inputs[key] = torch.cat([inputs[key], torch.zeros_like(target)], -1)
+    if "cross_attention_mask" in inputs:  # [rows, tokens, images, tiles]; as the last token's
+        crossing = inputs["cross_attention_mask"]
+        inputs["cross_attention_mask"] = torch.cat(
+            [crossing, crossing[:, -1:].expand(-1, width, -1, -1)], 1
+        )
+    if model._supports_logits_to_keep():
+        inputs["logits_to_keep"] = width + 1
+    return inputs
+
+
+def last_states(
+    model: Any, inputs: dict[str, Any], tails: Tails | None, pad_id: int
 ) -> torch.Tensor:
-    """Return logits [rows, tokens, vocabulary] at the last `keep` or more tokens of prompts."""
-    logits: list[torch.Tensor] = []
+    """Return the hidden state [rows, width] at the last token of every text."""
+    backbone = getattr(model, model.base_model_prefix)
+    if tails is None:
+        whole: torch.Tensor = backbone(**inputs, use_cache=False).last_hidden_state
+        return whole[:, -1]
+    states: list[torch.Tensor] = []
+    hook = backbone.register_forward_hook(
+        lambda _, inputs, output: states.append(output.last_hidden_state[:, -1])
+    )
 
-    def loop(model: Any, input_ids: torch.Tensor, kwargs: dict[str, Any]) -> None:
-        if "logits_to_keep" in kwargs:
-            kwargs["logits_to_keep"] = keep
-        logits.append(_prefill(model, input_ids, kwargs, tails, pad_id)[2].logits)
+    def loop(model: Any, ids: torch.Tensor, kwargs: dict[str, Any]) -> None:
+        _prefill(model, ids, kwargs, tails, pad_id)
 
-    _within_generate(model, inputs, loop, 1, pad_id, [])
-    return logits[0]
+    try:
+        _within_generate(model, inputs, loop, 1, pad_id, [])
+    finally:
+        hook.remove()
+    return states[-1]
 
 
 def uniforms(seeds: Sequence[int], count: int) -> torch.Tensor:
@@ -239,14 +289,14 @@ def _occurring(ids: torch.Tensor, mask: torch.Tensor | None, size: int) -> torch
 
 
 def _updated(model: Any, output: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-    updated: dict[str, Any] = model._update_model_kwargs_for_generation(  # Mllama requires the flag
-        output, kwargs, is_encoder_decoder=model.config.is_encoder_decoder
+    flag = model.config.is_encoder_decoder  # which Mllama requires
+    updated: dict[str, Any] = model._update_model_kwargs_for_generation(
+        output, kwargs, is_encoder_decoder=flag
     )
     return updated
 
 
 def _record(logits: torch.Tensor, tokens: torch.Tensor, plan: Plan, rows: list[Decoded]) -> None:
-    """Append one step to every unfinished row."""
     logprobs = logits.log_softmax(-1)
     values = logprobs.gather(-1, tokens[:, None])[:, 0].tolist()
     if plan.top:

@@ -12,7 +12,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -38,9 +38,8 @@ from bon.engines.base import (
 )
 from bon.engines.batching import Batcher, Job
 from bon.engines.hf import cpu_attention
-from bon.engines.hf.decoding import Decoded, Plan, decode
+from bon.engines.hf.decoding import Decoded, Plan, decode, last_states, likelihoods
 from bon.engines.hf.heads import Head, load_head
-from bon.engines.hf.scoring import last_states, likelihoods, likelihoods_of_prompts
 from bon.engines.hf.shared_prefix import (
     Tails,
     can_share,
@@ -69,9 +68,12 @@ class TransformersEngine(Engine):
 
     def __init__(self, settings: TransformersSettings) -> None:
         self._settings = settings
-        self.device = torch.device(_device(settings.device))
-        self._threads = settings.threads
-        self._max_pixels = settings.max_pixels
+        device, gpu = settings.device, torch.cuda.is_available()
+        if device.startswith("cuda") and not gpu:
+            raise BonError(
+                f"device {device!r}: this machine has no usable GPU", "device: auto or cpu"
+            )
+        self.device = torch.device(("cuda" if gpu else "cpu") if device == "auto" else device)
         self._max_batch = settings.max_batch
         self._max_tokens = settings.max_batch_tokens
         if self._max_tokens is None and self.device.type == "cuda":
@@ -83,24 +85,32 @@ class TransformersEngine(Engine):
         self.tokenizer.padding_side = "left"
         if self.tokenizer.pad_token_id is None:
             self.tokenizer.pad_token = self.tokenizer.eos_token
-        self._renderer = Renderer(
-            self.processor, settings.model, kwargs=settings.chat_template_kwargs
-        )
-        self._end_ids = _end_ids(self.model, self.tokenizer)
+        kwargs = settings.chat_template_kwargs
+        self._renderer = Renderer(self.processor, settings.model, kwargs=kwargs)
+        configured = self.model.generation_config.eos_token_id
+        ends = configured if isinstance(configured, list) else [configured]
+        ends = [*ends, self.tokenizer.eos_token_id]
+        self._end_ids = frozenset(token for token in ends if token is not None)
         self._shares = can_share(self.model, self.processor)
         # Requests define sampling; a checkpoint's own defaults must not.
         self.model.generation_config = GenerationConfig()
-        self._words: dict[int, str] = {}
-        self._downscales = _limit_pixels(self.processor, settings.max_pixels)
+        self._word = cache(lambda token: str(self.tokenizer.decode([token])))
+        self._downscale_to = settings.max_pixels
+        if settings.max_pixels and counts_pixels(self.processor):  # it limits them itself
+            image_processor, self._downscale_to = self.processor.image_processor, None
+            smallest = min(image_processor.size["shortest_edge"], settings.max_pixels)
+            sizes = {"shortest_edge": smallest, "longest_edge": settings.max_pixels}
+            image_processor.size = sizes
         self._batcher = Batcher(self, on_start=self._set_threads)
 
     def _load(self, settings: TransformersSettings) -> None:
         folder = str(Path(settings.model).expanduser())
         source = {"revision": settings.revision, "trust_remote_code": settings.trust_remote_code}
         self.processor = load_processor(folder, **source, **settings.processor_args)
+        auto = torch.float32 if self.device.type == "cpu" else "auto"
         self.model, report = AutoModelForImageTextToText.from_pretrained(
             folder,
-            dtype=_dtype(settings.dtype, self.device),
+            dtype=auto if settings.dtype == "auto" else getattr(torch, settings.dtype),
             attn_implementation=settings.attn_implementation,
             device_map=settings.device_map,
             output_loading_info=True,
@@ -140,11 +150,14 @@ class TransformersEngine(Engine):
     def info(self) -> dict[str, Any]:
         """Settings, versions, and what was loaded."""
         image_processor = getattr(self.processor, "image_processor", None)
+        name = f"{torch.get_num_threads()} of {os.cpu_count()} CPU threads"
+        if self.device.type == "cuda":
+            name = str(torch.cuda.get_device_name(self.device))
         return {
             "engine": self.name,
             **self._settings.model_dump(),
             "device": str(self.device),
-            "device_name": _device_name(self.device),
+            "device_name": name,
             "dtype": str(self.model.dtype).removeprefix("torch."),
             "attn_implementation": getattr(self.model.config, "_attn_implementation", None),
             "architecture": type(self.model).__name__,
@@ -169,28 +182,24 @@ class TransformersEngine(Engine):
 
     def prepare(self, job: Job) -> None:
         """Render the text and open the images of one request."""
-        request, response = job.request, ""
+        request, response, sampling = job.request, "", None
         if job.kind == "generate":
             rendered = self._renderer.prompt(request.messages)
-            job.key = ("generate", request.sampling)
-            job.rows = len(request.seeds)
+            sampling, job.rows = request.sampling, len(request.seeds)
         elif job.kind == "likelihood":
             rendered, response = self._renderer.response(request.messages)
-            job.key = ("likelihood",)
         else:
             rendered = self._renderer.conversation(request.messages, self._settings.score_at)
-            job.key = ("reward",)
         images = [_open(part) for part in rendered.images]
-        if self._downscales and self._max_pixels:
-            images = [downscale(image, self._max_pixels) for image in images]
+        if self._downscale_to:
+            images = [downscale(image, self._downscale_to) for image in images]
         # An estimate suffices to sort and to bound memory; 784 pixels per token is Qwen's rate.
         pixels = sum(image.width * image.height for image in images)
         job.length = (len(rendered.text) + len(response)) // 3 + pixels // 784
-        if job.kind == "generate":
-            job.length += request.sampling.max_new_tokens
+        job.length += sampling.max_new_tokens if sampling else 0
         # Some processors refuse a batch in which only some prompts have images, and Mllama's
         # output depends on how many the others have: a batch has one number of images.
-        job.key = (*job.key, len(images))
+        job.key = (job.kind, sampling, len(images))
         job.prepared = (rendered.text, images, response)
         job.group = tuple(part.sha256 for part in rendered.images)
 
@@ -203,11 +212,8 @@ class TransformersEngine(Engine):
         """Run one batch; halve the batch size permanently when the device runs out of memory."""
         try:
             with _DEVICE_LOCKS[str(self.device)], torch.inference_mode():
-                if jobs[0].kind == "generate":
-                    return list(self._generate(jobs))
-                if jobs[0].kind == "likelihood":
-                    return list(self._likelihood(jobs))
-                return list(self._reward(jobs))
+                results: list[Any] = getattr(self, f"_{jobs[0].kind}")(jobs)
+                return results
         except torch.OutOfMemoryError:
             rows = min(self._max_batch, sum(job.rows for job in jobs))
         gc.collect()
@@ -224,17 +230,15 @@ class TransformersEngine(Engine):
         return self.run(jobs[:half]) + self.run(jobs[half:])
 
     def _generate(self, jobs: list[Job]) -> list[Generation]:
-        top = max(job.request.logprobs for job in jobs)
+        top, sampling = max(job.request.logprobs for job in jobs), jobs[0].request.sampling
         pairs = [(i, seed) for i, job in enumerate(jobs) for seed in job.request.seeds]
         samples: list[list[Sample]] = [[] for _ in jobs]
-        lengths = [0] * len(jobs)
-        sampling = jobs[0].request.sampling
+        lengths: dict[int, int] = {}
         for start in range(0, len(pairs), self._max_batch):
             chunk = pairs[start : start + self._max_batch]
             used = sorted({i for i, _ in chunk})
             inputs, tails, chunk_lengths = self._prompts([jobs[i] for i in used])
-            for i, length in zip(used, chunk_lengths, strict=True):
-                lengths[i] = length
+            lengths |= zip(used, chunk_lengths, strict=True)
             plan = Plan(
                 [used.index(i) for i, _ in chunk],
                 [seed for _, seed in chunk],
@@ -248,27 +252,18 @@ class TransformersEngine(Engine):
             rows = decode(self.model, inputs, plan, self.tokenizer.pad_token_id, tails)
             for (i, _), row in zip(chunk, rows, strict=True):
                 samples[i].append(self._sample(row, jobs[i]))
-        return [Generation(tuple(s), n) for s, n in zip(samples, lengths, strict=True)]
+        return [Generation(tuple(rows), lengths[i]) for i, rows in enumerate(samples)]
 
     def _likelihood(self, jobs: list[Job]) -> list[Likelihood]:
         responses = [
             self.tokenizer(job.prepared[2], add_special_tokens=False)["input_ids"] for job in jobs
         ]
-        groups = indices_by_value([(job.prepared[0], job.group) for job in jobs])
-        if not (self._shares and jobs[0].group):
-            groups = [[index] for index in range(len(jobs))]
-        inputs = self._inputs([jobs[group[0]] for group in groups])
+        inputs = self._inputs(jobs)
         lengths = inputs["attention_mask"].sum(-1).tolist()
-        group_of = {index: number for number, group in enumerate(groups) for index in group}
-        prompts = [group_of[index] for index in range(len(jobs))]
-        pad_id = self.tokenizer.pad_token_id
-        if len(groups) < len(jobs):
-            sums = likelihoods_of_prompts(self.model, inputs, prompts, responses, pad_id)
-        else:
-            sums = likelihoods(self.model, inputs, responses, pad_id)
+        sums = likelihoods(self.model, inputs, responses, self.tokenizer.pad_token_id)
         return [
-            Likelihood(total, len(ids), lengths[prompt])
-            for total, ids, prompt in zip(sums, responses, prompts, strict=True)
+            Likelihood(total, len(ids), length)
+            for total, ids, length in zip(sums, responses, lengths, strict=True)
         ]
 
     def _reward(self, jobs: list[Job]) -> list[Reward]:
@@ -296,44 +291,30 @@ class TransformersEngine(Engine):
             ]
             shared = share(texts, prefixes, groups, first_ids, self.tokenizer)
             if shared is not None:
-                pad_id = self.tokenizer.pad_token_id
-                inputs = truncate_inputs(inputs, shared.prefix_lengths, pad_id)
-                return inputs, shared.tails, shared.prompt_lengths
+                prefix_lengths, tails, lengths = shared
+                inputs = truncate_inputs(inputs, prefix_lengths, self.tokenizer.pad_token_id)
+                return inputs, tails, lengths
         inputs = self._inputs(jobs)
         return inputs, None, inputs["attention_mask"].sum(-1).tolist()
 
     def _inputs(self, jobs: list[Job]) -> dict[str, Any]:
-        """Return the batch as tensors, padded on the left."""
-        images = [job.prepared[1] for job in jobs]
-        batch = self.processor(
-            text=[job.prepared[0] for job in jobs],
-            images=[row for row in images if row] or None,
-            padding=True,
-            padding_side="left",
-            return_tensors="pt",
-            add_special_tokens=False,
-        )
+        texts, images, _ = zip(*(job.prepared for job in jobs), strict=True)
+        options = {"padding": True, "padding_side": "left", "add_special_tokens": False}
+        shown = [row for row in images if row] or None
+        batch = self.processor(text=list(texts), images=shown, return_tensors="pt", **options)
         return dict(batch.to(self.device, self.model.dtype))
 
     def _sample(self, row: Decoded, job: Job) -> Sample:
         request: GenerateRequest = job.request
-        ended = bool(row.ids) and row.ids[-1] in self._end_ids
-        ids = row.ids[:-1] if ended else row.ids
+        ids = row.ids[:-1] if row.ids and row.ids[-1] in self._end_ids else row.ids
         reasoning, start = self._renderer.answer(job.prepared[0], ids)
         start = len(ids) if start is None else start
         text = self._text(ids[start:])
         text = text.lstrip("\n") if start else text
-        tokens: tuple[TokenLogprob, ...] = ()
-        if request.logprobs:
-            tokens = tuple(self._token(row, i, request.logprobs) for i in range(start, len(ids)))
-        return Sample(
-            text[: _stop_index(text, request.sampling.stop)],
-            len(row.ids),
-            sum(row.logprobs),
-            tokens,
-            row.finish,
-            reasoning,
-        )
+        text = text[: _stop_index(text, request.sampling.stop)]
+        listed = range(start, len(ids)) if request.logprobs else ()
+        tokens = tuple(self._token(row, i, request.logprobs) for i in listed)
+        return Sample(text, len(row.ids), sum(row.logprobs), tokens, row.finish, reasoning)
 
     def _token(self, row: Decoded, index: int, count: int) -> TokenLogprob:
         top: dict[str, float] = {}
@@ -342,20 +323,14 @@ class TransformersEngine(Engine):
             top.setdefault(self._word(token), value)  # the likeliest of tokens with one spelling
         return TokenLogprob(self._word(row.ids[index]), row.logprobs[index], top)
 
-    def _word(self, token: int) -> str:
-        if token not in self._words:
-            self._words[token] = self.tokenizer.decode([token])
-        return self._words[token]
-
     def _text(self, ids: list[int]) -> str:
-        return str(
-            self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        )
+        options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+        return str(self.tokenizer.decode(ids, **options))
 
     def _set_threads(self) -> None:
         # Ray sets OMP_NUM_THREADS=1 in actors, and torch's number of threads is per thread.
-        if self._threads:
-            torch.set_num_threads(self._threads)
+        if self._settings.threads:
+            torch.set_num_threads(self._settings.threads)
 
 
 def _stop_index(text: str, stop: tuple[str, ...]) -> int | None:
@@ -410,42 +385,3 @@ def _check_complete(model: str, report: dict[str, Any], has_head: bool) -> None:
             f"model {model!r} lacks {len(missing)} of its weights, such as {missing[0]}",
             "the checkpoint is incomplete or of another architecture",
         )
-
-
-def _device(device: str) -> str:
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if device.startswith("cuda") and not torch.cuda.is_available():
-        raise BonError(f"device {device!r}: this machine has no usable GPU", "device: auto or cpu")
-    return device
-
-
-def _device_name(device: torch.device) -> str:
-    if device.type == "cuda":
-        return str(torch.cuda.get_device_name(device))
-    return f"{torch.get_num_threads()} of {os.cpu_count()} CPU threads"
-
-
-def _dtype(dtype: str, device: torch.device) -> Any:
-    if dtype == "auto":
-        return torch.float32 if device.type == "cpu" else "auto"
-    return getattr(torch, dtype)
-
-
-def _end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
-    """Return the end tokens of the model's generation config and its tokenizer."""
-    configured = model.generation_config.eos_token_id
-    ids = configured if isinstance(configured, list) else [configured]
-    return frozenset(i for i in [*ids, tokenizer.eos_token_id] if i is not None)
-
-
-def _limit_pixels(processor: Any, max_pixels: int | None) -> bool:
-    """Limit the image processor; True if it cannot and images are downscaled first."""
-    if max_pixels is None:
-        return False
-    if counts_pixels(processor):
-        image_processor = processor.image_processor
-        smallest = min(image_processor.size["shortest_edge"], max_pixels)
-        image_processor.size = {"shortest_edge": smallest, "longest_edge": max_pixels}
-        return False
-    return True

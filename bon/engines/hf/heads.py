@@ -6,7 +6,6 @@ transformers has no classes for vision-language reward models.
 
 import json
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -64,16 +63,17 @@ def load_head(model: str, settings: HeadSettings, revision: str | None, device: 
                 "name it: head: {layers: [NAME], activation: silu}",
             )
     layers = [_linear(model, name, files) for name in names]
-    for first, second in pairwise(layers):
-        if first.out_features != second.in_features:
+    sizes = [layer.out_features for layer in layers]
+    for size, layer in zip(sizes, layers[1:], strict=False):
+        if size != layer.in_features:
             raise BonError(
                 f"head of {model!r}: {names} do not follow each other "
-                f"({first.out_features} values into {second.in_features})",
+                f"({size} values into {layer.in_features})",
                 "name the layers in the order in which they are applied",
             )
-    if layers[-1].out_features != 1:
+    if sizes[-1] != 1:
         raise BonError(
-            f"head of {model!r}: {names[-1]!r} gives {layers[-1].out_features} numbers, not one",
+            f"head of {model!r}: {names[-1]!r} gives {sizes[-1]} numbers, not one",
             "name the layer that gives the score last",
         )
     head: Head = Head(layers, settings.activation, names).to(device).eval()
@@ -83,14 +83,11 @@ def load_head(model: str, settings: HeadSettings, revision: str | None, device: 
 def tensor_files(model: str, revision: str | None, file: str | None) -> dict[str, Path]:
     """Map every tensor of the checkpoint, or of one named file, to its file."""
 
+    quiet = (f"_raise_exceptions_for_{what}" for what in ("missing_entries", "connection_errors"))
+    options = {"revision": revision, **dict.fromkeys(quiet, False)}
+
     def locate(name: str) -> Path | None:
-        path = cached_file(
-            model,
-            name,
-            revision=revision,
-            _raise_exceptions_for_missing_entries=False,
-            _raise_exceptions_for_connection_errors=False,
-        )
+        path = cached_file(model, name, **options)
         return Path(path) if path else None
 
     files: dict[str, Path] = {}
@@ -117,7 +114,13 @@ def tensor_files(model: str, revision: str | None, file: str | None) -> dict[str
 
 
 def _linear(model: str, name: str, files: Mapping[str, Path]) -> nn.Linear:
-    weight, bias = (_tensor(f"{name}.{part}", files) for part in ("weight", "bias"))
+    def tensor(part: str) -> torch.Tensor | None:
+        if (path := files.get(f"{name}.{part}")) is None:
+            return None
+        with safe_open(path, "pt") as tensors:
+            return cast(torch.Tensor, tensors.get_tensor(f"{name}.{part}"))
+
+    weight, bias = tensor("weight"), tensor("bias")
     if weight is None or weight.dim() != 2:
         raise BonError(
             f"head of {model!r}: no matrix {name + '.weight'!r} in the checkpoint; outside the "
@@ -129,13 +132,6 @@ def _linear(model: str, name: str, files: Mapping[str, Path]) -> nn.Linear:
     if bias is not None:
         layer.bias.data = bias.float()
     return layer
-
-
-def _tensor(name: str, files: Mapping[str, Path]) -> torch.Tensor | None:
-    if name not in files:
-        return None
-    with safe_open(files[name], "pt") as tensors:
-        return cast(torch.Tensor, tensors.get_tensor(name))
 
 
 def _outside_layers(files: Mapping[str, Path]) -> str:

@@ -32,15 +32,6 @@ class Tails:
         return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
-@dataclass(frozen=True)
-class SharedPrompts:
-    """Prompts as prefixes of `prefix_lengths` tokens and one tail per prompt."""
-
-    prefix_lengths: list[int]
-    tails: Tails
-    prompt_lengths: list[int]
-
-
 def can_share(model: Any, processor: Any) -> bool:
     """Whether padding between prefix and tail is harmless.
 
@@ -79,8 +70,10 @@ def share(
     groups: Sequence[Sequence[int]],
     first_ids: Sequence[Sequence[int]],
     tokenizer: Any,
-) -> SharedPrompts | None:
-    """Split prompts; None if it does not pay or would change tokens.
+) -> tuple[list[int], Tails, list[int]] | None:
+    """Split prompts: tokens per prefix, tails, tokens per prompt.
+
+    None if it does not pay or would change tokens.
 
     Args:
         groups: indices of prompts with the same image prefix.
@@ -96,7 +89,9 @@ def share(
         start = len(ids) - len(rest_ids[0])
         if start <= 0 or tuple(ids[start:]) != rest_ids[0]:
             return None
-        common = min(_common_length(rest_ids), min(map(len, rest_ids)) - 1)
+        first, last = min(rest_ids), max(rest_ids)  # what these share, the rows between them share
+        width = min(map(len, rest_ids)) - 1
+        common = next((i for i in range(width) if first[i] != last[i]), width)
         if common < 1:  # a prefix must end in text, whose position is known
             return None
         for index, row in zip(group, rest_ids, strict=True):
@@ -106,14 +101,7 @@ def share(
     read = sum(prefix_lengths) + len(texts) * max(map(len, tails))
     if read > MAX_SHARE * len(texts) * max(lengths):
         return None
-    return SharedPrompts(prefix_lengths, Tails(tuple(prefixes), tuple(tails)), lengths)
-
-
-def _common_length(rows: Sequence[tuple[int, ...]]) -> int:
-    """Return how many tokens all rows begin with."""
-    first, last = min(rows), max(rows)  # what these share, the rows between them share
-    pairs = enumerate(zip(first, last, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(first), len(last)))
+    return prefix_lengths, Tails(tuple(prefixes), tuple(tails)), lengths
 
 
 def truncate_inputs(inputs: dict[str, Any], lengths: Sequence[int], pad_id: int) -> dict[str, Any]:

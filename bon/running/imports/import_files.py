@@ -1,11 +1,10 @@
 """`bon import`: a run from responses, scores and verdicts in files of other tools."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bon.benchmarks import BadRow, adapter, benchmarks, load_pairs, load_questions
-from bon.benchmarks.leaks import find_leaks
 from bon.core.console import say
 from bon.core.errors import BonError
 from bon.core.files import file_hash, removed_on_error
@@ -17,18 +16,19 @@ from bon.formats.answers import FORM, Answers, read_answers
 from bon.formats.base import Format, columns_of, file_rows
 from bon.formats.question_join import Known, joined
 from bon.formats.score_tables import read_tables
-from bon.importing.imported_answers import candidate_of, notes_of_answers, write_tool_results
 from bon.importing.imported_rows import (
     ImportedRecords,
+    candidate_of,
     candidates,
     judgements,
+    notes_of_answers,
     records_from_tables,
     rewarder_cards,
 )
 from bon.planning.setup import Setup, prepare
 from bon.policies.generate import text_key
 from bon.running.imports.restore import is_export, restore
-from bon.running.start import now, starting
+from bon.running.start import now, set_leaks, starting
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 
@@ -56,11 +56,8 @@ def import_files(
         with removed_on_error(directory):
             restore(files[0], directory, replace=replace, quiet=quiet)
         return Answers()
-    if reader not in ("official", "strict"):
-        raise BonError(f"no answer extractor {reader!r}", "use official or strict")
     readers = {file: name for file in files if (name := _pairs_adapter(file, benchmark))}
     formats = forms_of([file for file in files if file not in readers], form, columns)
-    texts = [(file, f) for file, f in formats if f.table == "answers"]
     tables = [(file, f) for file, f in formats if f.table != "answers"]
     benchmark = benchmark or next((file.stem for file in readers), _benchmark(formats))
     with removed_on_error(directory), Store(directory) as store:
@@ -72,15 +69,17 @@ def import_files(
                 store.images,
             )
         ]
-        texts = [(file, with_questions(file, f, questions, store)) for file, f in texts]
+        texts = [
+            (file, with_questions(file, f, questions, store))
+            for file, f in formats
+            if f.table == "answers"
+        ]
         answers = Answers()
         if texts:
-            named = dict(columns or {})
+            named: Iterable[tuple[str, str]] = (columns or {}).items()
             if tables:  # which other roles belong to
-                named = {
-                    role: name for role, name in named.items() if role in {*FORM.need, *FORM.may}
-                }
-            answers = read_answers(texts, store.images, columns=named)
+                named = ((role, name) for role, name in named if role in {*FORM.need, *FORM.may})
+            answers = read_answers(texts, store.images, columns=dict(named))
         keys: Iterator[tuple[Question, Mapping[int | str, str]]] = (
             (row.question, {text.index: text_key(text.text or "") for text in row.texts})
             for row in answers.questions
@@ -110,13 +109,11 @@ def _write(
     notes, policy = [*_notes(scores)], ""
     for loaded in setup.policies:  # one, or none of a benchmark alone
         policy, spec, reader = loaded.card.name, loaded.spec, loaded.card.reader
-        rows = [
-            (candidate_of(policy, spec, reader, row.question, text), text)
+        store.add_candidates(
+            candidate_of(policy, spec, reader, row.question, text)
             for row in answers.questions
             for text in row.texts
-        ]
-        store.add_candidates(candidate for candidate, _ in rows)
-        write_tool_results(store.directory, rows)
+        )
         store.add_candidates(candidates(scores, policy, spec))
         notes += notes_of_answers(answers, reader)
     bad = [*((policy, row) for row in answers.bad), *(("scores", row) for row in scores.bad)]
@@ -125,13 +122,15 @@ def _write(
         card = rewarder.card
         values = scores.scores[card.title]
         store.add_judgements(judgements(scores, card.name, rewarder.spec, values, card.aggregate))
-    leaks = find_leaks(store.questions(), scores.pairs)
-    store.mark_leaked({leak.question for leak in leaks}, {leak.pair for leak in leaks})
+    set_leaks(store)
+    hashes = [{str(file): file_hash(file)} if file.is_file() else {} for file in files]
     store.set_meta(
         files=list(answers.sources),
         finished=now(),
-        leaks=[[leak.question, leak.pair, leak.rule] for leak in leaks],
-        datasets=[_provenance(file) for file in files],
+        datasets=[
+            {"benchmark": file.stem, "revision": None, "files": own}
+            for file, own in zip(files, hashes, strict=True)
+        ],
         notes=notes,
     )
 
@@ -154,7 +153,6 @@ def _notes(scores: ImportedRecords) -> Iterator[str]:
 def _print_summary(
     store: Store, answers: Answers, scores: ImportedRecords, files: Sequence[Path], *, quiet: bool
 ) -> None:
-    bad = len(answers.bad) + len(scores.bad)
     parts = []
     if count := store.count("questions", "active > 0"):
         size = len(answers.sources) or max(len(row.right) for row in scores.labels.values())
@@ -162,13 +160,10 @@ def _print_summary(
     if scores.scores:
         parts.append(f"{len(scores.pairs)} pairs, {len(scores.scores)} rewarders")
     say(", ".join(parts), quiet=quiet)
-    if bad:
-        first = [*answers.bad, *scores.bad][0]
+    if bad := [*answers.bad, *scores.bad]:
         where = f"{files[0]} " if len(files) == 1 else ""
-        say(
-            f"rows that cannot be read: {bad}, the first: {where}{first.id}: {first.reason}",
-            quiet=quiet,
-        )
+        first = f"{where}{bad[0].id}: {bad[0].reason}"
+        say(f"rows that cannot be read: {len(bad)}, the first: {first}", quiet=quiet)
     if leaked := store.count("questions", "leaked > 0"):
         prompts = {pair.prompt for pair in scores.pairs}
         same = sum(question.text in prompts for question in store.questions())
@@ -236,11 +231,6 @@ def _pairs_adapter(file: Path, benchmark: str) -> str:
         and any({*form.need.values()} <= columns for form in adapter(name).forms)
     )
     return "" if "rewarder" in columns else next(fits, "")
-
-
-def _provenance(file: Path) -> dict[str, Any]:
-    hashes = {str(file): file_hash(file)} if file.is_file() else {}
-    return {"benchmark": file.stem, "revision": None, "files": hashes}
 
 
 def _setup(

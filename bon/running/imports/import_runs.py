@@ -19,15 +19,21 @@ from bon.core.records import Candidate, ImageRef, Judgement, Question
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, Elsewhere, PolicyCard, RewarderCard
 from bon.formats import forms_of
-from bon.formats.answers import Answers, Text, read_answers
+from bon.formats.answers import Answers, read_answers
 from bon.formats.question_join import Known, joined
-from bon.formats.score_tables import SIDES, WITHOUT_TEXT, Label, read_tables
-from bon.importing.imported_answers import candidate_of, notes_of_answers, write_tool_results
-from bon.importing.imported_rows import ImportedRecords, attach_scores, judgements
+from bon.formats.score_tables import WITHOUT_TEXT, read_tables
+from bon.importing.imported_rows import (
+    ImportedRecords,
+    attach_scores,
+    candidate_of,
+    judgements,
+    notes_of_answers,
+    sides_of,
+)
 from bon.importing.pinned_sources import found_files, is_run, models_in, spec_in
 from bon.planning.setup import Setup
 from bon.policies.extractors import extract_answer
-from bon.policies.generate import candidate_key, text_key
+from bon.policies.generate import candidate_key
 from bon.storage.store import Store
 
 Policy = Loaded[PolicyCard]
@@ -57,7 +63,6 @@ class Imports:
     def fill(self, *, quiet: bool) -> None:
         """Store candidates and judgements of the active questions and pairs."""
         notes: list[str] = []
-        texts: list[tuple[Candidate, Text]] = []
         for policy in self._setup.policies:
             source = policy.card.elsewhere
             if source is None:
@@ -68,9 +73,7 @@ class Imports:
                 rows = self._candidates_of_run(policy, paths[0])
             else:
                 answers = self._answers(policy)
-                candidates = list(self._candidates_of(policy, answers))
-                texts += candidates
-                rows = (row for row, _ in candidates)
+                rows = self._candidates_of(policy, answers)
                 notes += notes_of_answers(answers, policy.card.reader)
             stored = self._store.add_candidates(rows)
             if not stored:
@@ -92,7 +95,6 @@ class Imports:
                 path = self._paths(rewarder.card.elsewhere)[0]
                 say(f"{rewarder.card.name}: {len(judged)} judgements from {path}", quiet=quiet)
         self._store.set_meta(notes=notes)
-        write_tool_results(self._store.directory, texts)
 
     def provenance(self) -> list[dict[str, Any]]:
         """Return every path that was read, with the hash that pins it."""
@@ -103,14 +105,11 @@ class Imports:
             for path in self._paths(model.card.elsewhere)
         ]
 
-    # -- sources ------------------------------------------------------------------------
-
-    def _paths(self, source: Elsewhere) -> list[Path]:
-        return found_files(source, self._setup.base)
+    def _paths(self, source: Elsewhere | None) -> list[Path]:
+        return [] if source is None else found_files(source, self._setup.base)
 
     def _run_of(self, policy: Policy) -> Path | None:
-        source = policy.card.elsewhere
-        paths = self._paths(source) if source is not None else []
+        paths = self._paths(policy.card.elsewhere)
         return paths[0] if is_run(paths) else None
 
     def _answers(self, policy: Policy) -> Answers:
@@ -154,19 +153,17 @@ class Imports:
     def _image(self, image: ImageRef) -> ImageRef:
         return self._store.images.put(Path(image.path).read_bytes())
 
-    # -- candidates ---------------------------------------------------------------------
-
     @cached_property
     def _questions_here(self) -> "_QuestionIndex":
         return _QuestionIndex(self._store)
 
-    def _candidates_of(self, policy: Policy, answers: Answers) -> Iterator[tuple[Candidate, Text]]:
+    def _candidates_of(self, policy: Policy, answers: Answers) -> Iterator[Candidate]:
         card, spec = policy.card, policy.spec
         for row in answers.questions:
             if question := self._questions_here.match(row.question, card.name):
                 for text in row.texts:
                     if text.index < card.n:
-                        yield candidate_of(card.name, spec, card.reader, question, text), text
+                        yield candidate_of(card.name, spec, card.reader, question, text)
 
     def _candidates_of_run(self, policy: Policy, directory: Path) -> Iterator[Candidate]:
         card, spec = policy.card, policy.spec
@@ -177,8 +174,6 @@ class Imports:
                     for row in run.candidates(run_spec, run_question.key):
                         if row.index < card.n:
                             yield _candidate(card, spec, question, row)
-
-    # -- judgements ---------------------------------------------------------------------
 
     def _copy_known(self, rewarder: Loaded[RewarderCard]) -> None:
         """Copy this rewarder's judgements from the runs that candidates come from.
@@ -254,11 +249,7 @@ class Imports:
             }
         for _, pair in self._store.pairs():
             items["pair", pair.id].add(pair.key)
-            chosen, rejected = pair.responses[pair.preferred], pair.responses[1 - pair.preferred]
-            sides: dict[Label, str] = dict(
-                zip(SIDES, (text_key(chosen), text_key(rejected)), strict=True)
-            )
-            imported.responses[pair.key] = sides
+            imported.responses[pair.key] = sides_of(pair)
         return {label: next(iter(keys)) for label, keys in items.items() if len(keys) == 1}
 
 

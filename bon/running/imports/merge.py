@@ -52,20 +52,14 @@ def merge_runs(
         if store.meta("experiment") is not None:
             raise BonError(f"{out} holds a run already", "choose another --out")
         with store.transaction():
-            differing = _write(store, setups[0], runs, shards)
+            _write(store, setups[0], runs, shards)
         _merge_ledgers(store, setups[0], runs)
         if completeness(setups[0], store).complete:
             store.set_meta(finished=now())
         raw = yaml.safe_dump(setups[0].raw, sort_keys=False, allow_unicode=True)
         write_atomic(out / "experiment.yaml", raw)
-        files = [run.directory / "imported.jsonl" for run in runs]
-        lines = dict.fromkeys(line for file in files if file.is_file() for line in file.open())
-        if lines:
-            write_atomic(out / "imported.jsonl", "".join(lines))
         counts = [store.count(table) for table in ("candidates", "judgements")]
     say(f"{len(runs)} runs: {counts[0]} candidates, {counts[1]} judgements", quiet=quiet)
-    if differing:
-        say(f"{differing} rows differ between runs; those of the run named first hold", quiet=quiet)
 
 
 def _merge_ledgers(store: Store, setup: Setup, runs: Sequence[Store]) -> None:
@@ -146,8 +140,8 @@ def _shards(runs: Sequence[Store], *, partial: bool) -> list[Shard]:
     return shards
 
 
-def _write(store: Store, setup: Setup, runs: Sequence[Store], shards: Sequence[Shard]) -> int:
-    """Write everything of the runs; return how many rows differ between them."""
+def _write(store: Store, setup: Setup, runs: Sequence[Store], shards: Sequence[Shard]) -> None:
+    """Write everything of the runs; where rows differ, those of the run named first hold."""
     questions = _interleave([run.questions() for run in runs], shards, lambda row: row.key)
     store.set_questions(_with_images(store, question) for question in questions)
     pairs = _interleave([run.pairs() for run in runs], shards, lambda row: row[1].key)
@@ -157,21 +151,14 @@ def _write(store: Store, setup: Setup, runs: Sequence[Store], shards: Sequence[S
     for model in setup.models:
         for effort in filter(None, (run.effort(model.spec) for run in runs)):
             store.add_effort(model.spec, effort)
-    differing = 0
-    overlapping = len(set(shards)) < len(shards)
     for errors in (False, True):  # another run may have the row that failed in one
         for run in runs:
             for candidates in _pages(run.stored_candidates(), errors):
-                if overlapping and not errors:
-                    differing += _differing(store, "candidates", candidates)
                 store.add_candidates(candidates)
             for judgements in _pages(run.stored_judgements(), errors):
-                if overlapping and not errors:
-                    differing += _differing(store, "judgements", judgements)
                 store.add_judgements(judgements)
     _write_meta(store, setup, runs)
     set_leaks(store)
-    return differing
 
 
 def _pages(rows: Iterator[RowT], errors: bool) -> Iterator[list[RowT]]:
@@ -185,14 +172,17 @@ def _interleave(
     tables: Sequence[Iterable[Any]], shards: Sequence[Shard], key: Callable[[Any], str]
 ) -> Iterable[Any]:
     """Return the rows of all runs in the order of an unsplit run, without duplicates."""
-    is_split = shards[0][1] > 1
-    ordered = [
-        (((position, index) if is_split else (run, position)), row)
-        for run, (rows, (index, _)) in enumerate(zip(tables, shards, strict=True))
-        for position, row in enumerate(rows)
-    ]
     unique: dict[str, Any] = {}
-    for _, row in sorted(ordered, key=itemgetter(0)):
+    if shards[0][1] > 1:  # (position, index) is the order before the split
+        placed = (
+            (place, index, row)
+            for rows, (index, _) in zip(tables, shards, strict=True)
+            for place, row in enumerate(rows)
+        )
+        ordered = [row for *_, row in sorted(placed, key=itemgetter(0, 1))]
+    else:
+        ordered = [row for rows in tables for row in rows]
+    for row in ordered:
         unique.setdefault(key(row), row)
     return unique.values()
 
@@ -209,24 +199,12 @@ def _with_images(store: Store, record: RecordT) -> RecordT:
     return replace(record, images=tuple(map(copied, record.images)))
 
 
-def _differing(store: Store, table: str, rows: Sequence[Candidate | Judgement]) -> int:
-    """Count rows that are stored already with another text."""
-    count = 0
-    for row in rows:
-        sql = f"SELECT 1 FROM {table} WHERE key = ? AND text != ?"
-        count += bool(store.query(sql, (row.key, row.text)))
-    return count
-
-
 def _write_meta(store: Store, setup: Setup, runs: Sequence[Store]) -> None:
     first = runs[0]
-
-    def union(name: str) -> dict[str, Any]:
-        merged: dict[str, Any] = {}
-        for run in reversed(runs):
-            merged |= run.meta(name, {})
-        return merged
-
+    unions = {
+        name: {key: value for run in reversed(runs) for key, value in run.meta(name, {}).items()}
+        for name in ("failed", "engines", "readers", "specs")
+    }
     notes = dict.fromkeys(note for run in runs for note in run.meta("notes", []))
     store.set_meta(
         experiment=setup.raw,
@@ -234,10 +212,7 @@ def _write_meta(store: Store, setup: Setup, runs: Sequence[Store]) -> None:
         started=min(run.meta("started") for run in runs),
         finished=None,
         versions=first.meta("versions", {}),
-        failed=union("failed"),
-        engines=union("engines"),
-        readers=union("readers"),
-        specs=union("specs"),
+        **unions,
         notes=list(notes),
         files=first.meta("files", []),
         datasets=first.meta("datasets", []),

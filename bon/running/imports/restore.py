@@ -5,15 +5,15 @@ An export freezes every model: none is called, and no card, prompt or checkpoint
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bon.benchmarks.base import BadRow
 from bon.core.console import say
 from bon.core.errors import BonError
 from bon.core.keys import content_key
-from bon.core.records import Candidate, ImageRef, Judgement, PreferencePair, Question
+from bon.core.records import Candidate, Judgement
 from bon.experiment.config import IMPORTED
 from bon.experiment.yamlfile import read_document
 from bon.formats.base import file_rows
@@ -23,6 +23,7 @@ from bon.running.start import now, set_leaks, starting
 from bon.storage.store import Store
 
 EXPERIMENT = "experiment.yaml"
+RecordT = TypeVar("RecordT")
 _ENDINGS = ("parquet", "jsonl")
 
 
@@ -52,8 +53,9 @@ def restore(folder: Path, out: Path, *, replace: bool = False, quiet: bool = Fal
     with Store(out) as store, starting(setup, store, replace=replace):
         if (folder / "images").is_dir():
             shutil.copytree(folder / "images", store.images.folder, dirs_exist_ok=True)
-        store.set_questions(_question(row, store) for row in _rows(folder, "questions"))
-        pairs = (_pair(row, store) for row in _rows(folder, "pairs"))
+        rows = _rows(folder, "questions")
+        store.set_questions(_stored(row, store.read_question) for row in rows)
+        pairs = (_stored(row, store.read_pair) for row in _rows(folder, "pairs"))
         store.set_pairs((pair.dataset, pair) for pair in pairs if pair.dataset in names)
         for row in _rows(folder, "candidates"):
             if model := models.get(_model_name(row)):
@@ -91,15 +93,10 @@ def _fields(record: Any, row: dict[str, Any]) -> dict[str, Any]:
         raise BonError(f"a row has no column {error}", "export it again") from None
 
 
-def _question(row: dict[str, Any], store: Store) -> Question:
-    return Question(**{**_shared(Question, row, store), "options": tuple(row["options"])})
-
-
-def _pair(row: dict[str, Any], store: Store) -> PreferencePair:
-    first, second = row["responses"]
-    return PreferencePair(**{**_shared(PreferencePair, row, store), "responses": (first, second)})
-
-
-def _shared(record: Any, row: dict[str, Any], store: Store) -> dict[str, Any]:
-    images = tuple(ImageRef(sha, str(store.images.path(sha))) for sha in row["images"] or ())
-    return {**_fields(record, row), "images": images, "meta": json.loads(row["meta"])}
+def _stored(row: dict[str, Any], read: Callable[[str], RecordT]) -> RecordT:
+    """Return the question or pair of a row, read as the store reads its own."""
+    try:
+        values = {name: value for name, value in row.items() if name != "leaked"}
+        return read(json.dumps(values | {"meta": json.loads(row["meta"])}))
+    except (KeyError, TypeError, ValueError) as error:
+        raise BonError(f"a row cannot be read: {error}", "export it again") from None

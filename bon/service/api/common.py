@@ -15,31 +15,11 @@ from bon.service.server.state import Service
 from bon.service.settings import Role
 from bon.service.validations.jobs import Validation
 
-Errors = dict[int | str, dict[str, Any]]
-
-
-def _errors(**descriptions: str) -> Errors:
-    content = {"application/json": {"schema": {"type": "object"}}}
-    return {
-        int(status[1:]): {"description": text, "content": content}
-        for status, text in descriptions.items()
-    }
-
-
-ERRORS = _errors(
-    _400="Not readable.",
-    _401="A token is needed.",
-    _403="The token may not do this.",
-    _404="Not found.",
-    _409="Not in this state.",
-    _413="Too large.",
-    _415="Neither YAML nor JSON.",
-    _422="Not valid, or not allowed here.",
-    _429="Too much at once: wait as long as Retry-After says.",
-)
-ONLINE_ERRORS = ERRORS | _errors(
-    _502="The model failed.", _503="No online models.", _504="Not in time."
-)
+_ERROR = {"content": {"application/json": {"schema": {"type": "object"}}}}
+ERRORS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"description": "Refused: `error` has `message` and `fix`.", **_ERROR}
+}
+ONLINE_ERRORS = ERRORS | {"5XX": {"description": "The model failed, or is not online.", **_ERROR}}
 
 
 async def get_service(request: Request) -> Service:

@@ -13,9 +13,11 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from bon.core.images import ImageError, open_image
 from bon.core.records import ImageRef, Question
 from bon.engines.base import ImagePart, Message, Part
+from bon.experiment.cards import Loaded
+from bon.experiment.config import PolicyCard
 from bon.policies.prompting import policy_messages, question_block
 from bon.service.errors import ApiError
-from bon.service.online.selector import Conversation, Selector
+from bon.service.online.selector import Conversation
 from bon.service.settings import Limits, Settings
 
 MAX_RATIO = 200
@@ -84,8 +86,7 @@ async def conversation(
     messages: list[ChatMessage],
     settings: Settings,
     options: list[str] | None = None,
-    selector: Selector | None = None,
-    policy: str | None = None,
+    policy: Loaded[PolicyCard] | None = None,
 ) -> Conversation:
     """Return the messages with their images read; `options` make them a question.
 
@@ -115,33 +116,24 @@ async def conversation(
         role: Any = "system" if message.role == "developer" else message.role
         turns.append(Message(role, tuple(parts)))
     plain = Conversation(tuple(turns))
-    return _as_question(plain, options, selector, policy, limits) if options else plain
+    return _as_question(plain, options, policy, limits) if options else plain
 
 
 def _as_question(
-    plain: Conversation,
-    options: list[str],
-    selector: Selector | None,
-    policy: str | None,
-    limits: Limits,
+    plain: Conversation, options: list[str], policy: Loaded[PolicyCard] | None, limits: Limits
 ) -> Conversation:
     if len(plain.messages) != 1:
         raise ApiError(422, "`options` go with a single user message")
     text = "".join(part for part in plain.messages[0].parts if isinstance(part, str))
     for option in options:
         check_text(option, "an option", limits)
-    images = {image.sha256: image for image in plain.images}
+    images = {ImageRef(image.sha256, ""): image for image in plain.images}
     refs = tuple(ImageRef(image.sha256, "") for image in plain.images)
     question = Question("", "", "online", text, tuple(options), None, refs)
     messages: tuple[Message, ...] = plain.messages
-    if selector is not None and policy is not None:
-        loaded = selector.policy(policy)
-
-        def load(ref: ImageRef) -> ImagePart:
-            return images[ref.sha256]
-
-        if loaded.prompt.text:
-            messages = policy_messages(question, loaded.prompt, load, loaded.card.images)
+    if policy is not None and policy.prompt.text:
+        load, prompt = images.__getitem__, policy.prompt
+        messages = policy_messages(question, prompt, load, policy.card.images)
     return Conversation(messages, tuple(options), question_block(question))
 
 

@@ -17,13 +17,13 @@ from bon.service.api.messages import EXAMPLE_MESSAGES, Messages, Options, check_
 from bon.service.errors import ApiError
 from bon.service.online.selector import Choice, Conversation, Selector, Usage
 from bon.service.server.state import Service
-from bon.service.settings import Limits, Settings
+from bon.service.settings import Limits
 from bon.service.validations.budget import paid
 
 router = APIRouter(prefix="/v1", tags=["online"], responses=ONLINE_ERRORS)
 T = TypeVar("T")
 CLIENT_CLOSED = 499
-"""The status in logs and metrics of a request whose client hung up; nobody receives it."""
+"""The status in logs of a request whose client hung up; nobody receives it."""
 
 
 def _closed(**example: Any) -> ConfigDict:
@@ -63,20 +63,36 @@ class BestOfNRequest(BaseModel):
 
 
 @router.post("/score")
-async def score(
-    body: ScoreRequest, request: Request, service: Parts, _: Submitter
-) -> dict[str, Any]:
-    """Return a number for each candidate, in their order, with every judgement."""
-    ranking = await _rank(body, request, service.settings)
-    return {key: ranking[key] for key in ("rewarder", "scores", "judgements", "usage")}
-
-
 @router.post("/rank")
 async def rank(
     body: ScoreRequest, request: Request, service: Parts, _: Submitter
 ) -> dict[str, Any]:
-    """Rank the candidates from best to worst under a rule."""
-    return await _rank(body, request, service.settings)
+    """Score the candidates and rank them from best to worst, with every judgement."""
+    selector, limits, usage = selector_of(request), service.settings.limits, Usage()
+    rewarder, texts = body.rewarder, body.candidates
+    rule = judging_rule(selector, rewarder, body.rule)
+    if len(texts) > limits.candidates:
+        raise ApiError(413, f"{len(texts)} candidates", f"at most {limits.candidates}")
+    for text in texts:
+        check_text(text, "a candidate", limits)
+    check_shown(selector, rewarder, len(texts), sum(map(len, texts)), limits)
+    messages = await conversation(body.messages, service.settings, body.options)
+    choice = await run_models(
+        request,
+        [selector.rewarder(rewarder).card],
+        lambda: selector.choose(rewarder, rule, messages, texts, usage),
+        usage,
+    )
+    return {
+        "rewarder": rewarder,
+        "rule": choice.ranking.rule,
+        "chosen": choice.ranking.best,
+        "order": choice.ranking.order,
+        "scores": choice.ranking.scores,
+        "probabilities": choice.ranking.probabilities,
+        "judgements": _judgements(choice),
+        "usage": usage.as_dict(),
+    }
 
 
 @router.post("/best-of-n")
@@ -88,12 +104,8 @@ async def best_of_n(
     With `options` the question is asked with the policy's own prompt and its answer letters are
     read, as in the validation of that policy; without, the messages go to it as they are.
     """
-    usage = Usage()
-    selector = selector_of(request)
-    selector.policy(body.policy)
-    messages = await conversation(
-        body.messages, service.settings, body.options, selector, body.policy
-    )
+    usage, policy = Usage(), selector_of(request).policy(body.policy)
+    messages = await conversation(body.messages, service.settings, body.options, policy)
     choice, candidates = await select(
         request, body.policy, body.rewarder, body.rule, messages, body.n, body.seed, usage
     )
@@ -220,34 +232,6 @@ def check_shown(
             f"{rewarder} would be shown {shown:,} characters",
             f"at most {limits.shown_chars:,}: send less",
         )
-
-
-async def _rank(body: ScoreRequest, request: Request, settings: Settings) -> dict[str, Any]:
-    selector, limits, usage = selector_of(request), settings.limits, Usage()
-    rewarder, texts = body.rewarder, body.candidates
-    rule = judging_rule(selector, rewarder, body.rule)
-    if len(texts) > limits.candidates:
-        raise ApiError(413, f"{len(texts)} candidates", f"at most {limits.candidates}")
-    for text in texts:
-        check_text(text, "a candidate", limits)
-    check_shown(selector, rewarder, len(texts), sum(map(len, texts)), limits)
-    messages = await conversation(body.messages, settings, body.options)
-    choice = await run_models(
-        request,
-        [selector.rewarder(rewarder).card],
-        lambda: selector.choose(rewarder, rule, messages, texts, usage),
-        usage,
-    )
-    return {
-        "rewarder": rewarder,
-        "rule": choice.ranking.rule,
-        "chosen": choice.ranking.best,
-        "order": choice.ranking.order,
-        "scores": choice.ranking.scores,
-        "probabilities": choice.ranking.probabilities,
-        "judgements": _judgements(choice),
-        "usage": usage.as_dict(),
-    }
 
 
 def _judgements(choice: Choice) -> list[dict[str, Any]]:

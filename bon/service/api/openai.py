@@ -3,7 +3,6 @@
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
@@ -18,7 +17,6 @@ from bon.service.errors import ApiError
 from bon.service.online.selector import Usage
 
 router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"], responses=ONLINE_ERRORS)
-CHUNK_CHARS = 24
 
 
 class StreamOptions(Open):
@@ -93,7 +91,8 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
     vendor, policy, rewarder = (*body.model.split("/", 2), "", "")[:3]
     if vendor != "bon" or not policy or not rewarder:
         raise ApiError(404, f"no model {body.model!r}", "models are named bon/POLICY/REWARDER")
-    messages = await conversation(body.messages, service.settings, body.options, selector, policy)
+    loaded = selector.policy(policy) if body.options else None
+    messages = await conversation(body.messages, service.settings, body.options, loaded)
     usage = Usage()
     choice, candidates = await select(
         request, policy, rewarder, body.rule, messages, body.best_of, body.seed or 0, usage
@@ -109,7 +108,7 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
     if body.stream:
         with_usage = body.stream_options is not None and body.stream_options.include_usage
         chunks = _stream(head, text, finish, usage if with_usage else None)
-        return StreamingResponse(chunks, media_type="text/event-stream")
+        return StreamingResponse(iter(chunks), media_type="text/event-stream")
     message = {"role": "assistant", "content": text, "refusal": None}
     picked = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
     selection = {
@@ -130,20 +129,18 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
     )
 
 
-async def _stream(
-    head: dict[str, Any], text: str, finish: str, usage: Usage | None
-) -> AsyncIterator[str]:
-    def event(choices: list[dict[str, Any]], **more: Any) -> str:
-        row = {**head, "object": "chat.completion.chunk", "choices": choices, **more}
-        return f"data: {json.dumps(row)}\n\n"
-
-    def delta(content: dict[str, Any], reason: str | None = None) -> str:
-        return event([{"index": 0, "delta": content, "finish_reason": reason, "logprobs": None}])
-
-    yield delta({"role": "assistant", "content": ""})
-    for start in range(0, len(text), CHUNK_CHARS):
-        yield delta({"content": text[start : start + CHUNK_CHARS]})
-    yield delta({}, finish)
+def _stream(head: dict[str, Any], text: str, finish: str, usage: Usage | None) -> list[str]:
+    """The events of a stream: role, text, end, usage."""
+    deltas: list[tuple[dict[str, Any], str | None]] = [
+        ({"role": "assistant", "content": ""}, None),
+        ({"content": text}, None),
+        ({}, finish),
+    ]
+    rows: list[dict[str, Any]] = [
+        {"choices": [{"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}]}
+        for delta, reason in deltas
+    ]
     if usage is not None:
-        yield event([], usage=usage.as_dict())
-    yield "data: [DONE]\n\n"
+        rows.append({"choices": [], "usage": usage.as_dict()})
+    head = {**head, "object": "chat.completion.chunk"}
+    return [*(f"data: {json.dumps({**head, **row})}\n\n" for row in rows), "data: [DONE]\n\n"]

@@ -1,13 +1,10 @@
-"""Health, readiness, metrics, the catalogue."""
+"""Health, readiness, the catalogue, the audit trail."""
 
 import shutil
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse
-from prometheus_client import generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from starlette.responses import Response
 
 import bon
 from bon.planning.catalogue import catalogue
@@ -35,13 +32,6 @@ def readyz(request: Request, service: Parts) -> JSONResponse:
     }
     ready = all(checks.values())
     return JSONResponse({"ready": ready, "checks": checks}, 200 if ready else 503)
-
-
-@router.get("/metrics", response_class=Response)
-def metrics(request: Request, _: Reader) -> Response:
-    """Prometheus metrics."""
-    registry = request.app.state.metrics.registry
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/v1/catalogue", tags=["catalogue"])

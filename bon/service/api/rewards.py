@@ -1,94 +1,141 @@
-"""Rewards for trainers: settings, judging, and the log of what was given."""
+"""The protocols of trainers: `/get_reward`, for OpenRLHF, slime and `bon client`'s files."""
 
+import asyncio
 import json
+import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+)
 
 from bon.engines.base import Message
-from bon.service.api.common import ONLINE_ERRORS, Reader
-from bon.service.api.messages import Messages, check_text, conversation
+from bon.service.api.common import ONLINE_ERRORS, Submitter
+from bon.service.api.messages import Messages, Open, check_text, conversation
 from bon.service.api.online import check_shown, judging_rule, run_models, selector_of
 from bon.service.api.rewarders import check_validated
 from bon.service.errors import ApiError
-from bon.service.online.reward_scaling import OnUnparsed, Scale
 from bon.service.online.rewards import (
     Reward,
     RewardJudge,
-    RewardOptions,
+    RewardQuery,
     Rollout,
+    named_question,
     needs_group,
 )
-from bon.service.online.selector import Conversation, Selector, Usage
+from bon.service.online.selector import Conversation, Usage
 from bon.service.settings import Settings
 
-router = APIRouter(prefix="/v1/rewards", tags=["rewards"], responses=ONLINE_ERRORS)
+router = APIRouter(tags=["rewards"], responses=ONLINE_ERRORS)
+MAX_SAMPLES = 4096
 _MESSAGES: TypeAdapter[Any] = TypeAdapter(Messages)
+_TOKENS = re.compile(r"<\|[^<>|\s]{1,40}\|>|</?s>|<eos>|<bos>|<(?:start|end)_of_turn>")
+_BEGIN, _END = "<|im_start|>", "<|im_end|>"
 
 
-class RewardQuery(BaseModel):
-    """Settings in a trainer's address, so that its body stays as it is."""
-
-    model_config = ConfigDict(extra="forbid")
-    rewarder: str = Field("", max_length=200, description="its name; empty where there is one only")
-    rule: str | None = Field(None, max_length=50)
-    group: int = Field(1, ge=1, le=1024, description="responses of a question judged together")
-    wait: float = Field(20, ge=0.01, le=120, description="seconds until a group is judged as it is")
-    scale: Scale = "raw"
-    on_unparsed: OnUnparsed = Field("error", description="what stands where no reward could be had")
-    validated: str = Field(
-        "", max_length=200, description="run that the card must be unchanged since"
-    )
-    run: str = Field("", max_length=100, pattern=r"^[\w .+-]*$", description="of the training")
+def _keys(body: Any) -> set[str]:
+    """The keys that tell the bodies of a route apart."""
+    if isinstance(body, BaseModel):
+        body = vars(body)
+    return set(body) if isinstance(body, dict) else set()
 
 
-@dataclass(frozen=True, slots=True)
-class Rewards:
-    """The rewards of a request, in the order of its samples."""
+# ------------------------------------------------------------------ /get_reward
 
-    rewarder: str
-    rule: str
-    rewards: list[Reward]
-    usage: Usage
 
-    @property
-    def values(self) -> list[float | None]:
-        """The numbers; None only if the request allows it."""
-        return [reward.value for reward in self.rewards]
+class RolloutBatch(Open):
+    """OpenRLHF's body: `query` is a prompt with its response, as the tokenizer decodes them."""
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the quality of the judging; see docs/reward_server.md."""
-        groups = list({id(reward.group): reward.group for reward in self.rewards}.values())
-        both = [g.consistency for g in groups if g.consistency is not None]
-        judged = sum(g.judgements for g in groups)
-        return {
-            "rewarder": self.rewarder,
-            "rule": self.rule,
-            "parsed": sum(g.parsed * g.judgements for g in groups) / judged if judged else 1.0,
-            "consistency": sum(both) / len(both) if both else None,
-            "judgements": judged,
-            "cached": self.usage.cached_judgements,
-            "tokens": self.usage.tokens()["total_tokens"],
-            "cost": self.usage.cost,
-            "group_sizes": [len(g.scores) for g in groups],
-        }
+    query: list[str] = Field(min_length=1, max_length=MAX_SAMPLES)
+    prompts: list[str] = Field(min_length=1, max_length=MAX_SAMPLES)
+    labels: list[JsonValue] = Field(default_factory=list, max_length=MAX_SAMPLES)
 
-    def logs(self, index: int) -> dict[str, float]:
-        """Return one sample's quality as numbers alone: trainers make tensors of them."""
-        group = self.rewards[index].group
-        return {
-            "parsed": group.parsed,
-            "consistency": 1.0 if group.consistency is None else group.consistency,
-            "cached": group.usage.cached_judgements,
-            "tokens": group.usage.tokens()["total_tokens"],
-            "group_size": len(group.scores),
-            "no_image": float(not group.images),
-        }
+
+class RolloutSample(Open):
+    """slime's body: one sample; `prompt` is a text or messages."""
+
+    prompt: str | list[Any]
+    response: str
+    label: JsonValue = None
+
+
+class SampleBatch(Open):
+    """The body of `bon client`'s files."""
+
+    samples: list[RolloutSample] = Field(min_length=1, max_length=MAX_SAMPLES)
+
+
+RewardBody = Annotated[
+    Annotated[RolloutBatch, Tag("query")]
+    | Annotated[RolloutSample, Tag("response")]
+    | Annotated[SampleBatch, Tag("samples")],
+    Discriminator(lambda body: max({"samples", "response"} & _keys(body), default="query")),
+]
+
+
+@router.post("/get_reward")
+async def get_reward(
+    body: RewardBody,
+    query: Annotated[RewardQuery, Query()],
+    request: Request,
+    _: Submitter,
+) -> Any:
+    """Return rewards in the form of the body's protocol, with the quality of the judging."""
+    if isinstance(body, RolloutBatch):
+        labels = body.labels or [None] * len(body.query)
+        if not len(body.query) == len(body.prompts) == len(labels):
+            raise ApiError(422, "query, prompts and labels have different lengths")
+        samples = list(map(_decoded, body.prompts, body.query, labels))
+    else:
+        rows = body.samples if isinstance(body, SampleBatch) else [body]
+        samples = [(row.prompt, row.response, row.label) for row in rows]
+    rollouts = await asyncio.gather(*(_rollout(request, *sample) for sample in samples))
+    rewards, quality = await _give_rewards(request, query, rollouts)
+    values, logs = [reward.value for reward in rewards], [_logs(reward) for reward in rewards]
+    if isinstance(body, RolloutSample):
+        return {query.key: values[0], **logs[0]} if query.key else values[0]
+    return {
+        "rewards": values,
+        "scores": values,
+        "extra_logs": {name: [row[name] for row in logs] for name in logs[0]},
+        "bon": quality,
+    }
+
+
+def _decoded(
+    prompt: str, query: str, label: JsonValue
+) -> tuple[str | list[dict[str, str]], str, JsonValue]:
+    """Split a decoded rollout into (prompt, response, label), without special tokens."""
+    if not query.startswith(prompt):
+        raise ApiError(422, "a query does not begin with its prompt", "send both undecorated")
+    turns = list(_turns(prompt))
+    response = _TOKENS.sub("", query[len(prompt) :]).strip()
+    roles = {turn["role"] for turn in turns}
+    if turns and turns[-1]["role"] == "user" and roles <= {"system", "user", "assistant"}:
+        return turns, response, label
+    return _TOKENS.sub("", prompt).strip(), response, label
+
+
+def _turns(prompt: str) -> Iterator[dict[str, str]]:
+    """Yield the complete turns of a ChatML text, in linear time."""
+    for piece in prompt.split(_BEGIN)[1:]:
+        role, _, rest = piece.partition("\n")
+        text, end, _ = rest.partition(_END)
+        if text and end and role.isidentifier():
+            yield {"role": role, "content": text}
+
+
+# ------------------------------------------------------------------ judging
 
 
 def reward_judge(request: Request) -> RewardJudge:
@@ -98,23 +145,25 @@ def reward_judge(request: Request) -> RewardJudge:
     return judge
 
 
-async def give_rewards(
-    request: Request, query: RewardQuery, samples: Sequence[Rollout], model: str = ""
-) -> Rewards:
-    """Judge the samples; `model` is the rewarder that the body names."""
+async def _give_rewards(
+    request: Request, query: RewardQuery, samples: Sequence[Rollout]
+) -> tuple[list[Reward], dict[str, Any]]:
+    """Judge the samples and return the quality of the judging (docs/reward_server.md)."""
     judge, selector = reward_judge(request), selector_of(request)
-    rewarder = query.rewarder or model or _only_rewarder(selector)
+    rewarder = query.rewarder
+    if not rewarder and len(selector.rewarders) != 1:
+        known = ", ".join(sorted(selector.rewarders))
+        raise ApiError(422, "no rewarder is named", f"add rewarder=NAME to the address: {known}")
+    rewarder = rewarder or next(iter(selector.rewarders))
     rule = judging_rule(selector, rewarder, query.rule)
     _check(request, query, samples, rewarder, rule)
     if query.validated:
         await check_validated(request, rewarder, query.validated)
-    shared = query.model_dump(include={"run", "scale", "on_unparsed", "group", "wait"})
-    owner = request.scope["identity"].name
-    options = RewardOptions(owner=owner, rewarder=rewarder, rule=rule, **shared)
-    usage = Usage()
+    query = query.model_copy(update={"rewarder": rewarder, "rule": rule})
+    owner, usage = request.scope["identity"].name, Usage()
     cards = [selector.rewarder(rewarder).card]
     rewards = await run_models(
-        request, cards, lambda: judge.rewards(options, samples, usage), usage
+        request, cards, lambda: judge.rewards(owner, query, samples, usage), usage
     )
     missing = sum(reward.value is None for reward in rewards)
     if missing and query.on_unparsed != "null":
@@ -125,14 +174,34 @@ async def give_rewards(
             "on_unparsed=null answers null for them, on_unparsed=mean their group's mean",
             retry=1,
         )
-    return Rewards(rewarder, rule, rewards, usage)
+    groups = list({id(reward.group): reward.group for reward in rewards}.values())
+    both = [g.consistency for g in groups if g.consistency is not None]
+    judged = sum(g.judgements for g in groups)
+    quality = {
+        "rewarder": rewarder,
+        "rule": rule,
+        "parsed": sum(g.parsed * g.judgements for g in groups) / judged if judged else 1.0,
+        "consistency": sum(both) / len(both) if both else None,
+        "judgements": judged,
+        "cached": usage.cached_judgements,
+        "tokens": usage.tokens()["total_tokens"],
+        "cost": usage.cost,
+        "group_sizes": [len(g.scores) for g in groups],
+    }
+    return rewards, quality
 
 
-def _only_rewarder(selector: Selector) -> str:
-    if len(selector.rewarders) != 1:
-        known = ", ".join(sorted(selector.rewarders))
-        raise ApiError(422, "no rewarder is named", f"add rewarder=NAME to the address: {known}")
-    return next(iter(selector.rewarders))
+def _logs(reward: Reward) -> dict[str, float]:
+    """Return one sample's quality as numbers alone: trainers make tensors of them."""
+    group = reward.group
+    return {
+        "parsed": group.parsed,
+        "consistency": 1.0 if group.consistency is None else group.consistency,
+        "cached": group.usage.cached_judgements,
+        "tokens": group.usage.tokens()["total_tokens"],
+        "group_size": len(group.scores),
+        "no_image": float(not group.images),
+    }
 
 
 def _check(
@@ -160,7 +229,7 @@ def _check(
         raise ApiError(422, f"wait={query.wait:g} leaves no time for judging", "wait for less")
 
 
-async def rollout_of(
+async def _rollout(
     request: Request, prompt: str | list[Any], response: str, label: Any = None
 ) -> Rollout:
     """Return a response to the question that its label names, or else to its prompt.
@@ -171,7 +240,7 @@ async def rollout_of(
         label = _question_id(prompt)
     elif not isinstance(label, str):
         label = json.dumps(label)
-    question = reward_judge(request).sets.named(label)
+    question = named_question(reward_judge(request).sets, label)
     settings: Settings = request.app.state.service.settings
     return Rollout(question or await _conversation(prompt, settings), response)
 
@@ -197,21 +266,3 @@ def _question_id(prompt: str | list[Any]) -> str:
         prompt = prompt[0].get("content", "")
     is_id = isinstance(prompt, str) and prompt.startswith("bon://") and not prompt.split()[1:]
     return str(prompt) if is_id else ""
-
-
-@router.get("")
-def runs(request: Request, _: Reader) -> dict[str, Any]:
-    """List the training runs that were given rewards."""
-    return {"runs": reward_judge(request).log.runs()}
-
-
-@router.get("/{run}")
-def rewards(
-    run: str,
-    request: Request,
-    _: Reader,
-    after: Annotated[int, Query(ge=0, le=2**62)] = 0,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
-) -> dict[str, Any]:
-    """Return the rewards of a training run in order, a page at a time."""
-    return {"rewards": reward_judge(request).log.page(run, after, limit)}

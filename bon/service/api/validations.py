@@ -18,7 +18,6 @@ from bon.service.api.common import ERRORS, Existing, Own, Parts, Reader, Submitt
 from bon.service.errors import ApiError
 from bon.service.server.state import Service
 from bon.service.validations import views
-from bon.service.validations.job import read_json
 from bon.service.validations.jobs import FINAL, STATES, Validation
 from bon.service.validations.submission import check_submission, read_submission
 
@@ -152,7 +151,8 @@ def extend(validation: Own, more: Extension, request: Request, service: Parts) -
     if not any(more.model_dump().values()):
         fix = "give n, limit, rewarders, policies or pairs"
         raise ApiError(422, "nothing to add", fix)
-    raw = _extended(validation.experiment, more)
+    text = json.dumps(_extended(validation.experiment, more))
+    raw = read_submission(text.encode())
     setup = check_submission(raw, service.settings)
     _check_plan(setup, service)
     queued = _queue_again(service, validation, setup, experiment=raw)
@@ -181,7 +181,7 @@ def results(validation: Existing, service: Parts) -> Response:
     """Return results.json as docs/results.md describes it."""
     path = service.directory(validation) / "results.json"
     if not path.is_file():
-        raise _no_results(validation)
+        raise ApiError(404, f"{validation.id} has no results yet", "wait until its state is done")
     return FileResponse(path, media_type="application/json")
 
 
@@ -193,14 +193,11 @@ def table(
     format: Literal["csv", "json", "parquet"] = "csv",
 ) -> Response:
     """Return a table: the run's own, also while it runs, or a part of its results."""
-    directory = service.directory(validation)
-    summary = read_json(directory / "results.json") if table in views.SUMMARIES else None
-    if table in views.SUMMARIES and summary is None:
-        raise _no_results(validation)
     try:
-        frame = views.table(directory, table, summary)
-    except BonError as error:
-        raise ApiError(404, f"{validation.id} has no tables yet", error.fix) from None
+        frame = views.table(service.directory(validation), table)
+    except (BonError, OSError):
+        fix = "wait until its state is done" if table in views.SUMMARIES else ""
+        raise ApiError(404, f"{validation.id} has no table {table} yet", fix) from None
     if format == "json":
         text = frame.to_json(orient="records", double_precision=15)
         return Response(text, media_type="application/json")
@@ -227,10 +224,6 @@ def log(
 def as_yaml(experiment: dict[str, Any]) -> str:
     """Return an experiment as its YAML file."""
     return yaml.safe_dump(experiment, sort_keys=False, allow_unicode=True)
-
-
-def _no_results(validation: Validation) -> ApiError:
-    return ApiError(404, f"{validation.id} has no results yet", "wait until its state is done")
 
 
 async def _experiment(request: Request, service: Service) -> dict[str, Any]:

@@ -6,7 +6,7 @@ the queue's size are rejected, so that overload is answered at once and not afte
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -19,13 +19,9 @@ log = logging.getLogger("bon.service")
 CLOSE_SECONDS = 5.0
 
 
-class Overloaded(ApiError):  # noqa: N818 - a reply, not a fault
-    """The queue of a model is full; `seconds` is when to come back."""
-
-    def __init__(self, seconds: float = 1.0) -> None:
-        super().__init__(
-            429, "the models are busy and their queue is full", "try again", retry=seconds
-        )
+def _overloaded(seconds: float) -> ApiError:
+    message = "the models are busy and their queue is full"
+    return ApiError(429, message, "try again", retry=seconds)
 
 
 class Queue:
@@ -39,9 +35,9 @@ class Queue:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Wait for a place among the ongoing requests; raises Overloaded."""
+        """Wait for a place among the ongoing requests; 429 if the queue is full."""
         if self.length >= self._size:
-            raise Overloaded
+            raise _overloaded(1)
         self.length += 1
         try:
             async with self._working:
@@ -85,7 +81,12 @@ class RayActors:
     def __init__(self, specs: dict[str, ModelSpec], scaling: Scaling, address: str | None) -> None:
         self._address = address
         self._connected = False
-        self._pools = [_Pool(group, scaling) for group in grouped(specs).values()]
+        groups: dict[str, dict[str, ModelSpec]] = {}
+        for name, spec in specs.items():
+            card = spec.loaded.card  # cards of one placement group share their replicas
+            group = card.placement.group
+            groups.setdefault(f"group-{group}" if group else card.name, {})[name] = spec
+        self._pools = [_Pool(group, scaling) for group in groups.values()]
         self._pool_of = {model: pool for pool in self._pools for model in pool.specs}
 
     async def start(self) -> None:
@@ -132,7 +133,7 @@ class _Pool:
         self._starting: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Start the actors; return when the first is up."""
+        """Start the actors; return when the first has loaded its models, or failed to."""
         from bon.dispatch.cluster import start_host
 
         place = next(iter(self.specs.values())).loaded.card.placement
@@ -141,13 +142,13 @@ class _Pool:
         await asyncio.wait(self._starting, return_when=asyncio.FIRST_COMPLETED)
 
     async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
-        """Run on the actor with the fewest requests; raises Overloaded."""
+        """Run on the actor with the fewest requests; 429 if the queue is full."""
         import ray
         from ray.exceptions import RayActorError, RayError
 
         async with self._queue.place():
             if not self.load:
-                raise Overloaded(5.0)  # still starting, or restarting
+                raise _overloaded(5)  # still starting, or restarting
             actor = min(self.load, key=self.load.__getitem__)
             self.load[actor] += 1
             request = actor.run.remote(model, list(payloads))
@@ -160,7 +161,7 @@ class _Pool:
                 if isinstance(error, RayActorError) and self.load.pop(actor, None) is not None:
                     self.loaded.discard(actor)
                     self._await(actor)
-                return _failed(error)
+                return Reply(failure=f"its worker failed: {one_line(error, 300)}")
             finally:
                 if actor in self.load:
                     self.load[actor] -= 1
@@ -176,39 +177,27 @@ class _Pool:
                 await asyncio.gather(*closing, return_exceptions=True)
 
     def _await(self, actor: Any) -> None:
-        """Give the actor requests once its process is up, for the first time or again."""
-        self._start(self._add(actor))
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(self._load(actor))
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
 
-    async def _add(self, actor: Any) -> None:
+    async def _load(self, actor: Any) -> None:
+        """Give the actor requests once its process is up, for the first time or again."""
         from ray.exceptions import ActorUnavailableError, RayError
 
-        while True:
-            try:
-                await actor.node.remote()
-            except ActorUnavailableError:
-                await asyncio.sleep(0.2)
-                continue
-            except RayError as error:
-                models = ", ".join(sorted(self.specs))
-                log.error("%s: its worker cannot start: %s", models, one_line(error, 300))
-            else:
-                self.load[actor] = 0
-                self._start(self._load(actor))
-            return
-
-    async def _load(self, actor: Any) -> None:
-        from ray.exceptions import RayError
-
         try:
-            if _report(await actor.load.remote()):
-                self.loaded.add(actor)
+            while True:
+                try:
+                    await actor.node.remote()
+                    break
+                except ActorUnavailableError:
+                    await asyncio.sleep(0.2)
+            self.load[actor] = 0
+            failures = await actor.load.remote()
         except RayError as error:
-            _report([one_line(error, 300)])
+            failures = [f"{', '.join(sorted(self.specs))}: {one_line(error, 300)}"]
+        if _report(failures):
+            self.loaded.add(actor)
 
 
 def _report(failures: list[str]) -> bool:
@@ -216,20 +205,6 @@ def _report(failures: list[str]) -> bool:
     for failure in failures:
         log.error("not loaded: %s", failure)
     return not failures
-
-
-def _failed(error: Exception) -> Reply:
-    return Reply(failure=f"its worker failed: {one_line(error, 300)}")
-
-
-def grouped(specs: dict[str, ModelSpec]) -> dict[str, dict[str, ModelSpec]]:
-    """Group models by actor: cards of one placement group share their replicas."""
-    groups: dict[str, dict[str, ModelSpec]] = {}
-    for name, spec in specs.items():
-        card = spec.loaded.card
-        group = card.placement.group
-        groups.setdefault(f"group-{group}" if group else card.name, {})[name] = spec
-    return groups
 
 
 def make_backend(

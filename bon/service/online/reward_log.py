@@ -16,7 +16,7 @@ from bon.policies.extractors import extract_answer
 from bon.policies.generate import text_key
 from bon.service.online.reward_scaling import Floats
 from bon.service.online.selector import Conversation, Usage
-from bon.storage.reward_tables import JUDGEMENT, REWARD, SCHEMA, training_runs
+from bon.storage.reward_tables import JUDGEMENT, SCHEMA
 
 _Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -45,18 +45,11 @@ class RewardLog:
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
         self._db = sqlite3.connect(path, timeout=30, check_same_thread=False)
-        self._waiting: list[tuple[_Rows, asyncio.Future[None]]] = []
-        self._writing: asyncio.Task[None] | None = None
         path.chmod(0o600)
         with self._lock:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.executescript(SCHEMA)
-            self._has_old = (
-                self._db.execute("SELECT 1 FROM judgements LIMIT 1").fetchone() is not None
-            )
-        address = f"{path.absolute().as_uri()}?mode=ro"
-        self._reader = sqlite3.connect(address, uri=True, check_same_thread=False)
 
     async def add(
         self,
@@ -66,7 +59,7 @@ class RewardLog:
         judgements: Sequence[Judgement],
         group: RatedGroup,
     ) -> None:
-        """Commit a group; groups that arrive during a write are committed together.
+        """Commit a group.
 
         Args:
             shared: owner, run, rewarder, spec, rule and scale.
@@ -91,77 +84,31 @@ class RewardLog:
                 )
             ],
         }  # fmt: skip
-        written = asyncio.get_running_loop().create_future()
-        self._waiting.append((rows, written))
-        if self._writing is None:
-            self._writing = asyncio.create_task(self._write_all())
-        await written
+        await asyncio.to_thread(self._write, rows)
 
-    async def _write_all(self) -> None:
-        """Write until nothing waits."""
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
-            failures = await asyncio.to_thread(self._write, [rows for rows, _ in batch])
-            for (_, written), failure in zip(batch, failures, strict=True):
-                if written.done():  # its client hung up
-                    continue
-                if failure is None:
-                    written.set_result(None)
-                else:
-                    written.set_exception(failure)
-        self._writing = None
-
-    def _write(self, groups: Sequence[_Rows]) -> list[Exception | None]:
-        """Write all at once, or each alone if that fails; return the failure of each."""
-        try:
-            with self._lock, self._db as db:
-                for table in groups[0]:
-                    rows = [row for group in groups for row in group[table]]
-                    if rows:
-                        marks = ", ".join("?" * len(rows[0]))
-                        db.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", rows)
-        except Exception as error:
-            if len(groups) == 1:
-                return [error]
-            return [failure for group in groups for failure in self._write([group])]
-        return [None] * len(groups)
+    def _write(self, tables: _Rows) -> None:
+        with self._lock, self._db as db:
+            for table, rows in tables.items():
+                if rows:
+                    marks = ", ".join("?" * len(rows[0]))
+                    db.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", rows)
 
     def judged(self, spec: str, item: str) -> list[Judgement]:
-        """Return an earlier server's judgements of an item; the caller caches this server's."""
-        if not self._has_old:
-            return []
+        """Return the judgements of an item."""
         columns = ", ".join(f'"{name}"' for name in JUDGEMENT)
-        rows = self._reader.execute(
-            f"SELECT {columns} FROM judgements WHERE item = ? AND spec = ? AND outcome != 'error'",
-            (item, spec),
-        )
+        query = f"SELECT {columns} FROM judgements WHERE item = ? AND spec = ? AND outcome != ?"
+        with self._lock:
+            rows = self._db.execute(query, (item, spec, "error")).fetchall()
         dicts = (dict(zip(JUDGEMENT, row, strict=True)) for row in rows)
         return [
             Judgement(**{**row, "shown": tuple(filter(None, row["shown"].split(",")))})
             for row in dicts
         ]
 
-    def page(self, run: str, after: int, limit: int) -> list[dict[str, Any]]:
-        """Return a training run's rewards in order."""
-        columns = ", ".join(f"rewards.{name}" for name in REWARD)
-        with self._lock:
-            rows = self._db.execute(
-                f"SELECT {columns}, length(text) FROM rewards JOIN responses "
-                "ON responses.key = response WHERE run = ? AND id > ? ORDER BY id LIMIT ?",
-                (run, after, limit),
-            ).fetchall()
-        return [dict(zip((*REWARD, "characters"), row, strict=True)) for row in rows]
-
-    def runs(self) -> list[dict[str, Any]]:
-        """Return the training runs: number of rewards, first and last time."""
-        with self._lock:
-            return training_runs(self._db)
-
     def close(self) -> None:
         """Close the database."""
         with self._lock:
             self._db.close()
-        self._reader.close()
 
 
 def _correct(question: Conversation, text: str) -> bool | None:

@@ -1,6 +1,5 @@
 """Best-of-N online: sample, judge and choose with the code that validated the selector."""
 
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,8 +9,8 @@ from typing import Any
 
 from bon.choosing.designs import Design
 from bon.choosing.opinion import KIND_OF, Candidates, Kind, item_opinion, shown_of
-from bon.choosing.ranking import Ranking, rank
-from bon.choosing.rules import RULES, rule_of, rules_for
+from bon.choosing.rules import RULES, Ranking, rank, rule_of, rules_for
+from bon.core.errors import BonError
 from bon.core.keys import content_key
 from bon.core.records import Candidate, Judgement
 from bon.dispatch.worker import JudgeTask, ModelSpec, PolicySpec, Reply, RewarderSpec
@@ -23,10 +22,9 @@ from bon.policies.generate import Ask, text_key
 from bon.rewarders.base import Item
 from bon.rewarders.item_judging import Protocol
 from bon.rewarders.registry import code_hash, rewarder_class
+from bon.running.reporting import read_results
 from bon.service.errors import ApiError
 from bon.service.online.backend import make_backend
-from bon.service.online.validated import validated_scales
-from bon.service.server.metrics import Metrics
 from bon.service.settings import Online
 
 _NO_OPTIONS = ("",) * 4  # the extractor needs some; what it reads is not used then
@@ -88,6 +86,13 @@ class Usage:
         judged = [row.num_prompt_tokens for row in rows if isinstance(row, Judgement)]
         self.prompt_tokens += max(sampled, default=0) + sum(judged)
 
+    def add_share(self, other: "Usage", share: float) -> None:
+        """Count a share of what several requests used together."""
+        self.cost += other.cost * share
+        self.prompt_tokens += round(other.prompt_tokens * share)
+        self.completion_tokens += round(other.completion_tokens * share)
+        self.cached_judgements += round(other.cached_judgements * share)
+
     def tokens(self) -> dict[str, int]:
         """Return the counts under OpenAI's names."""
         return {
@@ -110,13 +115,6 @@ class Choice:
     ranking: Ranking
     judgements: list[Judgement]
     answers: list[str | None] = field(default_factory=list)
-
-
-class ModelFailed(ApiError):  # noqa: N818 - a reply, not a fault
-    """A model failed."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(502, message)
 
 
 Stored = Callable[[str, str], Sequence[Judgement]]
@@ -155,9 +153,7 @@ class JudgementCache:
 class Selector:
     """The operator's policies and rewarders, and how requests use them."""
 
-    def __init__(
-        self, online: Online, base: Path, metrics: Metrics, ray_address: str | None = None
-    ) -> None:
+    def __init__(self, online: Online, base: Path, ray_address: str | None = None) -> None:
         self.online = online
         policies = [load_policy(ref, base) for ref in online.policies]
         rewarders = [_with_code(load_rewarder(ref, base)) for ref in online.rewarders]
@@ -169,10 +165,9 @@ class Selector:
             name: KIND_OF[rewarder_class(loaded.card).arity]
             for name, loaded in self.rewarders.items()
         }
-        self._metrics = metrics
         self.cache = JudgementCache(online.cache_items)
         validated = online.validated
-        self._scales = {} if validated is None else validated_scales(base / validated)
+        self._scales = {} if validated is None else _validated_scales(base / validated)
         self.backend = make_backend(online, self.specs(), ray_address)
 
     def specs(self) -> dict[str, ModelSpec]:
@@ -228,14 +223,12 @@ class Selector:
         """Sample n candidates; equal requests give equal ones where the engine allows it."""
         key = content_key(question.key, seed)
         ask = Ask(key, question.messages, question.options or _NO_OPTIONS, tuple(range(n)))
-        reply = await self._run("sample", policy, [ask])
+        reply = await self._run(policy, [ask])
         rows = [row for row in reply.candidates if row.outcome != "error"]
         if not rows:
             reason = reply.candidates[0].error if reply.candidates else "no candidate came back"
-            self._metrics.failures.labels("sample", policy).inc()
-            raise ModelFailed(f"{policy}: {reason}")
+            raise ApiError(502, f"{policy}: {reason}")
         usage.add(rows)
-        self._count(policy, rows)
         return rows
 
     async def choose(
@@ -257,7 +250,7 @@ class Selector:
         candidates = Candidates.of(question.key, keys, answers)
         ranking = rank(RULES[rule], item_opinion(self.kind(rewarder), rows, candidates, scale))
         if ranking is None:
-            raise ModelFailed(f"{rewarder}: not all judgements that {rule} needs came back")
+            raise ApiError(502, f"{rewarder}: not all judgements that {rule} needs came back")
         return Choice(texts, ranking, rows, answers)
 
     async def judge(
@@ -269,35 +262,30 @@ class Selector:
         item = Item("question", question.key, question.text, question.images, responses)
         cached = self.cache.get(loaded.spec, item)
         task = JudgeTask(item, cached, loaded.card.votes)
-        reply = await self._run("judge", _model_name(rewarder, RULES[rule].designs[0]), [task])
+        reply = await self._run(_model_name(rewarder, RULES[rule].designs[0]), [task])
         rows = list(reply.judgements)
         usage.add(rows)
         usage.cached_judgements += len(cached)
-        self._metrics.cache_hits.labels(rewarder).inc(len(cached))
-        self._count(rewarder, rows)
         failed = [row for row in rows if row.outcome == "error"]
-        self._metrics.failures.labels("judge", rewarder).inc(len(failed))
         if failed and len(failed) == len(rows) and not cached:
-            raise ModelFailed(f"{rewarder}: {failed[0].error}")
+            raise ApiError(502, f"{rewarder}: {failed[0].error}")
         self.cache.put(loaded.spec, item, rows)
         return [*cached, *rows]
 
-    async def _run(self, stage: str, model: str, payloads: list[Any]) -> Reply:
-        started = time.perf_counter()
-        try:
-            reply = await self.backend.run(model, payloads)
-        finally:
-            self._metrics.stage_seconds.labels(stage).observe(time.perf_counter() - started)
-        self._metrics.calls.labels(stage, model).inc()
+    async def _run(self, model: str, payloads: list[Any]) -> Reply:
+        reply = await self.backend.run(model, payloads)
         if reply.failure:
-            self._metrics.failures.labels(stage, model).inc()
-            raise ModelFailed(f"{model}: {reply.failure}")
+            raise ApiError(502, f"{model}: {reply.failure}")
         return reply
 
-    def _count(self, model: str, rows: Sequence[Candidate | Judgement]) -> None:
-        counter = self._metrics.tokens
-        counter.labels(model, "in").inc(sum(row.num_prompt_tokens for row in rows))
-        counter.labels(model, "out").inc(sum(row.num_tokens for row in rows))
+
+def _validated_scales(run: Path) -> dict[tuple[str, str], float]:
+    """Return the unit of scores by (policy, rewarder): their spread within questions."""
+    try:
+        results = read_results(run)
+    except BonError as error:
+        raise BonError(f"online.validated: {error.message}", error.fix) from None
+    return {(b.policy, b.rewarder): b.scale for b in results.best_of_n if b.scale is not None}
 
 
 def _named(kind: str, name: str, cards: dict[str, Loaded[CardT]]) -> Loaded[CardT]:

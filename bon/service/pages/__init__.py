@@ -4,7 +4,7 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, RedirectResponse
@@ -14,13 +14,13 @@ from starlette.responses import Response
 from bon.analysis.drift.reward_stream import analyse_rewards
 from bon.analysis.report.templates import HERE as REPORT
 from bon.analysis.report.training_page import training_context
+from bon.analysis.results import Estimate
 from bon.analysis.results.reward_log import TrainingReport
 from bon.core.errors import BonError
 from bon.planning.catalogue import catalogue
 from bon.service.api.common import Existing, Parts, Reader
 from bon.service.api.validations import EXAMPLE, Page, as_yaml
 from bon.service.errors import ApiError
-from bon.service.pages.compare import comparison, headlines
 from bon.service.pages.render import HERE, page, root
 from bon.service.server.access import Identity
 from bon.service.settings import Settings
@@ -30,6 +30,7 @@ from bon.service.validations.jobs import FINAL, STATES, Validation
 from bon.storage.reward_tables import FILE, reward_frame, rewards_file, training_runs
 
 MAX_COMPARED = 6
+CHOICES = Path("tables") / "choices.parquet"
 MAX_HISTORY = 30
 PAGE_ROWS = 50
 MAX_FILES = 200
@@ -113,7 +114,7 @@ def compare_page(
         "compare.html.jinja",
         chosen=[row.id for row in rows],
         choices=[views.summary(row) for row in service.jobs.listed(state="done", limit=100)],
-        table=comparison(compared),
+        table=_comparison(compared),
         most=MAX_COMPARED,
     )
 
@@ -132,7 +133,7 @@ def rewarder_page(name: str, request: Request, service: Parts, _: Reader) -> Res
     rows = []
     for validation in service.jobs.listed(state="done", limit=MAX_HISTORY):
         results = read_json(service.directory(validation) / "results.json")
-        for (policy, rewarder), cell in headlines(results).items() if results else ():
+        for (policy, rewarder), cell in _headlines(results).items() if results else ():
             if rewarder == name:
                 rows.append({**views.summary(validation), "policy": policy, **cell})
     card = next((card for card in catalogue()["rewarders"] if card["name"] == name), None)
@@ -207,3 +208,73 @@ def _data_files(root: Path) -> list[str]:
     """Data files that an experiment can name."""
     paths = (p for p in sorted(root.rglob("*")) if p.suffix in (".jsonl", ".parquet", ".json"))
     return [str(path.relative_to(root)) for path in paths if path.is_file()][:MAX_FILES]
+
+
+# ------------------------------------------------------------------ validations side by side
+
+
+def _comparison(validations: list[tuple[dict[str, Any], Path]]) -> dict[str, Any]:
+    """Return a column per validation and a row per policy and rewarder, best first.
+
+    Only headline rules are shown, and validations without results come last. From the second
+    column on, a cell has its paired difference to the first over the questions they share.
+    """
+    columns = []
+    cells: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    baselines = set()
+    first: Path | None = None
+    read = [(*row, read_json(row[1] / "results.json")) for row in validations]
+    for summary, directory, results in sorted(read, key=lambda row: row[2] is None):
+        if results is None:
+            columns.append({**summary, "finding": None, "questions": None})
+            continue
+        finding, questions = results["finding"]["sentence"], results["counts"]["questions"]
+        columns.append({**summary, "finding": finding, "questions": questions})
+        differences = {} if first is None else _differences(directory, first)
+        first = first or directory
+        for key, cell in _headlines(results).items():
+            if cell["rule"] == "baseline":
+                baselines.add(key[1])
+            cells.setdefault(key, {})[summary["id"]] = {**cell, "difference": differences.get(key)}
+    rows: list[dict[str, Any]] = [
+        {"policy": policy, "rewarder": rewarder, "baseline": rewarder in baselines, "cells": row}
+        for (policy, rewarder), row in cells.items()
+    ]
+    rows.sort(key=lambda row: (row["policy"], row["baseline"], -_best(row["cells"])))
+    return {"columns": columns, "rows": rows}
+
+
+def _headlines(results: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the estimates under the headline rule by policy and rewarder."""
+    benchmarks = {row["rewarder"]: row for row in results["benchmarks"]}
+    return {
+        (row["policy"], row["rewarder"]): {
+            "n": row["n"],
+            "rule": row["rule"],
+            "accuracy": _estimate(row["accuracy"]),
+            "gain": _estimate(row["gain"]),
+            "versus_majority": _estimate(row.get("versus_majority")),
+            "benchmark": _estimate(benchmarks.get(row["rewarder"], {}).get("macro")),
+        }
+        for row in results["best_of_n"]
+        if row["headline"]
+    }
+
+
+def _differences(directory: Path, first: Path) -> dict[tuple[str, str], Estimate]:
+    """Paired differences between two runs; none before both have a report."""
+    import pandas as pd
+
+    from bon.analysis.estimators.comparisons import paired
+
+    if not ((directory / CHOICES).is_file() and (first / CHOICES).is_file()):
+        return {}
+    return paired(pd.read_parquet(directory / CHOICES), pd.read_parquet(first / CHOICES))
+
+
+def _estimate(values: dict[str, Any] | None) -> Estimate | None:
+    return None if values is None else Estimate.model_validate(values)
+
+
+def _best(cells: dict[str, dict[str, Any]]) -> float:
+    return max((cell["accuracy"].value or 0.0 for cell in cells.values()), default=0.0)

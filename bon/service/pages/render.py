@@ -47,7 +47,7 @@ def wants_page(request: Request) -> bool:
     """Whether a browser asks, and not a program."""
     return (
         request.method == "GET"
-        and not request.url.path.removeprefix(root(request)).startswith(("/v1", "/metrics"))
+        and not request.url.path.removeprefix(root(request)).startswith("/v1")
         and ("text/html" in request.headers.get("accept", ""))
     )
 

@@ -1,8 +1,6 @@
 """The sign-in form, and sign-in with an OpenID Connect provider."""
 
 import asyncio
-import base64
-import hmac
 import re
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,13 +12,7 @@ from bon.service.api.common import Parts, audit
 from bon.service.errors import ApiError
 from bon.service.pages.render import page, root
 from bon.service.server.access import COOKIE, Identity, Tokens, session_cookie
-from bon.service.server.oidc import (
-    ATTEMPT_SECONDS,
-    Attempt,
-    Provider,
-    read_attempt,
-    write_attempt,
-)
+from bon.service.server.oidc import ATTEMPT_SECONDS, Provider, refused
 
 ATTEMPT = "bon_sign_in"
 """The cookie of a sign-in that has begun."""
@@ -52,11 +44,11 @@ def oidc_login(request: Request, service: Parts) -> Response:
     scheme = "https" if _secure(request) else "http"
     here = request.base_url.replace(scheme=scheme)
     target = _local(request.query_params.get("to", ""), root(request))
-    attempt = Attempt.begin(f"{str(here).rstrip('/')}/login/oidc/callback", target)
-    response = RedirectResponse(provider.address(attempt), 303)
+    page_, attempt = provider.begin(f"{str(here).rstrip('/')}/login/oidc/callback")
+    response = RedirectResponse(page_, 303)
     response.set_cookie(
         ATTEMPT,
-        _sealed(service.tokens, write_attempt(attempt)),
+        service.tokens.seal({**attempt, "target": target}, ATTEMPT_SECONDS),
         max_age=ATTEMPT_SECONDS,
         path=f"{root(request)}/login/oidc",
         httponly=True,
@@ -70,13 +62,12 @@ def oidc_login(request: Request, service: Parts) -> Response:
 def oidc_callback(request: Request, service: Parts) -> Response:
     """Verify what the provider sent back and open a session for whoever is listed."""
     provider = _provider(request)
-    text = _opened(service.tokens, request.cookies.get(ATTEMPT, ""))
-    if text is None:
-        raise ApiError(403, "the sign-in failed: it did not start on this server", "sign in again")
-    attempt = read_attempt(text)
+    attempt = service.tokens.unseal(request.cookies.get(ATTEMPT, ""))
+    if attempt is None:
+        raise refused("it did not start on this server, or took longer than ten minutes")
     email, role = provider.identify(attempt, dict(request.query_params))
     identity = service.tokens.admit(email, role)
-    response = _signed_in(request, service.tokens, identity, attempt.target)
+    response = _signed_in(request, service.tokens, identity, attempt["target"])
     response.delete_cookie(ATTEMPT, path=f"{root(request)}/login/oidc")
     return response
 
@@ -125,15 +116,3 @@ def _provider(request: Request) -> Provider:
 
 def _secure(request: Request) -> bool:
     return request.headers.get("x-forwarded-proto", request.url.scheme) == "https"
-
-
-def _sealed(tokens: Tokens, text: str) -> str:
-    data = base64.urlsafe_b64encode(text.encode()).decode()
-    return f"{data}.{tokens.sign(ATTEMPT, data)}"
-
-
-def _opened(tokens: Tokens, cookie: str) -> str | None:
-    """Return the text that this server sealed; None for any other cookie."""
-    data, _, signature = cookie.partition(".")
-    valid = hmac.compare_digest(signature.encode(), tokens.sign(ATTEMPT, data).encode())
-    return base64.urlsafe_b64decode(data).decode() if valid else None

@@ -1,1 +1,1 @@
-"""The HTTP server: access, limits, logs, metrics."""
+"""The HTTP server: access, limits, logs."""

@@ -4,13 +4,16 @@ A token is `bon_ID_SECRET`; its secret has 256 random bits, so a plain SHA-256 c
 and the time of a comparison reveals nothing.
 """
 
+import base64
 import hashlib
 import hmac
+import json
 import re
 import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
@@ -96,9 +99,8 @@ class Tokens:
 
     def any(self) -> bool:
         """Whether the server has a token that has not expired."""
-        with self.jobs.write() as db:
-            query = "SELECT 1 FROM tokens WHERE digest != '' AND (expires IS NULL OR expires > ?)"
-            return db.execute(query, (time.time(),)).fetchone() is not None
+        query = "SELECT 1 FROM tokens WHERE digest != '' AND (expires IS NULL OR expires > ?)"
+        return self._row(query, (time.time(),)) is not None
 
     def admit(self, name: str, role: Role) -> Identity:
         """Return the identity of somebody whom the identity provider has verified.
@@ -119,12 +121,11 @@ class Tokens:
         """Return the identity of a token that exists and has not expired."""
         head, _, rest = token.partition("_")
         key, _, secret = rest.partition("_")
-        with self.jobs.write() as db:
-            row = db.execute(
-                "SELECT name, role, digest FROM tokens WHERE id = ? AND "
-                "(expires IS NULL OR expires > ?)",
-                (key, time.time()),
-            ).fetchone()
+        row = self._row(
+            "SELECT name, role, digest FROM tokens WHERE id = ? AND "
+            "(expires IS NULL OR expires > ?)",
+            (key, time.time()),
+        )
         valid = hmac.compare_digest(_digest(secret), row[2] if row else _digest(""))
         return Identity(row[0], row[1], key) if head == "bon" and row and valid else None
 
@@ -140,13 +141,12 @@ class Tokens:
     def check_session(self, cookie: str) -> Identity | None:
         """Return the identity of a session that has not ended and whose token is still valid."""
         now = time.time()
-        with self.jobs.write() as db:
-            row = db.execute(
-                "SELECT tokens.name, tokens.role, tokens.id FROM sessions "
-                "JOIN tokens ON tokens.id = sessions.token "
-                "WHERE sessions.digest = ? AND until >= ? AND (expires IS NULL OR expires > ?)",
-                (_digest(cookie), now, now),
-            ).fetchone()
+        row = self._row(
+            "SELECT tokens.name, tokens.role, tokens.id FROM sessions "
+            "JOIN tokens ON tokens.id = sessions.token "
+            "WHERE sessions.digest = ? AND until >= ? AND (expires IS NULL OR expires > ?)",
+            (_digest(cookie), now, now),
+        )
         return None if row is None else Identity(*row)
 
     def end_session(self, cookie: str) -> None:
@@ -157,6 +157,24 @@ class Tokens:
     def sign(self, purpose: str, text: str) -> str:
         """Return a signature that only this server can make."""
         return hmac.new(self._secret, f"{purpose}:{text}".encode(), "sha256").hexdigest()
+
+    def seal(self, values: dict[str, str], seconds: float) -> str:
+        """Return values as a text that a browser keeps and only this server can make."""
+        data = json.dumps({**values, "until": str(time.time() + seconds)}).encode()
+        text = base64.urlsafe_b64encode(data).decode()
+        return f"{text}.{self.sign('seal', text)}"
+
+    def unseal(self, sealed: str) -> dict[str, str] | None:
+        """Return the values of `seal`; None for any other text, or when its time is over."""
+        text, _, signature = sealed.partition(".")
+        if not hmac.compare_digest(signature.encode(), self.sign("seal", text).encode()):
+            return None
+        values: dict[str, str] = json.loads(base64.urlsafe_b64decode(text))
+        return values if float(values["until"]) > time.time() else None
+
+    def _row(self, query: str, values: tuple[Any, ...]) -> Any:
+        with self.jobs.write() as db:
+            return db.execute(query, values).fetchone()
 
 
 def _digest(secret: str) -> str:

@@ -7,7 +7,6 @@ import re
 import sys
 import time
 from contextvars import ContextVar
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ request_id: ContextVar[str] = ContextVar("request_id", default="")
 _SECRET = re.compile(
     r"(bon_[0-9a-f]{8}_[\w-]{20,}|sk-[\w-]{16,}|hf_\w{16,}|(?<=[Bb]earer )[\w.~+/-]{8,}=*)"
 )
-_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)$")
+_SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _STANDARD = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"}
 _FOLDERS: dict[str, str] = {}
 
@@ -24,16 +23,10 @@ _FOLDERS: dict[str, str] = {}
 def redact(text: str) -> str:
     """Remove tokens, keys and the values of secret environment variables."""
     text = _SECRET.sub("[redacted]", text)
-    for value in _secret_values(len(os.environ)):
-        text = text.replace(value, "[redacted]")
+    for name, value in os.environ.items():
+        if len(value) >= 8 and name.endswith(_SECRET_NAMES):
+            text = text.replace(value, "[redacted]")
     return text
-
-
-@lru_cache(maxsize=4)
-def _secret_values(_size: int) -> tuple[str, ...]:
-    """Read again only when the environment has grown: every log line needs them."""
-    items = os.environ.items()
-    return tuple(value for name, value in items if len(value) >= 8 and _SECRET_NAME.search(name))
 
 
 def name_folder(folder: Path, name: str) -> None:
@@ -61,10 +54,9 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **({"request_id": request} if (request := request_id.get()) else {}),
+            **_extra(record),
         }
-        if request := request_id.get():
-            row["request_id"] = request
-        row |= _extra(record)
         if record.exc_info:
             row["traceback"] = self.formatException(record.exc_info)
         return redact(json.dumps(row, default=str))

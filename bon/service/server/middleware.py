@@ -10,8 +10,8 @@ import re
 import time
 import uuid
 from collections import Counter, OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,7 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bon.service.errors import CLOSING, ApiError, error_response, no_token
 from bon.service.server.access import LOOPBACK, Identity, hostname
 from bon.service.server.logs import request_id
-from bon.service.server.metrics import Metrics
 from bon.service.settings import Limits, Settings
 
 log = logging.getLogger("bon.access")
@@ -27,14 +26,13 @@ BODY_SECONDS = 60.0
 LOGGED_CHARS = 300
 PROBES = ("/healthz", "/readyz")
 """Probes know an address and no host name."""
-UNLIMITED = (*PROBES, "/metrics")
 SAFE = ("GET", "HEAD", "OPTIONS")
 FORMS = ("/login", "/logout")
 """Forms of the pages, which need no token: a session may have expired."""
 FORM_BYTES = 4096
-REWARDS = ("/get_reward", "/rerank", "/v1/rerank", "/v2/rerank")
-"""Routes for trainers; a trainer that can send no header puts its token first: /t/TOKEN/..."""
-ONLINE = (*REWARDS, "/v1/score", "/v1/rank", "/v1/best-of-n", "/v1/chat/completions")
+REWARDS = "/get_reward"
+"""The route for trainers; one that can send no header puts its token first: /t/TOKEN/..."""
+ONLINE = (REWARDS, "/v1/score", "/v1/rank", "/v1/best-of-n", "/v1/chat/completions")
 """Routes whose bodies may hold images."""
 TOKEN_SHARE, ANONYMOUS_SHARE, BYTES_SHARE = 0.8, 0.2, 0.5
 """Of the connections: for one token, and for all clients without one; of body bytes: per token."""
@@ -83,44 +81,37 @@ class RateLimiter:
         return 0.0 if allowed else max(1.0, (1 - level) / self._rate)
 
 
-@dataclass(eq=False, slots=True)
-class OpenRequest:
-    """An open request: its owner ("" without a token) and the bytes of its body so far."""
-
-    owner: str
-    size: int = 0
-
-
 class Shares:
-    """Open requests and the bytes of their bodies, per owner."""
+    """Open requests and the bytes of their bodies, per owner ("" without a token)."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._open: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
 
-    def open(self, owner: str) -> OpenRequest | None:
-        """Admit a request; None if its owner has as many open as allowed."""
+    def full(self, owner: str) -> bool:
+        """Whether an owner has as many requests open as allowed."""
         share = TOKEN_SHARE if owner else ANONYMOUS_SHARE
-        if self._open[owner] >= self._limits.connections * share:
-            return None
+        return self._open[owner] >= self._limits.connections * share
+
+    @contextmanager
+    def open(self, owner: str) -> Iterator[Callable[[int], bool]]:
+        """Count a request; yield a function that counts bytes of its body while they fit."""
+        size = 0
+
+        def fits(more: int) -> bool:
+            nonlocal size
+            size += more
+            self._bytes[owner] += more
+            limit = self._limits.bodies_bytes
+            return self._bytes[owner] <= limit * BYTES_SHARE and self._bytes.total() <= limit
+
         self._open[owner] += 1
-        return OpenRequest(owner)
-
-    def add(self, request: OpenRequest, size: int) -> bool:
-        """Count bytes of the body; return whether they are within the limits."""
-        request.size += size
-        self._bytes[request.owner] += size
-        limit = self._limits.bodies_bytes
-        own = self._bytes[request.owner] <= limit * BYTES_SHARE
-        return own and self._bytes.total() <= limit
-
-    def close(self, request: OpenRequest) -> None:
-        """Release what the request took."""
-        for counter, amount in ((self._open, 1), (self._bytes, request.size)):
-            counter[request.owner] -= amount
-            if not counter[request.owner]:
-                del counter[request.owner]
+        try:
+            yield fits
+        finally:
+            self._open[owner] -= 1
+            self._bytes[owner] -= size
 
 
 class Guard:
@@ -130,13 +121,11 @@ class Guard:
         self,
         app: ASGIApp,
         settings: Settings,
-        metrics: Metrics,
         identify: Callable[[Headers], Identity | None],
     ) -> None:
         self._app = app
         self._root = settings.root_path
         self._limits = settings.limits
-        self._metrics = metrics
         self._identify = identify
         self._rates = RateLimiter(settings.limits.requests_per_minute)
         self._shares = Shares(settings.limits)
@@ -170,7 +159,6 @@ class Guard:
                     response_headers.setdefault(key, value)
             await send(message)
 
-        self._metrics.open_requests.inc()
         try:
             await self._handle(scope, headers, receive, reply)
         except ApiError as error:
@@ -184,26 +172,23 @@ class Guard:
                 failure = ApiError(500, "internal error")
                 await error_response(failure)(scope, receive, reply)
         finally:
-            self._metrics.open_requests.dec()
             self._record(scope, status or 500, time.perf_counter() - started)
             request_id.reset(token)
 
     async def _handle(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         self._check_head(scope, headers)
         identity: Identity | None = scope["identity"]
-        if scope["path"] in UNLIMITED:
+        if scope["path"] in PROBES:
             await self._answer(scope, receive, send)
             return
-        request = self._shares.open(identity.name if identity else "")
-        if request is None:
-            raise self._rejected("open", "too many requests are open", 5)
-        try:
+        owner = identity.name if identity else ""
+        if self._shares.full(owner):
+            raise _too_much("too many requests are open", 5)
+        with self._shares.open(owner) as fits:
             if scope["method"] not in SAFE:
-                body = await self._body(scope, receive, request)
+                body = await self._body(scope, receive, fits)
                 receive = _after(body, receive)
             await self._answer(scope, receive, send)
-        finally:
-            self._shares.close(request)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the application, whose paths begin with the root path (ASGI)."""
@@ -222,12 +207,12 @@ class Guard:
         if size + len(path) > limit:
             raise ApiError(431, f"the headers are larger than {limit} bytes")
         identity = scope["identity"] = self._identify(headers)
-        if path not in UNLIMITED:
+        if path not in PROBES:
             # A token that does not exist has no bucket of its own to hide in.
             client = identity.token if identity and identity.token else _address(scope)
             wait = self._rates.wait(client)
             if wait > 0:
-                raise self._rejected("rate", "too many requests", wait)
+                raise _too_much("too many requests", wait)
         if scope["method"] in SAFE:
             return
         if identity is None and path not in FORMS:
@@ -257,45 +242,34 @@ class Guard:
             return FORM_BYTES
         return self._limits.body_bytes if path in ONLINE else self._limits.experiment_bytes
 
-    async def _body(self, scope: Scope, receive: Receive, request: OpenRequest) -> bytes:
+    async def _body(self, scope: Scope, receive: Receive, fits: Callable[[int], bool]) -> bytes:
         """Read the whole body within the limits."""
         limits, most = self._limits, self._max_bytes(scope["path"])
-        seconds = BODY_SECONDS if request.owner else limits.head_seconds
-        chunks: list[bytes] = []
-        more = True
+        seconds = BODY_SECONDS if scope["identity"] else limits.head_seconds
+        body, more = bytearray(), True
         try:
             async with asyncio.timeout(seconds):
                 while more:
                     message = await receive()
-                    chunks.append(message.get("body", b""))
+                    body += (chunk := message.get("body", b""))
                     more = message["type"] == "http.request" and message.get("more_body", False)
-                    room = self._shares.add(request, len(chunks[-1]))
-                    if request.size > most:
+                    if len(body) > most:
                         raise _too_large(most)
-                    if not room:
-                        raise self._rejected("bytes", "too much is being sent at once", 5)
+                    if not fits(len(chunk)):
+                        raise _too_much("too much is being sent at once", 5)
         except TimeoutError:
             raise ApiError(408, f"the body did not come within {seconds:g} s") from None
-        body = b"".join(chunks)
         # About the number of JSON values: what parsing and validating them costs.
         values = sum(body.count(mark) for mark in (b",", b"[", b"{"))
         if len(body) > limits.experiment_bytes and values > limits.body_values:
             raise ApiError(413, "the body holds too many values", "send less")
-        return body
-
-    def _rejected(self, reason: str, message: str, seconds: float) -> ApiError:
-        self._metrics.rejected.labels(reason).inc()
-        return ApiError(429, message, f"wait {seconds:.0f} s", retry=seconds)
+        return bytes(body)
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
-        # The template of the route, never the path: its labels must stay few.
-        route = getattr(scope.get("route"), "path", "") or "other"
-        self._metrics.requests.labels(scope["method"], route, str(status)).inc()
-        self._metrics.request_seconds.labels(route).observe(seconds)
         extra = {
             "status": status,
             "seconds": round(seconds, 4),
-            "route": route,
+            "route": getattr(scope.get("route"), "path", "") or "other",
             "identity": scope["identity"].name if scope["identity"] else "-",
             "client": _address(scope),
         }
@@ -314,10 +288,14 @@ def _address(scope: Scope) -> str:
 def _move_token(scope: Scope) -> None:
     """Move a token in the path to the headers, before anything can log the path."""
     _, mark, token, rest = (*scope["path"].split("/", 3), "", "", "")[:4]
-    if mark == "t" and f"/{rest}" in REWARDS:
-        scope["path"], scope["raw_path"] = f"/{rest}", f"/{rest}".encode()
+    if mark == "t" and f"/{rest}" == REWARDS:
+        scope["path"], scope["raw_path"] = REWARDS, REWARDS.encode()
         headers = [(key, value) for key, value in scope["headers"] if key != b"authorization"]
         scope["headers"] = [*headers, (b"authorization", f"Bearer {token}".encode())]
+
+
+def _too_much(message: str, seconds: float) -> ApiError:
+    return ApiError(429, message, f"wait {seconds:.0f} s", retry=seconds)
 
 
 def _too_large(most: int) -> ApiError:

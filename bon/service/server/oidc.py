@@ -1,11 +1,9 @@
 """Sign-in with OpenID Connect: authorization code flow with PKCE, state and nonce."""
 
 import hmac
-import json
 import re
-import secrets
-import time
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +15,10 @@ ATTEMPT_SECONDS = 600
 """From the redirect to the provider to the return of the browser."""
 LEEWAY_SECONDS = 30
 TIMEOUT_SECONDS = 10
-_ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
+_ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"]
 _EMAIL = re.compile(r"[^\s@]{1,100}@[^\s@]{1,100}")
-_RETRY = "sign in again"
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """A sign-in that has begun; the browser keeps it in a signed cookie."""
-
-    state: str
-    nonce: str
-    verifier: str
-    redirect_uri: str
-    target: str
-    until: float
-
-    @classmethod
-    def begin(cls, redirect_uri: str, target: str) -> "Attempt":
-        """Return a new attempt with random state, nonce and code verifier."""
-        state, nonce, verifier = (secrets.token_urlsafe(48) for _ in range(3))
-        until = time.time() + ATTEMPT_SECONDS
-        return cls(state, nonce, verifier, redirect_uri, target, until)
+Attempt = dict[str, str]
+"""A sign-in that has begun: state, nonce, code_verifier, redirect_uri."""
 
 
 class Provider:
@@ -46,37 +26,28 @@ class Provider:
 
     def __init__(self, settings: Oidc, base: Path) -> None:
         try:
-            import authlib.integrations.httpx_client
-            import authlib.oidc.core  # noqa: F401
-            import joserfc.jwt  # noqa: F401
+            import authlib.integrations.httpx_client  # noqa: F401
         except ModuleNotFoundError as error:
             raise BonError(
                 f"the setting oidc needs the package {str(error.name).partition('.')[0]!r}",
                 "pip install 'bon[oidc]'",
             ) from None
-        path = base / settings.client_secret_file
         try:
+            path = base / settings.client_secret_file
             self._secret = path.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
+            if not self._secret:
+                raise ValueError("it is empty")
+        except (OSError, ValueError) as error:
             raise BonError(
                 f"oidc.client_secret_file cannot be read: {error}", "a file with the secret alone"
             ) from None
-        if not self._secret:
-            raise BonError("oidc.client_secret_file is empty", "a file with the secret alone")
         self._settings = settings
 
-    def address(self, attempt: Attempt) -> str:
-        """Return the provider's page to which the browser is sent."""
-        with self._client() as client:
-            endpoint = self._discover(client)["authorization_endpoint"]
-            url, _ = client.create_authorization_url(
-                endpoint,
-                state=attempt.state,
-                nonce=attempt.nonce,
-                code_verifier=attempt.verifier,
-                redirect_uri=attempt.redirect_uri,
-            )
-        return str(url)
+    def begin(self, redirect_uri: str) -> tuple[str, Attempt]:
+        """Return the provider's page to which the browser is sent, and the attempt."""
+        with self._app() as app:
+            attempt: dict[str, str] = app.create_authorization_url(redirect_uri)
+        return attempt.pop("url"), {**attempt, "redirect_uri": redirect_uri}
 
     def identify(self, attempt: Attempt, returned: dict[str, str]) -> tuple[str, Role]:
         """Return the verified e-mail address and its role from what the browser brought back.
@@ -84,133 +55,107 @@ class Provider:
         Raises:
             ApiError: 403 for anyone who is not let in, 502 if the provider does not answer.
         """
-        if not hmac.compare_digest(returned.get("state", "").encode(), attempt.state.encode()):
-            raise _refused("the state is that of another sign-in")
-        if attempt.until < time.time():
-            raise _refused("it took longer than ten minutes")
+        if not hmac.compare_digest(returned.get("state", "").encode(), attempt["state"].encode()):
+            raise refused("the state is that of another sign-in")
         if returned.get("iss", self._settings.issuer) != self._settings.issuer:
-            raise _refused("the answer is that of another provider")
+            raise refused("the answer is that of another provider")
         if "error" in returned or not returned.get("code"):
-            raise _refused("the provider refused it")
+            raise refused("the provider refused it")
         return self._role(self._claims(attempt, returned["code"]))
 
-    def _client(self) -> Any:
+    @contextmanager
+    def _app(self) -> Iterator[Any]:
+        """Yield a client that knows the provider's metadata, none of it from an earlier sign-in."""
+        from authlib.integrations.base_client.sync_app import OAuth2Base, OAuth2Mixin
+        from authlib.integrations.base_client.sync_openid import OpenIDMixin
         from authlib.integrations.httpx_client import OAuth2Client
+        from authlib.integrations.httpx_client.oauth2_client import httpx2
 
-        return OAuth2Client(
-            self._settings.client_id,
-            self._secret,
-            scope=" ".join(self._settings.scopes),
-            code_challenge_method="S256",
-            timeout=TIMEOUT_SECONDS,
-        )
+        class App(OAuth2Mixin, OpenIDMixin, OAuth2Base):  # type: ignore[misc]
+            client_cls = OAuth2Client
 
-    def _discover(self, client: Any) -> dict[str, Any]:
-        """Return the provider's metadata."""
         issuer = self._settings.issuer
         url = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
-        metadata = _fetch(client, url)
-        needed = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-        if metadata.get("issuer") != issuer or any(key not in metadata for key in needed):
-            raise ApiError(502, f"{url} does not describe the issuer {issuer}", "check oidc.issuer")
-        return metadata
+        options = {
+            "scope": " ".join(self._settings.scopes),
+            "code_challenge_method": "S256",
+            "timeout": TIMEOUT_SECONDS,
+        }
+        app = App(
+            None,
+            client_id=self._settings.client_id,
+            client_secret=self._secret,
+            client_kwargs=options,
+            server_metadata_url=url,
+        )
+        try:
+            metadata = app.load_server_metadata()
+            needed = {"authorization_endpoint", "token_endpoint", "jwks_uri"}
+            if metadata.get("issuer") != issuer or not needed <= set(metadata):
+                raise ApiError(
+                    502, f"{url} does not describe the issuer {issuer}", "check oidc.issuer"
+                )
+            methods = metadata.get("token_endpoint_auth_methods_supported")
+            basic = not methods or "client_secret_basic" in methods
+            options["token_endpoint_auth_method"] = f"client_secret_{'basic' if basic else 'post'}"
+            yield app
+        except (httpx2.HTTPError, ValueError, TypeError):
+            raise ApiError(
+                502, f"the identity provider does not answer at {issuer}", "try again later"
+            ) from None
 
     def _claims(self, attempt: Attempt, code: str) -> dict[str, Any]:
         """Exchange the code and return the claims of the verified id token."""
         from authlib.integrations.base_client import OAuthError
-        from authlib.integrations.httpx_client.oauth2_client import httpx2
         from authlib.oidc.core import CodeIDToken
-        from joserfc import jwt
         from joserfc.errors import JoseError
-        from joserfc.jwk import KeySet
 
-        issuer, client_id = self._settings.issuer, self._settings.client_id
-        with self._client() as client:
-            metadata = self._discover(client)
-            methods = metadata.get("token_endpoint_auth_methods_supported")
-            basic = not methods or "client_secret_basic" in methods
-            client.token_endpoint_auth_method = f"client_secret_{'basic' if basic else 'post'}"
+        options = {
+            "iss": {"essential": True, "value": self._settings.issuer},
+            "aud": {"essential": True, "value": self._settings.client_id},
+        }
+        with self._app() as app:
+            keys = app.fetch_jwk_set()
+            keys["keys"] = [
+                key for key in keys["keys"]
+                if key.get("kty") in ("RSA", "EC") and key.get("use") != "enc"
+            ]  # fmt: skip
+            app.server_metadata["id_token_signing_alg_values_supported"] = _ALGORITHMS
             try:
-                token = client.fetch_token(
-                    metadata["token_endpoint"],
-                    grant_type="authorization_code",
-                    code=code,
-                    redirect_uri=attempt.redirect_uri,
-                    code_verifier=attempt.verifier,
+                token = app.fetch_access_token(
+                    attempt["redirect_uri"], code=code, code_verifier=attempt["code_verifier"]
                 )
             except (OAuthError, ValueError):
-                raise _refused("the provider does not accept the code") from None
-            except httpx2.HTTPError:
-                raise _unreachable(metadata["token_endpoint"]) from None
-            keys = _fetch(client, metadata["jwks_uri"]).get("keys", [])
-        usable = [
-            key for key in keys if key.get("kty") in ("RSA", "EC") and key.get("use") != "enc"
-        ]
-        try:
-            signed = jwt.decode(
-                token.get("id_token") or "",
-                KeySet.import_key_set({"keys": usable}),
-                algorithms=list(_ALGORITHMS),
-            )
-            claims = CodeIDToken(
-                signed.claims,
-                signed.header,
-                options={
-                    "iss": {"essential": True, "value": issuer},
-                    "aud": {"essential": True, "value": client_id},
-                },
-                params={
-                    "nonce": attempt.nonce,
-                    "client_id": client_id,
-                    "access_token": token.get("access_token"),
-                },
-            )
-            claims.validate(leeway=LEEWAY_SECONDS)
-        except (JoseError, ValueError) as error:
-            reason = str(error) if isinstance(error, JoseError) else "it cannot be read"
-            raise _refused(f"the id token is not valid ({reason})") from None
+                raise refused("the provider does not accept the code") from None
+            try:
+                claims = app.parse_id_token(
+                    token, attempt["nonce"], options, CodeIDToken, LEEWAY_SECONDS
+                )
+            except JoseError as error:
+                raise refused(f"the id token is not valid ({error})") from None
+            except ValueError:
+                claims = None
+        if claims is None:
+            raise refused("the id token is not valid (it cannot be read)")
         return dict(claims)
 
     def _role(self, claims: dict[str, Any]) -> tuple[str, Role]:
         """Return the e-mail address and the highest role of what the settings list."""
         email, groups = claims.get("email"), claims.get("groups")
         if claims.get("email_verified") is not True:
-            raise _refused("the provider has not verified the e-mail address (email_verified)")
+            raise refused("the provider has not verified the e-mail address (email_verified)")
         if not isinstance(email, str) or not _EMAIL.fullmatch(email) or not email.isprintable():
-            raise _refused("the id token has no valid e-mail address")
+            raise refused("the id token has no valid e-mail address")
         email = email.lower()
         groups = groups if isinstance(groups, list) else []
         names = {name for name in groups if isinstance(name, str) and "@" not in name}
         listed = self._settings.roles.items()
         roles = [role for name, role in listed if name in names or name.lower() == email]
         if not roles:
-            raise _refused(f"{email} is not listed", "the operator can add it to oidc.roles")
+            raise refused(f"{email} is not listed", "the operator can add it to oidc.roles")
         return email, max(roles, key=ROLES.index)
 
 
-def write_attempt(attempt: Attempt) -> str:
-    """Return an attempt as text."""
-    return json.dumps(asdict(attempt))
-
-
-def read_attempt(text: str) -> Attempt:
-    """Return the attempt that `write_attempt` wrote."""
-    return Attempt(**json.loads(text))
-
-
-def _fetch(client: Any, url: str) -> dict[str, Any]:
-    from authlib.integrations.httpx_client.oauth2_client import httpx2
-
-    try:
-        reply = client.request("GET", url, withhold_token=True).raise_for_status().json()
-    except (httpx2.HTTPError, ValueError):
-        raise _unreachable(url) from None
-    return reply if isinstance(reply, dict) else {}
-
-
-def _unreachable(url: str) -> ApiError:
-    return ApiError(502, f"the identity provider does not answer at {url}", "try again later")
-
-
-def _refused(reason: str, fix: str = _RETRY) -> ApiError:
+def refused(reason: str, fix: str = "sign in again") -> ApiError:
+    """The reply to a sign-in that failed."""
     return ApiError(403, f"the sign-in failed: {reason}", fix)

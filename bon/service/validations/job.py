@@ -1,10 +1,9 @@
 """The process of a validation: `python -m bon.service.validations.job RUN_DIRECTORY ATTEMPT`.
 
-It runs what `bon run` runs. It reports in files beside the run, each written atomically, which
-a restarted server reads.
+It runs what `bon run` runs, and ends with its server, whose end closes its standard input. It
+reports in files beside the run, each written atomically.
 
     request.json   the experiment (written by the server)
-    process.json   the process
     progress.json  phase and stages
     outcome.json   the final state; missing if the process was killed
 """
@@ -14,17 +13,18 @@ import json
 import os
 import signal
 import sys
+import threading
+import time
 import traceback
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from bon.core.errors import BonError, Unavailable, one_line
 from bon.core.files import write_atomic
-from bon.core.processes import find
 
-REQUEST, PROCESS, PROGRESS = "request.json", "process.json", "progress.json"
-OUTCOME, LOG = "outcome.json", "log.txt"
+REQUEST, PROGRESS, OUTCOME, LOG = "request.json", "progress.json", "outcome.json", "log.txt"
+STOP_SECONDS = 60
+"""From the end of the server to the end of a process that hangs."""
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
@@ -41,18 +41,23 @@ def main(directory: Path, attempt: int) -> int:
     # A process started in the background of a shell ignores SIGINT unless told otherwise.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    threading.Thread(target=_end_with_server, daemon=True).start()
     with (directory / "job.lock").open("a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # wait until no other process works on this run
         request = read_json(directory / REQUEST)
         if request is None or request["attempt"] != attempt:
             return 0
-        process = find(os.getpid())
-        assert process is not None
-        write_atomic(directory / PROCESS, json.dumps({**asdict(process), "attempt": attempt}))
         state, error = _run(directory, request)
         outcome = {"attempt": attempt, "state": state, "error": error}
         write_atomic(directory / OUTCOME, json.dumps(outcome))
     return 0 if state == "done" else 1
+
+
+def _end_with_server() -> None:
+    os.read(0, 1)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(STOP_SECONDS)
+    os.killpg(0, signal.SIGKILL)
 
 
 def _run(directory: Path, request: dict[str, Any]) -> tuple[str, str]:

@@ -69,7 +69,6 @@ class Validation:
 
 
 _COLUMNS = ", ".join(Validation.__dataclass_fields__)
-_FINAL_SQL = f"state IN {FINAL}"
 
 
 class Jobs:
@@ -174,30 +173,21 @@ class Jobs:
 
     def cancel(self, key: str) -> Validation:
         """Move queued to cancelled and running to cancelling; final states stay."""
-        with self.write() as db:
-            db.execute(
-                "UPDATE validations SET state = 'cancelled', finished = ? "
-                "WHERE id = ? AND state = 'queued'",
-                (time.time(), key),
-            )
-            db.execute(
-                "UPDATE validations SET state = 'cancelling' WHERE id = ? AND state = 'running'",
-                (key,),
-            )
+        with self.write():
+            self._move(key, ("queued",), state="cancelled", finished=time.time())
+            self._move(key, ("running",), state="cancelling")
             return self._where("id = ?", key)[0]
 
     def queue_again(
         self, key: str, *, experiment: dict[str, Any] | None = None, retry_errors: bool = False
     ) -> Validation:
         """Queue a finished validation again, as it is or extended."""
-        text = None if experiment is None else _dump(experiment)
-        with self.write() as db:
-            moved = db.execute(
-                "UPDATE validations SET state = 'queued', queued = ?, finished = NULL, "
-                "error = '', crashes = 0, retry_errors = ?, experiment = COALESCE(?, experiment) "
-                f"WHERE id = ? AND {_FINAL_SQL}",
-                (time.time(), int(retry_errors), text, key),
-            ).rowcount
+        changes = {} if experiment is None else {"experiment": _dump(experiment)}
+        with self.write():
+            moved = self._move(
+                key, FINAL, state="queued", queued=time.time(), finished=None, error="",
+                crashes=0, retry_errors=int(retry_errors), **changes,
+            )  # fmt: skip
             validation = self._where("id = ?", key)[0]
         if not moved:
             raise ApiError(
@@ -208,7 +198,7 @@ class Jobs:
     def delete(self, key: str) -> None:
         """Delete a finished validation."""
         with self.write() as db:
-            statement = f"DELETE FROM validations WHERE id = ? AND {_FINAL_SQL}"
+            statement = f"DELETE FROM validations WHERE id = ? AND state IN {FINAL}"
             if not db.execute(statement, (key,)).rowcount:
                 raise ApiError(409, f"{key} is queued or running", "cancel it first")
 
@@ -255,36 +245,34 @@ class Jobs:
 
     def start(self, key: str) -> Validation | None:
         """Move queued to running under a new attempt number; None if it no longer is queued."""
-        with self.write() as db:
-            moved = db.execute(
-                "UPDATE validations SET state = 'running', attempt = attempt + 1, started = ? "
-                "WHERE id = ? AND state = 'queued'",
-                (time.time(), key),
-            ).rowcount
-        return self.get(key) if moved else None
+        with self.write():
+            validation = self.get(key)
+            attempt = validation.attempt + 1 if validation else 0
+            moved = self._move(
+                key, ("queued",), state="running", attempt=attempt, started=time.time()
+            )
+            return self.get(key) if moved else None
 
     def finish(self, key: str, state: State, error: str = "") -> None:
         """Move running or cancelling to a final state."""
-        with self.write() as db:
-            db.execute(
-                "UPDATE validations SET state = ?, error = ?, finished = ? "
-                "WHERE id = ? AND state IN ('running', 'cancelling')",
-                (state, error, time.time(), key),
-            )
+        running: tuple[State, ...] = ("running", "cancelling")
+        self._move(key, running, state=state, error=error, finished=time.time())
 
     def crashed(self, key: str, *, counts: bool) -> None:
         """Move running to queued, in its old place, and cancelling to cancelled."""
+        with self.write():
+            if (validation := self.get(key)) is not None:
+                crashes = validation.crashes + counts
+                self._move(key, ("running",), state="queued", crashes=crashes)
+                self._move(key, ("cancelling",), state="cancelled", finished=time.time())
+
+    def _move(self, key: str, states: tuple[State, ...], **values: Any) -> bool:
+        """Set columns of a validation if it is in one of these states; return whether it was."""
+        columns = ", ".join(f"{name} = ?" for name in values)
+        marks = ", ".join("?" * len(states))
+        statement = f"UPDATE validations SET {columns} WHERE id = ? AND state IN ({marks})"
         with self.write() as db:
-            db.execute(
-                "UPDATE validations SET state = 'queued', crashes = crashes + ? "
-                "WHERE id = ? AND state = 'running'",
-                (int(counts), key),
-            )
-            db.execute(
-                "UPDATE validations SET state = 'cancelled', finished = ? "
-                "WHERE id = ? AND state = 'cancelling'",
-                (time.time(), key),
-            )
+            return db.execute(statement, (*values.values(), key, *states)).rowcount > 0
 
     def _where(self, condition: str, *values: Any) -> list[Validation]:
         with self.write() as db:

@@ -1,42 +1,46 @@
-"""Starts, watches, stops and adopts the processes of validations."""
+"""Starts, watches and stops the processes of validations, which end with their server."""
 
 import json
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bon.core.files import write_atomic
 from bon.core.module_path import module_command
-from bon.core.processes import Process, find
 from bon.service.settings import Settings
-from bon.service.validations.job import LOG, OUTCOME, PROCESS, REQUEST, read_json
+from bon.service.validations.job import LOG, OUTCOME, REQUEST, read_json
 from bon.service.validations.jobs import Jobs, Validation
 
 log = logging.getLogger("bon.service")
 TICK_SECONDS = 0.25
-ADOPT_SECONDS = 5.0
 KILL_SECONDS = 5.0
 
 
 @dataclass
 class _Child:
-    """A validation's process; `popen` reaps it if this server started it."""
+    """A validation's process."""
 
-    process: Process
-    popen: subprocess.Popen[bytes] | None
+    process: subprocess.Popen[bytes]
     interrupted: float | None = None
     late: bool = False
 
-    def ended(self) -> bool:
-        if self.popen is not None:
-            return self.popen.poll() is not None
-        return not self.process.alive()
+    def interrupt(self) -> None:
+        """Stop the process so that it keeps what it has."""
+        self.process.send_signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """Kill its process group."""
+        if self.process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
 
 class Supervisor:
@@ -51,8 +55,9 @@ class Supervisor:
         self._thread = threading.Thread(target=self._loop, name="supervisor", daemon=True)
 
     def start(self) -> None:
-        """Adopt an earlier server's processes and start the thread."""
-        self._adopt()
+        """Queue again what an earlier server left running, and start the thread."""
+        for validation in self._jobs.in_state("running", "cancelling"):
+            self._jobs.crashed(validation.id, counts=False)  # it ended with its server
         self._thread.start()
 
     def stop(self) -> None:
@@ -60,13 +65,13 @@ class Supervisor:
         self._stopping.set()
         self._wake.set()
         self._thread.join()
-        for signal, seconds in (
-            (Process.interrupt, self._settings.grace_seconds),
-            (Process.kill, KILL_SECONDS),
+        for end, seconds in (
+            (_Child.interrupt, self._settings.grace_seconds),
+            (_Child.kill, KILL_SECONDS),
         ):
             deadline = time.monotonic() + seconds
             for child in self._children.values():
-                signal(child.process)
+                end(child)
             while self._children and time.monotonic() < deadline:
                 self._collect()
                 time.sleep(0.05)
@@ -121,19 +126,19 @@ class Supervisor:
         write_atomic(directory / REQUEST, json.dumps(request))
         (directory / OUTCOME).unlink(missing_ok=True)
         with (directory / LOG).open("ab") as output:
-            popen = subprocess.Popen(
+            process = subprocess.Popen(
                 module_command(
                     "bon.service.validations.job", str(directory), str(validation.attempt)
                 ),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # closes with this server, however it ends
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "120"},
             )
-        process = find(popen.pid) or Process(popen.pid, -1, "")
-        log.info("started %s", validation.id, extra={"validation": validation.id, "pid": popen.pid})
-        return _Child(process, popen)
+        extra = {"validation": validation.id, "pid": process.pid}
+        log.info("started %s", validation.id, extra=extra)
+        return _Child(process)
 
     def _cancel(self) -> None:
         for validation in self._jobs.in_state("cancelling"):
@@ -156,13 +161,13 @@ class Supervisor:
         """Interrupt a process; kill it after the grace period."""
         if child.interrupted is None:
             child.interrupted = time.monotonic()
-            child.process.interrupt()
+            child.interrupt()
         elif time.monotonic() - child.interrupted > self._settings.grace_seconds:
-            child.process.kill()
+            child.kill()
 
     def _collect(self) -> None:
         for key, child in list(self._children.items()):
-            if child.ended():
+            if child.process.poll() is not None:
                 del self._children[key]
                 self._settle(key, late=child.late)
                 self._wake.set()
@@ -191,34 +196,6 @@ class Supervisor:
         else:
             self._jobs.crashed(key, counts=True)
         log.info("ended %s", key, extra={"validation": key, "outcome": ended})
-
-    def _adopt(self) -> None:
-        """Adopt processes that outlived the server; queue the other validations again."""
-        for validation in self._jobs.in_state("running", "cancelling"):
-            child = self._find_child(validation)
-            if child is not None:
-                self._children[validation.id] = child
-                log.info("adopted %s", validation.id, extra={"validation": validation.id})
-                continue
-            outcome = read_json(self.directory(validation.id) / OUTCOME)
-            if outcome and outcome.get("attempt") == validation.attempt:
-                self._settle(validation.id)
-            else:  # It died with its server, which is not its fault.
-                self._jobs.crashed(validation.id, counts=False)
-
-    def _find_child(self, validation: Validation) -> _Child | None:
-        directory = self.directory(validation.id)
-        # A process started just before the server died may not have written its file yet.
-        deadline = time.monotonic() + ADOPT_SECONDS
-        while True:
-            record = read_json(directory / PROCESS)
-            if record and record["attempt"] == validation.attempt:
-                process = Process(record["pid"], record["ticks"], record["boot"])
-                return _Child(process, None) if process.alive() else None
-            young = time.time() - (validation.started or 0) < 2 * ADOPT_SECONDS
-            if not young or time.monotonic() > deadline:
-                return None
-            time.sleep(0.1)
 
 
 def with_network(experiment: dict[str, Any], settings: Settings) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import io
 import math
 import time
-from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +20,13 @@ if TYPE_CHECKING:
 STARTING = "Ray and the models are starting; the first answers can take a minute."
 TABLES = ("questions", "candidates", "pairs", "judgements", "rewarders")
 """The analysis tables of a run."""
-SUMMARIES = ("policies", "best_of_n", "benchmarks", "correlations")
-"""Tables in results.json."""
+SUMMARIES = {
+    "policies": "policies",
+    "best_of_n": "best_of_n",
+    "benchmarks": "reward_benchmark",
+    "correlations": "correlations",
+}
+"""Files in the run's tables/ by name."""
 SLOW = 0.05  # seconds of a core
 _counts: dict[tuple[str, int], tuple[dict[str, Any], float]] = {}
 """Counts of a validation's attempt and the time until which they are shown again."""
@@ -117,31 +121,17 @@ def _count(directory: Path) -> dict[str, Any]:
 # ------------------------------------------------------------------ tables
 
 
-def table(directory: Path, name: str, results: Mapping[str, Any] | None) -> "pd.DataFrame":
-    """Return an analysis table of a run, or a part of its results as flat rows."""
+def table(directory: Path, name: str) -> "pd.DataFrame":
+    """Return an analysis table of a run, or one of its results' tables."""
     import pandas as pd
 
     from bon.planning.run_tables import run_tables
 
-    if results is not None:
-        rows = [dict(_flat(row)) for row in results.get(name, [])]
-        return pd.DataFrame(rows, dtype=object)  # integers stay integers beside missing values
+    if name in SUMMARIES:
+        return pd.read_parquet(directory / "tables" / f"{SUMMARIES[name]}.parquet")
     with Store(directory, readonly=True) as store:
         frame: pd.DataFrame = getattr(run_tables(open_run(store), store), name)
         return frame
-
-
-def _flat(row: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Flatten a row; an estimate becomes value, low and high."""
-    for key, value in row.items():
-        if isinstance(value, dict) and {"value", "low", "high"} <= set(value):
-            yield prefix + key, value["value"]
-            yield f"{prefix}{key}_low", value["low"]
-            yield f"{prefix}{key}_high", value["high"]
-        elif isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}_")
-        elif not isinstance(value, list):
-            yield prefix + key, value
 
 
 def to_csv(frame: "pd.DataFrame") -> str:
@@ -150,14 +140,12 @@ def to_csv(frame: "pd.DataFrame") -> str:
 
     safe = frame.copy()
     for name in frame.select_dtypes(include=["object", "string"]):
-        cells = [_safe_cell(value) for value in frame[name]]
+        cells = [
+            f"'{cell}" if isinstance(cell, str) and cell[:1] in tuple("=+-@\t\r") else cell
+            for cell in frame[name]
+        ]
         safe[name] = pd.Series(cells, frame.index, dtype=object)
     return str(safe.to_csv(index=False))
-
-
-def _safe_cell(value: Any) -> Any:
-    formula = isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r")
-    return f"'{value}" if formula else value
 
 
 def log_tail(directory: Path, size: int) -> str:

@@ -1,0 +1,1 @@
+"""A rewarder's verdicts against labels."""

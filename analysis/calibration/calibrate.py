@@ -1,0 +1,199 @@
+"""Rewarders against labels: everything that `bon calibrate` says."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from bon.analysis.auditing import agreement
+from bon.analysis.calibration import probabilities, verdict_accuracy
+from bon.analysis.calibration.labelled import Labelled, by_rewarder
+from bon.analysis.calibration.prevalence import labels_needed, prevalence
+from bon.analysis.calibration.versions import version_drift
+from bon.analysis.estimators.resampling import draw
+from bon.analysis.results import Estimate, Options
+from bon.analysis.results.calibration import (
+    Calibration,
+    Metric,
+    People,
+    Requirement,
+    RewarderCalibration,
+)
+from bon.analysis.results.phrasing import bounded, interval, percent
+from bon.core.errors import BonError
+
+FEW = 30
+"""Fewer labels of either kind are named in a warning."""
+
+
+def calibrate(
+    frame: pd.DataFrame,
+    options: Options,
+    *,
+    labels: str,
+    threshold: float | None = None,
+    people: People | None = None,
+    earlier: pd.DataFrame | None = None,
+    left_out: str = "",
+) -> Calibration:
+    """Compare the verdicts of every rewarder with labels; BonError if no item has one.
+
+    Args:
+        frame: one row per vote, columns `bon.analysis.calibration.labelled.COLUMNS`.
+        options: level, draws and seed.
+        labels: where the labels come from, for the reader.
+        threshold: of scores; see `by_rewarder`.
+        people: agreement of those who labelled.
+        earlier: votes of an earlier version of the same rewarders.
+        left_out: what was not judged because of its label, in words.
+    """
+    if not frame["label"].notna().any():
+        raise BonError("no judged item has a label", "see the columns in docs/calibrating.md")
+    votes = {
+        (v.frame["rewarder"].iloc[0], v.frame["kind"].iloc[0]): v
+        for v in by_rewarder(frame, threshold)
+    }
+    rows = [_rewarder(v, options) for v in votes.values() if v.known.any()]
+    drift = []
+    for before in by_rewarder(earlier, threshold) if earlier is not None else ():
+        after = votes.get((before.frame["rewarder"].iloc[0], before.frame["kind"].iloc[0]))
+        if after is not None:
+            drift.append(version_drift(before, after, options.level, options.seed, options.draws))
+    if earlier is not None and not any(drift):
+        raise BonError("no rewarder judged the same items in both", "compare versions by one name")
+    return Calibration(
+        level=options.level,
+        labels=labels,
+        rewarders=tuple(rows),
+        people=people,
+        drift=tuple(filter(None, drift)),
+        left_out=left_out,
+    )
+
+
+def _rewarder(votes: Labelled, options: Options) -> RewarderCalibration:
+    level, known = options.level, votes.known
+    draws = votes.draws(options.seed, options.draws)
+    overall = verdict_accuracy.verdict_accuracy(votes, known, draws, level)
+    categories = votes.frame["category"].fillna("").astype(str).to_numpy()
+    cost = votes.frame["cost"].to_numpy(dtype=float)
+    correct = (votes.verdict == votes.label)[known].sum()
+    paid = known & np.isfinite(cost)
+    name, kind = str(votes.frame["rewarder"].iloc[0]), str(votes.frame["kind"].iloc[0])
+    area = probabilities.auc(votes, level)
+    return RewarderCalibration(
+        rewarder=name,
+        kind="pairs" if kind == "pairs" else "answers",
+        threshold=votes.threshold,
+        cross_fitted=votes.cross_fitted,
+        num_unparsed=int((votes.unparsed & known).sum()),
+        overall=overall,
+        categories=tuple(
+            verdict_accuracy.verdict_accuracy(votes, categories == c, draws, level, c)
+            for c in sorted(set(categories[known]) - {""})
+        ),
+        auc=area,
+        reliability=probabilities.reliability(votes, draws, level),
+        lean=verdict_accuracy.lean(votes, draws, level),
+        length_bias=verdict_accuracy.length_bias(votes, draws, level),
+        self_consistency=verdict_accuracy.self_consistency(votes, draws, level),
+        cost_per_correct=float(cost[paid].sum() / correct) if paid.any() and correct else None,
+        prevalence=prevalence(votes, level),
+        labels_needed=labels_needed(overall, overall.num_items),
+        sentence=(
+            f"{name} agrees with {_share(overall.accuracy)} of the labels, "
+            f"κ {bounded(overall.kappa)}: it accepts {_share(overall.tpr)} of what is right and "
+            f"rejects {_share(overall.tnr)} of what is wrong"
+            if kind == "answers"
+            else f"{name} prefers the better response in {_share(overall.accuracy)} of the pairs"
+        ),
+        warnings=tuple(_warnings(votes, overall.base_rate)),
+    )
+
+
+def _share(estimate: Estimate) -> str:
+    return percent(estimate.value) + interval(estimate, percent)
+
+
+def _warnings(votes: Labelled, base_rate: Estimate) -> list[str]:
+    lines = []
+    for value, word in ((1, "right"), (0, "wrong")):
+        count = votes.num_items(votes.label == value)
+        if count < FEW:
+            lines.append(f"only {count} items are labelled {word}: intervals are rough")
+    if votes.cross_fitted:
+        lines.append(
+            "scores have no natural threshold: it was chosen on other items than it judges"
+        )
+    share = base_rate.value or 0
+    if max(share, 1 - share) > 0.8:
+        lines.append(
+            f"{percent(max(share, 1 - share))} of the labels are equal: "
+            "read kappa and both rates, not the accuracy"
+        )
+    return lines
+
+
+def agreement_of(
+    labels: pd.DataFrame, options: Options
+) -> tuple["pd.Series[float]", People | None]:
+    """Return the consensus by item (NaN where tied), and the agreement of two or more annotators.
+
+    `labels`: columns item, label (0 or 1) and annotator.
+    """
+    table = labels.pivot_table(index="item", columns="annotator", values="label", aggfunc="last")
+    mean = table.mean(axis=1)
+    consensus = mean.round().where(mean != 0.5)
+    if table.shape[1] < 2:
+        return consensus, None
+    ratings = table.fillna(agreement.MISSING).to_numpy(dtype=np.int64)
+    draws = draw(len(table), options.draws, options.seed, "annotators")
+    return consensus, People(
+        num_annotators=table.shape[1],
+        num_items=int((table.notna().sum(axis=1) > 1).sum()),
+        agreement=agreement.percent(ratings, draws, options.level),
+        alpha=agreement.alpha(ratings, draws, options.level),
+        num_tied=int((mean == 0.5).sum()),
+    )
+
+
+def requirements(calibration: Calibration, minima: dict[Metric, float]) -> tuple[Requirement, ...]:
+    """Test metrics against minima: go if the interval lies above, no-go if below."""
+    return tuple(
+        _requirement(row, metric, minimum)
+        for row in calibration.rewarders
+        for metric, minimum in minima.items()
+    )
+
+
+def _requirement(row: RewarderCalibration, metric: Metric, minimum: float) -> Requirement:
+    value: Estimate = row.auc if metric == "auc" else getattr(row.overall, metric)
+    answer = "inconclusive"
+    if value.low is not None and value.low >= minimum:
+        answer = "go"
+    elif value.high is not None and value.high < minimum:
+        answer = "no-go"
+    return Requirement(
+        rewarder=row.rewarder,
+        metric=metric,
+        minimum=minimum,
+        value=value,
+        answer=answer,
+    )
+
+
+def metrics(names: Sequence[str]) -> dict[Metric, float]:
+    """Parse METRIC=VALUE texts; BonError for another metric or no number in [0, 1]."""
+    known: tuple[Metric, ...] = ("accuracy", "tpr", "tnr", "precision", "npv", "kappa", "auc")
+    minima: dict[Metric, float] = {}
+    for text in names:
+        name, _, number = text.partition("=")
+        metric = next((m for m in known if m == name.strip()), None)
+        try:
+            value = float(number)
+        except ValueError:
+            value = -1.0
+        if metric is None or not 0 <= value <= 1:
+            raise BonError(f"--min {text!r} is no minimum", f"write one of {', '.join(known)} =.8")
+        minima[metric] = value
+    return minima

@@ -1,0 +1,124 @@
+"""TPR, TNR, precision, kappa and biases of verdicts, with intervals over clusters of items."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from bon.analysis.calibration.labelled import Labelled
+from bon.analysis.estimators.resampling import Draws, from_draws, nothing
+from bon.analysis.results import Estimate
+from bon.analysis.results.calibration import VerdictAccuracy
+from bon.choosing.opinion import Bools, Floats
+
+Statistic = Callable[[Floats], Floats]
+
+
+def verdict_accuracy(
+    votes: Labelled, rows: Bools, draws: Draws, level: float, name: str = ""
+) -> VerdictAccuracy:
+    """Return the accuracy of the verdicts on some labelled rows."""
+    y, v = np.nan_to_num(votes.label), votes.verdict
+    columns = np.stack([y * v, y * (1 - v), (1 - y) * v, (1 - y) * (1 - v)], axis=1)
+    rows = rows & votes.known
+    n = votes.num_items(rows)
+    cells = votes.sums(columns, rows)
+
+    def ratio(top: tuple[int, ...], bottom: tuple[int, ...]) -> Estimate:
+        def statistic(sums: Floats) -> Floats:
+            return np.asarray(sums[list(top)].sum(axis=0) / sums[list(bottom)].sum(axis=0))
+
+        return clustered(cells, statistic, draws, n, level)
+
+    tp, fn, fp, tn = range(4)
+    return VerdictAccuracy(
+        name=name,
+        num_items=n,
+        base_rate=ratio((tp, fn), (tp, fn, fp, tn)),
+        accuracy=ratio((tp, tn), (tp, fn, fp, tn)),
+        tpr=ratio((tp,), (tp, fn)),
+        tnr=ratio((tn,), (tn, fp)),
+        precision=ratio((tp,), (tp, fp)),
+        npv=ratio((tn,), (tn, fn)),
+        kappa=clustered(cells, _kappa, draws, n, level, share=False),
+    )
+
+
+def _kappa(sums: Floats) -> Floats:
+    tp, fn, fp, tn = sums / sums.sum(axis=0)
+    chance = (tp + fn) * (tp + fp) + (fp + tn) * (fn + tn)
+    return np.asarray((tp + tn - chance) / np.where(chance < 1, 1 - chance, np.nan))
+
+
+def clustered(
+    cells: Floats, statistic: Statistic, draws: Draws, n: int, level: float, share: bool = True
+) -> Estimate:
+    """Estimate a statistic of sums (K, B) of cells (C, K) by cluster."""
+    if n == 0:
+        return nothing()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = statistic(cells.sum(axis=0)[:, None])
+        spread = statistic(draws.sums(cells).astype(float))
+    if not np.isfinite(value).all():
+        return nothing(n)
+    units = int((cells != 0).any(axis=1).sum())
+    return from_draws(value, spread, n, "clusters", level, proportion=share, units=units)[0]
+
+
+def lean(votes: Labelled, draws: Draws, level: float) -> Estimate:
+    """Return how much more often verdicts are positive than labels."""
+    rows = votes.known
+    columns = np.stack([votes.verdict - np.nan_to_num(votes.label), np.ones(len(rows))], axis=1)
+    n = votes.num_items(rows)
+    return clustered(votes.sums(columns, rows), _mean, draws, n, level, share=False)
+
+
+def _mean(sums: Floats) -> Floats:
+    return np.asarray(sums[0] / sums[1])
+
+
+def length_bias(votes: Labelled, draws: Draws, level: float) -> Estimate:
+    """Return how much more often verdicts are positive for the longer half of items of equal label.
+
+    Halves at the median length within each label; both labels count by their number of items.
+    """
+    length = votes.frame["length"].to_numpy(dtype=float)
+    rows = votes.known & np.isfinite(length)
+    columns = np.zeros((len(rows), 8))
+    for y in (0, 1):
+        own = rows & (votes.label == y)
+        if not own.any():
+            continue
+        middle = float(np.median(length[own]))
+        for half, part in enumerate((own & (length < middle), own & (length > middle))):
+            columns[part, 4 * y + 2 * half] = votes.verdict[part]
+            columns[part, 4 * y + 2 * half + 1] = 1
+
+    def statistic(sums: Floats) -> Floats:
+        shorter, num_shorter, longer, num_longer = sums.reshape(2, 4, -1).transpose(1, 0, 2)
+        weight = num_shorter + num_longer
+        gap = longer / num_longer - shorter / num_shorter
+        return np.asarray(np.nansum(gap * weight, axis=0) / np.nansum(weight, axis=0))
+
+    n = votes.num_items(rows)
+    return clustered(votes.sums(columns, rows), statistic, draws, n, level, share=False)
+
+
+def self_consistency(votes: Labelled, draws: Draws, level: float) -> Estimate:
+    """Return the share of equal pairs of verdicts among the votes on an item."""
+    used = ~votes.unparsed & (votes.verdict != 0.5)
+    counts = votes.frame.assign(_positive=votes.verdict)[used].groupby("item")["_positive"]
+    table = counts.agg(["sum", "size"])
+    table = table[table["size"] > 1]
+    if table.empty:
+        return nothing()
+    first = ~votes.frame["item"].duplicated().to_numpy()
+    rows = first & votes.frame["item"].isin(table.index).to_numpy()
+    yes, size = (
+        votes.frame["item"].map(table[name]).fillna(0).to_numpy(dtype=float)
+        for name in ("sum", "size")
+    )
+    no = size - yes
+    pairs = size * (size - 1)
+    columns = np.stack([yes * (yes - 1) + no * (no - 1), pairs], axis=1)
+    columns = columns / np.where(votes.weight > 0, votes.weight, 1)[:, None]
+    return clustered(votes.sums(columns, rows), _mean, draws, len(table), level)

@@ -1,0 +1,147 @@
+"""The schema of calibration.json: a rewarder against labels (`bon calibrate`)."""
+
+from typing import Literal
+
+from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Record
+
+Metric = Literal["accuracy", "tpr", "tnr", "precision", "npv", "kappa", "auc"]
+
+
+class VerdictAccuracy(Record):
+    """Verdicts against labels over `num_items` items, each counted once.
+
+    `tpr` and `tnr`: share of right (wrong) items with that verdict; `precision` and `npv`: share of
+    positive (negative) verdicts that are right; `kappa`: Cohen's.
+    """
+
+    name: str
+    num_items: int
+    base_rate: Estimate
+    accuracy: Estimate
+    tpr: Estimate
+    tnr: Estimate
+    precision: Estimate
+    npv: Estimate
+    kappa: Estimate
+
+
+class ReliabilityBin(Record):
+    """Items of neighbouring scores: the mean score against the share that is right."""
+
+    score: float
+    share: Estimate
+
+
+class Reliability(Record):
+    """Probabilities against labels: `raw` ones, or after a map fitted on other items.
+
+    `ece`: expected calibration error over ten bins of equal size; `rmsce`: its root-mean-square
+    form without the bias of noise (Kumar et al. 2019); `brier`: mean squared error.
+    """
+
+    map: Literal["raw", "platt", "isotonic"]
+    ece: float
+    rmsce: Estimate
+    brier: Estimate
+    bins: tuple[ReliabilityBin, ...]
+
+
+class Prevalence(Record):
+    """The share of right items, unlabelled ones included.
+
+    `judged`: as the rewarder alone says; `labelled`: labels alone; `estimate`: both,
+    prediction-powered; `worth`: number of labels that would give its width without the rewarder.
+    """
+
+    num_items: int
+    judged: float
+    labelled: Estimate
+    estimate: Estimate
+    worth: int
+
+
+class LabelsNeeded(Record):
+    """Number of labels for an interval of `width` to either side."""
+
+    width: float
+    accuracy: int
+    kappa: int
+
+
+class RewarderCalibration(Record):
+    """One rewarder against labels.
+
+    `threshold`: scores from it on are a positive verdict; `cross_fitted` if it was chosen on other
+    items. `lean`: how much more often the verdict is positive than the label (for pairs: towards
+    the response shown first). `length_bias`: how much more often it is positive for the longer half
+    of items of equal label. `self_consistency`: share of equal pairs of votes.
+    """
+
+    rewarder: str
+    kind: Literal["answers", "pairs"]
+    threshold: float | None
+    cross_fitted: bool
+    num_unparsed: int
+    overall: VerdictAccuracy
+    categories: tuple[VerdictAccuracy, ...]
+    auc: Estimate
+    reliability: tuple[Reliability, ...]
+    lean: Estimate
+    length_bias: Estimate
+    self_consistency: Estimate
+    cost_per_correct: float | None
+    prevalence: Prevalence | None
+    labels_needed: tuple[LabelsNeeded, ...]
+    sentence: str
+    warnings: tuple[str, ...]
+
+
+class People(Record):
+    """Agreement of the people who labelled: equal pairs of labels, and Krippendorff's alpha."""
+
+    num_annotators: int
+    num_items: int
+    agreement: Estimate
+    alpha: Estimate
+    num_tied: int
+
+
+class VersionDrift(Record):
+    """Verdicts of two versions of a rewarder on the same items.
+
+    `p_value`: exact McNemar test of the changes; `accuracy`: after minus before on labelled items.
+    """
+
+    rewarder: str
+    num_items: int
+    changed: Estimate
+    to_positive: int
+    to_negative: int
+    p_value: float
+    kappa: Estimate
+    score_shift: Estimate
+    accuracy: Estimate
+    items: tuple[str, ...]
+    sentence: str
+
+
+class Calibration(Record):
+    """The output of `bon calibrate`."""
+
+    schema_version: str = SCHEMA_VERSION
+    level: float
+    labels: str
+    rewarders: tuple[RewarderCalibration, ...]
+    people: People | None = None
+    drift: tuple[VersionDrift, ...] = ()
+    left_out: str = ""
+
+
+class Requirement(Record):
+    """A minimum of one metric, and whether a rewarder's interval meets it."""
+
+    rewarder: str
+    metric: Metric
+    minimum: float
+    value: Estimate
+    answer: Literal["go", "no-go", "inconclusive"]

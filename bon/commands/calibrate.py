@@ -1,0 +1,177 @@
+"""`bon calibrate`: a rewarder against labels."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer import Argument, Option
+
+from bon.commands import options
+from bon.commands.options import emit
+from bon.core.console import show_listing
+from bon.core.errors import BonError, ExitCode
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from bon.analysis.results import Estimate
+    from bon.analysis.results.calibration import Calibration, RewarderCalibration
+
+CODES = {"go": ExitCode.COMPLETE, "inconclusive": ExitCode.INCOMPLETE, "no-go": ExitCode.NO_GO}
+
+
+def calibrate(
+    source: Annotated[
+        Path, Argument(help="Run directory, or a table: item, verdict or score, label, rewarder.")
+    ],
+    labels: Annotated[
+        Path | None, Option(help="Table of labels: item, label, annotator; else the source's own.")
+    ] = None,
+    against: Annotated[
+        Path | None, Option(help="Votes of an earlier version on the same items.")
+    ] = None,
+    rewarder: Annotated[str | None, Option(help="Only this rewarder.")] = None,
+    threshold: Annotated[float | None, Option(help="Scores from it on count as right.")] = None,
+    minima: Annotated[
+        list[str] | None,
+        Option("--min", metavar="METRIC=VALUE", help="Test a minimum, e.g. kappa=.6; repeatable."),
+    ] = None,
+    label_next: Annotated[
+        int, Option("--next", min=0, help="Draw so many items to label next (next.csv).")
+    ] = 0,
+    columns: options.Columns = None,
+    seed: Annotated[int, Option(help="Seed of draws.")] = 0,
+    out: options.OutFolder = None,
+    as_json: options.Json = False,
+) -> None:
+    """Measure a judge against labels; with --min exit code 0 go, 4 no-go, 3 inconclusive."""
+    from bon.analysis.calibration.calibrate import agreement_of, metrics, requirements
+    from bon.analysis.calibration.calibrate import calibrate as measure
+    from bon.analysis.results import Options
+    from bon.running.labelled_votes import labels_of, votes_of, with_labels
+
+    settings, names = Options(seed=seed), options.columns_of(columns)
+    required = metrics(minima or [])
+    votes = _of(votes_of(source, names), rewarder, source)
+    earlier = _of(votes_of(against, names), rewarder, against) if against is not None else None
+    people, origin = None, "the answer key" if source.is_dir() else str(source)
+    if labels is not None:
+        table = labels_of(labels, names, set(votes["rewarder"]))
+        consensus, people = agreement_of(table, settings)
+        votes, origin = with_labels(votes, consensus, table), str(labels)
+    result = measure(
+        votes,
+        settings,
+        labels=origin,
+        threshold=threshold,
+        people=people,
+        earlier=earlier,
+        left_out=votes.attrs.get("left_out", ""),
+    )
+    if label_next:
+        _draw_next(votes, label_next, seed, threshold, out or Path())
+    if out is not None:
+        _write(result, out)
+    checks = requirements(result, required)
+    lines = [
+        f"{c.answer}: {c.rewarder} {c.metric} {_bounds(c.value)}, required {c.minimum:g}"
+        for c in checks
+    ]
+    value = {**result.model_dump(mode="json"), "requirements": checks} if checks else result
+    emit(value, lambda: "\n".join([calibration_text(result), *lines]), as_json)
+    if checks:
+        raise typer.Exit(max(CODES[check.answer] for check in checks))
+
+
+def _of(votes: "pd.DataFrame", rewarder: str | None, source: Path) -> "pd.DataFrame":
+    if votes.empty:
+        raise BonError(f"{source} holds no judgements of single answers or pairs", "bon run first")
+    names = sorted(set(votes["rewarder"]))
+    if rewarder is None:
+        return votes
+    if rewarder not in names:
+        raise BonError(f"{source} has no rewarder {rewarder!r}", f"one of {', '.join(names)}")
+    return votes[votes["rewarder"] == rewarder]
+
+
+def _draw_next(
+    votes: "pd.DataFrame", count: int, seed: int, threshold: float | None, out: Path
+) -> None:
+    from bon.analysis.calibration.labelled import by_rewarder
+    from bon.analysis.calibration.prevalence import next_items
+
+    judges = list(by_rewarder(votes, threshold))
+    if len(judges) > 1:
+        raise BonError("--next needs one rewarder", "name it: --rewarder NAME")
+    out.mkdir(parents=True, exist_ok=True)
+    next_items(judges[0], count, seed).to_csv(out / "next.csv", index=False)
+    typer.echo(f"items to label: {out / 'next.csv'} (fill in `label`, then --labels)", err=True)
+
+
+def _write(result: "Calibration", out: Path) -> None:
+    from bon.analysis import plots
+    from bon.core.files import write_atomic
+
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomic(out / "calibration.json", json.dumps(result.model_dump(mode="json"), indent=1))
+    if any(row.reliability for row in result.rewarders):
+        plots.save(plots.reliability(result), out / "reliability")
+
+
+def calibration_text(result: "Calibration") -> str:
+    """Format a calibration: a table of rewarders, then what each needs or warns of."""
+    lines = [f"labels: {result.labels}", ""]
+    lines += [show_listing([_row(row) for row in result.rewarders]), ""]
+    if people := result.people:
+        lines.append(
+            f"{people.num_annotators} annotators: equal labels {_bounds(people.agreement)}, "
+            f"Krippendorff's alpha {_bounds(people.alpha)} on {people.num_items} items"
+        )
+    for row in result.rewarders:
+        lines += _details(row)
+    lines += [drift.sentence for drift in result.drift]
+    lines += [result.left_out] if result.left_out else []
+    return "\n".join(lines).rstrip()
+
+
+def _row(row: "RewarderCalibration") -> dict[str, str]:
+    overall = row.overall
+    raw = next((r for r in row.reliability if r.map == "raw"), None)
+    return {
+        "rewarder": row.rewarder,
+        "of": row.kind,
+        "items": f"{overall.num_items:,}",
+        "accuracy": _bounds(overall.accuracy),
+        "TPR": _value(overall.tpr),
+        "TNR": _value(overall.tnr),
+        "κ": _bounds(overall.kappa),
+        "AUC": _value(row.auc),
+        "calibration error": _value(raw.rmsce) if raw else "-",
+        "right": _value(overall.base_rate),
+        "lean": f"{row.lean.value or 0:+.2f}",
+        "votes agree": _value(row.self_consistency),
+        "cost/correct": "-" if row.cost_per_correct is None else f"${row.cost_per_correct:.4g}",
+    }
+
+
+def _details(row: "RewarderCalibration") -> Iterator[str]:
+    if (p := row.prevalence) is not None:
+        yield (
+            f"{row.rewarder}: of {p.num_items:,} items {_bounds(p.estimate)} are right; "
+            f"verdicts alone say {p.judged:.2f}, labels alone {_bounds(p.labelled)} "
+            f"(together worth {p.worth:,} labels)"
+        )
+    for warning in row.warnings:
+        yield f"  - {row.rewarder}: {warning}"
+
+
+def _value(estimate: "Estimate") -> str:
+    return "-" if estimate.value is None else f"{estimate.value:.2f}"
+
+
+def _bounds(estimate: "Estimate") -> str:
+    if estimate.low is None or estimate.high is None:
+        return _value(estimate)
+    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"

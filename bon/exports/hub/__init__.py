@@ -1,1 +1,0 @@
-"""Dataset folders for the hub."""

@@ -1,0 +1,163 @@
+"""Preferences among the candidates of a run, by a rewarder or by the answer key.
+
+The prompt is the one that the policy received, with images in place. A policy of unknown prompt
+(an import) gets the bare question and its options.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, get_args
+
+from bon.choosing.opinion import KIND_OF, Candidates, item_opinion
+from bon.core.errors import BonError
+from bon.core.records import Candidate, Question
+from bon.engines.base import ImagePart, Message
+from bon.experiment.cards import Loaded
+from bon.experiment.config import PolicyCard, RewarderCard
+from bon.experiment.prompts import Prompt
+from bon.exports.contents import load_image
+from bon.formats.score_tables import WITHOUT_TEXT
+from bon.planning.setup import Setup
+from bon.policies.prompting import policy_messages
+from bon.rewarders.item_judging import in_protocol
+from bon.rewarders.registry import rewarder_class
+from bon.storage.store import Store
+
+Pairing = Literal["best-worst", "all"]
+BY_KEY = "correct"
+"""Rank by the answer key instead of a rewarder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """Which pairs to make.
+
+    by: a rewarder, or BY_KEY. pairs: `best-worst` (one per question), or `all` with different
+    scores. margin: minimum difference of the scores.
+    """
+
+    by: str = BY_KEY
+    pairs: str = "best-worst"
+    margin: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.pairs not in get_args(Pairing):
+            choices = ", ".join(get_args(Pairing))
+            raise BonError(f"--pairs {self.pairs!r} is not known", f"use one of {choices}")
+        if self.margin is not None and not 0 < self.margin < float("inf"):
+            raise BonError(f"--margin {self.margin} is not above 0", "write e.g. --margin 0.2")
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A better and a worse answer to a question as the policy received it, ranked by `by`."""
+
+    question: Question
+    policy: str
+    by: str
+    messages: tuple[Message, ...]
+    chosen: str
+    rejected: str
+    chosen_score: float
+    rejected_score: float
+
+    @property
+    def margin(self) -> float:
+        """Difference of the scores."""
+        return self.chosen_score - self.rejected_score
+
+    @property
+    def images(self) -> list[ImagePart]:
+        """The images of the prompt, in order and with repeats."""
+        parts = [part for message in self.messages for part in message.parts]
+        return [part for part in parts if isinstance(part, ImagePart)]
+
+
+def training_rows(setup: Setup, store: Store, preferences: Preferences) -> Iterator[Contrast]:
+    """Yield training rows policy by policy, in the order of the questions.
+
+    Raises:
+        BonError: an unknown rewarder, or a run without texts.
+    """
+    rank = ranking(setup, store, preferences.by)
+    if not store.has("candidates", "outcome != 'error' AND finish != ?", (WITHOUT_TEXT,)):
+        raise BonError("the run holds no response texts", "import the answers too, then export")
+    return _rows(setup, store, preferences, rank)
+
+
+def _rows(setup: Setup, store: Store, preferences: Preferences, rank: "Rank") -> Iterator[Contrast]:
+    for policy in setup.policies:
+        for question in store.questions():
+            rows = [
+                row
+                for row in store.candidates(policy.spec, question.key, policy.card.n)
+                if row.outcome != "error" and row.finish != WITHOUT_TEXT
+            ]
+            texts = {row.text_key: row.text for row in rows}
+            scores = rank(question, rows)
+            pairs = _pairs(scores, preferences)
+            messages = messages_of(question, policy) if pairs else ()
+            for better, worse in pairs:
+                yield Contrast(
+                    question, policy.card.name, preferences.by, messages,
+                    texts[better], texts[worse], scores[better], scores[worse],
+                )  # fmt: skip
+
+
+def messages_of(question: Question, policy: Loaded[PolicyCard]) -> tuple[Message, ...]:
+    """Return the policy's prompt for a question."""
+    prompt = policy.prompt if policy.prompt.text else _BARE
+    return policy_messages(question, prompt, load_image, policy.card.images)
+
+
+_BARE = Prompt("bare question", "{{ (question | trim ~ '\n' ~ options) | trim }}")
+
+Rank = Callable[[Question, list[Candidate]], dict[str, float]]
+"""Score by text key, higher is better; texts without a score are omitted."""
+
+
+def ranking(setup: Setup, store: Store, by: str) -> Rank:
+    """Return the scores of a rewarder or of the answer key; BonError for another name."""
+    if by == BY_KEY:
+        return lambda question, rows: {
+            row.text_key: float(row.outcome == "parsed" and row.answer == question.answer)
+            for row in rows
+        }
+    rewarders = {rewarder.card.name: rewarder for rewarder in setup.rewarders}
+    if by not in rewarders:
+        choices = ", ".join([BY_KEY, *rewarders])
+        raise BonError(f"the run has no rewarder {by!r}", f"use one of {choices}")
+    return lambda question, rows: _standing(store, rewarders[by], question, rows)
+
+
+def _standing(
+    store: Store, rewarder: Loaded[RewarderCard], question: Question, rows: list[Candidate]
+) -> dict[str, float]:
+    """Return a rewarder's score of each text, as in the analysis."""
+    texts = list(dict.fromkeys(row.text_key for row in rows))
+    if len(texts) < 2:
+        return {}
+    card = rewarder.card
+    judgements = [
+        row
+        for row in store.judgements(rewarder.spec, question.key)
+        if in_protocol(card.orders, card.votes, row.item, row.first, row.second, row.vote)
+    ]
+    kind = KIND_OF[rewarder_class(card).arity]
+    opinion = item_opinion(kind, judgements, Candidates.of(question.key, texts))
+    scores = opinion.candidate_scores()[0]
+    return {key: s for key, s in zip(texts, scores.tolist(), strict=True) if s == s}
+
+
+def _pairs(scores: dict[str, float], preferences: Preferences) -> list[tuple[str, str]]:
+    """Return (better, worse) text keys, largest difference first."""
+    ranked = sorted(scores, key=lambda key: (-scores[key], key))
+    least = (preferences.margin or 0) - 1e-12  # 0.9 - 0.7 is a little below 0.2
+    pairs = [
+        (a, b)
+        for a, b in combinations(ranked, 2)
+        if scores[a] > scores[b] and scores[a] - scores[b] >= least
+    ]
+    pairs.sort(key=lambda pair: scores[pair[1]] - scores[pair[0]])
+    return pairs[:1] if preferences.pairs == "best-worst" else pairs

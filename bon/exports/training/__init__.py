@@ -1,1 +1,0 @@
-"""Training data: preferences among candidates, in the layouts of trainers."""

@@ -1,0 +1,1 @@
+"""Gains by training: policies trained on what rewarders prefer, and evaluated."""

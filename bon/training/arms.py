@@ -1,0 +1,130 @@
+"""Arms of a training study: on which responses of a run each policy is trained.
+
+Arms of one study share one set of questions, those on which every arm has a choice to make, so that
+they differ in what they prefer alone.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bon.core.errors import BonError, some
+from bon.core.keys import content_key, item_seed
+from bon.core.records import Candidate, Question
+from bon.engines.tuning import Tuning
+from bon.experiment.cards import Loaded
+from bon.experiment.config import PolicyCard
+from bon.exports.preferences import ranking
+from bon.formats.score_tables import WITHOUT_TEXT
+from bon.planning.setup import Setup
+from bon.storage.store import Store
+
+REFERENCES = ("random", "majority", "oracle")
+"""Arms without a rewarder; `random` is the zero line."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A question with the best and the worst response of an arm."""
+
+    question: str
+    chosen: str
+    rejected: str
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What one policy is trained on; `key` hashes everything that shapes the checkpoint."""
+
+    name: str
+    tuning: Tuning
+    rows: tuple[Choice, ...]
+    policy: str
+
+    @property
+    def key(self) -> str:
+        """The content key."""
+        settings = [getattr(self.tuning, name) for name in self.tuning.__slots__]
+        rows = [[row.question, row.chosen, row.rejected] for row in self.rows]
+        return content_key(self.policy, settings, rows)
+
+    @property
+    def label(self) -> str:
+        """The name of its checkpoint and policy."""
+        return f"{self.name}.{self.tuning.method}.{self.tuning.seed}"
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Choices of every arm on shared questions; `unjudged` questions were left out.
+
+    `by_key` of them have different answers and were not judged because of the answer key.
+    """
+
+    by_arm: dict[str, tuple[Choice, ...]]
+    questions: tuple[Question, ...]
+    unjudged: int
+    by_key: int
+
+
+def choose(
+    setup: Setup, store: Store, policy: Loaded[PolicyCard], rewarders: list[str], seed: int
+) -> Choices:
+    """Return what every rewarder and reference prefers among the candidates of a policy.
+
+    Raises:
+        BonError: an unknown rewarder, no texts, or no question on which all arms choose.
+    """
+    ranks = {name: ranking(setup, store, name) for name in rewarders}
+    by_arm: dict[str, list[Choice]] = {name: [] for name in (*rewarders, *REFERENCES)}
+    shared: list[Question] = []
+    unjudged = by_key = 0
+    for question in store.questions():
+        rows = [
+            row
+            for row in store.candidates(policy.spec, question.key, policy.card.n)
+            if row.outcome != "error" and row.finish != WITHOUT_TEXT
+        ]
+        texts = {row.text_key: row.text for row in rows}
+        if len({row.answer for row in rows}) < 2:
+            continue  # majority vote has nothing to prefer
+        scores = {name: rank(question, rows) for name, rank in ranks.items()}
+        if not all(len(scored) > 1 for scored in scores.values()):
+            unjudged += 1
+            outcomes = {row.answer == question.answer for row in rows}
+            by_key += len(outcomes) == 1
+            continue
+        scores |= {name: _reference(name, question, rows, seed) for name in REFERENCES}
+        shared.append(question)
+        for name, scored in scores.items():
+            best, worst = _extremes(scored, item_seed(seed, question.key, name))
+            by_arm[name].append(Choice(question.key, texts[best], texts[worst]))
+    if not shared:
+        raise BonError(
+            f"no question has judged responses with different answers of {policy.card.name}",
+            f"needed: judgements of {some(rewarders)} on candidates with texts",
+        )
+    choices = {name: tuple(rows) for name, rows in by_arm.items()}
+    return Choices(choices, tuple(shared), unjudged, by_key)
+
+
+def _reference(name: str, question: Question, rows: list[Candidate], seed: int) -> dict[str, float]:
+    votes = Counter(row.answer for row in rows)
+    draw = random.Random(item_seed(seed, question.key, "reference"))
+    return {
+        row.text_key: {
+            "random": draw.random(),
+            "majority": float(votes[row.answer]),
+            "oracle": float(row.outcome == "parsed" and row.answer == question.answer),
+        }[name]
+        for row in rows
+    }
+
+
+def _extremes(scores: Mapping[str, float], seed: int) -> tuple[str, str]:
+    """Return a highest and a different lowest key, ties drawn at random."""
+    order = sorted(scores)
+    random.Random(seed).shuffle(order)
+    order.sort(key=scores.__getitem__)
+    return order[-1], order[0]

@@ -1,0 +1,313 @@
+"""Train a policy on what each rewarder prefers, and evaluate what came of it: `bon uplift`.
+
+Three stages, each resumable: the choices of every arm, one checkpoint per arm (a Ray task, kept
+under the key of everything that shaped it), and an ordinary run of all checkpoints as policies.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bon.analysis.results.uplift import Uplift
+from bon.analysis.uplift import Outcomes, analyse_uplift
+from bon.benchmarks import load_questions
+from bon.benchmarks.base import BadRow
+from bon.core.console import say
+from bon.core.errors import BonError, Incomplete, one_line, some
+from bon.core.files import write_atomic
+from bon.core.images import ImageStore
+from bon.core.records import Question
+from bon.dispatch.connection import connected
+from bon.dispatch.tasks import run_tasks
+from bon.dispatch.worker import engine_arguments
+from bon.engines import read_settings
+from bon.engines.settings import TransformersSettings
+from bon.engines.tuning import Example, FineTuned, Method, Tuning
+from bon.experiment.cards import Loaded
+from bon.experiment.config import DatasetSpec, PolicyCard
+from bon.exports.preferences import messages_of
+from bon.planning.run_tables import run_tables
+from bon.planning.setup import Setup, located, prepare
+from bon.running.reporting import open_run, read_results
+from bon.running.runner import compute
+from bon.running.start import start
+from bon.storage.store import Store
+from bon.training.arms import REFERENCES, Arm, Choices, choose
+
+FOLDER = "uplift"
+UNTRAINED = "untrained"
+GREEDY = ".greedy"
+DONE = "training.json"
+RATES: dict[Method, tuple[int, float]] = {"sft": (64, 3e-4), "dpo": (32, 1e-4)}
+"""Batch and peak rate by method, for full fine-tuning of a small policy."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Settings of a training study.
+
+    `questions`: the data to evaluate on, and `samples` per question beside a greedy response.
+    """
+
+    methods: tuple[Method, ...]
+    rewarders: tuple[str, ...]
+    questions: DatasetSpec
+    seeds: int = 1
+    steps: int = 24
+    batch: int | None = None
+    rate: float | None = None
+    beta: float = 0.1
+    samples: int = 1
+    policy: str = ""
+
+
+def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift:
+    """Run or continue a study in RUN/uplift and return its results (uplift.json).
+
+    Raises:
+        BonError: the run lacks what training needs, or questions to evaluate on were trained on.
+        Incomplete: an arm failed; the others are kept.
+    """
+    results_of_run = read_results(directory)
+    with Store(directory, readonly=True) as store:
+        setup = open_run(store)
+        policy = _policy(setup, study.policy)
+        names = _rewarders(setup, study.rewarders)
+        choices = choose(setup, store, policy, names, setup.experiment.seed)
+    say(_description(choices, policy), quiet=quiet)
+    refuse_overlap(choices.questions, study.questions, directory)
+    arms = [
+        Arm(name, _tuning(study, method, seed), rows, policy.spec)
+        for method in study.methods
+        for seed in range(study.seeds)
+        for name, rows in choices.by_arm.items()
+    ]
+    folders = train(directory / FOLDER, arms, choices, policy, setup, quiet=quiet)
+    evaluation = evaluate(directory / FOLDER, arms, folders, policy, setup, study, quiet=quiet)
+    results = analyse_uplift(
+        _outcomes(evaluation, arms),
+        results_of_run,
+        policy=policy.card.name,
+        references=REFERENCES,
+        num_questions=len(choices.questions),
+        num_unjudged=choices.unjudged,
+        num_unjudged_by_key=choices.by_key,
+        seed=setup.experiment.seed,
+    )
+    write_atomic(directory / FOLDER / "uplift.json", results.model_dump_json(indent=1))
+    return results
+
+
+def _policy(setup: Setup, name: str) -> Loaded[PolicyCard]:
+    known = {policy.card.name: policy for policy in setup.policies}
+    if name and name not in known:
+        raise BonError(f"the run has no policy {name!r}", f"one of {', '.join(known)}")
+    if not name and len(known) != 1:
+        raise BonError(
+            f"the run has {len(known)} policies", f"--policy {next(iter(known), 'NAME')}"
+        )
+    policy = known[name or next(iter(known))]
+    if policy.card.engine != "transformers":
+        raise BonError(
+            f"{policy.card.name} runs on {policy.card.engine}: its weights cannot be trained here",
+            "train elsewhere: bon export RUN --preferences REWARDER --format trl",
+        )
+    return policy
+
+
+def _rewarders(setup: Setup, names: tuple[str, ...]) -> list[str]:
+    known = [rewarder.card.name for rewarder in setup.rewarders]
+    if unknown := [name for name in names if name not in known]:
+        raise BonError(f"the run has no rewarder {unknown[0]!r}", f"one of {', '.join(known)}")
+    return list(names) or known
+
+
+def _tuning(study: Study, method: Method, seed: int) -> Tuning:
+    batch, rate = RATES[method]
+    return Tuning(
+        method, study.steps, study.batch or batch, study.rate or rate, study.beta, seed=seed
+    )
+
+
+def _description(choices: Choices, policy: Loaded[PolicyCard]) -> str:
+    line = f"training on {len(choices.questions):,} questions of {policy.card.name}"
+    if choices.unjudged:
+        line += f"; {choices.unjudged:,} with different answers were not judged"
+        if choices.by_key:
+            line += (
+                f", {choices.by_key:,} of them because all candidates are wrong by the answer key "
+                "(judging.judge_unanimous judges them)"
+            )
+    return line
+
+
+def refuse_overlap(trained: Iterable[Question], spec: DatasetSpec, base: Path) -> None:
+    """Raise BonError if questions to evaluate on share content or images with trained ones."""
+    images_of = ImageStore(base / FOLDER / "evaluation" / "images")
+    keys, images, bare = set(), set(), set()
+    for question in trained:
+        keys.add(question.key)
+        images |= {image.sha256 for image in question.images}
+        if not question.images:
+            bare.add((question.text, question.options))
+    shared = [
+        row.id
+        for row in load_questions(spec, images_of)
+        if not isinstance(row, BadRow)
+        and (
+            row.key in keys
+            or any(image.sha256 in images for image in row.images)
+            or (row.text, row.options) in bare
+        )
+    ]
+    if shared:
+        raise BonError(
+            f"{len(shared):,} questions to evaluate on are trained on, or share an image with one "
+            f"that is ({some(shared)})",
+            "evaluate on other questions",
+        )
+
+
+# ------------------------------------------------------------------ training
+
+
+def train(
+    folder: Path,
+    arms: list[Arm],
+    choices: Choices,
+    policy: Loaded[PolicyCard],
+    setup: Setup,
+    *,
+    quiet: bool = False,
+) -> dict[str, Path]:
+    """Train the arms that have no checkpoint yet; return the folder of each by label."""
+    folders = {arm.label: folder / "checkpoints" / f"{arm.label}-{arm.key[:10]}" for arm in arms}
+    missing = [arm for arm in arms if not (folders[arm.label] / DONE).is_file()]
+    if not missing:
+        return folders
+    card = policy.card
+    arguments = engine_arguments(
+        card, policy.model_path, remote_code=setup.experiment.allow_remote_code
+    )
+    messages = {question.key: messages_of(question, policy) for question in choices.questions}
+    failed = {}
+    with connected(setup.experiment.cluster, quiet=quiet) as connection:
+        tasks = [
+            (arguments, _examples(arm, messages), arm.tuning, str(folders[arm.label]))
+            for arm in missing
+        ]
+        placement = card.placement
+        results = run_tasks(train_arm, tasks, connection, cpus=placement.cpus, gpus=placement.gpus)
+        for done, (index, result) in enumerate(results, start=1):
+            arm = missing[index]
+            if isinstance(result, FineTuned):
+                state = f"loss {result.first_loss:.3f} to {result.last_loss:.3f}"
+                say(f"trained {arm.label} ({done}/{len(missing)}): {state}", quiet=quiet)
+            else:
+                failed[arm.label] = one_line(result, 200)
+    if failed:
+        name, reason = next(iter(failed.items()))
+        raise Incomplete(
+            f"{len(failed)} of {len(arms)} arms failed ({name}: {reason})",
+            "the same command trains what is missing",
+        )
+    return folders
+
+
+def _examples(arm: Arm, messages: dict[str, Any]) -> list[Example]:
+    pairs = arm.tuning.method == "dpo"
+    return [
+        Example(messages[row.question], row.chosen, row.rejected if pairs else None)
+        for row in arm.rows
+    ]
+
+
+def train_arm(
+    arguments: dict[str, Any], examples: list[Example], tuning: Tuning, folder: str
+) -> FineTuned:
+    """Train one arm; its folder appears whole, with DONE in it, or not at all."""
+    from bon.engines.hf.fine_tuning import fine_tune
+
+    settings = read_settings("transformers", arguments)
+    assert isinstance(settings, TransformersSettings)
+    part = Path(f"{folder}.{os.getpid()}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        result = fine_tune(settings, examples, tuning, part)
+        (part / DONE).write_text(json.dumps(asdict(tuning) | asdict(result)), encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return result
+
+
+# ------------------------------------------------------------------ evaluation
+
+
+def evaluate(
+    folder: Path,
+    arms: list[Arm],
+    folders: dict[str, Path],
+    policy: Loaded[PolicyCard],
+    setup: Setup,
+    study: Study,
+    *,
+    quiet: bool = False,
+) -> Path:
+    """Run every checkpoint, and the untrained policy, as policies on the study's questions."""
+    models = {UNTRAINED: policy.model_path} | {
+        arm.label: str(folders[arm.label].resolve()) for arm in arms
+    }
+    card = policy.card.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    card |= {"prompt": {"text": policy.prompt.text}, "revision": None}
+    cards: list[dict[str, Any]] = []
+    for label, model in models.items():
+        sampled = card | {"name": label, "model": model, "n": study.samples}
+        greedy = {**(card.get("sampling") or {}), "temperature": 0.0}
+        cards += [sampled, sampled | {"name": label + GREEDY, "n": 1, "sampling": greedy}]
+    raw = {
+        "name": FOLDER,
+        "seed": setup.experiment.seed,
+        "questions": located(study.questions, Path()).model_dump(mode="json", exclude_unset=True),
+        "policies": cards,
+        "cluster": setup.raw.get("cluster") or {},
+        "allow_remote_code": setup.experiment.allow_remote_code,
+    }
+    out = folder / "evaluation"
+    evaluation = prepare(raw, Path(), FOLDER)
+    with Store(out) as store:
+        start(evaluation, store, replace=True, quiet=True)
+        counts = compute(evaluation, store, quiet=quiet)
+    if not counts.complete:
+        raise Incomplete(f"{out} is not complete", "the same command evaluates what is missing")
+    return out
+
+
+def _outcomes(directory: Path, arms: list[Arm]) -> list[Outcomes]:
+    """Return the accuracy of each checkpoint by question."""
+    with Store(directory, readonly=True) as store:
+        candidates = run_tables(open_run(store), store).candidates
+    candidates = candidates.assign(unread=candidates["outcome"] != "parsed")
+    table = candidates.groupby(["policy", "question"])[["correct", "unread", "length"]].mean()
+    outcomes = []
+    untrained = Arm(UNTRAINED, replace(arms[0].tuning, seed=0), (), "")
+    for arm, label in [(untrained, UNTRAINED), *((arm, arm.label) for arm in arms)]:
+        sampled, greedy = table.loc[label], table.loc[label + GREEDY]
+        outcomes.append(
+            Outcomes(
+                arm.name,
+                arm.tuning.method,
+                arm.tuning.seed,
+                greedy["correct"].astype(float),
+                sampled["correct"].astype(float),
+                float(sampled["length"].mean()),
+                float(sampled["unread"].mean()),
+            )
+        )
+    return outcomes

@@ -1,0 +1,299 @@
+"""`bon calibrate`: numbers against hand counts, brute force, scikit-learn, and simulated truth."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special
+
+from bon.analysis.calibration import probabilities
+from bon.analysis.calibration.calibrate import agreement_of, calibrate, metrics, requirements
+from bon.analysis.calibration.labelled import COLUMNS, Labelled, by_rewarder, youden
+from bon.analysis.calibration.prevalence import next_items, prevalence
+from bon.analysis.calibration.verdict_accuracy import lean, length_bias, self_consistency
+from bon.analysis.calibration.versions import version_drift
+from bon.analysis.results import Options
+from bon.commands.main import main
+from bon.core.errors import BonError
+
+OPTIONS = Options(draws=400)
+
+
+def frame(**columns: object) -> pd.DataFrame:
+    """Votes with defaults for what is not given."""
+    size = len(next(iter(columns.values())))  # type: ignore[arg-type]
+    items = [f"i{k:05}" for k in range(size)]
+    defaults = {
+        "rewarder": "judge",
+        "kind": "answers",
+        "item": items,
+        "cluster": columns.get("item", items),
+        "category": "",
+        "vote": 0,
+    }
+    table = pd.DataFrame({**defaults, **columns})
+    return table.reindex(columns=list(COLUMNS))
+
+
+def votes(**columns: object) -> Labelled:
+    return next(by_rewarder(frame(**columns)))
+
+
+def simulated(seed: int, items: int, labelled: int, size: int = 1) -> tuple[pd.DataFrame, float]:
+    """Items in clusters with a P(yes) that is off by a shift, and the true share of right ones."""
+    rng = np.random.default_rng(seed)
+    clusters = items // size
+    ability = np.repeat(rng.normal(size=clusters), size)
+    truth = special.expit(1.2 * ability + rng.normal(scale=0.5, size=items) - 0.3)
+    label = (rng.random(items) < truth).astype(float)
+    score = special.expit(special.logit(truth) * 0.8 + rng.normal(scale=1.0, size=items) + 0.7)
+    known = np.zeros(items, dtype=bool)
+    known[rng.choice(items, labelled, replace=False)] = True
+    cluster = np.repeat(np.arange(clusters), size).astype(str)
+    table = frame(label=np.where(known, label, np.nan), score=score, cluster=cluster)
+    return table, float(label.mean())
+
+
+def test_rates_are_those_counted_by_hand():
+    label = [1] * 40 + [0] * 60
+    verdict = [1] * 30 + [0] * 10 + [1] * 15 + [0] * 45
+    (row,) = calibrate(frame(label=label, verdict=verdict), OPTIONS, labels="x").rewarders
+    overall = row.overall
+    assert overall.tpr.value == pytest.approx(30 / 40)
+    assert overall.tnr.value == pytest.approx(45 / 60)
+    assert overall.precision.value == pytest.approx(30 / 45)
+    assert overall.npv.value == pytest.approx(45 / 55)
+    assert overall.accuracy.value == pytest.approx(0.75)
+    chance = 0.4 * 0.45 + 0.6 * 0.55
+    assert overall.kappa.value == pytest.approx((0.75 - chance) / (1 - chance))
+    assert row.lean.value == pytest.approx(0.45 - 0.40)
+    assert overall.kappa.low is not None
+    assert overall.kappa.low < 0.49 < overall.kappa.high
+
+
+def test_an_item_counts_once_whatever_its_votes():
+    one = frame(label=[1, 0, 0], verdict=[1, 0, 1])
+    many = frame(item=["a"] * 4 + ["b", "c"], label=[1, 1, 1, 1, 0, 0], verdict=[1, 1, 1, 1, 0, 1])
+    first, second = (calibrate(t, OPTIONS, labels="x").rewarders[0].overall for t in (one, many))
+    assert first.accuracy.value == second.accuracy.value == pytest.approx(2 / 3)
+    assert second.num_items == 3
+
+
+def test_unparsed_verdicts_are_wrong_and_counted():
+    (row,) = calibrate(
+        frame(label=[1, 1, 0, 0], verdict=[1, np.nan, 0, np.nan]), OPTIONS, labels="x"
+    ).rewarders
+    assert row.num_unparsed == 2
+    assert row.overall.accuracy.value == 0.5
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.booleans()), min_size=4, max_size=40))
+def test_area_equals_its_definition(rows: list[tuple[int, bool]]):
+    score = np.array([float(s) for s, _ in rows])
+    label = np.array([float(y) for _, y in rows])
+    area = probabilities.auc(votes(label=label, score=score), 0.95)
+    if 0 < label.sum() < len(label):
+        gap = np.sign(score[label == 1][:, None] - score[label == 0][None, :])
+        assert area.value == pytest.approx((1 + gap).mean() / 2)
+    else:
+        assert area.value is None
+
+
+def test_numbers_equal_scikit_learn():
+    metrics_of = pytest.importorskip("sklearn.metrics")
+    isotonic = pytest.importorskip("sklearn.isotonic").IsotonicRegression
+    logistic = pytest.importorskip("sklearn.linear_model").LogisticRegression
+    table, _ = simulated(3, 500, 500)
+    (row,) = calibrate(table, OPTIONS, labels="x").rewarders
+    y, p = table["label"].to_numpy(), table["score"].to_numpy()
+    hard = p >= 0.5
+    assert row.auc.value == pytest.approx(metrics_of.roc_auc_score(y, p), abs=1e-9)
+    assert row.overall.kappa.value == pytest.approx(metrics_of.cohen_kappa_score(y, hard), abs=1e-9)
+    assert row.overall.precision.value == pytest.approx(
+        metrics_of.precision_score(y, hard), abs=1e-9
+    )
+    assert row.reliability[0].brier.value == pytest.approx(
+        metrics_of.brier_score_loss(y, p), abs=1e-6
+    )
+    one, at = np.ones(500), np.linspace(0.05, 0.95, 7)
+    theirs = isotonic(out_of_bounds="clip").fit(p, y).predict(at)
+    assert probabilities.isotonic(y, p, one, at) == pytest.approx(theirs, abs=1e-9)
+    fit = logistic(C=1e9, tol=1e-10, max_iter=5000).fit(p[:, None], y)
+    assert probabilities.platt(y, p, one, at) == pytest.approx(
+        fit.predict_proba(at[:, None])[:, 1], abs=1e-4
+    )
+
+
+def test_the_threshold_of_scores_without_a_scale_is_chosen_on_other_items():
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 2, 400)
+    noise = votes(label=label, score=rng.normal(size=400) * 100)
+    row = calibrate(noise.frame, OPTIONS, labels="x").rewarders[0]
+    assert row.cross_fitted
+    assert row.overall.kappa.low < 0 < row.overall.kappa.high  # in-sample it would be above 0
+    assert youden(np.array([0.0, 1.0]), np.array([3.0, 5.0]), np.ones(2)) == 5.0
+
+
+def test_calibrated_probabilities_have_no_error_and_shifted_ones_do():
+    rng = np.random.default_rng(1)
+    p = rng.uniform(size=4000)
+    y = (rng.random(4000) < p).astype(float)
+    good, bad = (
+        calibrate(frame(label=y, score=q), OPTIONS, labels="x").rewarders[0].reliability
+        for q in (p, p**3)
+    )
+    assert good[0].rmsce.value < 0.02
+    assert bad[0].rmsce.value > 0.15
+    assert {r.map: r.rmsce.value for r in bad}["isotonic"] < 0.03  # either map mends it
+
+
+def test_biases_that_were_planted_are_found():
+    rng = np.random.default_rng(2)
+    n = 2000
+    label, length = rng.integers(0, 2, n).astype(float), rng.uniform(1, 100, n)
+    says = np.where(rng.random(n) < 0.3, (length > 50).astype(float), label)
+    planted = votes(label=label, verdict=says, length=length)
+    draws = planted.draws(0, 400)
+    assert length_bias(planted, draws, 0.95).low > 0.2
+    assert abs(lean(planted, draws, 0.95).value) < 0.05
+    eager = votes(label=label, verdict=np.maximum(label, rng.random(n) < 0.4), length=length)
+    assert lean(eager, draws, 0.95).low > 0.1
+    assert length_bias(eager, draws, 0.95).low < 0.05
+
+
+def test_self_consistency_is_the_share_of_equal_pairs_of_votes():
+    v = votes(item=["a"] * 3 + ["b"] * 2 + ["c"], label=[1] * 6, verdict=[1, 1, 0, 0, 0, 1])
+    assert self_consistency(v, v.draws(0, 100), 0.95).value == pytest.approx((1 + 1) / (3 + 1))
+
+
+@pytest.mark.parametrize(("items", "labelled", "size"), [(1000, 120, 1), (600, 200, 4)])
+def test_the_estimate_of_all_covers_the_truth_and_beats_labels_alone(
+    items: int, labelled: int, size: int
+):
+    covered, narrower = 0, 0
+    for seed in range(200):
+        table, truth = simulated(seed, items, labelled, size)
+        result = prevalence(next(by_rewarder(table)), 0.95)
+        covered += result.estimate.low <= truth <= result.estimate.high
+        alone = result.labelled.high - result.labelled.low
+        narrower += result.estimate.high - result.estimate.low < alone
+    assert covered / 200 >= 0.91  # the labelled are part of all, so it covers more than .95
+    assert narrower / 200 > 0.9
+
+
+def test_items_drawn_to_be_labelled_give_an_unbiased_estimate():
+    off, totals = [], []
+    for seed in range(100):
+        full, truth = simulated(seed, 500, 500)
+        earlier = np.random.default_rng(seed).permutation(500) < 60
+        hidden = full.assign(label=full["label"].where(earlier))
+        drawn = next_items(next(by_rewarder(hidden)), 80, seed)
+        assert len(drawn[drawn["label"].isna()]) == pytest.approx(80, abs=3)
+        known = full["item"].isin(drawn["item"])
+        table = full.assign(
+            label=full["label"].where(known),
+            probability=full["item"].map(drawn.set_index("item")["probability"]),
+        )
+        totals.append(drawn["probability"].pow(-1).sum())
+        off.append(prevalence(next(by_rewarder(table)), 0.95).labelled.value - truth)
+    assert np.mean(totals) == pytest.approx(500, rel=0.02)
+    assert abs(np.mean(off)) < 3 * np.std(off) / 10
+
+
+def test_two_versions_are_compared_verdict_by_verdict():
+    label = [1] * 50 + [0] * 50
+    before = frame(label=label, verdict=[1] * 50 + [0] * 50)
+    after = frame(label=label, verdict=[1] * 40 + [0] * 10 + [0] * 48 + [1] * 2)
+    drift = version_drift(*(next(by_rewarder(t)) for t in (before, after)), 0.95, 0, 400)
+    assert (drift.to_positive, drift.to_negative) == (2, 10)
+    assert drift.p_value == pytest.approx(0.0386, abs=1e-4)  # scipy.stats.binomtest(2, 12)
+    assert drift.accuracy.value == pytest.approx(-0.12)
+    assert drift.accuracy.high < 0
+    assert len(drift.items) == 12
+
+
+def test_labels_of_several_people_become_a_consensus():
+    rows = [
+        (i, a, y) for i, ys in enumerate([(1, 1, 0), (0, 0, 0), (1, 0)]) for a, y in enumerate(ys)
+    ]
+    table = pd.DataFrame(rows, columns=["item", "annotator", "label"])
+    consensus, people = agreement_of(table, OPTIONS)
+    assert consensus.to_list()[:2] == [1, 0]
+    assert np.isnan(consensus.to_list()[2])
+    assert people is not None
+    assert (people.num_annotators, people.num_tied) == (3, 1)
+    assert people.agreement.value == pytest.approx((1 + 3 + 0) / (3 + 3 + 1))
+
+
+def test_requirements_are_decided_by_the_interval():
+    good = frame(label=[1] * 200 + [0] * 200, verdict=[1] * 190 + [0] * 10 + [0] * 190 + [1] * 10)
+    result = calibrate(good, OPTIONS, labels="x")
+    answers = [
+        requirements(result, metrics([text]))[0].answer for text in ("tpr=.9", "tpr=.95", "tpr=.99")
+    ]
+    assert answers == ["go", "inconclusive", "no-go"]
+    with pytest.raises(BonError, match="no minimum"):
+        metrics(["sensitivity=.9"])
+
+
+# ------------------------------------------------------------------ the command
+
+
+def run(*arguments: object, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.argv", ["bon", "calibrate", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code or 0, capsys.readouterr()
+
+
+def written(path: Path, rows: list[dict[str, object]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_a_table_is_measured_and_gated(tmp_path, capsys, monkeypatch):
+    rows = [
+        {"id": f"q{i}", "judge_says": "pass" if i % 10 else "fail", "score": i / 100}
+        for i in range(100)
+    ]
+    labels = [{"item": f"q{i}", "label": "right", "annotator": "ann"} for i in range(0, 100, 2)]
+    labels += [{"item": f"q{i}", "label": "wrong", "annotator": "ann"} for i in range(1, 40, 2)]
+    source, file = written(tmp_path / "judge.jsonl", rows), written(tmp_path / "l.jsonl", labels)
+    arguments = (
+        source,
+        "--labels",
+        file,
+        "--columns",
+        "item=id",
+        "--columns",
+        "verdict=judge_says",
+    )
+    code, out = run(*arguments, "--out", tmp_path / "out", capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 0
+    assert "judge" in out.out
+    assert "of 100 items" in out.out
+    assert (tmp_path / "out" / "reliability.png").stat().st_size > 1000
+    code, out = run(*arguments, "--min", "tnr=.9", capsys=capsys, monkeypatch=monkeypatch)
+    assert (code, "no-go: judge tnr" in out.out) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "line"),
+    [
+        ([{"item": "q0", "label": 1, "annotator": "Judge"}], "labelled the items that it judges"),
+        ([{"item": "other", "label": 1}], "no labelled item was judged"),
+        ([{"item": "q0", "label": "maybe"}], "neither right nor wrong"),
+        ([{"id": "q0", "label": 1}], "no column 'item'"),
+    ],
+)
+def test_labels_that_measure_nothing_are_one_line(tmp_path, capsys, monkeypatch, labels, line):
+    rows = [{"item": f"q{i}", "verdict": i % 2} for i in range(4)]
+    source, file = written(tmp_path / "judge.jsonl", rows), written(tmp_path / "l.jsonl", labels)
+    code, out = run(source, "--labels", file, capsys=capsys, monkeypatch=monkeypatch)
+    assert code == 2
+    assert line in out.err
+    assert out.err.count("\n") <= 2

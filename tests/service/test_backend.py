@@ -1,0 +1,44 @@
+"""Online models in Ray actors, with actors of the test's own."""
+
+import asyncio
+from types import SimpleNamespace
+
+from bon.dispatch import cluster
+from bon.service.online.backend import make_backend
+from bon.service.online.selector import Selector
+from bon.service.settings import Online
+
+
+def test_a_start_ends_when_models_are_loaded_for_listeners_are_looked_for_then(
+    tmp_path, monkeypatch
+):
+    """What a model opens while it loads is found, too: `serve` looks at the end of the start."""
+
+    async def story():
+        loading = asyncio.Event()
+
+        async def node_():
+            return "node"
+
+        async def load_():
+            await loading.wait()
+            return []
+
+        class Actor:
+            node, load = SimpleNamespace(remote=node_), SimpleNamespace(remote=load_)
+
+        monkeypatch.setattr(cluster, "start_host", lambda *_: Actor())
+        monkeypatch.setattr("ray.is_initialized", lambda: True)
+        head = {"name": "head", "kind": "scalar", "engine": "echo"}
+        online = Online.model_validate({"rewarders": [head]})
+        selector = Selector(online, tmp_path)
+        backend = make_backend(online, selector.specs(), None)
+        start = asyncio.create_task(backend.start())
+        await asyncio.sleep(0.1)
+        assert not start.done()
+        assert not backend.ready()
+        loading.set()
+        await asyncio.wait_for(start, 5)
+        assert backend.ready()
+
+    asyncio.run(story())

@@ -281,6 +281,7 @@ def test_seeds_that_differ_widen_the_intervals():
 @pytest.mark.model
 @pytest.mark.ray
 @pytest.mark.slow
+@pytest.mark.usefixtures("one_ray")
 def test_a_study_is_trained_once_and_its_failed_arms_again(
     make_experiment, go, tmp_path, capsys, monkeypatch
 ):

@@ -10,6 +10,7 @@ from bon.analysis.calibration import probabilities, verdict_accuracy
 from bon.analysis.calibration.labelled import Labelled, by_rewarder
 from bon.analysis.calibration.prevalence import labels_needed, prevalence
 from bon.analysis.calibration.versions import version_drift
+from bon.analysis.decision.gate import against
 from bon.analysis.estimators.resampling import draw
 from bon.analysis.results import Estimate, Options
 from bon.analysis.results.calibration import (
@@ -168,17 +169,12 @@ def requirements(calibration: Calibration, minima: dict[Metric, float]) -> tuple
 
 def _requirement(row: RewarderCalibration, metric: Metric, minimum: float) -> Requirement:
     value: Estimate = row.auc if metric == "auc" else getattr(row.overall, metric)
-    answer = "inconclusive"
-    if value.low is not None and value.low >= minimum:
-        answer = "go"
-    elif value.high is not None and value.high < minimum:
-        answer = "no-go"
     return Requirement(
         rewarder=row.rewarder,
         metric=metric,
         minimum=minimum,
         value=value,
-        answer=answer,
+        answer=against(value, minimum),
     )
 
 

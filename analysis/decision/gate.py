@@ -1,6 +1,6 @@
 """Go or no-go: does a rewarder gain enough, by the interval of its paired gain?"""
 
-from bon.analysis.results import Answer, Base, BestOfN, Gate, Results
+from bon.analysis.results import Answer, Base, BestOfN, Estimate, Gate, Results
 from bon.analysis.results.phrasing import gained, points
 from bon.core.errors import BonError
 
@@ -42,13 +42,16 @@ def _default(results: Results, policy: str, rows: list[BestOfN]) -> str:
     )
 
 
+def against(value: Estimate, minimum: float) -> Answer:
+    """Return whether the interval of a value lies above a minimum, below it, or contains it."""
+    if value.low is not None and value.low >= minimum:
+        return "go"
+    return "no-go" if value.high is not None and value.high < minimum else "inconclusive"
+
+
 def _gate(row: BestOfN, minimum: float, over: Base) -> Gate:
     gain = row.gain if over == "pass@1" else row.versus_majority
-    answer: Answer = "inconclusive"
-    if gain.low is not None and gain.low >= minimum:
-        answer = "go"
-    elif gain.high is not None and gain.high < minimum:
-        answer = "no-go"
+    answer = against(gain, minimum)
     return Gate(
         policy=row.policy,
         rewarder=row.rewarder,

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from bon.analysis.results.decision import Answer
 from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Record
 
 Metric = Literal["accuracy", "tpr", "tnr", "precision", "npv", "kappa", "auc"]
@@ -144,4 +145,4 @@ class Requirement(Record):
     metric: Metric
     minimum: float
     value: Estimate
-    answer: Literal["go", "no-go", "inconclusive"]
+    answer: Answer

@@ -89,11 +89,7 @@ def training_rows(setup: Setup, store: Store, preferences: Preferences) -> Itera
 def _rows(setup: Setup, store: Store, preferences: Preferences, rank: "Rank") -> Iterator[Contrast]:
     for policy in setup.policies:
         for question in store.questions():
-            rows = [
-                row
-                for row in store.candidates(policy.spec, question.key, policy.card.n)
-                if row.outcome != "error" and row.finish != WITHOUT_TEXT
-            ]
+            rows = with_texts(store, policy, question)
             texts = {row.text_key: row.text for row in rows}
             scores = rank(question, rows)
             pairs = _pairs(scores, preferences)
@@ -103,6 +99,15 @@ def _rows(setup: Setup, store: Store, preferences: Preferences, rank: "Rank") ->
                     question, policy.card.name, preferences.by, messages,
                     texts[better], texts[worse], scores[better], scores[worse],
                 )  # fmt: skip
+
+
+def with_texts(store: Store, policy: Loaded[PolicyCard], question: Question) -> list[Candidate]:
+    """Return the candidates of a question whose texts are known."""
+    return [
+        row
+        for row in store.candidates(policy.spec, question.key, policy.card.n)
+        if row.outcome != "error" and row.finish != WITHOUT_TEXT
+    ]
 
 
 def messages_of(question: Question, policy: Loaded[PolicyCard]) -> tuple[Message, ...]:

@@ -15,8 +15,7 @@ from bon.core.records import Candidate, Question
 from bon.engines.tuning import Tuning
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
-from bon.exports.preferences import ranking
-from bon.formats.score_tables import WITHOUT_TEXT
+from bon.exports.preferences import ranking, with_texts
 from bon.planning.setup import Setup
 from bon.storage.store import Store
 
@@ -81,11 +80,7 @@ def choose(
     shared: list[Question] = []
     unjudged = by_key = 0
     for question in store.questions():
-        rows = [
-            row
-            for row in store.candidates(policy.spec, question.key, policy.card.n)
-            if row.outcome != "error" and row.finish != WITHOUT_TEXT
-        ]
+        rows = with_texts(store, policy, question)
         texts = {row.text_key: row.text for row in rows}
         if len({row.answer for row in rows}) < 2:
             continue  # majority vote has nothing to prefer

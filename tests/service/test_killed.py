@@ -32,6 +32,18 @@ def job_of(server):
     return job
 
 
+def workers_of(ray_address):
+    """The workers with models of the Ray at this address."""
+    own = f"--gcs-address={ray_address}"
+    raylets = [
+        process
+        for process in psutil.process_iter(["name", "cmdline"])
+        if process.info["name"] == "raylet" and own in (process.info["cmdline"] or ())
+    ]
+    below = [child for raylet in raylets for child in raylet.children(recursive=True)]
+    return [process for process in below if process.name().startswith("ray::Host")]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_nothing_is_lost_and_nothing_is_run_twice(tmp_path, ray_address):
@@ -65,8 +77,7 @@ def test_nothing_is_lost_and_nothing_is_run_twice(tmp_path, ray_address):
         before = count()
         wait_until(lambda: count() > before)
 
-        own = psutil.Process().children(recursive=True)  # this process started the Ray
-        workers = [process for process in own if process.name().startswith("ray::Host")]
+        workers = workers_of(ray_address)
         assert workers
         for worker in workers:  # Ray's workers, which Ray starts again
             worker.kill()

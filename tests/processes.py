@@ -71,6 +71,16 @@ def end_process(process: Process) -> None:
             os.kill(process.pid, signal.SIGKILL)
 
 
+def raylet_of(address: str) -> psutil.Process:
+    """The raylet on this machine of the Ray at this address."""
+    own = f"--gcs-address={address}"
+    return next(
+        process
+        for process in psutil.process_iter(["name", "cmdline"])
+        if process.info["name"] == "raylet" and own in (process.info["cmdline"] or ())
+    )
+
+
 def children(parents: list[int], *, recursive: bool = False) -> list[Process]:
     """The running children of these processes."""
     pids: list[int] = []

@@ -19,6 +19,7 @@ from bon.running.runner import compute
 from bon.running.start import start
 from bon.running.stress import stress_run
 from bon.storage.store import Store
+from tests.processes import raylet_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("one_ray")]
 
@@ -351,14 +352,15 @@ def test_engines_are_closed_when_their_work_is_done(make_experiment, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_workers_killed_again_and_again(make_experiment, tmp_path):
+def test_workers_killed_again_and_again(make_experiment, tmp_path, one_ray):
     experiment = make_experiment(questions=60, cluster={"batch": 2})
     calm = go(experiment, tmp_path, "calm")
     for model in [*experiment["policies"], *experiment["rewarders"]]:
         model["engine_args"]["latency"] = 0.5
         model["placement"] = {"group": "all", "actors": 3, "cpus": 0.5}
     killer = subprocess.Popen(
-        [sys.executable, "-c", KILL_WORKERS, str(os.getpid()), "4"], stdout=subprocess.PIPE
+        [sys.executable, "-c", KILL_WORKERS, str(raylet_of(one_ray).pid), "4"],
+        stdout=subprocess.PIPE,
     )
     try:
         runs = 0
@@ -416,7 +418,7 @@ class Slow(Rewarder):
 
 
 def test_a_frozen_worker_is_replaced_and_a_slow_one_is_not(
-    make_experiment, tmp_path, monkeypatch, capsys
+    make_experiment, tmp_path, monkeypatch, capsys, one_ray
 ):
     monkeypatch.setattr(cluster, "PING_SECONDS", 0.2)
     monkeypatch.setattr(cluster, "FROZEN_SECONDS", 5.0)
@@ -434,7 +436,7 @@ def test_a_frozen_worker_is_replaced_and_a_slow_one_is_not(
 
     rows, lines = run("slow")
     assert "it is replaced" not in lines
-    stopper = subprocess.Popen([sys.executable, "-c", STOP_WORKER, str(os.getpid())])
+    stopper = subprocess.Popen([sys.executable, "-c", STOP_WORKER, str(raylet_of(one_ray).pid)])
     frozen_rows, lines = run("frozen")
     assert stopper.wait() == 0
     assert frozen_rows == rows
@@ -443,10 +445,10 @@ def test_a_frozen_worker_is_replaced_and_a_slow_one_is_not(
 
 STOP_WORKER = """
 import sys, time, psutil
-driver, seen, end = psutil.Process(int(sys.argv[1])), {}, time.time() + 90
+raylet, seen, end = psutil.Process(int(sys.argv[1])), {}, time.time() + 90
 while time.time() < end:
     time.sleep(0.1)
-    for process in driver.children(recursive=True):
+    for process in raylet.children(recursive=True):
         try:
             if (process.cmdline() or [""])[0].startswith("ray::Host"):
                 if time.time() - seen.setdefault(process, time.time()) > 2:
@@ -459,12 +461,12 @@ sys.exit(1)
 
 KILL_WORKERS = """
 import random, sys, time, psutil
-driver, wanted = psutil.Process(int(sys.argv[1])), int(sys.argv[2])
+raylet, wanted = psutil.Process(int(sys.argv[1])), int(sys.argv[2])
 rng, done, seen = random.Random(0), 0, {}
 while done < wanted:
     time.sleep(rng.uniform(0.1, 0.4))
     workers = []
-    for process in driver.children(recursive=True):
+    for process in raylet.children(recursive=True):
         try:
             if process.cmdline()[:1] and process.cmdline()[0].startswith("ray::Host"):
                 # A second of life, or no work would ever be done.

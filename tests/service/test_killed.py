@@ -6,6 +6,7 @@ import psutil
 import pytest
 
 from tests.conftest import write_pairs, write_questions
+from tests.processes import raylet_of
 from tests.service.conftest import experiment, wait_for
 from tests.service.server import serving
 from tests.service.test_validations import rows
@@ -34,13 +35,7 @@ def job_of(server):
 
 def workers_of(ray_address):
     """The workers with models of the Ray at this address."""
-    own = f"--gcs-address={ray_address}"
-    raylets = [
-        process
-        for process in psutil.process_iter(["name", "cmdline"])
-        if process.info["name"] == "raylet" and own in (process.info["cmdline"] or ())
-    ]
-    below = [child for raylet in raylets for child in raylet.children(recursive=True)]
+    below = raylet_of(ray_address).children(recursive=True)
     return [process for process in below if process.name().startswith("ray::Host")]
 
 

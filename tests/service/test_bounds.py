@@ -90,6 +90,7 @@ REFUSED = {
     "long name": changed(rewarders__0={"name": "a-" * 90_000, "kind": "scalar"}),
     "score pattern": changed(rewarders__1__score={"pattern": r"(?=(a+)+b)a"}),
     "template": changed(policies__0__prompt={"text": LARGE_TEMPLATES["range"]}),
+    "system": changed(rewarders__0__system={"text": LARGE_TEMPLATES["range"]}),
 }  # fmt: skip
 
 

@@ -152,7 +152,8 @@ def _check_card(ref: Any, room: Room, root: Path, allow: Allow) -> None:
     if isinstance(place, dict) and place.get("runtime_env"):
         raise BonError(f"{label}: placement.runtime_env is the operator's", "leave it out")
     _check_model(own.get("model"), root)
-    _check_prompt(label, own.get("prompt"), root)
+    for key in ("prompt", "system"):
+        _check_prompt(label, key, own.get(key), root)
     _check_engine(label, name, own, base, allow)
     for rule in ("verdict", "score"):
         parser = own.get(rule)
@@ -175,13 +176,13 @@ def _check_model(model: Any, root: Path) -> None:
         raise BonError(f"model: {model!r} is neither OWNER/NAME nor a folder of the server's files")
 
 
-def _check_prompt(label: str, prompt: Any, root: Path) -> None:
+def _check_prompt(label: str, where: str, prompt: Any, root: Path) -> None:
     parts = prompt if isinstance(prompt, dict) else {"name": prompt or "none"}
     for key in ("name", "upstream"):
         if isinstance(value := parts.get(key, "none"), str) and not _PROMPT_NAME.fullmatch(value):
-            raise BonError(f"prompt: {value!r} is not the name of a shipped or pulled prompt")
+            raise BonError(f"{where}: {value!r} is not the name of a shipped or pulled prompt")
     if "file" in parts:
-        confined(str(parts["file"]), root, "prompt.file")
+        confined(str(parts["file"]), root, f"{where}.file")
     if isinstance(parts.get("text"), str):
         check_template(label, parts["text"])
 

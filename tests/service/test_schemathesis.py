@@ -21,13 +21,12 @@ pytest.importorskip("schemathesis.specs.openapi.schemas")
 EXAMPLES = int(os.environ.get("BON_EXAMPLES", "25"))
 ANSWERS = 0.5
 """Least share of the answers that are 2xx: what is refused at the door tests the door alone."""
-CHOSEN = {"policy": "policy", "rewarder": "judge", "messages": asks(), "n": 2}
+CHOSEN = {"model": "bon/policy/judge", "messages": asks(), "best_of": 2}
 JUDGED = {"rewarder": "head", "messages": asks(), "candidates": ["4", "5"]}
 BODIES = {
     "POST /v1/plan": [experiment()],
     "POST /v1/rank": [JUDGED, {**JUDGED, "rewarder": "judge"}],
-    "POST /v1/best-of-n": [CHOSEN, {**CHOSEN, "options": OPTIONS}],
-    "POST /v1/chat/completions": [{"model": "bon/policy/judge", "messages": asks(), "best_of": 2}],
+    "POST /v1/chat/completions": [CHOSEN, {**CHOSEN, "options": OPTIONS}],
 }
 """Valid bodies of the operations that start no validation; those of the rewards are the lane's."""
 PATHS = {"table": "pairs", "run": "x", "name": "head"}

@@ -267,7 +267,7 @@ def test_what_cannot_be_read_is_never_a_number(settings):
         assert null["rewards"] == [None]
         assert null["extra_logs"]["parsed"] == [0.0]
         refused(client.post(f"{address}&on_unparsed=mean", json=SAMPLE), 503, "could not be read")
-        for scale in ("zscore", "rank", "win_rate"):
+        for scale in ("rank", "win_rate"):
             alone = f"/get_reward?rewarder=head&scale={scale}&on_unparsed=null"
             assert good(client.post(alone, json=SAMPLE)) is None
 

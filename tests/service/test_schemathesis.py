@@ -65,7 +65,7 @@ def api(tmp_path_factory):
     write_questions(files / "questions.jsonl", 12)
     write_pairs(files / "pairs.jsonl", 9)
     jobs = Jobs(folder / "data" / "service.sqlite")
-    key = jobs.add("mine", "local", experiment(), "hash", None)[0].id
+    key = jobs.add("mine", "local", experiment()).id
     with jobs.write() as db:
         db.execute("UPDATE validations SET state = 'cancelled'")
     jobs.close()

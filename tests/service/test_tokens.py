@@ -206,7 +206,6 @@ def test_a_stranger_cannot_write_to_the_terminal():
 PUBLIC = {"GET /healthz", "GET /readyz"}
 ROLE_READ = {
     "GET /v1/catalogue", "GET /v1/validations", "POST /v1/plan",
-    "GET /v1/rewarders", "GET /v1/rewarders/{name}",
     *(f"GET /v1/validations/{{key}}{part}" for part in (
         "", "/experiment", "/results", "/tables/{table}", "/log")),
 }  # fmt: skip

@@ -23,7 +23,6 @@ from bon.engines.base import Message
 from bon.service.api.common import ONLINE_ERRORS, Submitter
 from bon.service.api.messages import Messages, Open, check_text, conversation
 from bon.service.api.online import check_shown, judging_rule, run_models, selector_of
-from bon.service.api.rewarders import check_validated
 from bon.service.errors import ApiError
 from bon.service.online.rewards import (
     Reward,
@@ -157,8 +156,6 @@ async def _give_rewards(
     rewarder = rewarder or next(iter(selector.rewarders))
     rule = judging_rule(selector, rewarder, query.rule)
     _check(request, query, samples, rewarder, rule)
-    if query.validated:
-        await check_validated(request, rewarder, query.validated)
     query = query.model_copy(update={"rewarder": rewarder, "rule": rule})
     owner, usage = request.scope["identity"].name, Usage()
     cards = [selector.rewarder(rewarder).card]

@@ -1,4 +1,4 @@
-"""Commands that compute, and those that plan, watch and merge runs."""
+"""Commands that compute, and those that plan and watch runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,7 +28,6 @@ def run(
     retry_errors: options.Retry = False,
     replace: options.Replace = False,
     allow_remote_code: options.RemoteCode = False,
-    shard: Annotated[str, Option(help="Compute one part, e.g. 3/8 (see bon merge).")] = "",
     pilot: Annotated[
         int | None, Option(help="Judge about PILOT questions, then plan.", min=20)
     ] = None,
@@ -44,7 +43,6 @@ def run(
     from bon.core.console import say
     from bon.planning.plan import make_plan
     from bon.planning.setup import read_experiment
-    from bon.running.imports.merge import read_shard
     from bon.running.runner import run as run_setup
 
     settings = options.settings_of(sets, limit, seed, ray_address)
@@ -70,7 +68,6 @@ def run(
         quiet=silent,
         retry_errors=retry_errors,
         replace=replace,
-        shard=read_shard(shard) if shard else None,
     )
     options.print_results(path, as_json)
     if full_plan is not None and not silent:
@@ -143,22 +140,6 @@ def stress(
         ),
         as_json,
     )
-
-
-def merge(
-    directories: Annotated[list[Path], Argument(help="Run directories of one experiment.")],
-    out: Annotated[Path, Option("--out", "-o", help="New run directory.")],
-    partial: Annotated[bool, Option("--partial", help="Merge with shards missing.")] = False,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
-) -> None:
-    """Merge runs of one experiment, such as its shards (bon run --shard 3/8)."""
-    from bon.running.imports.merge import merge_runs
-    from bon.running.reporting import report_run
-
-    silent = quiet or as_json
-    merge_runs(directories, out, partial=partial, quiet=silent)
-    options.print_results(report_run(out, quiet=silent), as_json)
 
 
 def run_directory(out: Path | None, setup: "Setup", file: Path) -> Path:

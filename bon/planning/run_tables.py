@@ -230,8 +230,6 @@ def citations(setup: Setup) -> list[str]:
 def warnings(setup: Setup, store: Store) -> list[str]:
     """Return the warnings for readers of the report."""
     lines = list(store.meta("notes", []))
-    if shard := store.meta("shard"):
-        lines.append(f"this is shard {shard[0]} of {shard[1]} of its experiment (bon merge)")
     lines += [
         f"the card or code of {model} is another one today: shown is what was asked before, and "
         "`bon run` asks again"

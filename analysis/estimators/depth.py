@@ -160,7 +160,7 @@ def _sentence(
 ) -> str:
     at = f"{peak.value:.0f} ({peak.low:.0f} to {peak.high:.0f})"
     if most is None:
-        text = f"{name}: accuracy may still rise at n = {last}; it is highest at {at}"
+        text = f"{name}: no decline up to n = {last} is certain; accuracy is highest at n = {at}"
     else:
         text = (
             f"{name}: do not sample more than {most}. Accuracy is highest at n = {at} and "

@@ -33,6 +33,7 @@ from bon.analysis.estimators.answer_extractors import warnings as reader_warning
 from bon.analysis.estimators.baselines import BASELINES, ON_PAIRS, baseline_replays
 from bon.analysis.estimators.choices import Policy, Study, best_of_n, policy_result, study
 from bon.analysis.estimators.comparisons import compare, rank_bands, separations
+from bon.analysis.estimators.depth import sample_statistics
 from bon.analysis.estimators.pair_results import lengths
 from bon.analysis.estimators.replay import Replay, Setting, ensemble_opinion, replay_opinion
 from bon.analysis.estimators.resampling import Draws
@@ -133,6 +134,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         benchmarks=tuple(r for b in benchmarks for r in b.results),
         lengths=tuple(row for b in benchmarks for row in lengths(b.pairs)),
         best_of_n=tuple(best),
+        samples=tuple(sample_statistics(s.pool, s.draws, level) for s in studies),
         comparisons=tuple(comparisons),
         separation=tuple(separations(comparisons)),
         ranks=tuple(rank_bands(comparisons)),

@@ -31,6 +31,8 @@ class Results(Record):
     benchmarks: tuple[accuracy.BenchmarkResult, ...] = ()
     lengths: tuple[accuracy.PairLengths, ...] = ()
     best_of_n: tuple[accuracy.BestOfN, ...] = ()
+    samples: tuple[accuracy.SampleStatistics, ...] = ()
+    depth: tuple[accuracy.DepthCurve, ...] = ()
     comparisons: tuple[accuracy.Comparison, ...] = ()
     separation: tuple[accuracy.Separation, ...] = ()
     ranks: tuple[accuracy.RankBand, ...] = ()

@@ -39,7 +39,7 @@ def write_tables(
 
 
 _PLAIN = (
-    *("policies", "rewarders", "best_of_n", "lengths", "comparisons", "ranks", "before_after"),
+    *("policies", "rewarders", "best_of_n", "lengths", "comparisons", "ranks"),
     *("judging", "repeats", "costs", "samples"),
 )
 """Lists of the results that are a table as they are."""

@@ -192,7 +192,6 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
             if rewarder.card.image_filter != "none"
         },
         "candidate_labels": {setup.policies[0].card.name: files} if files else {},
-        "before": {r.card.name: r.card.before for r in setup.rewarders if r.card.before},
         "ensembles": {e.card.name: e.card.members for e in setup.ensembles},
         "warnings": warnings(setup, store),
     }

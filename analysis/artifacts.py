@@ -39,8 +39,8 @@ def write_tables(
 
 
 _PLAIN = (
-    *("policies", "rewarders", "best_of_n", "lengths", "comparisons", "ranks", "before_after"),
-    *("judging", "repeats", "costs"),
+    *("policies", "rewarders", "best_of_n", "lengths", "comparisons", "ranks"),
+    *("judging", "repeats", "costs", "samples"),
 )
 """Lists of the results that are a table as they are."""
 
@@ -58,6 +58,7 @@ def frames(results: Results) -> dict[str, pd.DataFrame]:
         "correlations": map(_coefficients, r.correlations),
         "policy_slices": _inner(r.policies, ("policy",), "slices"),
         "accuracy_at_n": _inner(r.best_of_n, (*choice, "headline"), "curve"),
+        "depth": _inner(r.depth, ("policy", "rewarder"), "points"),
         "reward_benchmark_groups": _inner(
             r.benchmarks,
             ("benchmark", "rewarder"),

@@ -15,7 +15,6 @@ from bon.analysis.results import (
     Column,
     CurvePoint,
     Estimate,
-    Margins,
     Options,
     PolicyResult,
     PolicySlice,
@@ -53,7 +52,6 @@ class Policy:
     study: Study
     rules: dict[str, str]
     support: list[RuleSupport]
-    margins: list[Margins]
 
     def headline(self, names: Sequence[str]) -> list[Replay]:
         """Return the replays of rewarders under their headline rules."""

@@ -9,16 +9,12 @@ ENOUGH_BASES = 5
 
 
 class Point(Record):
-    """One rewarder: `x` benchmark accuracy, `y` Best-of-N accuracy.
-
-    `before` names the rewarder that it was before training.
-    """
+    """One rewarder: `x` benchmark accuracy, `y` Best-of-N accuracy."""
 
     rewarder: str
     x: Estimate
     y: Estimate
     family: str = ""
-    before: str = ""
     rule: str = ""
 
 

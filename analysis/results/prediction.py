@@ -52,31 +52,6 @@ class Needed(Record):
     sentence: str
 
 
-class Spread(Record):
-    """Variance between rewarders, and noise variance of one pair or question, at n."""
-
-    n: int
-    between: float
-    noise: float
-
-
-class Components(PerAxis):
-    """Variance components of both axes, net of what all rewarders have in common.
-
-    `y` has one entry per n; `true_r` is r without noise; `questions` and `pairs` were judged.
-    """
-
-    rewarders: int
-    questions: int
-    pairs: int
-    true_r: float
-    x: Spread
-    y: tuple[Spread, ...]
-
-
-# ------------------------------------------------------------------ fewer pairs
-
-
 class SizePoint(Record):
     """Random subsets of the benchmark with this many pairs.
 

@@ -70,6 +70,7 @@ def frames(results: Results) -> dict[str, pd.DataFrame]:
         ),
         "what_if": _inner(r.what_if, axis, "rows"),
         "how_much": _inner(r.how_much, axis, "sizes"),
+        "panels": _inner(r.panels, axis, "sizes"),
         "slices": _inner(
             [b for b in r.best_of_n if b.headline],
             choice,

@@ -47,21 +47,9 @@ def margins(
 
 
 def favourite(opinion: Opinion, pool: Pool) -> tuple[Floats, Floats]:
-    """Return the lead of each favourite over the best other text, and how right it is: (Q) each.
-
-    Tied candidates share the favourite. The lead is NaN with fewer than two texts judged.
-    """
-    standing = opinion.candidate_scores()
-    scores = np.where(np.isnan(standing), -np.inf, standing)
-    top = scores.max(axis=1, keepdims=True)
-    best = (scores == top) & np.isfinite(top)
-    local = pool.candidates.text_ids
-    other = local != local[np.arange(len(local)), np.argmax(best, axis=1)][:, None]
-    with np.errstate(invalid="ignore"):
-        margin = top[:, 0] - np.where(other, scores, -np.inf).max(axis=1)
-    margin = np.where(np.isfinite(margin), margin, np.nan)
-    right = (best * pool.correct).sum(axis=1) / np.maximum(best.sum(axis=1), 1)
-    return margin, right
+    """Return the lead of each favourite and how right it is: (Q) each (`Opinion.lead`)."""
+    margin, best = opinion.lead()
+    return margin, (best * pool.correct).sum(axis=1) / np.maximum(best.sum(axis=1), 1)
 
 
 def area(margin: Floats, right: Floats, counts: NDArray[Any]) -> Floats:

@@ -79,14 +79,16 @@ async def rank(
     messages = await conversation(body.messages, service.settings, body.options)
     choice = await run_models(
         request,
-        [selector.rewarder(rewarder).card],
+        selector.cards(rewarder),
         lambda: selector.choose(rewarder, rule, messages, texts, usage),
         usage,
     )
     return {
         "rewarder": rewarder,
         "rule": choice.ranking.rule,
-        "chosen": choice.ranking.best,
+        "chosen": None if choice.abstained else choice.ranking.best,
+        "lead": choice.lead,
+        "abstained": choice.abstained,
         "order": choice.ranking.order,
         "scores": choice.ranking.scores,
         "probabilities": choice.ranking.probabilities,
@@ -116,9 +118,11 @@ async def best_of_n(
         "rewarder": body.rewarder,
         "rule": ranking.rule,
         "n": body.n,
-        "chosen": ranking.best,
-        "answer": choice.answers[ranking.best],
-        "text": choice.texts[ranking.best],
+        "chosen": None if choice.abstained else ranking.best,
+        "answer": None if choice.abstained else choice.answers[ranking.best],
+        "text": None if choice.abstained else choice.texts[ranking.best],
+        "lead": choice.lead,
+        "abstained": choice.abstained,
         "candidates": [
             {
                 "text": row.text,
@@ -194,7 +198,7 @@ async def select(
 ) -> tuple[Choice, list[Candidate]]:
     """Sample n candidates and choose one."""
     selector, limits = selector_of(request), request.app.state.service.settings.limits
-    cards = [selector.policy(policy).card, selector.rewarder(rewarder).card]
+    cards = [selector.policy(policy).card, *selector.cards(rewarder)]
     rule_name = selector.rule(rewarder, rule)
     if RULES[rule_name].answers and not messages.options:
         raise ApiError(422, f"the rule {rule_name} needs `options`: it counts answer letters")
@@ -206,7 +210,9 @@ async def select(
         rows = await selector.sample(policy, messages, n, seed, usage)
         answers = [row.answer if messages.options else None for row in rows]
         texts = [row.text for row in rows]
-        choice = await selector.choose(rewarder, rule_name, messages, texts, usage, answers, scale)
+        choice = await selector.choose(
+            rewarder, rule_name, messages, texts, usage, answers, scale, policy
+        )
         return choice, rows
 
     return await run_models(request, cards, work, usage)
@@ -224,8 +230,12 @@ def check_shown(
     selector: Selector, rewarder: str, texts: int, characters: int, limits: Limits
 ) -> None:
     """Refuse texts that a judge would read again and again for minutes."""
-    times = 2 * (texts - 1) if selector.kind(rewarder) == "preferences" else 1
-    shown = characters * times * selector.rewarder(rewarder).card.votes
+    shown = sum(
+        characters
+        * selector.rewarder(name).card.votes
+        * (2 * (texts - 1) if selector.kind(name) == "preferences" else 1)
+        for name in selector.members(rewarder)
+    )
     if shown > limits.shown_chars:
         raise ApiError(
             413,
@@ -239,7 +249,7 @@ def _judgements(choice: Choice) -> list[dict[str, Any]]:
     index: dict[str, int] = {}
     for i, text in enumerate(choice.texts):
         index.setdefault(text_key(text), i)
-    fields = ("vote", "outcome", "score", "text", "error", "num_tokens")
+    fields = ("rewarder", "vote", "outcome", "score", "text", "error", "num_tokens")
     return [
         {"shown": [index[key] for key in shown_of(row)]}
         | {name: getattr(row, name) for name in fields}

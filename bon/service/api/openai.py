@@ -98,7 +98,7 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
         request, policy, rewarder, body.rule, messages, body.best_of, body.seed or 0, usage
     )
     best = choice.ranking.best
-    text = choice.texts[best]
+    text = "" if choice.abstained else choice.texts[best]
     finish = "length" if candidates[best].finish == "length" else "stop"
     head = {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
@@ -110,13 +110,17 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
         chunks = _stream(head, text, finish, usage if with_usage else None)
         return StreamingResponse(iter(chunks), media_type="text/event-stream")
     message = {"role": "assistant", "content": text, "refusal": None}
+    if choice.abstained:
+        message |= {"content": None, "refusal": "no response is certain enough"}
     picked = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
     selection = {
         "n": len(choice.texts),
         "rule": choice.ranking.rule,
-        "chosen": best,
+        "chosen": None if choice.abstained else best,
         "scores": choice.ranking.scores,
-        "answer": choice.answers[best],
+        "answer": None if choice.abstained else choice.answers[best],
+        "lead": choice.lead,
+        "abstained": choice.abstained,
     }
     return JSONResponse(
         {

@@ -20,6 +20,7 @@ from bon.running.reporting import read_results
 from bon.service.api.common import ONLINE_ERRORS, Reader
 from bon.service.api.online import selector_of
 from bon.service.errors import ApiError
+from bon.service.online.selector import Selector
 from bon.service.settings import Settings
 
 router = APIRouter(prefix="/v1/rewarders", tags=["rewards"], responses=ONLINE_ERRORS)
@@ -41,15 +42,16 @@ async def rewarder(name: str, request: Request, _: Reader, run: Run = "") -> dic
     if not run and request.app.state.service.settings.online.validated is None:
         return {**card, "validation": None}
     results, run = await _results(request, run)
-    loaded = selector_of(request).rewarder(name)
-    return {**card, "validation": _validation_record(loaded, results, run)}
+    changes = _changes(selector_of(request), name, results, run)
+    return {**card, "validation": _validation_record(name, changes, results, run)}
 
 
 async def check_validated(request: Request, name: str, run: str) -> None:
     """Refuse a card that is not the one that the run validated."""
     results, run = await _results(request, run)
     try:
-        changes = _changed(selector_of(request).rewarder(name), results, run)
+        selector = selector_of(request)
+        changes = _changes(selector, name, results, run)
     except ApiError as error:
         raise ApiError(409, error.message, error.fix) from None
     if changes:
@@ -126,9 +128,14 @@ _BEST_OF_N = {
 _BENCHMARK = {"benchmark", "num_pairs", "overall", "macro", "consistency"}
 
 
-def _validation_record(loaded: Loaded[RewarderCard], results: Results, run: str) -> dict[str, Any]:
+def _changes(selector: Selector, name: str, results: Results, run: str) -> list[str]:
+    """Return what changed in a rewarder, or in the members of a panel."""
+    members = map(selector.rewarder, selector.members(name))
+    return [change for member in members for change in _changed(member, results, run)]
+
+
+def _validation_record(name: str, changes: list[str], results: Results, run: str) -> dict[str, Any]:
     """Return a run's estimates for a rewarder, with their intervals."""
-    name, changes = loaded.card.name, _changed(loaded, results, run)
 
     def rows(table: Any, fields: set[str]) -> list[dict[str, Any]]:
         return [

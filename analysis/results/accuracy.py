@@ -136,7 +136,7 @@ class BestOfN(Record):
     """One rewarder under one rule on the candidates of one policy.
 
     Values that are not `exact` expectations over subsets have a `resampling_error`. `scale` is
-    the unit of the scores that weight a vote.
+    the unit of the scores that weight a vote, `unit` of those in a panel.
     """
 
     policy: str
@@ -149,6 +149,7 @@ class BestOfN(Record):
     exact: bool
     resampling_error: float | None
     scale: float | None = None
+    unit: float | None = None
     estimated: Basis | None = None
     accuracy: Estimate
     accuracy_without_leaks: Estimate | None

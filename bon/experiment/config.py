@@ -285,6 +285,9 @@ class RewarderCard(Card):
     window: int = Field(8, ge=2, le=64)
     step_separator: str = "\n\n"
     members: tuple[str, ...] = ()
+    combine: Literal["preferences", "scores"] = Field(
+        "preferences", description="of an ensemble: mean preference, or (a panel) mean score"
+    )
     python: str = Field("", description="module:Class of a user's rewarder")
     options: dict[str, Any] = Field(default_factory=dict)
     check: tuple[KnownScores, ...] = ()

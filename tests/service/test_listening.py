@@ -35,8 +35,8 @@ def test_a_server_on_every_address_opens_its_own_port_alone(tmp_path):
     write_questions(files / "questions.jsonl", 40)
     write_pairs(files / "pairs.jsonl", 20)
     token = open_tokens(tmp_path / "data").add("me", "admin")
-    bench = make_bench(tmp_path / "bench")
-    labels = {"annotate": [str(bench.folder)]}
+    make_bench(tmp_path / "bench")
+    labels = {"annotate": [str(tmp_path / "bench")]}
     with serving(tmp_path, online=cards(), auth=True, host="0.0.0.0", **labels) as server:
         client = server.client
         client.headers["authorization"] = f"Bearer {token}"

@@ -42,7 +42,7 @@ _MARK = re.compile(
     rf"|\b(?:answer|option|choice)(?:\s+(?:choice|option|letter))?(?:'s\b|\s+{_IS})\s*:?"
     rf"|(?:{_ABROAD})\s*(?::|\s-(?=\s)|(?:est|es|é|è|ist|lautet|это|هي|هو)\s|[是为選选はは은는]"
     rf"|(?=\s[A-Z]\s+है))"
-    r"|(?:^|\n|[.!]\s)\W*(?:(?:so|thus|hence|therefore),?\s+)?it(?:'s|\s+is)(?=\s+\(?[A-Z]\)?\W*$)"
+    r"|(?:^|\n|[.!]\s)\W{,9}(?:(?:so|thus|hence|therefore),?\s+)?it(?:'s|\s+is)(?=\s+\(?[A-Z]\)?\W*$)"
     r"|\b(?:is\s*:?|(?:correspond(?:s|ing)?|closest|nearest)\s+to|match(?:es|ing)?|aligns\s+with)"
     r"\s+(?:option|choice)\b\s*:?"
     r"|\b(?P<verb>choose|select|pick|go\s+with)\b",

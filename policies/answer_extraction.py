@@ -83,7 +83,11 @@ _LETTER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _AFTER = re.compile(r"\s*[.:;,]\s*|\s*(?=\()|\s+-+\s+|\s+")
-_REASON = re.compile(r"(?:because|since|as|due|which|given|for)\b", re.IGNORECASE)
+_REASON = re.compile(
+    r"(?:because|since|as|due|which|given|for|weil|denn|da|car|parce|porque|pues|perché|poiché"
+    r"|потому|так как|ибо)\b|因为|なぜなら|왜냐|لأن|क्योंकि",
+    re.IGNORECASE,
+)
 _ALONE = re.compile(r"(?<![\w'])([A-Z])(?![\w'])")
 _WORD = re.compile(r"\s[a-z]")
 

@@ -20,12 +20,12 @@ from bon.experiment.config import RewarderCard, ScoreRule, VerdictRule
 from bon.rewarders import verdict_parser
 
 _SCALE = re.compile(
-    r"(?<![\w.,])[01]\s*(?:[-~〜…]|\.\.+|to|bis|à|a|al|sampai|till|tot|до|到|至|から|से)"
+    r"(?<![\w.,])[01]\s*(?:[-~〜…]|\.\.+|to|bis|à|a|al|sampai|till|tot|до|到|至|から|에서|से)"
     r"\s*(5|7|10|20|100)"
     r"(?![\w.,]\d|\d)"
-    r"|(?:满分|満点)\D{0,3}(\d+)|(\d+)\s*(?:点満点|점 만점|段階|分制|[- ]?point scale|max\b)"
+    r"|(?:满分|満点)\D{0,3}(\d+)|(\d+)\s*(?:点满分|点満点|점 만점|段階|分制|[- ]?point scale|max\b)"
     r"|\b(?:sur|von|su|sobre|из|من|از|do|z|van|av)\s+(5|7|10|20|100|dix|zehn|diez|dieci)(?!\w)"
-    r"|(?<![\d.,])(5|7|10|20|100)\s+(?:में से|üzerinden)|([五七十])分制|\bin (decimi)\b",
+    r"|(?<![\d.,])(5|7|10|20|100)\s+(?:में से|(?:\w+ )?üzerinden)|([五七十])分制|\bin (decimi)\b",
     re.IGNORECASE,
 )
 

@@ -44,24 +44,26 @@ _NAMED = re.compile(r"[12AB](?![A-Za-z0-9])")
 _END = re.compile(r"[.!?]+(?=\s|[^\x00-\x7f]|$)|\n")
 _WRONG = (
     r"(?:wrong|incorrect|false|untrue|rejected|a (?:mistake|lie)|not (?:right|true|correct)|falsch"
-    r"|nicht (?:wahr|richtig)|faux|fausse|fals[oa]|incorrect[oa]|errad[oa]|errat[oa]|sbagliat[oa]"
-    r"|неверно|неправильно|не так|нет|错误?的?|不对|誤り?|間違い?|違う?|틀렸(?:다|습니다)"
-    r"|خطأ|غير صحيح|गलत|yanlış|fałsz|źle|sai|fout|onjuist)"
+    r"|nicht (?:wahr|richtig)|stimmt nicht|faux|fausse|fals[oa]|incorrect[oa]|errad[oa]"
+    r"|errat[oa]|sbagliat[oa]|неверно|неправильно|не так|нет|错误?的?|不对|誤り?"
+    r"|間違い?|違う?|틀렸(?:다|습니다)|خطأ|غير صحيح|गलत|yanlış|fałsz|źle|sai|fout|onjuist)"
 )
 _NO = rf"(?:{_WRONG}|non|nein|no|nope|нет|hayır|nie|not)"
 _CLAUSE = re.compile(r"([^.;:!?\n]+)([.;:!?]?)([^\w\n]{0,5}(?:\n|$))?")
-_TAIL = 10  # characters after a letter that ends a sentence: "D でした", "D really"
+_SHORT, _TAIL = 3, 10  # characters after a letter that ends a sentence: "D !", "no, D でした"
 _LETTER = re.compile(r"(?<![A-Za-z0-9'])[A-Z12](?![A-Za-z0-9'])")
 _DISPUTED = re.compile(rf'"\W*\w|{_WRONG}', re.IGNORECASE)
 _DENIED = re.compile(rf"[^\w?]*(?:\?|{_NO}\b\W*$)", re.IGNORECASE)
 _THIS = (
-    r"(?:(?:that|this|it)(?:'s| is| was)|(?:das|dies|dat) (?:ist|war|is)|c'est|es[ot]o? (?:es|está)"
-    r"|isso (?:é|está)|(?:questo )?è|это|这是?|那是?|それは|これは|그건|그것은|هذا|यह)"
+    r"(?:(?:that|this|it)(?:'s| is| was)|(?:das|dies|dat)(?: ist| war| is)?|c'est"
+    r"|es[ot]o? (?:es|está)|isso (?:é|está)|(?:questo )?è|это|这是?|那是?|それは"
+    r"|これは|그건|그것은|هذا|यह)"
 )
 _CUE = re.compile(
     r"(?:^|[.!?;:\n\"(])[\s\"'(-]{0,4}(?:(?:but|oh|sorry,?|mais|aber|pero|но|でも|하지만) |但)?(?:"
-    r"wait|actually|hmm+|hold on|scratch that|correction|on second thoughts?|oops"
-    r"|(?:no|nej|não|nein|non|нет|नहीं|لا|いや|いえ)(?=\s*[,.!;-]|$)|moment(?=[,.!:])|warte"
+    r"wait|actually|hmm+|hold on|scratch that|ignore (?:that|the above)|забудь"
+    r"|correction|on second thoughts?|oops|moment(?=[,.!:])|warte"
+    r"|(?:no|nej|não|nein|non|нет|नहीं|لا|いや|いえ)(?=\s*[,.!;-]|$)"
     r"|korrektur|eigentlich|attende[zs]|attends|en (?:fait|réalité)|pardon|espere?[,. ]|en realidad"
     r"|correcci[oó]n|na verdade|correção|aspetta|anzi|in realtà|correzione|подожди|постой|стоп"
     r"|на самом деле|поправка|исправл|不对|不,|等等|等一下|其实|更正|纠正|错了|待っ|実は|訂正|違う"
@@ -75,8 +77,8 @@ _GAP = (
     r"(?:(?!\b(?:not|nicht|pas|non?|não|не)\b|n't|[不没.!?,;\n]|नहीं|ليس|[A-Z12](?![a-z])).){0,25}?"
 )
 _IS_BETTER = re.compile(  # what follows its subject
-    rf"{_GAP}(?:\b(?:is|was|seems|ist|est|es|é|è)\b{_GAP}\b(?:better|best|superior|preferable|besser"
-    r"|meilleure?|mejor|melhor|migliore)\b|\bwins\b|лучше|更好|更优|更准确|优于|勝|良い|いい|優れ"
+    rf"{_GAP}(?:\b(?:is|was|seems|ist|est|es|é|è|är)\b{_GAP}\b(?:better|best|superior|preferable|besser"
+    r"|meilleure?|mejor|melhor|migliore|bättre|beter)\b|\bwins\b|\bsupera\b|лучше|更好|更优|更准确|优于|勝|良い|いい|優れ"
     r"|낫|더 좋|우수|أفضل|बेहतर|daha iyi|lepsz)"
 )
 _CLAUSE_END = re.compile("[,.;]")
@@ -118,7 +120,7 @@ def ends_in_another(text: str, own: str, letters: Collection[str]) -> bool:
             return (
                 {letter[0] for letter in named} == {named[0][0]} != {own}
                 and not label
-                and len(rest.strip()) <= _TAIL
+                and len(rest.strip()) <= (_SHORT if bare else _TAIL)
                 and _DISPUTED.search(rest) is None
             )
     return False

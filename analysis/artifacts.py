@@ -47,6 +47,8 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "policy_slices": ("policies", ("policy",), {"": "slices"}, ""),
     "policy_files": ("policies", ("policy",), {"": "files"}, ""),
     "accuracy_at_n": ("best_of_n", (*_CHOICE, "headline"), {"": "curve"}, ""),
+    "depth_points": ("depth", ("policy", "rewarder"), {"": "points"}, ""),
+    "panel_sizes": ("panels", _AXIS, {"": "sizes"}, ""),
     "slices": (
         "best_of_n", _CHOICE, {"subject": "by_subject", "difficulty": "by_difficulty"}, "by",
     ),

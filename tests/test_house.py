@@ -177,6 +177,7 @@ def test_every_module_is_used():
     """One that nothing imports or names, such as an export without its entry, was forgotten."""
     cards = text_of("rewarders/cards/*.yaml")
     used = {one.module for one in IMPORTS} | set(re.findall(r"python: ([\w.]+):", cards))
+    used |= set(re.findall(r' = "([\w.]+):', (ROOT / "pyproject.toml").read_text()))
     for node in (node for tree in TREES.values() for node in ast.walk(tree)):
         if isinstance(node, ast.ImportFrom):
             used |= {f"{node.module}.{alias.name}" for alias in node.names}

@@ -285,6 +285,9 @@ class RewarderCard(Card):
     window: int = Field(8, ge=2, le=64)
     step_separator: str = "\n\n"
     members: tuple[str, ...] = ()
+    combine: Literal["preferences", "scores"] = Field(
+        "preferences", description="of an ensemble: mean preference, or (a panel) mean score"
+    )
     python: str = Field("", description="module:Class of a user's rewarder")
     options: dict[str, Any] = Field(default_factory=dict)
     check: tuple[KnownScores, ...] = ()
@@ -367,6 +370,16 @@ class Race(Strict):
         return kept
 
 
+class Deep(Strict):
+    """More candidates on a share of the questions, for rewarders that score them one by one."""
+
+    n: int = Field(64, ge=2, le=4096)
+    share: float = Field(0.1, gt=0, le=1, description="seeded share of the questions")
+    rewarders: tuple[str, ...] = Field(
+        (), description="rewarders that score them; by default all that score single candidates"
+    )
+
+
 class Judging(Strict):
     """Which comparisons are made; only judged ones can be replayed."""
 
@@ -377,6 +390,7 @@ class Judging(Strict):
     )
     judge_unanimous: bool = Field(False, description="judge every question")
     repeat_check: int = Field(0, ge=0, description="items with one repeated judgement")
+    deep: Deep | None = Field(None, description="how far n may go", examples=[{"n": 64}])
 
     @model_validator(mode="before")
     @classmethod

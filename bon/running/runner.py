@@ -124,7 +124,7 @@ def work_off(
 
 def make_sources(setup: Setup, store: Store) -> list[Source]:
     """Return all work of an experiment, in order of priority."""
-    generate = [GenerateSource(store, policy) for policy in setup.policies]
+    generate = [GenerateSource(setup, store, policy) for policy in setup.policies]
     rewarders = [rewarder for rewarder in setup.rewarders if not rewarder.card.brought]
     sources: list[Source] = [*generate]
     if setup.experiment.pairs:

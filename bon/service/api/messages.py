@@ -8,7 +8,7 @@ import re
 from contextlib import suppress
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
 from bon.core.images import ImageError, open_image
 from bon.core.records import ImageRef, Question
@@ -25,19 +25,6 @@ MAX_RATIO = 200
 _LARGE = 4_000_000
 _OPENING = asyncio.Semaphore(2)  # so that other requests find a thread and a core
 _DATA_URL = re.compile(r"data:image/[a-z0-9.+-]+;base64,", re.IGNORECASE)
-PIXEL = (
-    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
-    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
-EXAMPLE_MESSAGES: list[JsonValue] = [
-    {
-        "role": "user",
-        "content": [
-            {"type": "image_url", "image_url": {"url": PIXEL}},
-            {"type": "text", "text": "Which colour is this?"},
-        ],
-    }
-]
 
 
 class Open(BaseModel):

@@ -69,6 +69,7 @@ def frames(results: Results) -> dict[str, pd.DataFrame]:
             r.correlations, study, what={"rewarder": "leave_one_out", "family": "leave_family_out"}
         ),
         "what_if": _inner(r.what_if, axis, "rows"),
+        "trained": _inner(r.trained, ("policy", "imported"), "arms"),
         "how_much": _inner(r.how_much, axis, "sizes"),
         "slices": _inner(
             [b for b in r.best_of_n if b.headline],
@@ -134,6 +135,10 @@ def write_figures(results: Results, folder: str | Path) -> list[Path]:
         name = "accuracy_at_n" if len(results.policies) == 1 else f"accuracy_at_n_{i + 1}"
         curves = partial(plots.accuracy_at_n, policy=row.policy)
         drawn[name] = curves, "accuracy_at_n", {"policy": row.policy, "headline": True}
+    for i, study in enumerate(results.trained):
+        drawn[f"gains_{i + 1}" if i else "gains"] = (
+            lambda _, study=study: plots.gains(study), "trained", {"policy": study.policy},
+        )  # fmt: skip
     written = []
     for name, (draw, table, rows) in drawn.items():
         try:

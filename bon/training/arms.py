@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bon.analysis.results import REFERENCES
 from bon.core.errors import BonError, some
 from bon.core.keys import content_key, item_seed
 from bon.core.records import Candidate, Question
@@ -18,9 +19,6 @@ from bon.experiment.config import PolicyCard
 from bon.exports.preferences import ranking, with_texts
 from bon.planning.setup import Setup
 from bon.storage.store import Store
-
-REFERENCES = ("random", "majority", "oracle")
-"""Arms without a rewarder; `random` is the zero line."""
 
 
 @dataclass(frozen=True)

@@ -32,13 +32,12 @@ from bon.experiment.config import DatasetSpec, PolicyCard
 from bon.exports.preferences import messages_of
 from bon.planning.run_tables import run_tables
 from bon.planning.setup import Setup, located, prepare
-from bon.running.reporting import open_run, read_results
+from bon.running.reporting import UPLIFT, open_run, read_results, report_run
 from bon.running.runner import compute
 from bon.running.start import start
 from bon.storage.store import Store
-from bon.training.arms import REFERENCES, Arm, Choices, choose
+from bon.training.arms import Arm, Choices, choose
 
-FOLDER = "uplift"
 UNTRAINED = "untrained"
 GREEDY = ".greedy"
 DONE = "training.json"
@@ -86,19 +85,19 @@ def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift:
         for seed in range(study.seeds)
         for name, rows in choices.by_arm.items()
     ]
-    folders = train(directory / FOLDER, arms, choices, policy, setup, quiet=quiet)
-    evaluation = evaluate(directory / FOLDER, arms, folders, policy, setup, study, quiet=quiet)
+    folders = train(directory / UPLIFT, arms, choices, policy, setup, quiet=quiet)
+    evaluation = evaluate(directory / UPLIFT, arms, folders, policy, setup, study, quiet=quiet)
     results = analyse_uplift(
         _outcomes(evaluation, arms),
         results_of_run,
         policy=policy.card.name,
-        references=REFERENCES,
         num_questions=len(choices.questions),
         num_unjudged=choices.unjudged,
         num_unjudged_by_key=choices.by_key,
         seed=setup.experiment.seed,
     )
-    write_atomic(directory / FOLDER / "uplift.json", results.model_dump_json(indent=1))
+    write_atomic(directory / UPLIFT / "uplift.json", results.model_dump_json(indent=1))
+    report_run(directory, quiet=True)
     return results
 
 
@@ -147,7 +146,7 @@ def _description(choices: Choices, policy: Loaded[PolicyCard]) -> str:
 
 def refuse_overlap(trained: Iterable[Question], spec: DatasetSpec, base: Path) -> None:
     """Raise BonError if questions to evaluate on share content or images with trained ones."""
-    images_of = ImageStore(base / FOLDER / "evaluation" / "images")
+    images_of = ImageStore(base / UPLIFT / "evaluation" / "images")
     keys, images, bare = set(), set(), set()
     for question in trained:
         keys.add(question.key)
@@ -272,7 +271,7 @@ def evaluate(
         greedy = {**(card.get("sampling") or {}), "temperature": 0.0}
         cards += [sampled, sampled | {"name": label + GREEDY, "n": 1, "sampling": greedy}]
     raw = {
-        "name": FOLDER,
+        "name": UPLIFT,
         "seed": setup.experiment.seed,
         "questions": located(study.questions, Path()).model_dump(mode="json", exclude_unset=True),
         "policies": cards,
@@ -280,7 +279,7 @@ def evaluate(
         "allow_remote_code": setup.experiment.allow_remote_code,
     }
     out = folder / "evaluation"
-    evaluation = prepare(raw, Path(), FOLDER)
+    evaluation = prepare(raw, Path(), UPLIFT)
     with Store(out) as store:
         start(evaluation, store, replace=True, quiet=True)
         counts = compute(evaluation, store, quiet=quiet)

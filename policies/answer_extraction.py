@@ -4,7 +4,7 @@ Statements are <answer>C</answer>, boxed letters, {"answer": "C"}, "Answer: C", 
 is C", "I choose C" and "C is correct"; without any of these, a line that is a letter, or a letter
 with its own option's text. Reasoning (up to </think>) does not count; the last statement does. A
 letter next to the text of another option or another letter, one that is an article or a pronoun,
-and a negated or hypothetical one are not answers.
+and a negated, hypothetical or retracted one are not answers.
 """
 
 import re

@@ -7,8 +7,8 @@
     closing   = punctuation, "than the other", the scale of a number; then the reply ends
 
 A pattern that begins with a quoted key asks for JSON: the reply is one object with that key. All
-else is None with the reason, in every language: a retraction, negation or quotation is not looked
-for, it has no place in this form. Text before the statement may say anything but another verdict.
+else is None with the reason. What follows a statement need not be understood, in any language; the
+sentence before it may not disown it (bon.core.retractions), nor another verdict stand anywhere.
 """
 
 import json

@@ -301,10 +301,12 @@ class _Planner:
         card = policy.card
         if card.brought:
             return Work(card.name, "policy")
-        work = Work(card.name, "policy", on_questions=self._questions.count * card.n)
+        deep, n = self._deep(policy)
+        on_questions = self._questions.count * card.n + deep * (n - card.n)
+        work = Work(card.name, "policy", on_questions=on_questions)
         if self._store is not None:
             where = 'spec = ? AND "index" < ?'
-            work.reused = self._store.count("candidates", where, (policy.spec, card.n))
+            work.reused = self._store.count("candidates", where, (policy.spec, n))
         assumed = (self._texts["questions"][0] + self._image_tokens(card), CANDIDATE_TOKENS)
         prompt, reply = self._lengths("candidates", policy.spec, work, *assumed)
         # A prompt is read once for all its candidates.
@@ -356,17 +358,31 @@ class _Planner:
                 count -= repeats.count("judgements", where, (rewarder.spec,))
         return max(0, count)
 
+    def _deep(self, policy: Loaded[PolicyCard]) -> tuple[int, int]:
+        """Return how many questions get more candidates, and how many they have."""
+        deep = self._setup.experiment.judging.deep
+        if deep is None or policy.card.brought or deep.n <= policy.card.n:
+            return 0, policy.card.n
+        share = min(deep.share, self._setup.experiment.questions.subset)
+        if self._store is None or self._questions.known_from != "in the run":
+            return round(self._questions.count * share), deep.n
+        return sum(drawn(question.key, share) for question in self._store.questions()), deep.n
+
     def _on_questions(
         self, policy: Loaded[PolicyCard], rewarder: Loaded[RewarderCard]
     ) -> tuple[int, int]:
         """Return the calls on a policy's candidates, and how many of them are stored."""
-        card, n = rewarder.card, policy.card.n
-        most = max_calls(card, self._design, n, card.votes)
+        card, votes = rewarder.card, rewarder.card.votes
         subset = self._setup.experiment.questions.subset
         if self._store is None or self._questions.known_from != "in the run":
-            return round(self._questions.count * subset) * most, 0
+            most = max_calls(card, self._design, policy.card.n, votes)
+            deep, n = self._deep(policy) if self._setup.is_deep(rewarder) else (0, 1)
+            more = deep * (max_calls(card, self._design, n, votes) - most)
+            return round(self._questions.count * subset) * most + more, 0
         calls = reused = 0
         for question in self._store.questions():
+            n = self._setup.depth(policy, question.key, rewarder)
+            most = max_calls(card, self._design, n, votes)
             pool = self._store.candidates(policy.spec, question.key, n)
             if len(pool) < n and not policy.card.brought:
                 calls += most * drawn(question.key, subset)

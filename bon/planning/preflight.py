@@ -11,7 +11,7 @@ from bon.core.errors import BonError, some
 from bon.core.validation import together
 from bon.dispatch.worker import engine_arguments
 from bon.engines import engine_entry, read_settings
-from bon.engines.settings import OpenAISettings
+from bon.engines.settings import NO_THINKING_LIMIT, OpenAISettings
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
@@ -86,6 +86,9 @@ def _check_model(
     except BonError as error:
         yield error
         return
+    if card.engine == "vllm" and model.card.sampling.max_thinking_tokens:
+        reason, fix = NO_THINKING_LIMIT
+        yield BonError(f"card {card.name!r}: {reason}", fix)
     if not here or card.placement.runtime_env.keys() - {"env_vars"}:
         return  # workers have an environment of their own
     settings = read_settings(card.engine, arguments)

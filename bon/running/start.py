@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,22 +38,17 @@ def start(
     *,
     retry_errors: bool = False,
     replace: bool = False,
-    shard: tuple[int, int] | None = None,
     quiet: bool = False,
 ) -> None:
     """Make the run one of this experiment, with today's data.
 
-    shard: (3, 8) is every eighth question and pair from the third on.
-
     Raises BonError, and leaves the run as it was, if the data cannot be read or, without `replace`,
-    the run belongs to another experiment or is another shard.
+    the run belongs to another experiment.
     """
     with starting(setup, store, retry_errors=retry_errors, replace=replace):
-        _check_shard(store, shard, replace=replace)
-        _load_data(setup, store, shard or (1, 1), quiet=quiet)
-        if shard is None:  # a shard may lack a group
-            pairs = ((name, pair.group) for name, pair in store.pairs())
-            check_axis(setup.experiment.analysis.axis, pairs)
+        _load_data(setup, store, quiet=quiet)
+        pairs = ((name, pair.group) for name, pair in store.pairs())
+        check_axis(setup.experiment.analysis.axis, pairs)
     errors = {model.card.name: store.errors(model.table, model.spec) for model in setup.models}
     if total := sum(errors.values()):
         named = ", ".join(f"{model} {count:,}" for model, count in errors.items() if count)
@@ -139,17 +133,6 @@ def _check_same(setup: Setup, store: Store, name: str, questions: set[str]) -> N
     )
 
 
-def _check_shard(store: Store, shard: tuple[int, int] | None, *, replace: bool) -> None:
-    previous, new = store.meta("shard"), list(shard) if shard else None
-    if previous != new and not replace and store.has("questions"):
-        name = f"{previous[0]}/{previous[1]}" if previous else ""
-        raise BonError(
-            f"{store.directory} holds {f'shard {name}' if name else 'all'} of its experiment",
-            f"{f'add --shard {name}, or ' if name else ''}choose another --out",
-        )
-    store.set_meta(shard=new)
-
-
 def _parse_again(setup: Setup, store: Store) -> None:
     """Parse all responses and replies of a model again where its parser has changed."""
     readers = store.meta("readers", {})
@@ -183,7 +166,7 @@ def _parse_judgement(card: RewarderCard, row: Judgement) -> Judgement:
     return parsed._replace(error="; ".join(filter(None, (parsed.error, note))))
 
 
-def _load_data(setup: Setup, store: Store, shard: tuple[int, int], *, quiet: bool) -> None:
+def _load_data(setup: Setup, store: Store, *, quiet: bool) -> None:
     """Read questions and preference pairs into the run, and mark leaks."""
     bad: list[tuple[str, str, str]] = []
     experiment, base = setup.experiment, setup.base
@@ -205,12 +188,8 @@ def _load_data(setup: Setup, store: Store, shard: tuple[int, int], *, quiet: boo
 
     task = located(experiment.questions, base)
     rows = imports.questions() if imported else load_questions(task, store.images)
-    questions = usable(rows, task.benchmark)
-    index, count = shard
-    num_questions = store.set_questions(islice(questions, index - 1, None, count))
-    if not num_questions and count > 1:
-        raise BonError(f"shard {index}/{count} has no question", "split it into fewer parts")
-    num_pairs = store.set_pairs(islice(pairs(), index - 1, None, count))
+    num_questions = store.set_questions(usable(rows, task.benchmark))
+    num_pairs = store.set_pairs(pairs())
     imports.fill(quiet=quiet)
     store.set_bad_rows([*bad, *imports.bad])
     leaks = set_leaks(store)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from bon.core.retractions import canonical, disowned, ends_in_another, takes_back
+from bon.experiment.retractions import canonical, disowned, ends_in_another, takes_back
 
 NEAR = 0.8  # similarity from which a text is that of its most similar option
 LIKE = 0.6  # a text less similar than this to every option is an explanation

@@ -8,7 +8,7 @@
 
 A pattern that begins with a quoted key asks for JSON: the reply is one object with that key. All
 else is None with the reason. What follows a statement need not be understood, in any language; the
-sentence before it may not disown it (bon.core.retractions), nor another verdict stand anywhere.
+sentence before it may not disown it (bon.experiment.retractions), nor another verdict stand anywhere.
 """
 
 import json
@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from bon.core.patterns import Pattern, Span, compiled, tight_matches
-from bon.core.retractions import canonical, disowned, prefers_another
+from bon.experiment.retractions import canonical, disowned, prefers_another
 
 ValueT = TypeVar("ValueT", bound=Hashable)
 Meaning = Callable[[str], ValueT | None]

@@ -8,7 +8,8 @@
 
 A pattern that begins with a quoted key asks for JSON: the reply is one object with that key. All
 else is None with the reason. What follows a statement need not be understood, in any language; the
-sentence before it may not disown it (bon.experiment.retractions), nor another verdict stand anywhere.
+sentence before it may not disown it (bon.experiment.retractions), and no other verdict may stand
+beside it.
 """
 
 import json

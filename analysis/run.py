@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bon.analysis.correlation.allocation import components
 from bon.analysis.correlation.axes import ScoredPairs, kept_questions, measure
 from bon.analysis.correlation.coefficients import by_n, correct, correlate
 from bon.analysis.correlation.paired_accuracies import (
@@ -22,9 +21,7 @@ from bon.analysis.correlation.power import needed, what_if
 from bon.analysis.data.arrays import Pool, Run, opinion, read
 from bon.analysis.data.gold_pairs import warning as read_as_pairs
 from bon.analysis.data.tables import Tables
-from bon.analysis.decision.before_after import before_after
 from bon.analysis.decision.benchmark_size import how_much
-from bon.analysis.decision.margins import counted, margins
 from bon.analysis.decision.panels import panels
 from bon.analysis.decision.regret import decide
 from bon.analysis.decision.threshold import threshold
@@ -49,9 +46,7 @@ from bon.analysis.finding.verdict import find
 from bon.analysis.results import (
     Base,
     Comparison,
-    Components,
     Correlation,
-    Margins,
     Options,
     Results,
     RuleSupport,
@@ -117,7 +112,6 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
                 rows[name] += _known(values)
         # Sizes of studies and subsets of pairs are of the whole benchmark.
         if label.leaks == "in" and label.axis == options.axis:
-            rows["components"] += _known([_components(run, policy, c, m)])
             worth = benchmark.worth_to(m.names)
             rows["how_much"] += _known([how_much(label, m, benchmark.pairs, worth, options)])
 
@@ -148,7 +142,6 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         ranks=tuple(rank_bands(comparisons)),
         correlations=tuple(correlations),
         pooled=tuple(pooled),
-        margins=tuple(m for p in policies for m in p.margins),
         judging=judging,
         leaks=study_description.leaks(tables),
         completeness=tables.meta.get("completeness"),
@@ -182,7 +175,6 @@ def _of_primary(
     if s.n == s.pool.size:
         yield "panels", [panels(label, ranked, policy.opinions, s.pool, s.draws, options.level)]
     yield "correlation_by_n", [by_n(label, m, replays, kept, options.level)]
-    yield "before_after", before_after(label, m, options)
     yield (
         "thresholds",
         [threshold(label, m, over, base[over], heads[row], options) for over, row in rows.items()],
@@ -230,12 +222,11 @@ def _policy(run: Run, pool: Pool, draws: Draws, ensembles: Ensembles, options: O
             f"n = {n} was requested, but {pool.policy} has {pool.size} candidates per question",
             f"choose n between 1 and {pool.size}",
         )
-    setting, counts = Setting.of(pool, n, options, run), counted(draws)
+    setting = Setting.of(pool, n, options, run)
     members = set(chain.from_iterable(ensembles.values()))
     opinions: dict[str, Opinion] = {}
     replays: list[Replay] = []
     support: list[RuleSupport] = []
-    areas: list[Margins | None] = []
     for name in run.rewarders:
         judgements = opinion(run, pool.located, name)
         if judgements is None:
@@ -246,8 +237,6 @@ def _policy(run: Run, pool: Pool, draws: Draws, ensembles: Ensembles, options: O
             opinions[name] = judgements
         replayed, reasons = replay_opinion(judgements, setting, name, options.rules, run.design)
         replays, support = replays + replayed, support + reasons
-        if replayed:
-            areas.append(margins(pool, judgements, name, counts, options.level))
     for name, parts in ensembles.items():
         if not all(member in opinions for member in parts):
             continue
@@ -263,7 +252,7 @@ def _policy(run: Run, pool: Pool, draws: Draws, ensembles: Ensembles, options: O
     rules = {replay.rewarder: replay.rule for replay in by_rank}
     everything = study(pool, n, replays + baseline_replays(setting), draws, options)
     complete = {k: o for k, o in opinions.items() if (o.complete | pool.constant).all()}
-    return Policy(everything, rules, support, _known(areas), complete)
+    return Policy(everything, rules, support, complete)
 
 
 # ------------------------------------------------------------------ reward benchmark, comparisons
@@ -308,17 +297,6 @@ def _comparisons(
     return results
 
 
-def _components(run: Run, policy: Policy, c: Correlation, m: Measured) -> Components | None:
-    n, replays = policy.study.n, policy.headline(m.names)
-    shared = set.intersection(*(set(replay.comparable(n)) for replay in replays))
-    ns = sorted(k for k in shared if 2 <= k <= n)
-    at = {k: np.stack([replay.at(k) for replay in replays], axis=1) for k in ns}
-    share = 1.0
-    if run.drawn is not None and any(replay.estimated.get(n) for replay in replays):
-        share = float(run.drawn.mean())
-    return components(c, m, at, share)
-
-
 # ------------------------------------------------------------------ warnings
 
 
@@ -326,12 +304,6 @@ def _warnings(run: Run, studies: list[Study], benchmarks: list[ScoredPairs]) -> 
     warnings = [str(w) for w in run.tables.meta.get("warnings", ())]
     if by_gold := run.tables.meta.get("read_as_pairs"):
         warnings.append(read_as_pairs(by_gold))
-    warnings += [
-        f"{name} names {before} as itself before training, which is no rewarder of this run: the "
-        "effect of training is not reported."
-        for name, before in run.tables.meta.get("before", {}).items()
-        if before not in run.rewarders
-    ]
     asked = {name for name in run.rewarders if len(run.candidates[name])}
     for s in studies:
         pool, unparsed = s.pool, s.pool.unparsed.mean()

@@ -15,7 +15,6 @@ from bon.analysis.results import (
     Column,
     CurvePoint,
     Estimate,
-    Margins,
     Options,
     PolicyResult,
     PolicySlice,
@@ -56,7 +55,6 @@ class Policy:
     study: Study
     rules: dict[str, str]
     support: list[RuleSupport]
-    margins: list[Margins]
     opinions: dict[str, Opinion]
 
     def headline(self, names: Sequence[str]) -> list[Replay]:

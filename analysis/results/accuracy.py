@@ -46,7 +46,6 @@ class Readers(Record):
     declined: Estimate
     num_declined: int
     num_declined_read: int
-    declined_right: Estimate
     num_declined_right: int
 
 
@@ -272,7 +271,6 @@ class BenchmarkResult(Record):
     votes: tuple[VotesPoint, ...] = ()
     consistency: Estimate | None
     position_bias: Estimate | None
-    picks_longer: Estimate | None
     length_bias: Estimate | None
     length_controlled: Estimate | None = None
     outcomes: tuple[OutcomeRate, ...] = ()

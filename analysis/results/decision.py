@@ -70,14 +70,6 @@ class Threshold(PerAxis):
     sentence: str
 
 
-class Margins(Record):
-    """Area under the ROC curve of a rewarder's margins: do they tell where it is right?"""
-
-    policy: str
-    rewarder: str
-    area: Estimate
-
-
 class PanelSize(Record):
     """The mean score of the benchmark's first `size` rewarders, `added` the last of them.
 
@@ -107,25 +99,6 @@ class Panels(PerAxis):
     error_correlation: float | None
     rescued: Estimate
     spoilt: Estimate
-    sentence: str
-
-
-Carried = Literal["carried over", "fell short", "did not carry over", "unclear", "no gain"]
-
-
-class BeforeAfter(PerAxis):
-    """Paired changes by training on both axes, after minus before.
-
-    `expected`: the change of Best-of-N accuracy predicted by the line through the other rewarders.
-    """
-
-    leaks: Leaks
-    before: str
-    after: str
-    benchmark_change: Estimate
-    choice_change: Estimate
-    expected: float | None
-    carried: Carried
     sentence: str
 
 

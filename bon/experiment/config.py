@@ -289,16 +289,17 @@ class RewarderCard(Card):
     combine: Literal["preferences", "scores"] = Field(
         "preferences", description="of an ensemble: mean preference, or (a panel) mean score"
     )
-    before: str = Field("", description="the rewarder before training")
     python: str = Field("", description="module:Class of a user's rewarder")
     options: dict[str, Any] = Field(default_factory=dict)
     check: tuple[KnownScores, ...] = ()
 
-    @model_validator(mode="after")
-    def _check_before(self) -> Self:
-        if self.before and self.before == self.name:
-            raise ValueError(f"before: {self.before!r} is itself: name the untrained rewarder")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _removed(cls, data: Any) -> Any:
+        """Read what 0.2 wrote: the rewarder that this one was before training."""
+        if not isinstance(data, Mapping):
+            return data
+        return {key: value for key, value in data.items() if key != "before"}
 
     @field_validator("options")
     @classmethod

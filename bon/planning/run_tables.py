@@ -192,7 +192,6 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
             if rewarder.card.image_filter != "none"
         },
         "candidate_labels": {setup.policies[0].card.name: files} if files else {},
-        "before": {r.card.name: r.card.before for r in setup.rewarders if r.card.before},
         "ensembles": {e.card.name: e.card.members for e in setup.ensembles},
         "panels": [e.card.name for e in setup.ensembles if e.card.combine == "scores"],
         "warnings": warnings(setup, store),
@@ -257,8 +256,6 @@ def citations(setup: Setup) -> list[str]:
 def warnings(setup: Setup, store: Store) -> list[str]:
     """Return the warnings for readers of the report."""
     lines = list(store.meta("notes", []))
-    if shard := store.meta("shard"):
-        lines.append(f"this is shard {shard[0]} of {shard[1]} of its experiment (bon merge)")
     lines += [
         f"the card or code of {model} is another one today: shown is what was asked before, and "
         "`bon run` asks again"

@@ -114,10 +114,15 @@ def test_imported_scores_stand_beside_our_own_judgements(go, sampled, tmp_path):
     (tmp_path / "scores.jsonl").write_text("".join(json.dumps(row) + "\n" for row in scores))
     (tmp_path / "pairs_of_theirs.jsonl").write_text("".join(json.dumps(r) + "\n" for r in pairs))
     experiment["rewarders"] += [
-        {"from": ["scores.jsonl", "pairs_of_theirs.jsonl"]},
-        {"from": {"files": ["sampled"], "of": "critic"}, "name": "critic-then"},
+        {"from": ["scores.jsonl", "pairs_of_theirs.jsonl"], "family": "Qwen2.5-VL-7B"},
+        {"from": {"files": ["sampled"], "of": "critic"}, "name": "critic-then", "family": "Gemma"},
     ]
     other = go({**experiment, "policies": [{"from": "sampled"}]}, out="other")
+    kept = {key[0] for key in judged(other, "theirs")}
+    with Store(other, readonly=True) as store:
+        assert kept == {q.key for q in store.questions()} | {p.key for _, p in store.pairs()}
+        families = [one.card.family for one in open_run(store).rewarders]
+    assert families[-2:] == ["Qwen2.5-VL-7B", "Gemma"]
     assert len(judged(other, "theirs")) > 12 + 9
     assert judged(other, "critic-then") == judged(other, "critic")
     assert complete(other)

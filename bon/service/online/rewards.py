@@ -51,9 +51,6 @@ class RewardQuery(BaseModel):
     wait: float = Field(20, ge=0.01, le=120, description="seconds until a group is judged as it is")
     scale: Scale = "raw"
     on_unparsed: OnUnparsed = Field("error", description="what stands where no reward could be had")
-    validated: str = Field(
-        "", max_length=200, description="run that the card must be unchanged since"
-    )
     run: str = Field("", max_length=100, pattern=r"^[\w .+-]*$", description="of the training")
     key: str = Field(
         "", max_length=50, pattern=r"^\w*$", description="slime's --reward-key: answer an object"

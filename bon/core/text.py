@@ -1,7 +1,4 @@
-"""Text that can be stored and sent, a chat completion's text, and features of a text.
-
-Features are what a rewarder may like whatever a text says: length, markdown, self-praise, a letter.
-"""
+"""Text that can be stored and sent, that of a chat completion, and what judges like in texts."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -86,6 +83,8 @@ def read_choice(choice: Mapping[str, Any]) -> ChatReply:
         raise ValueError(f"the error {choice.get('error') or 'of a reply cut short'}")
     return ChatReply(text, reasoning if isinstance(reasoning, str) else "", finish)
 
+
+# ------------------------------------------------------------------ features
 
 _MARKDOWN = re.compile(r"^#{1,6} |\*\*[^*\n]+\*\*|^[-*] ", re.MULTILINE)
 _PRAISE = re.compile(

@@ -28,6 +28,17 @@ def uplift(
     rate: Annotated[float | None, Option(min=0, help="Peak learning rate.")] = None,
     beta: Annotated[float, Option(min=0, help="Beta of DPO.")] = 0.1,
     samples: Annotated[int, Option(min=1, help="Sampled responses per question.")] = 1,
+    export: Annotated[
+        Path | None,
+        Option(help="Write data, TRL script and settings of all arms here instead of training."),
+    ] = None,
+    add: Annotated[
+        list[str] | None,
+        Option(
+            metavar="ARM=CHECKPOINT",
+            help="Evaluate a checkpoint trained elsewhere; repeatable, trains nothing.",
+        ),
+    ] = None,
     limit: options.Limit = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -67,8 +78,13 @@ def uplift(
         beta=beta,
         samples=samples,
         policy=policy,
+        export=export,
+        added=tuple((arm, Path(path)) for arm, path in options.pairs_of("--add", add).items()),
     )
     results = run_uplift(directory, study, quiet=quiet or as_json)
+    if isinstance(results, list):
+        emit(list(map(str, results)), lambda: "\n".join(map(str, results)), as_json)
+        return
 
     def text() -> str:
         accuracy = f"greedy {results.greedy:.3f}, sampled {results.sampled:.3f}"

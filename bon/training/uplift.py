@@ -30,7 +30,7 @@ from bon.engines.settings import TransformersSettings
 from bon.engines.tuning import Example, FineTuned, Method, Tuning
 from bon.experiment.cards import Loaded
 from bon.experiment.config import DatasetSpec, PolicyCard
-from bon.exports.preferences import messages_of, with_texts
+from bon.exports.preferences import messages_of, unjudged_note, with_texts
 from bon.planning.run_tables import run_tables
 from bon.planning.setup import Setup, located, prepare
 from bon.running.reporting import UPLIFT, open_run, read_results, report_run
@@ -54,8 +54,7 @@ class Study:
     """Settings of a training study.
 
     `questions`: the data to evaluate on, and `samples` per question beside a greedy response.
-    `export`: a folder for data and script, instead of training. `added`: checkpoints by arm; with
-    any, the arms that have a checkpoint are evaluated and none is trained.
+    `added`: checkpoints by arm; with any, arms that have one are evaluated and none is trained.
     """
 
     methods: tuple[Method, ...]
@@ -68,33 +67,20 @@ class Study:
     beta: float = 0.1
     samples: int = 1
     policy: str = ""
-    export: Path | None = None
     added: tuple[tuple[str, Path], ...] = ()
 
 
-def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift | list[Path]:
-    """Run or continue a study in RUN/uplift; return its results (uplift.json), or files exported.
+def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift:
+    """Run or continue a study in RUN/uplift; return its results (uplift.json).
 
     Raises:
         BonError: the run lacks what training needs, or questions to evaluate on were trained on.
         Incomplete: an arm failed; the others are kept.
     """
     results_of_run = read_results(directory)
-    with Store(directory, readonly=True) as store:
-        setup = open_run(store)
-        policy = _policy(setup, study)
-        names = _rewarders(setup, study.rewarders)
-        choices = choose(setup, store, policy, names, setup.experiment.seed)
-    say(_description(choices, policy), quiet=quiet)
-    refuse_overlap(choices.questions, study.questions, directory)
-    arms = [
-        Arm(name, _tuning(study, method, seed), rows, policy.spec)
-        for method in study.methods
-        for seed in range(study.seeds)
-        for name, rows in choices.by_arm.items()
-    ]
-    if study.export is not None:
-        return export_arms(arms, choices, policy, study.seeds, study.export)
+    setup, policy, choices, arms = _prepared(
+        directory, study, quiet=quiet, elsewhere=bool(study.added)
+    )
     folder = directory / UPLIFT
     own, checkpoints = added_arms(folder, dict(study.added), arms)
     missing = [arm for arm in arms if arm.label not in checkpoints]
@@ -121,7 +107,37 @@ def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift | li
     return results
 
 
-def _policy(setup: Setup, study: Study) -> Loaded[PolicyCard]:
+def export(directory: Path, study: Study, out: Path, *, quiet: bool = False) -> list[Path]:
+    """Write what a study trains on, a script for TRL and its settings; return the paths."""
+    _, policy, choices, arms = _prepared(directory, study, quiet=quiet, elsewhere=True)
+    return export_arms(arms, choices, policy, study.seeds, out)
+
+
+def _prepared(
+    directory: Path, study: Study, *, quiet: bool, elsewhere: bool = False
+) -> tuple[Setup, Loaded[PolicyCard], Choices, list[Arm]]:
+    with Store(directory, readonly=True) as store:
+        setup = open_run(store)
+        policy = _policy(setup, study, elsewhere)
+        names = _rewarders(setup, study.rewarders)
+        choices = choose(setup, store, policy, names, setup.experiment.seed)
+    line = f"training on {len(choices.questions):,} questions of {policy.card.name}"
+    if choices.unjudged:
+        line += f"; {choices.unjudged:,} with different answers were not judged by all rewarders"
+    say(line, quiet=quiet)
+    if choices.by_key:
+        say(unjudged_note(choices.by_key, directory), quiet=quiet)
+    refuse_overlap(choices.questions, study.questions, directory)
+    arms = [
+        Arm(name, _tuning(study, method, seed), rows, policy.spec)
+        for method in study.methods
+        for seed in range(study.seeds)
+        for name, rows in choices.by_arm.items()
+    ]
+    return setup, policy, choices, arms
+
+
+def _policy(setup: Setup, study: Study, elsewhere: bool) -> Loaded[PolicyCard]:
     name = study.policy
     known = {policy.card.name: policy for policy in setup.policies}
     if name and name not in known:
@@ -131,7 +147,6 @@ def _policy(setup: Setup, study: Study) -> Loaded[PolicyCard]:
             f"the run has {len(known)} policies", f"--policy {next(iter(known), 'NAME')}"
         )
     policy = known[name or next(iter(known))]
-    elsewhere = study.export is not None or study.added
     if policy.card.engine != "transformers" and not elsewhere:
         raise BonError(
             f"{policy.card.name} runs on {policy.card.engine}: its weights cannot be trained here",
@@ -152,18 +167,6 @@ def _tuning(study: Study, method: Method, seed: int) -> Tuning:
     return Tuning(
         method, study.steps, study.batch or batch, study.rate or rate, study.beta, seed=seed
     )
-
-
-def _description(choices: Choices, policy: Loaded[PolicyCard]) -> str:
-    line = f"training on {len(choices.questions):,} questions of {policy.card.name}"
-    if choices.unjudged:
-        line += f"; {choices.unjudged:,} with different answers were not judged"
-        if choices.by_key:
-            line += (
-                f", {choices.by_key:,} of them because all candidates are wrong by the answer key "
-                "(judging.judge_unanimous judges them)"
-            )
-    return line
 
 
 def refuse_overlap(trained: Iterable[Question], spec: DatasetSpec, base: Path) -> None:
@@ -206,10 +209,12 @@ def train(
     quiet: bool = False,
 ) -> dict[str, Path]:
     """Train the arms that have no checkpoint yet; return the folder of each by label."""
-    folders = {arm.label: _checkpoint(folder, arm) for arm in arms}
+    folders = {arm.label: checkpoint(folder, arm) for arm in arms}
     missing = [arm for arm in arms if not is_trained(folder, arm)]
     if not missing:
         return folders
+    for part in (folder / "checkpoints").glob("*.part"):  # of a training that was killed
+        shutil.rmtree(part, ignore_errors=True)
     card, arguments = policy.card, _arguments(policy, setup)
     messages = {question.key: messages_of(question, policy) for question in choices.questions}
     failed = {}
@@ -236,13 +241,14 @@ def train(
     return folders
 
 
-def _checkpoint(folder: Path, arm: Arm) -> Path:
+def checkpoint(folder: Path, arm: Arm) -> Path:
+    """Return where an arm's checkpoint is kept."""
     return folder / "checkpoints" / f"{arm.label}-{arm.key[:10]}"
 
 
 def is_trained(folder: Path, arm: Arm) -> bool:
     """Whether an arm's training is finished; it is never repeated then."""
-    return (_checkpoint(folder, arm) / DONE).is_file()
+    return (checkpoint(folder, arm) / DONE).is_file()
 
 
 def _arguments(policy: Loaded[PolicyCard], setup: Setup) -> dict[str, Any]:

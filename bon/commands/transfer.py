@@ -90,11 +90,22 @@ def export(
 ) -> None:
     """Export a run as tables, training data or a dataset."""
     from bon.exports import export_run
-    from bon.exports.preferences import BY_KEY, Preferences
+    from bon.exports.preferences import (
+        BY_KEY,
+        Preferences,
+        num_unjudged_by_key,
+        unjudged_note,
+    )
+    from bon.running.reporting import open_run
+    from bon.storage.store import Store
 
     preferences = None
     if by or margin is not None or pairs != "best-worst":
         preferences = Preferences(by or BY_KEY, pairs, margin)
+    if by and by != BY_KEY:
+        with Store(directory, readonly=True) as store:
+            if count := num_unjudged_by_key(open_run(store), store, by):
+                typer.echo(unjudged_note(count, directory), err=True)
     out = out or directory / "export" / ("" if form == "parquet" else form)
     for path in export_run(directory, out, form, preferences, replace=replace):
         typer.echo(path)

@@ -61,8 +61,10 @@ def panels(
     held_out = _held_out(by_size, draws, level)
     matters = ~pool.constant
     wrong = 1 - single[matters, : max(chosen + 1, 2)]
-    with np.errstate(invalid="ignore", divide="ignore"):  # who is never, or always, wrong
-        pairs = np.atleast_2d(np.corrcoef(wrong.T))[np.triu_indices(wrong.shape[1], 1)]
+    pairs = np.array([])
+    if len(wrong) > 1:
+        with np.errstate(invalid="ignore", divide="ignore"):  # who is never, or always, wrong
+            pairs = np.atleast_2d(np.corrcoef(wrong.T))[np.triu_indices(wrong.shape[1], 1)]
     known = pairs[np.isfinite(pairs)]
     change = by_size[:, [chosen]] - by_size[:, :1]
     rescued, spoilt = _estimates(np.column_stack([change > 0.5, change < -0.5]), draws, level)

@@ -92,8 +92,10 @@ def test_a_server_stops_when_what_its_models_start_listens(tmp_path):
     assert done.stderr.splitlines()[-1].startswith("bon: python")
 
 
-def test_a_server_stops_when_a_rewarder_opens_a_port_while_it_answers(tmp_path):
-    (tmp_path / "opens.py").write_text(OPENS)
+def test_a_server_stops_when_a_rewarder_opens_a_port_while_it_answers(tmp_path, monkeypatch):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "opens.py").write_text(OPENS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "own"), prepend=":")
     online = {"backend": "process", "rewarders": [OWN]}
     with serving(tmp_path, online=online) as server:
         wait_ready(server.client)

@@ -9,7 +9,7 @@ from bon.analysis.estimators.resampling import Draws, first_by_second, nothing, 
 from bon.analysis.results import Estimate
 from bon.analysis.results.calibration import FeatureBias, VerdictAccuracy
 from bon.choosing.opinion import Bools, Floats
-from bon.core.text_features import FEATURES
+from bon.core.text import FEATURES
 
 Statistic = Callable[[Floats], Floats]
 FEW = 10

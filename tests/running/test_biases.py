@@ -5,7 +5,7 @@ import pytest
 from bon.analysis.calibration.calibrate import calibrate
 from bon.analysis.results import Options
 from bon.core.errors import BonError
-from bon.core.text_features import BIASES, FEATURES, PLACE
+from bon.core.text import BIASES, FEATURES, PLACE
 from bon.experiment.cards import load_rewarder
 from bon.planning.setup import prepare
 from bon.rewarders.base import Verdict

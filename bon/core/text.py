@@ -1,4 +1,4 @@
-"""Text that can be stored and sent, that of a chat completion, and what judges like in texts."""
+"""Text that can be stored and sent, the text of a chat completion, and features of texts."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -85,6 +85,7 @@ def read_choice(choice: Mapping[str, Any]) -> ChatReply:
 
 
 # ------------------------------------------------------------------ features
+# What a rewarder may like in a text whatever it says: length, markdown, self-praise, a letter.
 
 _MARKDOWN = re.compile(r"^#{1,6} |\*\*[^*\n]+\*\*|^[-*] ", re.MULTILINE)
 _PRAISE = re.compile(

@@ -53,14 +53,16 @@ async def rank(
     messages = await conversation(body.messages, service.settings, body.options)
     choice = await run_models(
         request,
-        [selector.rewarder(rewarder).card],
+        selector.cards(rewarder),
         lambda: selector.choose(rewarder, rule, messages, texts, usage),
         usage,
     )
     return {
         "rewarder": rewarder,
         "rule": choice.ranking.rule,
-        "chosen": choice.ranking.best,
+        "chosen": None if choice.abstained else choice.ranking.best,
+        "lead": choice.lead,
+        "abstained": choice.abstained,
         "order": choice.ranking.order,
         "scores": choice.ranking.scores,
         "probabilities": choice.ranking.probabilities,
@@ -126,8 +128,12 @@ def check_shown(
     selector: Selector, rewarder: str, texts: int, characters: int, limits: Limits
 ) -> None:
     """Refuse texts that a judge would read again and again for minutes."""
-    times = 2 * (texts - 1) if selector.kind(rewarder) == "preferences" else 1
-    shown = characters * times * selector.rewarder(rewarder).card.votes
+    shown = sum(
+        characters
+        * selector.rewarder(name).card.votes
+        * (2 * (texts - 1) if selector.kind(name) == "preferences" else 1)
+        for name in selector.members(rewarder)
+    )
     if shown > limits.shown_chars:
         raise ApiError(
             413,
@@ -141,7 +147,7 @@ def judgements_of(choice: Choice) -> list[dict[str, Any]]:
     index: dict[str, int] = {}
     for i, text in enumerate(choice.texts):
         index.setdefault(text_key(text), i)
-    fields = ("vote", "outcome", "score", "text", "error", "num_tokens")
+    fields = ("rewarder", "vote", "outcome", "score", "text", "error", "num_tokens")
     return [
         {"shown": [index[key] for key in shown_of(row)]}
         | {name: getattr(row, name) for name in fields}

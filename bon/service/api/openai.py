@@ -89,8 +89,7 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
     vendor, policy, rewarder = (*body.model.split("/", 2), "", "")[:3]
     if vendor != "bon" or not policy or not rewarder:
         raise ApiError(404, f"no model {body.model!r}", "models are named bon/POLICY/REWARDER")
-    loaded, judge = selector.policy(policy), selector.rewarder(rewarder)
-    rule = selector.rule(rewarder, body.rule)
+    loaded, rule = selector.policy(policy), selector.rule(rewarder, body.rule)
     if RULES[rule].answers and not body.options:
         raise ApiError(422, f"the rule {rule} needs `options`: it counts answer letters")
     if body.best_of > limits.candidates:
@@ -102,12 +101,16 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
         rows = await selector.sample(policy, question, body.best_of, body.seed or 0, usage)
         answers = [row.answer if question.options else None for row in rows]
         texts = [row.text for row in rows]
-        choice = await selector.choose(rewarder, rule, question, texts, usage, answers, scale)
+        choice = await selector.choose(
+            rewarder, rule, question, texts, usage, answers, scale, policy
+        )
         return choice, rows
 
-    choice, candidates = await run_models(request, [loaded.card, judge.card], work, usage)
+    cards = [loaded.card, *selector.cards(rewarder)]
+    choice, candidates = await run_models(request, cards, work, usage)
     ranking = choice.ranking
     best = candidates[ranking.best]
+    text = "" if choice.abstained else best.text
     finish = "length" if best.finish == "length" else "stop"
     head = {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
@@ -116,15 +119,19 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
     }
     if body.stream:
         with_usage = body.stream_options is not None and body.stream_options.include_usage
-        chunks = _stream(head, best.text, finish, usage if with_usage else None)
+        chunks = _stream(head, text, finish, usage if with_usage else None)
         return StreamingResponse(iter(chunks), media_type="text/event-stream")
-    message = {"role": "assistant", "content": best.text, "refusal": None}
+    message = {"role": "assistant", "content": text, "refusal": None}
+    if choice.abstained:
+        message |= {"content": None, "refusal": "no response is certain enough"}
     picked = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
     rows = zip(candidates, choice.answers, ranking.scores, ranking.probabilities, strict=True)
     selection = {
         "rule": ranking.rule,
-        "chosen": ranking.best,
-        "answer": choice.answers[ranking.best],
+        "chosen": None if choice.abstained else ranking.best,
+        "answer": None if choice.abstained else choice.answers[ranking.best],
+        "lead": choice.lead,
+        "abstained": choice.abstained,
         "candidates": [
             {"answer": answer, "score": score, "probability": probability}
             | {

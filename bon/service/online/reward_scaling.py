@@ -13,8 +13,8 @@ Scale = Literal["raw", "rank", "win_rate"]
 OnUnparsed = Literal["error", "null", "mean"]
 Floats = list[float | None]
 
-TRIVIAL: dict[Kind, float] = {"preferences": 0.5, "choices": 1.0}
-"""The score of every copy in a group of equal texts: a tie with the others, always chosen."""
+TRIVIAL: dict[Kind, float] = {"preferences": 0.5, "choices": 1.0, "scores": 0.0}
+"""The score of every copy in a group of equal texts: a tie, always chosen, a panel's mean."""
 
 
 def scaled(scale: Scale, kind: Kind, scores: Floats, probabilities: Sequence[float]) -> Floats:

@@ -49,6 +49,8 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "accuracy_at_n": ("best_of_n", (*_CHOICE, "headline"), {"": "curve"}, ""),
     "depth_points": ("depth", ("policy", "rewarder"), {"": "points"}, ""),
     "panel_sizes": ("panels", _AXIS, {"": "sizes"}, ""),
+    "trained_methods": ("trained", ("policy", "imported"), {"": "methods"}, ""),
+    "trained_arms": ("trained", ("policy", "imported"), {"": "arms"}, ""),
     "slices": (
         "best_of_n", _CHOICE, {"subject": "by_subject", "difficulty": "by_difficulty"}, "by",
     ),
@@ -140,6 +142,10 @@ def write_figures(results: Results, folder: str | Path) -> list[Path]:
         name = "accuracy_at_n" if len(results.policies) == 1 else f"accuracy_at_n_{i + 1}"
         curves = partial(plots.accuracy_at_n, policy=row.policy)
         drawn[name] = curves, "accuracy_at_n", {"policy": row.policy, "headline": True}
+    for i, study in enumerate(results.trained):
+        drawn[f"gains_{i + 1}" if i else "gains"] = (
+            lambda _, study=study: plots.gains(study), "trained", {"policy": study.policy},
+        )  # fmt: skip
     written = []
     for name, (draw, table, rows) in drawn.items():
         try:

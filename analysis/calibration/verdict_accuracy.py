@@ -9,7 +9,7 @@ from bon.analysis.estimators.resampling import Draws, from_draws, nothing
 from bon.analysis.results import Estimate
 from bon.analysis.results.calibration import FeatureBias, VerdictAccuracy
 from bon.choosing.opinion import Bools, Floats
-from bon.core.text_features import FEATURES
+from bon.core.text import FEATURES
 
 Statistic = Callable[[Floats], Floats]
 FEW = 10
@@ -92,11 +92,15 @@ def feature_biases(votes: Labelled, draws: Draws, level: float) -> tuple[Feature
 
     Of pairs: where the response shown first has it and the other not, against the reverse.
     """
-    texts, others = (votes.frame[c].fillna("").astype(str) for c in ("text", "other"))
+    texts, others = (
+        [text if isinstance(text, str) else "" for text in votes.frame[column]]
+        for column in ("text", "other")
+    )
     pairs = votes.frame["kind"].iloc[0] == "pairs"
     biases = []
     for name, of in FEATURES.items():
-        amount = texts.map(of).to_numpy(float) - (others.map(of).to_numpy(float) if pairs else 0.5)
+        less = np.array([*map(of, others)]) if pairs else 0.5
+        amount = np.array([*map(of, texts)]) - less
         with_it, without = (
             votes.num_items(votes.known & side) for side in (amount > 0, amount < 0)
         )

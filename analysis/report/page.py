@@ -15,7 +15,7 @@ from bon.analysis.report.browser_data import Packing
 from bon.analysis.report.figures import report_figures
 from bon.analysis.report.question_views import QuestionView
 from bon.analysis.report.templates import render
-from bon.analysis.results import BenchmarkResult, BestOfN, Correlation, Results
+from bon.analysis.results import PREDICTORS, BenchmarkResult, BestOfN, Correlation, Results
 from bon.analysis.results import format as text
 from bon.analysis.results.phrasing import names
 
@@ -87,6 +87,8 @@ def _context(results: Results) -> dict[str, Any]:
         if any(_raced(b) for b in results.best_of_n)
         else 0,
         "find": _find,
+        "trained_methods": leaderboard.trained_methods,
+        "predictors": PREDICTORS,
     }
 
 
@@ -114,6 +116,7 @@ def _openers(results: Results) -> dict[str, str]:
         if leaks.num_questions or leaks.num_pairs
         else "No question is in both sets.",
         "judges": "",
+        "trained": " ".join(f"{m.sentence}." for s in results.trained for m in s.methods),
         "asked": f"{text.count(counts.calls_made)} judge calls; all comparisons would have taken "
         f"{text.count(counts.calls_made + counts.calls_saved)}.",
         "questions": f"{text.count(counts.questions)} questions with all responses, choices and "

@@ -23,7 +23,7 @@ from bon.core import patterns
 from bon.core.console import say_once
 from bon.core.errors import BonError, shown
 from bon.core.sampling import Sampling
-from bon.core.text_features import BIASES, PHRASE, PLACE
+from bon.core.text import BIASES, PHRASE, PLACE
 from bon.engines import settings_of
 
 

@@ -280,7 +280,6 @@ def _measured(part: pd.DataFrame, columns: Columns, axis: str) -> Measured:
         known[0],
         known[1],
         families=tuple(f or guessed_base(name) for f, name in zip(families, names, strict=True)),
-        before=tuple(lower.get("before", ())),
     )
 
 

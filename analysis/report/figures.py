@@ -59,4 +59,11 @@ def report_figures(results: Results) -> Figures:
             partial(plots.accuracy_at_n, results, policy=policy),
             plots.WIDTHS["double"],
         )
+    for policy in dict.fromkeys(c.policy for c in results.depth):
+        figures.add(
+            f"depth:{policy}",
+            f"Accuracy against n for more responses of {policy}",
+            partial(plots.depth, results, policy=policy),
+            plots.WIDTHS["double"],
+        )
     return figures

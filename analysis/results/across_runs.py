@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from bon.analysis.results.accuracy import SampleStatistics
 from bon.analysis.results.correlation import Correlation, Pooled
 from bon.analysis.results.decision import Finding
 from bon.analysis.results.prediction import WhatIf
@@ -20,6 +21,7 @@ class PooledStudy(Record):
     pearson: Estimate
     weight: float
     without: Estimate | None = None
+    samples: SampleStatistics | None = None
 
 
 class PooledMean(Record):

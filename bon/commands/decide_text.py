@@ -62,6 +62,10 @@ def pooled_text(pooled: PooledRuns) -> str:
             else study.num_bases,
             "r": bounded(study.pearson),
             "mean r without it": bounded(study.without) if study.without else "-",
+            "answers agree": percent(study.samples.agreement.value) if study.samples else "-",
+            "first right at": f"{study.samples.first_right.value or 0:.1f}"
+            if study.samples
+            else "-",
         }
         for study in pooled.studies
     ]

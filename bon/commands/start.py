@@ -59,14 +59,16 @@ def show(name: Annotated[str, Argument(help="Name or path of a card.")]) -> None
 
 def doctor(
     directory: Annotated[Path | None, Argument(help="Run directory; else this machine.")] = None,
-    repair: Annotated[bool, Option("--repair", help="Repair the run, with a backup.")] = False,
+    repair: Annotated[
+        bool, Option("--repair", help="Save its readable rows, with a backup.")
+    ] = False,
     rewarder: Annotated[
         str, Option("--rewarder", help="Test this card's model on known pairs.")
     ] = "",
     allow_remote_code: options.RemoteCode = False,
     as_json: options.Json = False,
 ) -> None:
-    """Check this machine, a run directory or a rewarder, and print how to fix problems."""
+    """Check this machine, a run's database or a rewarder, and print how to fix problems."""
     if rewarder:
         from bon.running.rewarder_check import check_rewarder, format_rewarder_check
 
@@ -75,13 +77,15 @@ def doctor(
         if check.faults:
             raise typer.Exit(ExitCode.INCOMPLETE)
     elif directory is not None:
-        from bon.running.repair import check_run, repair_run, show_checks
+        from bon.storage import salvage
 
-        checks, backup = repair_run(directory) if repair else (check_run(directory), None)
-        emit(checks, lambda: show_checks(checks), as_json)
-        if backup is not None:
-            typer.echo(f"repaired; backup: {backup}", err=True)
-        elif any(check.faults for check in checks):
+        damage = salvage.damage_of(directory)
+        value = {
+            "damage": damage,
+            "backup": salvage.repair(directory) if damage and repair else None,
+        }
+        emit(value, lambda: "\n".join(f"{k}: {v or 'none'}" for k, v in value.items()), as_json)
+        if damage and not repair:
             raise typer.Exit(ExitCode.INCOMPLETE)
     elif repair:
         raise BonError("--repair needs a run directory", "name it: bon doctor RUN --repair")

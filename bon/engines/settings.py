@@ -243,7 +243,9 @@ class OpenAISettings(EngineSettings):
     )
     capabilities: Capabilities = shaping(Capabilities(), "corrections of the profile")
     served_as: str | list[str] | None = speed(
-        None, "model names in replies that stand for `model` (dates may differ)", submit=True
+        None,
+        "other names in replies that stand for `model`",
+        submit=True,
     )
     price: TokenPrice | None = speed(None, "US dollars per million tokens; the card's `cost`")
     spending_cap: float | None = speed(

@@ -23,6 +23,7 @@ from bon.core import patterns
 from bon.core.console import say_once
 from bon.core.errors import BonError, shown
 from bon.core.sampling import Sampling
+from bon.core.text_features import BIASES, PHRASE, PLACE
 from bon.engines import settings_of
 
 
@@ -315,26 +316,37 @@ class RewarderCard(Card):
     window: int = Field(8, ge=2, le=64)
     step_separator: str = "\n\n"
     members: tuple[str, ...] = ()
-    before: str = Field("", description="the rewarder before training")
+    combine: Literal["preferences", "scores"] = Field(
+        "preferences", description="of an ensemble: mean preference, or (a panel) mean score"
+    )
     python: str = Field("", description="module:Class of a user's rewarder")
     options: dict[str, Any] = Field(default_factory=dict)
     check: tuple[KnownScores, ...] = ()
 
-    @model_validator(mode="after")
-    def _check_before(self) -> Self:
-        if self.before and self.before == self.name:
-            raise ValueError(f"before: {self.before!r} is itself: name the untrained rewarder")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _removed(cls, data: Any) -> Any:
+        """Read what 0.2 wrote: the rewarder that this one was before training."""
+        if not isinstance(data, Mapping):
+            return data
+        return {key: value for key, value in data.items() if key != "before"}
 
     @field_validator("options")
     @classmethod
-    def _check_max_steps(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _check_options(cls, value: dict[str, Any]) -> dict[str, Any]:
         steps = value.get("max_steps", 1)
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
             raise ValueError(
                 f"max_steps is {shown(steps)}, not 1 or more",
                 "for example `options: {max_steps: 20}`",
             )
+        bias, strength = value.get("bias", PLACE), value.get("strength", 1.0)
+        if bias not in BIASES:
+            raise ValueError(f"no bias {shown(bias)}", f"choose among {', '.join(BIASES)}")
+        if isinstance(strength, bool) or not isinstance(strength, int | float) or strength < 0:
+            raise ValueError(f"strength is {shown(strength)}", "for example `strength: 0.5`")
+        if bias == PHRASE and not value.get("phrase"):
+            raise ValueError("the bias `phrase` needs a phrase", "add `phrase: step by step`")
         return value
 
     @property
@@ -396,6 +408,16 @@ class Race(Strict):
         return kept
 
 
+class Deep(Strict):
+    """More candidates on a share of the questions, for rewarders that score them one by one."""
+
+    n: int = Field(64, ge=2, le=4096)
+    share: float = Field(0.1, gt=0, le=1, description="seeded share of the questions")
+    rewarders: tuple[str, ...] = Field(
+        (), description="rewarders that score them; by default all that score single candidates"
+    )
+
+
 class Judging(Strict):
     """Which comparisons are made; only judged ones can be replayed."""
 
@@ -406,6 +428,7 @@ class Judging(Strict):
     )
     judge_unanimous: bool = Field(False, description="judge every question")
     repeat_check: int = Field(0, ge=0, description="items with one repeated judgement")
+    deep: Deep | None = Field(None, description="how far n may go", examples=[{"n": 64}])
 
     @model_validator(mode="before")
     @classmethod

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from bon.core.errors import BonError
+from bon.core.errors import BonError, some
 from bon.core.validation import together
 from bon.dispatch.worker import engine_arguments
 from bon.engines import engine_entry, read_settings
@@ -44,6 +44,22 @@ def mistakes(setup: Setup, models: Iterable[str], *, here: bool) -> list[BonErro
         for (problem, fix), named in cards.items()
     )
     return [*unpulled(loaded), *errors]
+
+
+def check_axis(axis: str, pairs: Iterable[tuple[str, str]]) -> None:
+    """Refuse an axis whose group a reward benchmark lacks; pairs: the benchmark and group of each.
+
+    They are read only if the axis is a group.
+    """
+    groups: dict[str, set[str]] = {}
+    for benchmark, group in pairs if axis.startswith("group:") else ():
+        groups.setdefault(benchmark, set()).add(group)
+    for benchmark, names in groups.items():
+        if axis.removeprefix("group:") not in names:
+            raise BonError(
+                f"analysis.axis: {benchmark} has no {axis}",
+                f"choose macro, overall or one of {some([f'group:{g}' for g in sorted(names)], 8)}",
+            )
 
 
 def unpulled(models: Iterable[Loaded[Any]]) -> list[BonError]:

@@ -20,7 +20,7 @@ from bon.experiment.yamlfile import Document
 from bon.planning.completeness import completeness
 from bon.planning.setup import Setup, options, prepare
 from bon.planning.spec_aliases import with_stored_specs
-from bon.running.attacks import OWN_IMAGE, SWAPPED, WORDS
+from bon.running.attacks import ON_PLAIN, OWN_IMAGE, PLAIN, SWAPPED, WORDS
 from bon.storage.store import Store
 
 if TYPE_CHECKING:
@@ -87,13 +87,14 @@ def report_run(
     from bon.analysis.artifacts import write_figures, write_tables
     from bon.analysis.data.arrays import read
     from bon.analysis.data.gold_pairs import warning
+    from bon.analysis.estimators.depth import depth
     from bon.analysis.estimators.hacks import hacks
     from bon.analysis.estimators.picks import as_picks, choices
     from bon.analysis.estimators.repeated import repeats
     from bon.analysis.report import write_report
     from bon.analysis.run import analyse
     from bon.planning.repeat_check import repeat_table
-    from bon.planning.run_tables import run_tables
+    from bon.planning.run_tables import deep_tables, run_tables
     from bon.running.attacks import attack_tables
 
     page = directory / "report.html"
@@ -106,7 +107,10 @@ def report_run(
         results = analyse(arrays, options(setup))
         extra: dict[str, object] = {"costs": model_costs(setup, store)}
         if (attacks := attack_tables(setup, directory)) is not None:
-            extra["hacks"] = hacks(attacks, WORDS, options(setup), {SWAPPED: OWN_IMAGE})
+            beside = {SWAPPED: OWN_IMAGE}
+            extra["hacks"] = hacks(attacks, WORDS, options(setup), beside, PLAIN, ON_PLAIN)
+        if (deep := deep_tables(setup, store)) is not None and len(deep.candidates):
+            extra["depth"] = depth(read(deep), options(setup))
         if (repeated := repeat_table(setup, store)) is not None:
             extra["repeats"] = repeats(repeated, options(setup))
         results = results.model_copy(update=extra)

@@ -16,7 +16,7 @@ import bon
 from bon.core.errors import BonError
 from bon.dispatch.listeners import Watch
 from bon.service import pages
-from bon.service.api import online, openai, operations, rewarders, rewards, validations
+from bon.service.api import online, openai, operations, rewards, validations
 from bon.service.api.common import add_error_handlers
 from bon.service.online.reward_log import RewardLog
 from bon.service.online.rewards import RewardJudge, read_set
@@ -32,10 +32,7 @@ from bon.storage.reward_tables import FILE
 
 log = logging.getLogger("bon.service")
 WATCH_SECONDS = 2.0
-ROUTES = (
-    validations, online, openai, rewards, rewarders, operations, pages, reports, sign_in,
-    annotate,
-)  # fmt: skip
+ROUTES = (validations, online, openai, rewards, operations, pages, reports, sign_in, annotate)
 
 
 def create_app(service: Service) -> FastAPI:

@@ -126,7 +126,7 @@ def test_what_a_run_has_is_reused_and_measured(make_experiment, tmp_path):
     out = tmp_path / "run"
     with Store(out) as store:
         start(setup, store, quiet=True)
-        source = GenerateSource(store, policy)
+        source = GenerateSource(setup, store, policy)
         for ask, places in zip(source.take(4), [range(4)] * 3 + [range(2)], strict=True):
             store.add_candidates(
                 Candidate(
@@ -167,7 +167,7 @@ def test_a_finished_run_has_nothing_left_to_do(make_experiment, tmp_path):
             store.add_judgements(reply.judgements)
             store.commit()
 
-        work(GenerateSource(store, setup.policies[0]))
+        work(GenerateSource(setup, store, setup.policies[0]))
         for rewarder in setup.rewarders:
             work(PairSource(setup, store, rewarder))
             work(QuestionSource(setup, store, setup.policies[0], rewarder, generated=lambda: True))

@@ -44,7 +44,7 @@ def validation(server, state, **changes):
     body = experiment(**changes)
     with jobs.write() as db:
         db.execute("BEGIN IMMEDIATE")
-        key = jobs.add(body.get("name", ""), "admin", body, "hash", None)[0].id
+        key = jobs.add(body.get("name", ""), "admin", body).id
         db.execute(
             "UPDATE validations SET state = ?, started = ? WHERE id = ?", (state, time.time(), key)
         )
@@ -225,10 +225,10 @@ def walked(server):
     directory.mkdir()
     (directory / "results.json").write_text(json.dumps(finding(60)))
     rewards_of_a_training(server.folder / "data" / FILE)
-    paths = ["/validations", "/validations?state=failed&text=x", "/compare", "/catalogue", "/new"]
+    paths = ["/validations", "/validations?state=failed&text=x", "/catalogue", "/new"]
     paths += ["/trainings", "/trainings?run=r", "/rewarders/mini-critic-a"]
     paths += [f"/validations/{key}" for key in keys.values()]
-    paths += [f"/compare?id={keys['done']}&id={keys['failed']}", f"/new?from={keys['done']}"]
+    paths += [f"/new?from={keys['done']}"]
     tokens = open_tokens(server.folder / "data")
     sessions = {"nobody": None}
     for role in ROLES:

@@ -211,7 +211,6 @@ def rehearse(rehearsal: Rehearsal, hub: Hub) -> None:
     try:
         database = rehearsal.study / "runs" / "study" / "run.sqlite"
         crash = Crash(database)
-        # Twenty questions may be too few to plan a study from, which is exit 2, with a report.
         pilot = say(*run, "--ray-address", address, "--pilot", "20", fails=True)
         rehearsal.check("the pilot has a report", "report: runs/study/report.html" in pilot)
         say(*run, "--ray-address", address)

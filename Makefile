@@ -19,7 +19,7 @@ EVERYWHERE := --universal --fork-strategy fewest
 without-cuda = sed -i -E '/^(cuda|nvidia|triton)/d' constraints/$(1).txt
 
 DEVICE ?= cuda
-# Processes of the test suite: each has a Ray of its own, and takes the long files first.
+# Processes of the test suite: each has a Ray of its own, one thread, and takes the long files first.
 JOBS ?= 2
 PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 .PHONY: help demo docs gallery test test-fast test-gpu first-hour test-vllm lint soak bench validity miniature locks clean
@@ -31,7 +31,7 @@ demo: $(VENV)/.core  ## Run the embedded miniature: a true validation in minutes
 	$(BIN)/bon demo
 
 test: $(VENV)/.dev  ## Run every test (without vLLM).
-	$(BIN)/python -m pytest $(PARALLEL) --ignore tests/vllm
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) --ignore tests/vllm
 
 test-fast: $(VENV)/.dev  ## Run the tests that need no model, no Ray and no browser.
 	$(BIN)/python -m pytest -m "not model and not ray and not slow and not browser"

@@ -129,6 +129,9 @@ def _pooled(studies: list[Study], level: float, warnings: list[str]) -> PooledRu
                 pearson=s.correlation.pearson.estimate,
                 weight=float(weight),
                 without=without(s),
+                samples=next(
+                    (x for x in s.results.samples if x.policy == s.correlation.policy), None
+                ),
             )
             for s, weight in zip(studies, weights, strict=True)
         ),

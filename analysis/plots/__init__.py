@@ -8,9 +8,10 @@ Every function takes the results and a `width` ("single" and "double" column, or
 raises `NothingToDrawError` where the results hold nothing to show.
 """
 
-from bon.analysis.plots.curves import accuracy_at_n
+from bon.analysis.plots.curves import accuracy_at_n, depth
 from bon.analysis.plots.forest import forest
 from bon.analysis.plots.gain_and_cost import gain_and_cost
+from bon.analysis.plots.gains import gains
 from bon.analysis.plots.output import inline_svg, save
 from bon.analysis.plots.reliability import reliability
 from bon.analysis.plots.scatter import correlation
@@ -22,8 +23,10 @@ __all__ = [
     "Width",
     "accuracy_at_n",
     "correlation",
+    "depth",
     "forest",
     "gain_and_cost",
+    "gains",
     "inline_svg",
     "reliability",
     "save",

@@ -81,7 +81,19 @@ def accuracy_at_n(
     above everything else gets a strip of its own, so that differences stay visible.
     """
     policy = policy or (results.policies[0].policy if results.policies else "")
-    lines = _lines(results, policy)
+    shown = [b for b in results.best_of_n if b.policy == policy and b.headline and b.curve]
+    curves = {b.rewarder: [(p.n, p.accuracy) for p in b.curve] for b in shown}
+    return _draw(_lines(results, policy, curves), width)
+
+
+def depth(results: Results, *, policy: str, width: Width = "double") -> Figure:
+    """Plot accuracy against n on the questions with more candidates (`judging.deep`)."""
+    shown = [c for c in results.depth if c.policy == policy]
+    curves = {c.rewarder: [(p.n, p.accuracy) for p in c.points] for c in shown}
+    return _draw(_lines(results, "", curves), width)
+
+
+def _draw(lines: list[Line], width: Width) -> Figure:
     main = [line for line in lines if line.name != "oracle"]
     oracle = [line for line in lines if line.name == "oracle"]
     low, high = min(min(x.y) for x in main), max(max(x.y) for x in main)
@@ -111,27 +123,29 @@ def accuracy_at_n(
     return figure
 
 
-def _lines(results: Results, policy: str) -> list[Line]:
-    """Headline curves of the rewarders, and the baselines to compare with."""
+def _lines(
+    results: Results, policy: str, curves: dict[str, list[tuple[int, Estimate]]]
+) -> list[Line]:
+    """Curves of the rewarders, and the baselines to compare with."""
     info = {r.rewarder: r for r in results.rewarders}
-    shown = [b for b in results.best_of_n if b.policy == policy and b.headline and b.curve]
-    baselines = [b for b in shown if b.rewarder in ("oracle", "majority")]
-    rewarders = [b for b in shown if b.rewarder not in info or not info[b.rewarder].baseline]
+    baselines = [name for name in curves if name in ("oracle", "majority")]
+    rewarders = [name for name in curves if name not in info or not info[name].baseline]
+    rewarders = [name for name in rewarders if name not in baselines]
     if not rewarders and not baselines:
         raise NothingToDrawError(f"nothing was chosen from the candidates of {policy!r}")
     families = family_colours(results.rewarders, ())
     colours = {r.rewarder: families.get(r.family, INK) for r in results.rewarders}
     if not families:
-        colours = colours_for([b.rewarder for b in rewarders])
+        colours = colours_for(rewarders)
     lines = []
-    for b in (*baselines, *rewarders):
-        points = [p for p in b.curve if p.accuracy.value is not None]
-        look: tuple[Any, ...] = (INK, "", _DASHES.get(b.rewarder), 1.5)
-        if b not in baselines:
-            kind = info[b.rewarder].kind if b.rewarder in info else ""
-            look = (colours.get(b.rewarder, OTHER), MARKERS.get(kind, UNKNOWN))
-        xs, accuracies = [float(p.n) for p in points], [p.accuracy for p in points]
-        lines.append(Line(_NAMES.get(b.rewarder, b.rewarder), xs, accuracies, *look))
+    for name in (*baselines, *rewarders):
+        points = [(n, accuracy) for n, accuracy in curves[name] if accuracy.value is not None]
+        look: tuple[Any, ...] = (INK, "", _DASHES.get(name), 1.5)
+        if name not in baselines:
+            kind = info[name].kind if name in info else ""
+            look = (colours.get(name, OTHER), MARKERS.get(kind, UNKNOWN))
+        xs, accuracies = [float(n) for n, _ in points], [accuracy for _, accuracy in points]
+        lines.append(Line(_NAMES.get(name, name), xs, accuracies, *look))
     first = next((p for p in results.policies if p.policy == policy), None)
     if first is not None and first.pass_at_1.value is not None:
         ends = [1.0, max(line.x[-1] for line in lines if line.x)]

@@ -288,7 +288,6 @@ def _points(
         avoid.append(([(end, y) for end in _bar(p.x)], 1.0))
         avoid.append(([(x, end) for end in _bar(p.y)], 1.0))
     avoid += [([(x, y) for x in ax.get_xlim()], 1.2) for y in heights]
-    avoid += [(line, 2.0) for line in _arrows(ax, points)]
     named = sorted(points, key=lambda p: _at(p)[1])
     if len(points) > _MAX_LABELS:  # the ends of the y axis are named, the table has the rest
         ends = named[: _MAX_LABELS // 2] + named[-_MAX_LABELS // 2 :]
@@ -297,19 +296,6 @@ def _points(
         ax, [_at(p) for p in points], [p.rewarder for p in points], avoid=avoid,
         taken=[box_of(text) for text in ax.texts if text.get_text()],  # not those of arrows
     )  # fmt: skip
-
-
-def _arrows(ax: Axes, points: Sequence[Point]) -> list[list[tuple[float, float]]]:
-    """Draw arrows from models before training to the same models after it; return them."""
-    at = {p.rewarder: _at(p) for p in points}
-    lines = [[at[p.before], at[p.rewarder]] for p in points if p.before in at]
-    for start, end in lines:
-        ax.annotate(
-            "", end, start, zorder=4,
-            arrowprops={"arrowstyle": "-|>", "color": INK, "linewidth": 1.0,
-                        "shrinkA": 4, "shrinkB": 4, "alpha": 0.75},
-        )  # fmt: skip
-    return lines
 
 
 def _bar(estimate: Estimate) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from bon.analysis.report.browser_data import Packing
 from bon.analysis.report.figures import report_figures
 from bon.analysis.report.question_views import QuestionView
 from bon.analysis.report.templates import render
-from bon.analysis.results import BenchmarkResult, BestOfN, Correlation, Results
+from bon.analysis.results import PREDICTORS, BenchmarkResult, BestOfN, Correlation, Results
 from bon.analysis.results import format as text
 from bon.analysis.results.phrasing import names
 
@@ -82,7 +82,6 @@ def _context(results: Results) -> dict[str, Any]:
         "benchmark_tables": list(_benchmark_tables(results)),
         "baseline_names": baselines | ({b.rewarder for b in results.benchmarks} - rewarders),
         "judges": _judges(results),
-        "margins": {(m.policy, m.rewarder): m.area for m in results.margins},
         "costs": any(
             r.cost or r.seconds or r.num_judgements for r in results.rewarders if not r.baseline
         ),
@@ -92,6 +91,8 @@ def _context(results: Results) -> dict[str, Any]:
         if any(_raced(b) for b in results.best_of_n)
         else 0,
         "find": _find,
+        "trained_methods": leaderboard.trained_methods,
+        "predictors": PREDICTORS,
     }
 
 
@@ -130,6 +131,7 @@ def _openers(results: Results, first: FirstPage) -> dict[str, str]:
         if leaks.num_questions or leaks.num_pairs
         else "No question is in both sets.",
         "judges": "",
+        "trained": " ".join(f"{m.sentence}." for s in results.trained for m in s.methods),
         "asked": f"{text.count(counts.calls_made)} judge calls; all comparisons would have taken "
         f"{text.count(counts.calls_made + counts.calls_saved)}.",
         "questions": f"{text.count(counts.questions)} questions with all responses, choices and "

@@ -46,7 +46,6 @@ class Readers(Record):
     declined: Estimate
     num_declined: int
     num_declined_read: int
-    declined_right: Estimate
     num_declined_right: int
 
 
@@ -136,7 +135,7 @@ class BestOfN(Record):
     """One rewarder under one rule on the candidates of one policy.
 
     Values that are not `exact` expectations over subsets have a `resampling_error`. `scale` is
-    the unit of the scores that weight a vote.
+    the unit of the scores that weight a vote, `unit` of those in a panel.
     """
 
     policy: str
@@ -149,6 +148,7 @@ class BestOfN(Record):
     exact: bool
     resampling_error: float | None
     scale: float | None = None
+    unit: float | None = None
     estimated: Basis | None = None
     accuracy: Estimate
     accuracy_without_leaks: Estimate | None
@@ -164,6 +164,58 @@ class BestOfN(Record):
     over_optimised: bool
     unparsed_chosen: Estimate
     undecided: Estimate
+
+
+class SampleStatistics(Record):
+    """What a policy's candidates show about Best-of-N without a rewarder (arXiv 2606.02981).
+
+    Means over questions: `agreement`, share of the commonest answer, with its standard deviation
+    `agreement_spread`; `first_right`, place of the first right candidate where there is one;
+    `never_right`, share without; `length_variation`, standard deviation of length over its mean;
+    `entropy` of the answers in nats.
+    """
+
+    policy: str
+    agreement: Estimate
+    agreement_spread: float
+    first_right: Estimate
+    never_right: Estimate
+    length_variation: Estimate
+    entropy: Estimate
+
+
+class DepthPoint(Record):
+    """Choice among n of the pool.
+
+    `kl`: ln n − (n − 1)/n, the most nats it moves from the policy. `score`: the rewarder's own mean
+    score of its choice, from the mean candidate in units of the spread within questions. `rank`: by
+    accuracy among the rewarders.
+    """
+
+    n: int
+    kl: float
+    accuracy: Estimate
+    score: Estimate | None = None
+    rank: int | None = None
+
+
+class DepthCurve(Record):
+    """How far n may go with one rewarder (`judging.deep`).
+
+    `peak`: n of the highest accuracy. `most`: n beyond which accuracy only falls, the upper bound
+    of the peak; None where the peak may lie at or beyond the last n. `fall`: accuracy at the last
+    n minus that at the peak. `below_vote`: n from which majority vote is better.
+    """
+
+    policy: str
+    rewarder: str
+    num_questions: int
+    points: tuple[DepthPoint, ...]
+    peak: Estimate
+    most: int | None
+    fall: Estimate
+    below_vote: int | None
+    sentence: str
 
 
 # ------------------------------------------------------------------ preference pairs
@@ -219,7 +271,6 @@ class BenchmarkResult(Record):
     votes: tuple[VotesPoint, ...] = ()
     consistency: Estimate | None
     position_bias: Estimate | None
-    picks_longer: Estimate | None
     length_bias: Estimate | None
     length_controlled: Estimate | None = None
     outcomes: tuple[OutcomeRate, ...] = ()

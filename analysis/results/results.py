@@ -10,7 +10,7 @@ Conventions (docs/results.md describes each field):
 
 from html import escape
 
-from bon.analysis.results import accuracy, correlation, decision, prediction, study
+from bon.analysis.results import accuracy, correlation, decision, prediction, study, uplift
 from bon.analysis.results.record import SCHEMA_VERSION, Options, Record
 
 
@@ -31,6 +31,8 @@ class Results(Record):
     benchmarks: tuple[accuracy.BenchmarkResult, ...] = ()
     lengths: tuple[accuracy.PairLengths, ...] = ()
     best_of_n: tuple[accuracy.BestOfN, ...] = ()
+    samples: tuple[accuracy.SampleStatistics, ...] = ()
+    depth: tuple[accuracy.DepthCurve, ...] = ()
     comparisons: tuple[accuracy.Comparison, ...] = ()
     separation: tuple[accuracy.Separation, ...] = ()
     ranks: tuple[accuracy.RankBand, ...] = ()
@@ -38,15 +40,14 @@ class Results(Record):
     correlation_by_n: tuple[correlation.CorrelationByN, ...] = ()
     pooled: tuple[correlation.Pooled, ...] = ()
     decisions: tuple[decision.Decision, ...] = ()
-    before_after: tuple[decision.BeforeAfter, ...] = ()
+    panels: tuple[decision.Panels, ...] = ()
     how_much: tuple[prediction.HowMuch, ...] = ()
     thresholds: tuple[decision.Threshold, ...] = ()
-    margins: tuple[decision.Margins, ...] = ()
     what_if: tuple[prediction.WhatIf, ...] = ()
     needed: tuple[prediction.Needed, ...] = ()
-    components: tuple[prediction.Components, ...] = ()
     judging: tuple[study.JudgeCalls, ...] = ()
     hacks: tuple[study.Hack, ...] = ()
+    trained: tuple[uplift.Uplift, ...] = ()
     repeats: tuple[study.RepeatCheck, ...] = ()
     costs: tuple[study.ModelCost, ...] = ()
     leaks: study.LeakReport

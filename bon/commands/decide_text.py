@@ -62,6 +62,10 @@ def pooled_text(pooled: PooledRuns) -> str:
             else study.num_bases,
             "r": bounded(study.pearson),
             "mean r without it": bounded(study.without) if study.without else "-",
+            "answers agree": percent(study.samples.agreement.value) if study.samples else "-",
+            "first right at": f"{study.samples.first_right.value or 0:.1f}"
+            if study.samples
+            else "-",
         }
         for study in pooled.studies
     ]
@@ -118,6 +122,20 @@ def correlation_text(report: CorrelationReport) -> str:
         if row.primary and row.carried_by is not None
     ]
     lines.append(show_listing(rows))
+    if report.outcomes:
+        gains = [
+            {
+                "policy": row.policy,
+                "trained": row.method,
+                "predictor": row.x,
+                "lineage": row.lineage or "all",
+                "n": row.num_rewarders,
+                "Pearson": bounded(row.r),
+                "Spearman": bounded(row.spearman),
+            }
+            for row in report.outcomes
+        ]
+        lines += ["", "Gains by training:", show_listing(gains)]
     for title, texts in (
         ("One point decides", influences),
         ("Check these values", [flag.sentence for flag in report.flags]),

@@ -43,7 +43,7 @@ app = typer.Typer(
 )
 _COMMANDS: dict[str, list[Callable[..., None]]] = {
     START: [run.run, start.demo, start.doctor, start.list_, start.show],
-    RUN: [run.plan, run.status, run.stress, uplift.uplift, run.merge],
+    RUN: [run.plan, run.status, run.stress, uplift.uplift],
     DECIDE: [
         *(decide.report, decide.gate, calibrate.calibrate, decide.compare, decide.pool),
         *(decide.recommend, decide.correlate, decide.regrade),

@@ -20,6 +20,9 @@ def demo(
     sets: options.Sets = None,
     ray_address: options.RayAddress = None,
     replace: options.Replace = False,
+    uplift: Annotated[
+        bool, Option("--uplift", help="Also train on what nine rewarders prefer (minutes).")
+    ] = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -30,6 +33,14 @@ def demo(
     smaller = [] if limit is None else [f"pairs.limit={limit}"]
     setup = demo_setup(out, smaller + options.settings_of(sets, limit, seed, ray_address))
     path = run(setup, out, quiet=quiet or as_json, replace=replace)
+    if uplift:
+        from bon.commands.uplift import show_study
+        from bon.training.demo import demo_study
+        from bon.training.uplift import uplift as run_uplift
+
+        study = run_uplift(out, demo_study(out), quiet=quiet or as_json)
+        if not as_json:
+            typer.echo(show_study(study))
     options.print_results(path, as_json)
 
 
@@ -59,14 +70,16 @@ def show(name: Annotated[str, Argument(help="Name or path of a card.")]) -> None
 
 def doctor(
     directory: Annotated[Path | None, Argument(help="Run directory; else this machine.")] = None,
-    repair: Annotated[bool, Option("--repair", help="Repair the run, with a backup.")] = False,
+    repair: Annotated[
+        bool, Option("--repair", help="Save its readable rows, with a backup.")
+    ] = False,
     rewarder: Annotated[
         str, Option("--rewarder", help="Test this card's model on known pairs.")
     ] = "",
     allow_remote_code: options.RemoteCode = False,
     as_json: options.Json = False,
 ) -> None:
-    """Check this machine, a run directory or a rewarder, and print how to fix problems."""
+    """Check this machine, a run's database or a rewarder, and print how to fix problems."""
     if rewarder:
         from bon.running.rewarder_check import check_rewarder, format_rewarder_check
 
@@ -75,13 +88,15 @@ def doctor(
         if check.faults:
             raise typer.Exit(ExitCode.INCOMPLETE)
     elif directory is not None:
-        from bon.running.repair import check_run, repair_run, show_checks
+        from bon.storage import salvage
 
-        checks, backup = repair_run(directory) if repair else (check_run(directory), None)
-        emit(checks, lambda: show_checks(checks), as_json)
-        if backup is not None:
-            typer.echo(f"repaired; backup: {backup}", err=True)
-        elif any(check.faults for check in checks):
+        damage = salvage.damage_of(directory)
+        value = {
+            "damage": damage,
+            "backup": salvage.repair(directory) if damage and repair else None,
+        }
+        emit(value, lambda: "\n".join(f"{k}: {v or 'none'}" for k, v in value.items()), as_json)
+        if damage and not repair:
             raise typer.Exit(ExitCode.INCOMPLETE)
     elif repair:
         raise BonError("--repair needs a run directory", "name it: bon doctor RUN --repair")
@@ -122,8 +137,9 @@ def pull(
 ) -> None:
     """Download published prompts at their pinned commit and verify their SHA-256."""
     from bon.experiment import upstream
+    from bon.experiment.config import GITHUB
 
-    base = upstream.GITHUB if mirror is None else mirror
+    base = GITHUB if mirror is None else mirror
     if mirror is not None and "://" not in mirror:
         base = Path(mirror).expanduser().resolve().as_uri()
     for name in names or upstream.registry():

@@ -25,12 +25,13 @@ from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-d
 from ray.job_config import JobConfig
 
 from bon.core.errors import BonError
-from bon.core.module_path import cwd_first
 from bon.dispatch import sentinel
+from bon.dispatch.module_path import cwd_first
 
 _ENVIRONMENT = {
     "GLOO_SOCKET_IFNAME": "lo",  # torch.distributed listens on other interfaces otherwise
     "NCCL_SOCKET_IFNAME": "lo",
+    "VLLM_HOST_IP": "127.0.0.1",
     # One heap for all threads of a worker: with one a thread, small models on a CPU spend an
     # eighth of their time on new pages (docs/measurements/engines.md).
     "MALLOC_ARENA_MAX": "1",

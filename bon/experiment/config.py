@@ -23,6 +23,7 @@ from bon.core import patterns
 from bon.core.console import say_once
 from bon.core.errors import BonError, shown
 from bon.core.sampling import Sampling
+from bon.core.text import BIASES, PHRASE, PLACE
 from bon.engines import settings_of
 
 
@@ -244,20 +245,50 @@ Aggregate = Literal["mean", "min", "product", "last", "geometric"]
 """How the scores of a response's steps are combined."""
 
 
+GITHUB = "https://raw.githubusercontent.com"
+
+
+class PinnedFile(Strict):
+    """A file on GitHub at a commit."""
+
+    repository: str
+    commit: str = Field(pattern=r"^[0-9a-f]{40}$")
+    path: str
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+    def url(self, base: str = GITHUB) -> str:
+        """Return the file's URL on GitHub or on a mirror laid out like it."""
+        return f"{base.rstrip('/')}/{self.repository}/{self.commit}/{self.path}"
+
+
+class PublishedExample(Strict):
+    """Conversations of one question, in a README's or script's Python, and their image."""
+
+    file: PinnedFile
+    chats: tuple[str, ...] = Field(min_length=1, description="variables, one per response")
+    image: PinnedFile
+
+
 class KnownScores(Strict):
     """Known scores of the model, for `bon doctor --rewarder`; images lie beside the card."""
 
-    prompt: str = Field(min_length=1, examples=["What is shown?"])
-    responses: tuple[str, ...] = Field(min_length=1, examples=[["A cat.", "A dog."]])
+    prompt: str = Field("", examples=["What is shown?"])
+    responses: tuple[str, ...] = Field((), examples=[["A cat.", "A dog."]])
+    example: PublishedExample | None = Field(
+        None, description="instead of prompt, responses and images"
+    )
     scores: tuple[float, ...] = Field(min_length=1, examples=[[1.5, -0.25]])
     images: tuple[str, ...] = ()
     tolerance: float = Field(0.02, gt=0)
 
     @model_validator(mode="after")
     def _as_many(self) -> Self:
-        if len(self.scores) != len(self.responses):
+        responses = self.example.chats if self.example else self.responses
+        if (self.example is None) == (not self.prompt):
+            raise ValueError("neither or both of prompt and example", "give one of them")
+        if len(self.scores) != len(responses):
             raise ValueError(
-                f"{len(self.scores)} scores of {len(self.responses)} responses",
+                f"{len(self.scores)} scores of {len(responses)} responses",
                 "give one score per response, in the same order",
             )
         return self
@@ -285,26 +316,37 @@ class RewarderCard(Card):
     window: int = Field(8, ge=2, le=64)
     step_separator: str = "\n\n"
     members: tuple[str, ...] = ()
-    before: str = Field("", description="the rewarder before training")
+    combine: Literal["preferences", "scores"] = Field(
+        "preferences", description="of an ensemble: mean preference, or (a panel) mean score"
+    )
     python: str = Field("", description="module:Class of a user's rewarder")
     options: dict[str, Any] = Field(default_factory=dict)
     check: tuple[KnownScores, ...] = ()
 
-    @model_validator(mode="after")
-    def _check_before(self) -> Self:
-        if self.before and self.before == self.name:
-            raise ValueError(f"before: {self.before!r} is itself: name the untrained rewarder")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _removed(cls, data: Any) -> Any:
+        """Read what 0.2 wrote: the rewarder that this one was before training."""
+        if not isinstance(data, Mapping):
+            return data
+        return {key: value for key, value in data.items() if key != "before"}
 
     @field_validator("options")
     @classmethod
-    def _check_max_steps(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _check_options(cls, value: dict[str, Any]) -> dict[str, Any]:
         steps = value.get("max_steps", 1)
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
             raise ValueError(
                 f"max_steps is {shown(steps)}, not 1 or more",
                 "for example `options: {max_steps: 20}`",
             )
+        bias, strength = value.get("bias", PLACE), value.get("strength", 1.0)
+        if bias not in BIASES:
+            raise ValueError(f"no bias {shown(bias)}", f"choose among {', '.join(BIASES)}")
+        if isinstance(strength, bool) or not isinstance(strength, int | float) or strength < 0:
+            raise ValueError(f"strength is {shown(strength)}", "for example `strength: 0.5`")
+        if bias == PHRASE and not value.get("phrase"):
+            raise ValueError("the bias `phrase` needs a phrase", "add `phrase: step by step`")
         return value
 
     @property
@@ -366,6 +408,16 @@ class Race(Strict):
         return kept
 
 
+class Deep(Strict):
+    """More candidates on a share of the questions, for rewarders that score them one by one."""
+
+    n: int = Field(64, ge=2, le=4096)
+    share: float = Field(0.1, gt=0, le=1, description="seeded share of the questions")
+    rewarders: tuple[str, ...] = Field(
+        (), description="rewarders that score them; by default all that score single candidates"
+    )
+
+
 class Judging(Strict):
     """Which comparisons are made; only judged ones can be replayed."""
 
@@ -376,6 +428,7 @@ class Judging(Strict):
     )
     judge_unanimous: bool = Field(False, description="judge every question")
     repeat_check: int = Field(0, ge=0, description="items with one repeated judgement")
+    deep: Deep | None = Field(None, description="how far n may go", examples=[{"n": 64}])
 
     @model_validator(mode="before")
     @classmethod

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from bon.analysis.results.study import ModelShare, RunCompleteness
 from bon.choosing.race import EarlyStopping
+from bon.core.records import Candidate, Question
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard, RewarderCard
 from bon.planning.judging_scope import (
@@ -70,33 +71,42 @@ class _Counter:
         self._setup = setup
         self._store = store
         self._failed: dict[str, str] = store.meta("failed", {})
-        self._questions: list[_Item] = []
+        self._questions: dict[bool, list[_Item]] = {False: [], True: []}  # by depth
 
     def policy(self, policy: Loaded[PolicyCard]) -> ModelShare:
         """Count a policy's candidates and collect its questions for the rewarders."""
-        judging = self._setup.experiment.judging
-        subset = self._setup.experiment.questions.subset
-        n = policy.card.n
         wanted = have = 0
         for question in self._store.questions():
+            n = self._setup.depth(policy, question.key)
             rows = self._store.candidates(policy.spec, question.key, n)
             wanted += n
             have += len(rows)
-            ready = policy.card.brought or len(rows) == n
-            needed = bool(to_judge(question, rows, judging, subset)) or not ready
-            usable = [row for row in rows if row.outcome != "error"]
-            if needed or (usable and not unanimous(usable)):
-                item = _Item(
-                    question.key,
-                    frozenset(row.text_key for row in usable),
-                    ready=ready,
-                    needed=needed,
-                    stakes=stakes_of(question, usable, judging),
-                )
-                self._questions.append(item)
+            item = deep = self._item(policy, question, rows[: policy.card.n], policy.card.n)
+            if n > policy.card.n:
+                deep = self._item(policy, question, rows, n)
+            self._questions[False] += [item] if item else []
+            self._questions[True] += [deep] if deep else []
         if policy.card.brought:  # nothing can be added
             wanted = have
         return self._share(policy, "policy", wanted, have)
+
+    def _item(
+        self, policy: Loaded[PolicyCard], question: Question, rows: list[Candidate], n: int
+    ) -> _Item | None:
+        judging = self._setup.experiment.judging
+        ready = policy.card.brought or len(rows) == n
+        subset = self._setup.experiment.questions.subset
+        needed = bool(to_judge(question, rows, judging, subset)) or not ready
+        usable = [row for row in rows if row.outcome != "error"]
+        if not (needed or (usable and not unanimous(usable))):
+            return None
+        return _Item(
+            question.key,
+            frozenset(row.text_key for row in usable),
+            ready=ready,
+            needed=needed,
+            stakes=stakes_of(question, usable, judging),
+        )
 
     def rewarder(self, rewarder: Loaded[RewarderCard]) -> ModelShare:
         """Count a rewarder's preference pairs and questions."""
@@ -108,7 +118,7 @@ class _Counter:
         wanted = have = 0
         votes = self._setup.pair_votes(rewarder)
         pairs = (_Item(key, texts, votes[benchmark]) for benchmark, key, texts in self._pairs)
-        items = chain(pairs, self._questions)
+        items = chain(pairs, self._questions[self._setup.is_deep(rewarder)])
         while page := list(islice(items, PAGE)):
             shown = self._shown(rewarder.spec, [item.key for item in page])
             for item in page:

@@ -4,15 +4,18 @@ Every estimate rests on a stated assumption, which what a run directory already 
 """
 
 import math
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from bon.benchmarks import adapter
+from bon.benchmarks import BadRow, adapter, load_pairs
 from bon.benchmarks.rows import count_rows, local_files
 from bon.choosing.opinion import shown_of
 from bon.core.errors import BonError
+from bon.core.images import ImageStore
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, Card, DatasetSpec, PolicyCard, Price, RewarderCard
 from bon.importing.pinned_sources import questions_in
@@ -38,7 +41,7 @@ from bon.planning.image_tokens import (
     tokens_of,
 )
 from bon.planning.judging_scope import drawn
-from bon.planning.preflight import mistakes, retiring
+from bon.planning.preflight import check_axis, mistakes, retiring
 from bon.planning.repeat_check import FOLDER
 from bon.planning.setup import Setup, located
 from bon.planning.sources import remaining
@@ -208,6 +211,15 @@ def _measure_speed(work: Work, model: Loaded[Any], store: Store) -> None:
             work.gpu_hours = work.worker_hours * gpus
 
 
+def _groups(specs: list[DatasetSpec]) -> Iterator[tuple[str, str]]:
+    """Yield the benchmark and group of every pair in local files."""
+    with TemporaryDirectory() as folder:
+        for spec in specs:
+            for pair in load_pairs(spec, ImageStore(folder)) if spec.path is not None else ():
+                if not isinstance(pair, BadRow):
+                    yield spec.name or spec.benchmark, pair.group
+
+
 class _Planner:
     def __init__(self, setup: Setup, store: Store | None) -> None:
         self._setup = setup
@@ -223,6 +235,7 @@ class _Planner:
         self._measure(questions, "questions", "questions")
         for spec in pairs:
             self._measure(spec, "pairs", spec.name or spec.benchmark)
+        check_axis(experiment.analysis.axis, _groups(pairs))
 
     def plan(self) -> Plan:
         setup = self._setup
@@ -288,10 +301,12 @@ class _Planner:
         card = policy.card
         if card.brought:
             return Work(card.name, "policy")
-        work = Work(card.name, "policy", on_questions=self._questions.count * card.n)
+        deep, n = self._deep(policy)
+        on_questions = self._questions.count * card.n + deep * (n - card.n)
+        work = Work(card.name, "policy", on_questions=on_questions)
         if self._store is not None:
             where = 'spec = ? AND "index" < ?'
-            work.reused = self._store.count("candidates", where, (policy.spec, card.n))
+            work.reused = self._store.count("candidates", where, (policy.spec, n))
         assumed = (self._texts["questions"][0] + self._image_tokens(card), CANDIDATE_TOKENS)
         prompt, reply = self._lengths("candidates", policy.spec, work, *assumed)
         # A prompt is read once for all its candidates.
@@ -343,17 +358,31 @@ class _Planner:
                 count -= repeats.count("judgements", where, (rewarder.spec,))
         return max(0, count)
 
+    def _deep(self, policy: Loaded[PolicyCard]) -> tuple[int, int]:
+        """Return how many questions get more candidates, and how many they have."""
+        deep = self._setup.experiment.judging.deep
+        if deep is None or policy.card.brought or deep.n <= policy.card.n:
+            return 0, policy.card.n
+        share = min(deep.share, self._setup.experiment.questions.subset)
+        if self._store is None or self._questions.known_from != "in the run":
+            return round(self._questions.count * share), deep.n
+        return sum(drawn(question.key, share) for question in self._store.questions()), deep.n
+
     def _on_questions(
         self, policy: Loaded[PolicyCard], rewarder: Loaded[RewarderCard]
     ) -> tuple[int, int]:
         """Return the calls on a policy's candidates, and how many of them are stored."""
-        card, n = rewarder.card, policy.card.n
-        most = max_calls(card, self._design, n, card.votes)
+        card, votes = rewarder.card, rewarder.card.votes
         subset = self._setup.experiment.questions.subset
         if self._store is None or self._questions.known_from != "in the run":
-            return round(self._questions.count * subset) * most, 0
+            most = max_calls(card, self._design, policy.card.n, votes)
+            deep, n = self._deep(policy) if self._setup.is_deep(rewarder) else (0, 1)
+            more = deep * (max_calls(card, self._design, n, votes) - most)
+            return round(self._questions.count * subset) * most + more, 0
         calls = reused = 0
         for question in self._store.questions():
+            n = self._setup.depth(policy, question.key, rewarder)
+            most = max_calls(card, self._design, n, votes)
             pool = self._store.candidates(policy.spec, question.key, n)
             if len(pool) < n and not policy.card.brought:
                 calls += most * drawn(question.key, subset)

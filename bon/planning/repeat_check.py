@@ -55,7 +55,7 @@ class RepeatSource(Source):
         super().__init__(rewarder.card.name, setup.experiment.judging.repeat_check, 1)
         self.target_store: Store = repeats
         self._store = store
-        self._policies = setup.policies
+        self._setup = setup
         self._card = rewarder.card
         self._spec = rewarder.spec
         self._before = before
@@ -88,8 +88,10 @@ class RepeatSource(Source):
         assert question is not None
         usable = [
             row
-            for policy in self._policies
-            for row in self._store.candidates(policy.spec, question.key, policy.card.n)
+            for policy in self._setup.policies
+            for row in self._store.candidates(
+                policy.spec, question.key, self._setup.depth(policy, question.key)
+            )
             if row.outcome != "error"
         ]
         answer_key = question_answer_key(self._card, question, usable)

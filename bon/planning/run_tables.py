@@ -1,6 +1,7 @@
 """Build the analysis tables from a run's store under the current settings."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,31 @@ def run_tables(setup: Setup, store: Store) -> Tables:
         rewarders=_rewarders(setup),
         meta=_meta(setup, store),
     ).check()
+
+
+def deep_tables(setup: Setup, store: Store) -> Tables | None:
+    """Return the tables of the questions and rewarders of `judging.deep`; None without it."""
+    deep, subset = setup.experiment.judging.deep, setup.experiment.questions.subset
+    if deep is None:
+        return None
+    policies = (policy for policy in setup.policies if not policy.card.brought)
+    deepened = (
+        replace(p, card=p.card.model_copy(update={"n": max(p.card.n, deep.n)})) for p in policies
+    )
+    rewarders = tuple(filter(setup.is_deep, setup.rewarders))
+    tables = run_tables(
+        replace(setup, policies=tuple(deepened), rewarders=rewarders, ensembles=()), store
+    )
+    share = min(deep.share, subset)
+    keys = [key for key in tables.questions["question"] if drawn(key, share)]
+    return replace(
+        tables,
+        questions=tables.questions[tables.questions["question"].isin(keys)],
+        candidates=tables.candidates[tables.candidates["question"].isin(keys)],
+        pairs=tables.pairs.iloc[:0],
+        judgements=tables.judgements[tables.judgements["item"].isin(keys)],
+        meta={"judging": {"design": setup.experiment.judging.design}},
+    )
 
 
 def _questions(store: Store) -> pd.DataFrame:
@@ -166,8 +192,8 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
             if rewarder.card.image_filter != "none"
         },
         "candidate_labels": {setup.policies[0].card.name: files} if files else {},
-        "before": {r.card.name: r.card.before for r in setup.rewarders if r.card.before},
         "ensembles": {e.card.name: e.card.members for e in setup.ensembles},
+        "panels": [e.card.name for e in setup.ensembles if e.card.combine == "scores"],
         "warnings": warnings(setup, store),
     }
 
@@ -230,8 +256,6 @@ def citations(setup: Setup) -> list[str]:
 def warnings(setup: Setup, store: Store) -> list[str]:
     """Return the warnings for readers of the report."""
     lines = list(store.meta("notes", []))
-    if shard := store.meta("shard"):
-        lines.append(f"this is shard {shard[0]} of {shard[1]} of its experiment (bon merge)")
     lines += [
         f"the card or code of {model} is another one today: shown is what was asked before, and "
         "`bon run` asks again"

@@ -18,6 +18,7 @@ from bon.experiment.config import CardRef, DatasetSpec, Experiment, PolicyCard, 
 from bon.experiment.overrides import override
 from bon.experiment.yamlfile import read_document
 from bon.importing.pinned_sources import pinned
+from bon.planning.judging_scope import drawn
 from bon.rewarders.item_judging import Protocol
 from bon.rewarders.registry import code_hash, registered, rewarder_class
 from bon.rewarders.reply_parsing import parser_key
@@ -53,6 +54,25 @@ class Setup:
             policies=tuple(map(function, self.policies)),
             rewarders=tuple(map(function, self.rewarders)),
         )
+
+    def is_deep(self, rewarder: Loaded[RewarderCard]) -> bool:
+        """Return whether a rewarder scores the further candidates of `judging.deep`."""
+        deep, card = self.experiment.judging.deep, rewarder.card
+        if deep is None or card.brought or rewarder_class(card).arity != "one":
+            return False
+        return not deep.rewarders or card.name in deep.rewarders
+
+    def depth(
+        self,
+        policy: Loaded[PolicyCard],
+        question: str,
+        rewarder: Loaded[RewarderCard] | None = None,
+    ) -> int:
+        """Return how many candidates of a question there are, or a rewarder is shown."""
+        deep, subset = self.experiment.judging.deep, self.experiment.questions.subset
+        if deep is None or policy.card.brought or (rewarder and not self.is_deep(rewarder)):
+            return policy.card.n
+        return max(policy.card.n, deep.n if drawn(question, min(deep.share, subset)) else 0)
 
     def protocol(self, rewarder: Loaded[RewarderCard]) -> Protocol:
         """Return the judging protocol of a rewarder."""
@@ -132,6 +152,7 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
                 fix = "give one a `name:` of its own"
                 raise BonError(f"the name {name!r} is used {count} times", fix)
     _check_counting(experiment, [policy.card for policy in policies], origin)
+    _check_deep(experiment, {loaded.card.name: loaded for loaded in models}, origin)
     ensembles = tuple(card for card in cards if card.card.kind == "ensemble")
     judges = sorted(model.card.name for model in models)
     for ensemble in ensembles:
@@ -171,6 +192,20 @@ def _check_counting(experiment: Experiment, policies: list[PolicyCard], origin: 
             raise BonError(
                 f"{origin.place(('analysis', 'rules', at))}: analysis.rules: no rule {rule!r}",
                 f"choose among {', '.join(RULES)}",
+            )
+
+
+def _check_deep(
+    experiment: Experiment, models: dict[str, Loaded[RewarderCard]], origin: Origin
+) -> None:
+    deep = experiment.judging.deep
+    single = [n for n, loaded in models.items() if rewarder_class(loaded.card).arity == "one"]
+    for at, name in enumerate(deep.rewarders if deep else ()):
+        if name not in single:
+            raise BonError(
+                f"{origin.place(('judging', 'deep', 'rewarders', at))}: judging.deep: {name!r} is "
+                f"no rewarder of this experiment that scores single candidates",
+                f"choose among {', '.join(single) or 'such rewarders: scalar, pointwise, ...'}",
             )
 
 

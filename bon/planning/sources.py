@@ -33,9 +33,10 @@ class GenerateSource(Source):
 
     stage = "generate"
 
-    def __init__(self, store: Store, policy: Loaded[PolicyCard]) -> None:
+    def __init__(self, setup: Setup, store: Store, policy: Loaded[PolicyCard]) -> None:
         total = 0 if policy.card.brought else store.count("questions", "active > 0")
         super().__init__(policy.card.name, total, policy.card.n)
+        self._setup = setup
         self._store = store
         self._policy = policy
 
@@ -44,7 +45,8 @@ class GenerateSource(Source):
         card = self._policy.card
         for question in () if card.brought else self._store.questions():
             stored = self._store.indices(self._policy.spec, question.key)
-            missing = tuple(index for index in range(card.n) if index not in stored)
+            n = self._setup.depth(self._policy, question.key)
+            missing = tuple(index for index in range(n) if index not in stored)
             if not missing:
                 yield []
                 continue
@@ -112,11 +114,12 @@ class QuestionSource(Source):
         """Yield each question with its judgements so far."""
         policy = self._policy
         for question in self._store.questions():
+            n = self._setup.depth(policy, question.key, self._rewarder)
             while True:
                 # Before the rows are read: what is missing then will never come.
                 generated = self._generated()
-                pool = self._store.candidates(policy.spec, question.key, policy.card.n)
-                if len(pool) == policy.card.n or generated:
+                pool = self._store.candidates(policy.spec, question.key, n)
+                if len(pool) == n or generated:
                     break
                 yield None
             yield self._tasks(question, pool)

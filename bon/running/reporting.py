@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from bon.analysis.results import Estimate, ModelCost, Results, RunCompleteness
+from bon.analysis.results import Estimate, ModelCost, Results, RunCompleteness, Uplift
 from bon.core.console import say, show_listing
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
@@ -20,7 +20,7 @@ from bon.experiment.yamlfile import Document
 from bon.planning.completeness import completeness
 from bon.planning.setup import Setup, options, prepare
 from bon.planning.spec_aliases import with_stored_specs
-from bon.running.attacks import OWN_IMAGE, SWAPPED, WORDS
+from bon.running.attacks import ON_PLAIN, OWN_IMAGE, PLAIN, SWAPPED, WORDS
 from bon.storage.store import Store
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 BASELINES = ("pass@1", "majority vote", "oracle")
 """Baselines that a terminal shows."""
+
+UPLIFT, OUTCOMES = "uplift", "outcomes.csv"
+"""The folder of a run with gains by training, and the file of imported ones in it."""
 
 PER = 1000
 """Costs are per this many candidates or judgements."""
@@ -87,13 +90,14 @@ def report_run(
     from bon.analysis.artifacts import write_figures, write_tables
     from bon.analysis.data.arrays import read
     from bon.analysis.data.gold_pairs import warning
+    from bon.analysis.estimators.depth import depth
     from bon.analysis.estimators.hacks import hacks
     from bon.analysis.estimators.picks import as_picks, choices
     from bon.analysis.estimators.repeated import repeats
     from bon.analysis.report import write_report
     from bon.analysis.run import analyse
     from bon.planning.repeat_check import repeat_table
-    from bon.planning.run_tables import run_tables
+    from bon.planning.run_tables import deep_tables, run_tables
     from bon.running.attacks import attack_tables
 
     page = directory / "report.html"
@@ -106,9 +110,13 @@ def report_run(
         results = analyse(arrays, options(setup))
         extra: dict[str, object] = {"costs": model_costs(setup, store)}
         if (attacks := attack_tables(setup, directory)) is not None:
-            extra["hacks"] = hacks(attacks, WORDS, options(setup), {SWAPPED: OWN_IMAGE})
+            beside = {SWAPPED: OWN_IMAGE}
+            extra["hacks"] = hacks(attacks, WORDS, options(setup), beside, PLAIN, ON_PLAIN)
+        if (deep := deep_tables(setup, store)) is not None and len(deep.candidates):
+            extra["depth"] = depth(read(deep), options(setup))
         if (repeated := repeat_table(setup, store)) is not None:
             extra["repeats"] = repeats(repeated, options(setup))
+        extra["trained"] = tuple(gains_by_training(directory, results))
         results = results.model_copy(update=extra)
         picks = choices(arrays, results)
         write_tables(results, directory / "tables", picks)
@@ -119,6 +127,7 @@ def report_run(
         write_figures(results, directory / "figures")
     if counts.complete:
         sentences = [results.finding.sentence, *(row.sentence for row in results.repeats)]
+        sentences += [method.sentence for study in results.trained for method in study.methods]
         if by_gold := arrays.tables.meta.get("read_as_pairs"):
             sentences.append(warning(by_gold))
         for line in (*leaderboards(results), *sentences, f"report: {page}"):
@@ -126,10 +135,26 @@ def report_run(
     return page
 
 
+def gains_by_training(directory: Path, results: Results) -> Iterator[Uplift]:
+    """Yield the studies of `bon uplift` and of imported outcomes in a run."""
+    import pandas as pd
+
+    from bon.analysis.uplift import imported_gains
+
+    study, outcomes = (directory / UPLIFT / name for name in ("uplift.json", OUTCOMES))
+    if study.is_file():
+        try:
+            yield Uplift.model_validate_json(study.read_bytes())
+        except ValidationError:
+            say(f"{study} is not of this version and left out: bon uplift {directory} …")
+    if outcomes.is_file():
+        yield from imported_gains(pd.read_csv(outcomes), results)
+
+
 def leaderboards(results: Results) -> list[str]:
     """Return tables of rewarders and baselines by policy, or benchmark, and what to take."""
     from bon.analysis.finding.first_page import first_page
-    from bon.analysis.report.leaderboard import leaderboard
+    from bon.analysis.report.leaderboard import leaderboard, trained_methods
     from bon.analysis.results.format import interval, signed
 
     def cell(estimate: Estimate | None, sign: bool = False) -> str:
@@ -141,6 +166,7 @@ def leaderboards(results: Results) -> list[str]:
 
     tables = []
     for policy in results.policies:
+        methods = trained_methods(results, policy.policy)
         rows = [
             {
                 "": row.name,
@@ -149,6 +175,7 @@ def leaderboards(results: Results) -> list[str]:
                 if row.best and row.standing != "is"
                 else "",
                 "benchmark": cell(row.score),
+                **{f"trained ({m})": cell(row.trained.get(m), sign=True) for m in methods},
             }
             for row in leaderboard(results, policy)
             if not row.baseline or row.name in BASELINES

@@ -31,13 +31,12 @@ def run(
     quiet: bool = False,
     retry_errors: bool = False,
     replace: bool = False,
-    shard: tuple[int, int] | None = None,
     progress_file: Path | None = None,
 ) -> Path:
     """Run or continue an experiment in `directory` and return the path of its report.
 
-    replace: take over the run of another experiment. shard: (index, count) of the part of the
-    questions and pairs to do. progress_file: kept up to date for another process.
+    replace: take over the run of another experiment. progress_file: kept up to date for another
+    process.
     """
     note_phase(progress_file, "preparing")
     if not (directory / DATABASE).exists():  # fail before any data are read
@@ -48,7 +47,7 @@ def run(
         pin_commits(setup, store, quiet=quiet)
         setup = with_commits(setup, store)
         print_changed(setup, store, quiet=quiet)
-        start(setup, store, retry_errors=retry_errors, replace=replace, shard=shard, quiet=quiet)
+        start(setup, store, retry_errors=retry_errors, replace=replace, quiet=quiet)
         counts = compute(setup, store, quiet=quiet, progress_file=progress_file)
     note_phase(progress_file, "analysing")
     from bon.running.reporting import report_run  # imports pandas, which a run does not need
@@ -125,7 +124,7 @@ def work_off(
 
 def make_sources(setup: Setup, store: Store) -> list[Source]:
     """Return all work of an experiment, in order of priority."""
-    generate = [GenerateSource(store, policy) for policy in setup.policies]
+    generate = [GenerateSource(setup, store, policy) for policy in setup.policies]
     rewarders = [rewarder for rewarder in setup.rewarders if not rewarder.card.brought]
     sources: list[Source] = [*generate]
     if setup.experiment.pairs:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,11 +14,12 @@ import bon
 from bon.benchmarks import BadRow, load_pairs, load_questions, provenance
 from bon.benchmarks.leaks import find_leaks
 from bon.core.console import say
-from bon.core.errors import BonError, some
+from bon.core.errors import BonError
 from bon.core.files import write_atomic
 from bon.core.records import Judgement, PreferencePair, Question
 from bon.engines import ENGINES
 from bon.experiment.config import IMPORTED, RewarderCard
+from bon.planning.preflight import check_axis
 from bon.planning.setup import Setup, located
 from bon.planning.spec_aliases import save_specs
 from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_answer
@@ -38,21 +38,17 @@ def start(
     *,
     retry_errors: bool = False,
     replace: bool = False,
-    shard: tuple[int, int] | None = None,
     quiet: bool = False,
 ) -> None:
     """Make the run one of this experiment, with today's data.
 
-    shard: (3, 8) is every eighth question and pair from the third on.
-
     Raises BonError, and leaves the run as it was, if the data cannot be read or, without `replace`,
-    the run belongs to another experiment or is another shard.
+    the run belongs to another experiment.
     """
     with starting(setup, store, retry_errors=retry_errors, replace=replace):
-        _check_shard(store, shard, replace=replace)
-        _load_data(setup, store, shard or (1, 1), quiet=quiet)
-        if shard is None:  # a shard may lack a group
-            _check_axis(setup, store)
+        _load_data(setup, store, quiet=quiet)
+        pairs = ((name, pair.group) for name, pair in store.pairs())
+        check_axis(setup.experiment.analysis.axis, pairs)
     errors = {model.card.name: store.errors(model.table, model.spec) for model in setup.models}
     if total := sum(errors.values()):
         named = ", ".join(f"{model} {count:,}" for model, count in errors.items() if count)
@@ -137,17 +133,6 @@ def _check_same(setup: Setup, store: Store, name: str, questions: set[str]) -> N
     )
 
 
-def _check_shard(store: Store, shard: tuple[int, int] | None, *, replace: bool) -> None:
-    previous, new = store.meta("shard"), list(shard) if shard else None
-    if previous != new and not replace and store.has("questions"):
-        name = f"{previous[0]}/{previous[1]}" if previous else ""
-        raise BonError(
-            f"{store.directory} holds {f'shard {name}' if name else 'all'} of its experiment",
-            f"{f'add --shard {name}, or ' if name else ''}choose another --out",
-        )
-    store.set_meta(shard=new)
-
-
 def _parse_again(setup: Setup, store: Store) -> None:
     """Parse all responses and replies of a model again where its parser has changed."""
     readers = store.meta("readers", {})
@@ -181,7 +166,7 @@ def _parse_judgement(card: RewarderCard, row: Judgement) -> Judgement:
     return parsed._replace(error="; ".join(filter(None, (parsed.error, note))))
 
 
-def _load_data(setup: Setup, store: Store, shard: tuple[int, int], *, quiet: bool) -> None:
+def _load_data(setup: Setup, store: Store, *, quiet: bool) -> None:
     """Read questions and preference pairs into the run, and mark leaks."""
     bad: list[tuple[str, str, str]] = []
     experiment, base = setup.experiment, setup.base
@@ -203,12 +188,8 @@ def _load_data(setup: Setup, store: Store, shard: tuple[int, int], *, quiet: boo
 
     task = located(experiment.questions, base)
     rows = imports.questions() if imported else load_questions(task, store.images)
-    questions = usable(rows, task.benchmark)
-    index, count = shard
-    num_questions = store.set_questions(islice(questions, index - 1, None, count))
-    if not num_questions and count > 1:
-        raise BonError(f"shard {index}/{count} has no question", "split it into fewer parts")
-    num_pairs = store.set_pairs(islice(pairs(), index - 1, None, count))
+    num_questions = store.set_questions(usable(rows, task.benchmark))
+    num_pairs = store.set_pairs(pairs())
     imports.fill(quiet=quiet)
     store.set_bad_rows([*bad, *imports.bad])
     leaks = set_leaks(store)
@@ -228,20 +209,6 @@ def set_leaks(store: Store) -> int:
     store.mark_leaked(questions, {leak.pair for leak in leaks})
     store.set_meta(leaks=[[leak.question, leak.pair, leak.rule] for leak in leaks])
     return len(questions)
-
-
-def _check_axis(setup: Setup, store: Store) -> None:
-    """Refuse an axis whose group a reward benchmark lacks, before anything is paid for."""
-    axis = setup.experiment.analysis.axis
-    groups: dict[str, set[str]] = {}
-    for benchmark, pair in store.pairs() if axis.startswith("group:") else ():
-        groups.setdefault(benchmark, set()).add(pair.group)
-    for benchmark, names in groups.items():
-        if axis.removeprefix("group:") not in names:
-            raise BonError(
-                f"analysis.axis: {benchmark} has no {axis}",
-                f"choose macro, overall or one of {some([f'group:{g}' for g in sorted(names)], 8)}",
-            )
 
 
 def _versions() -> dict[str, str]:

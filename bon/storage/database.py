@@ -76,7 +76,8 @@ def _convert(path: Path, error: sqlite3.DatabaseError) -> BonError:
             "put a copy of it back, or move it aside to start anew",
         )
     return BonError(
-        f"{path} is damaged ({text})", f"see what can be saved: bon doctor {path.parent}"
+        f"{path} is damaged ({text})",
+        f"save every row that can be read: bon doctor {path.parent} --repair",
     )
 
 

@@ -6,13 +6,34 @@ from datetime import datetime
 from pathlib import Path
 
 from bon.core.errors import BonError
-from bon.storage.database import create
+from bon.storage.database import DATABASE, create, open_database, take_lock
 
 TABLES = ("meta", "questions", "pairs", "bad_rows", "candidates", "judgements", "spent")
 
 
-def back_up(database: Path) -> Path:
-    """Copy a database and its write-ahead log to a folder beside it."""
+def damage_of(directory: Path) -> str:
+    """Describe the damage of a run's database; empty for a sound one.
+
+    Raises BonError if it is no database at all.
+    """
+    try:
+        db = open_database(directory / DATABASE, readonly=True)
+        problems = [text for (text,) in db.execute("PRAGMA integrity_check(20)")]
+        db.close()
+    except sqlite3.DatabaseError as error:
+        problems = [str(error)]
+    return "" if problems == ["ok"] else " ".join(problems[0].split())
+
+
+def repair(directory: Path) -> Path:
+    """Salvage the database of a run and return the folder with its backup."""
+    with take_lock(directory):
+        folder = _back_up(directory / DATABASE)
+        salvage(directory / DATABASE)
+    return folder
+
+
+def _back_up(database: Path) -> Path:
     folder = database.parent / f"backup-{datetime.now():%Y%m%dT%H%M%S.%f}"
     folder.mkdir()
     for ending in ("", "-wal"):

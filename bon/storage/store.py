@@ -227,7 +227,7 @@ class Store:
         except ValueError:
             raise BonError(
                 f"{self.path}: its entry {key!r} cannot be read",
-                f"bon doctor {self.directory} --repair",
+                "put a copy of the database back, or delete the entry and run again",
             ) from None
 
     def count(self, table: str, where: str = "1", parameters: Sequence[Any] = ()) -> int:
@@ -331,10 +331,6 @@ class Store:
         first, second = raw["responses"]
         images = self._refs(raw["images"])
         return PreferencePair(**{**raw, "responses": (first, second), "images": images})
-
-    def stored_candidates(self) -> Iterator[Candidate]:
-        """Iterate over all stored candidates."""
-        yield from map(Candidate._make, self._rows("candidates", _CANDIDATE_COLUMNS))
 
     def stored_judgements(self, spec: str | None = None) -> Iterator[Judgement]:
         """Iterate over all stored judgements, of a spec if given, without validation."""

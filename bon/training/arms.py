@@ -9,18 +9,18 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from bon.analysis.results import REFERENCES
 from bon.core.errors import BonError, some
 from bon.core.keys import content_key, item_seed
 from bon.core.records import Candidate, Question
 from bon.engines.tuning import Tuning
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
-from bon.exports.preferences import ranking, with_texts
+from bon.exports.preferences import all_alike, ranking, with_texts
 from bon.planning.setup import Setup
 from bon.storage.store import Store
-
-REFERENCES = ("random", "majority", "oracle")
-"""Arms without a rewarder; `random` is the zero line."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,15 @@ class Arm:
 class Choices:
     """Choices of every arm on shared questions; `unjudged` questions were left out.
 
-    `by_key` of them have different answers and were not judged because of the answer key.
+    `by_key` of them have different answers and were not judged because of the answer key. `within`:
+    by rewarder, the share of the variance of its scores that lies within questions.
     """
 
     by_arm: dict[str, tuple[Choice, ...]]
     questions: tuple[Question, ...]
     unjudged: int
     by_key: int
+    within: dict[str, float]
 
 
 def choose(
@@ -78,6 +80,7 @@ def choose(
     ranks = {name: ranking(setup, store, name) for name in rewarders}
     by_arm: dict[str, list[Choice]] = {name: [] for name in (*rewarders, *REFERENCES)}
     shared: list[Question] = []
+    spread: dict[str, list[list[float]]] = {name: [] for name in rewarders}
     unjudged = by_key = 0
     for question in store.questions():
         rows = with_texts(store, policy, question)
@@ -87,9 +90,10 @@ def choose(
         scores = {name: rank(question, rows) for name, rank in ranks.items()}
         if not all(len(scored) > 1 for scored in scores.values()):
             unjudged += 1
-            outcomes = {row.answer == question.answer for row in rows}
-            by_key += len(outcomes) == 1
+            by_key += all_alike(question, rows)
             continue
+        for name, scored in scores.items():
+            spread[name].append(list(scored.values()))
         scores |= {name: _reference(name, question, rows, seed) for name in REFERENCES}
         shared.append(question)
         for name, scored in scores.items():
@@ -101,7 +105,13 @@ def choose(
             f"needed: judgements of {some(rewarders)} on candidates with texts",
         )
     choices = {name: tuple(rows) for name, rows in by_arm.items()}
-    return Choices(choices, tuple(shared), unjudged, by_key)
+    within = {name: _within(rows) for name, rows in spread.items()}
+    return Choices(choices, tuple(shared), unjudged, by_key, within)
+
+
+def _within(scores: list[list[float]]) -> float:
+    total = float(np.var(np.concatenate(scores)))
+    return float(np.mean([np.var(row) for row in scores])) / total if total > 0 else 0.0
 
 
 def _reference(name: str, question: Question, rows: list[Candidate], seed: int) -> dict[str, float]:

@@ -120,7 +120,7 @@ def test_a_vote_whose_unit_is_not_known_is_refused(tmp_path):
 def test_a_validated_run_without_results_is_one_line(tmp_path):
     with pytest.raises(BonError, match=r"online.validated: .* holds no results.json -> bon report"):
         selector_of(card("scores"), validated=tmp_path)
-    (tmp_path / "results.json").write_text("{}")
+    (tmp_path / "results.json").write_text('{"schema_version": "9.9"}')
     with pytest.raises(BonError, match=r"online.validated: .*results.json is not of this version"):
         selector_of(card("scores"), validated=tmp_path)
 

@@ -77,6 +77,15 @@ def test_a_model_that_its_vendor_retires(days, said, make_experiment, tmp_path):
         check_models(setup, ["judge"], here=True)
 
 
+def test_a_limit_on_thinking_that_vllm_lacks_is_said_before_it_loads(make_experiment, tmp_path):
+    experiment = make_experiment()
+    judge = experiment["rewarders"][0]
+    judge.update(engine="vllm", engine_args={}, model="m", sampling={"max_thinking_tokens": 9})
+    setup = prepare(experiment, tmp_path)
+    with pytest.raises(BonError, match=r"cannot limit thinking alone .* -> set engine: openai wi"):
+        check_models(setup, ["judge"], here=False)
+
+
 def test_a_problem_of_several_cards_is_said_once(make_experiment, tmp_path, monkeypatch):
     monkeypatch.setattr(preflight, "_GPUS", ())
     experiment = make_experiment()
@@ -117,7 +126,7 @@ def test_what_a_run_has_is_reused_and_measured(make_experiment, tmp_path):
     out = tmp_path / "run"
     with Store(out) as store:
         start(setup, store, quiet=True)
-        source = GenerateSource(store, policy)
+        source = GenerateSource(setup, store, policy)
         for ask, places in zip(source.take(4), [range(4)] * 3 + [range(2)], strict=True):
             store.add_candidates(
                 Candidate(
@@ -158,7 +167,7 @@ def test_a_finished_run_has_nothing_left_to_do(make_experiment, tmp_path):
             store.add_judgements(reply.judgements)
             store.commit()
 
-        work(GenerateSource(store, setup.policies[0]))
+        work(GenerateSource(setup, store, setup.policies[0]))
         for rewarder in setup.rewarders:
             work(PairSource(setup, store, rewarder))
             work(QuestionSource(setup, store, setup.policies[0], rewarder, generated=lambda: True))

@@ -112,7 +112,7 @@ def test_a_worker_tells_waiting_from_loading_and_working(experiment, tmp_path, m
     host = Host(setup.specs())
     with Store(tmp_path / "run") as store:
         start(setup, store, quiet=True)
-        source = GenerateSource(store, setup.policies[0])
+        source = GenerateSource(setup, store, setup.policies[0])
 
         async def work():
             first = await asyncio.gather(*(host.run("policy", source.take(2)) for _ in range(2)))

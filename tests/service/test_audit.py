@@ -177,7 +177,7 @@ def test_a_stranger_cannot_tell_a_name_that_exists_from_one_that_does_not(server
     templates += [
         f"/annotate/{{name}}{part}" for part in ("", "/audit", "/next", "/images/{image}")
     ]
-    templates += ["/v1/rewarders/{name}", "/v1/models/{name}"]
+    templates += ["/v1/models/{name}"]
     templates += ["/reports/{key}/" + "0" * 64 + "/report.html"]
     for template in templates:
         for method in ("GET", "HEAD", "POST", "DELETE"):

@@ -46,6 +46,8 @@ LARGE_TEMPLATES = {
     "a list of its own": "{% for a in [prompt, prompt] %}{{ a }}{% endfor %}",
     "no template": "{% for",
     "parts": "{{ prompt }}" * 1000,
+    "on two lines": "{{\nprompt }}",
+    "within another": "{{{ prompt }}{ prompt }}",
 }
 
 
@@ -56,13 +58,7 @@ def test_templates_that_could_grow(name):
 
 
 def test_ordinary_templates_pass():
-    text = (
-        "{{ prompt | trim }}{% if steps | length > 1 %}{% for step in steps[:-1] %}"
-        "{{ loop.index }}. {{ step }}{% endfor %}{% endif %}"
-        "{% for response in responses | reverse %}{{ response }}{% endfor %}"
-        "{{ responses | join(', ') }}{{ responses[0] }}{{ responses[1:] | last }}"
-    )
-    check_template("x", text)
+    check_template("x", "Set {1, 2}.\nQuestion: {{ prompt }}\n[A] {{first}} [B] {{- second -}}")
 
 
 @given(st.text(max_size=80) | st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join))
@@ -94,6 +90,7 @@ REFUSED = {
     "long name": changed(rewarders__0={"name": "a-" * 90_000, "kind": "scalar"}),
     "score pattern": changed(rewarders__1__score={"pattern": r"(?=(a+)+b)a"}),
     "template": changed(policies__0__prompt={"text": LARGE_TEMPLATES["range"]}),
+    "system": changed(rewarders__0__system={"text": LARGE_TEMPLATES["range"]}),
 }  # fmt: skip
 
 

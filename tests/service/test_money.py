@@ -85,18 +85,6 @@ def test_deleting_and_resuming_give_no_money_back(shop):
     assert shop(cap=0.25).status_code == 201
 
 
-def test_the_same_key_sets_aside_once(shop):
-    headers = {
-        "authorization": f"Bearer {shop.tokens['ann']}", "idempotency-key": "once",
-    }  # fmt: skip
-    body = experiment(policies=["paid.yaml"], cluster={"spending_cap": 3})
-    statuses = [
-        shop.client.post("/v1/validations", json=body, headers=headers).status_code
-        for _ in range(2)
-    ]
-    assert statuses == [201, 200]
-
-
 def test_a_paid_card_that_comes_with_bon_is_the_operator_s_to_open(shop):
     closed = shop(cap=1, card="gpt-4o")
     assert closed.status_code == 422

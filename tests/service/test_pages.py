@@ -28,9 +28,7 @@ def made_up_run(client, settings, **files):
     return key
 
 
-@pytest.mark.parametrize(
-    "path", ["/validations", "/new", "/compare", "/catalogue", "/trainings", "/login"]
-)
+@pytest.mark.parametrize("path", ["/validations", "/new", "/catalogue", "/trainings", "/login"])
 def test_every_page_loads_nothing_from_elsewhere(client, path):
     answer = client.get(path, headers=HTML)
     assert answer.status_code == 200
@@ -48,7 +46,7 @@ def test_every_page_loads_nothing_from_elsewhere(client, path):
 
 def test_text_of_users_is_shown_as_text(client, settings):
     key = made_up_run(client, settings, log__txt=f"{SCRIPT} Bearer abcdefghijkl\n")
-    for path in ("/validations", f"/validations/{key}", f"/new?from={key}", f"/compare?id={key}"):
+    for path in ("/validations", f"/validations/{key}", f"/new?from={key}"):
         text = client.get(path, headers=HTML).text
         assert SCRIPT not in text
     text = client.get(f"/validations/{key}", headers=HTML).text
@@ -82,33 +80,7 @@ def test_a_report_is_a_sandbox_of_its_own(client, settings):
     assert client.get(f"/reports/{key}/{'0' * 64}/report.html").status_code == 404
 
 
-def test_comparing_and_errors(client, settings):
-    estimate = {"value": 0.5, "low": 0.4, "high": 0.6}
-    best = {"policy": "p", "rewarder": SCRIPT, "headline": True, "n": 4, "rule": "best_score",
-            "accuracy": estimate, "gain": estimate}  # fmt: skip
-    results = {
-        "finding": {"sentence": "It may.", "verdict": "unclear"}, "counts": {"questions": 12},
-        "benchmarks": [], "correlations": [], "policies": [], "best_of_n": [best],
-    }  # fmt: skip
-    key, other = (
-        made_up_run(client, settings, results__json=json.dumps(results)) for _ in range(2)
-    )
-    text = client.get("/compare", params={"id": [key, "nobody"]}, headers=HTML).text
-    assert "It may." in text
-    assert "50.0" in text
-    assert SCRIPT not in text
-    right = {"policy": "p", "question": ["q1", "q2", "q3", "q4"], "rewarder": SCRIPT}
-    for item, correct in ((key, (0, 0, 1, 1)), (other, (1, 0, 1, 1))):
-        (settings.runs / item / "tables").mkdir()
-        frame = pd.DataFrame({**right, "correct": correct})
-        frame.to_parquet(settings.runs / item / "tables" / "choices.parquet")
-    text = client.get("/compare", params={"id": [key, other]}, headers=HTML).text
-    assert "+25.0 [−24.0, +74.0]" in text  # one question of four: .25 ± 1.96 × .5 / 2
-    assert "4 questions" in text
-    fresh = client.post("/v1/validations", json=experiment(name="unfinished")).json()["id"]
-    text = client.get("/compare", params={"id": [fresh, key, other]}, headers=HTML).text
-    assert "against unfinished" not in text
-    assert "+25.0 [−24.0, +74.0]" in text
+def test_pages_that_do_not_exist(client):
     for path in ("/nothing", "/validations/nobody", "/validations/v000000-0000000000"):
         answer = client.get(path, headers=HTML)
         assert answer.status_code == 404
@@ -163,7 +135,7 @@ def test_signing_in(guarded):  # noqa: F811
 
 
 def test_the_way_after_signing_in_stays_here():
-    for here in ("/validations/v1", "/new?from=v261120-0123456789", "/compare?id=a&id=b"):
+    for here in ("/validations/v1", "/new?from=v261120-0123456789"):
         assert _local(here) == here
     for away in (
         "/x?to=//evil.example",

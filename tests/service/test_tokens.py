@@ -206,14 +206,13 @@ def test_a_stranger_cannot_write_to_the_terminal():
 PUBLIC = {"GET /healthz", "GET /readyz"}
 ROLE_READ = {
     "GET /v1/catalogue", "GET /v1/validations", "POST /v1/plan",
-    "GET /v1/rewarders", "GET /v1/rewarders/{name}",
     *(f"GET /v1/validations/{{key}}{part}" for part in (
         "", "/experiment", "/results", "/tables/{table}", "/log")),
 }  # fmt: skip
 ROLE_SUBMIT = {
     "POST /v1/validations", "DELETE /v1/validations/{key}",
     *(f"POST /v1/validations/{{key}}/{verb}" for verb in ("cancel", "resume", "extend")),
-    *(f"POST /v1/{what}" for what in ("score", "rank", "best-of-n", "chat/completions")),
+    *(f"POST /v1/{what}" for what in ("score", "rank", "chat/completions")),
     "GET /v1/models", "GET /v1/models/{name}",
     f"POST {REWARDS}",
 }  # fmt: skip

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bon.core.module_path import module_command
+from bon.dispatch.module_path import module_command
 
 HERE = Path(__file__).parents[1]
 
@@ -24,15 +24,20 @@ def main() -> int:
     parser.add_argument("--stage", action="append", help="make only this stage, again")
     parser.add_argument("--jobs", type=int, default=2, help="stages at a time")
     parser.add_argument("--threads", type=int, default=1, help="threads a stage")
-    parser.add_argument("--smoke", action="store_true", help="two steps per phase, under a minute")
+    parser.add_argument(
+        "--smoke", action="store_true", help="two small steps per phase, half a minute"
+    )
     parser.add_argument("--list", action="store_true", help="list the stages and what is cached")
     args = parser.parse_args()
     if args.smoke and args.work == parser.get_default("work"):
         args.work = Path(tempfile.mkdtemp(prefix="miniature-smoke-"))
 
+    from tools.miniature import fit
     from tools.miniature.stages import Workshop, set_threads, stages
 
     shop = Workshop(args.work, args.smoke)
+    if args.smoke:
+        fit.BATCH = 8
     known = stages()
     if args.list:
         for name, stage in known.items():

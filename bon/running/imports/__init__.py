@@ -1,1 +1,1 @@
-"""Runs created from existing responses, exports or shards."""
+"""Runs created from existing responses or exports."""

@@ -29,7 +29,7 @@ _ENDINGS = ("parquet", "jsonl")
 
 def frozen_experiment(setup: Setup, store: Store) -> dict[str, Any]:
     """Return a run's experiment with frozen models, for readers who have only its rows."""
-    experiment = {key: value for key, value in setup.raw.items() if key not in ("cluster", "shard")}
+    experiment = {key: value for key, value in setup.raw.items() if key != "cluster"}
     experiment["policies"] = [frozen(store, "policies", m.card, m.spec) for m in setup.policies]
     rewarders = [frozen(store, "rewarders", m.card, m.spec) for m in setup.rewarders]
     rewarders += [m.card.model_dump(mode="json", exclude_defaults=True) for m in setup.ensembles]

@@ -1,11 +1,10 @@
 """Validations: submit, list, watch, cancel, resume, extend, delete; results, tables and log."""
 
-import hashlib
 import json
 from typing import Annotated, Any, Literal
 
 import yaml
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
@@ -52,10 +51,7 @@ Search = Annotated[str | None, Query(max_length=100, description="in the name")]
 class Extension(BaseModel):
     """Additions to a finished validation. Only what is missing is computed."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"n": 8}, {"rewarders": ["qwen2.5-vl-7b-judge"]}]},
-    )
+    model_config = ConfigDict(extra="forbid")
     rewarders: list[str | dict[str, Any]] = Field(default_factory=list, max_length=64)
     policies: list[str | dict[str, Any]] = Field(default_factory=list, max_length=64)
     pairs: list[dict[str, Any]] = Field(default_factory=list, max_length=16)
@@ -65,32 +61,18 @@ class Extension(BaseModel):
 
 
 @router.post("/validations", status_code=201, openapi_extra=_BODY)
-async def submit(
-    request: Request,
-    service: Parts,
-    identity: Submitter,
-    idempotency_key: Annotated[
-        str | None, Header(max_length=200, pattern=r"^[\x21-\x7e]+$")
-    ] = None,
-) -> JSONResponse:
-    """Queue an experiment: the YAML file that `bon run` takes, or the same as JSON.
-
-    The same Idempotency-Key with the same experiment gives the validation that it queued the
-    first time, with status 200.
-    """
+async def submit(request: Request, service: Parts, identity: Submitter) -> JSONResponse:
+    """Queue an experiment: the YAML file that `bon run` takes, or the same as JSON."""
     raw = await _experiment(request, service)
     setup = await run_in_threadpool(check_submission, raw, service.settings)
     await run_in_threadpool(_check_plan, setup, service)
     if service.jobs.num_queued(identity.name) >= service.settings.limits.queued_per_owner:
         raise ApiError(429, "too many of your validations are queued", "cancel some", retry=60)
-    validation, new = await run_in_threadpool(
-        _queue, service, identity.name, setup, raw, idempotency_key
-    )
+    validation = await run_in_threadpool(_queue, service, identity.name, setup, raw)
     service.supervisor.wake()
-    if new:
-        audit(request, "submit", validation.id)
+    audit(request, "submit", validation.id)
     headers = {"location": f"{request.scope['root_path']}/v1/validations/{validation.id}"}
-    return JSONResponse(views.summary(validation), 201 if new else 200, headers)
+    return JSONResponse(views.summary(validation), 201, headers)
 
 
 @router.post("/plan", openapi_extra=_BODY)
@@ -233,17 +215,12 @@ async def _experiment(request: Request, service: Service) -> dict[str, Any]:
     return await run_in_threadpool(read_submission, await request.body())
 
 
-def _queue(
-    service: Service, owner: str, setup: Setup, raw: dict[str, Any], key: str | None
-) -> tuple[Validation, bool]:
-    digest = hashlib.sha256(json.dumps(raw, sort_keys=True).encode()).hexdigest()
+def _queue(service: Service, owner: str, setup: Setup, raw: dict[str, Any]) -> Validation:
     with service.jobs.write():  # the budget does not change between the check and the queueing
-        if service.jobs.with_key(owner, key) is None:
-            service.budget.check(owner, setup)
-        validation, new = service.jobs.add(setup.experiment.name, owner, raw, digest, key)
-        if new:
-            service.budget.reserve(validation.id, owner, setup)
-    return validation, new
+        service.budget.check(owner, setup)
+        validation = service.jobs.add(setup.experiment.name, owner, raw)
+        service.budget.reserve(validation.id, owner, setup)
+    return validation
 
 
 def _queue_again(

@@ -51,9 +51,6 @@ class RewardQuery(BaseModel):
     wait: float = Field(20, ge=0.01, le=120, description="seconds until a group is judged as it is")
     scale: Scale = "raw"
     on_unparsed: OnUnparsed = Field("error", description="what stands where no reward could be had")
-    validated: str = Field(
-        "", max_length=200, description="run that the card must be unchanged since"
-    )
     run: str = Field("", max_length=100, pattern=r"^[\w .+-]*$", description="of the training")
     key: str = Field(
         "", max_length=50, pattern=r"^\w*$", description="slime's --reward-key: answer an object"
@@ -134,7 +131,7 @@ class RewardJudge:
         probabilities: Sequence[float] = [1 / len(texts)] * len(texts)
         rows: list[Judgement] = []
         copies = len(set(texts)) == 1  # nothing to compare with
-        if copies and kind == "scores":
+        if copies and kind == "scores" and not selector.is_panel(rewarder):
             rows = await selector.judge(rewarder, rule, question, texts, usage)
             scores = [mean_score(rows)] * len(texts)
         elif copies:
@@ -160,7 +157,8 @@ class RewardJudge:
 
 def needs_group(selector: Selector, rewarder: str, rule: str) -> bool:
     """Whether one response alone cannot be judged."""
-    return selector.kind(rewarder) != "scores" and RULES[rule].judged
+    alone = selector.kind(rewarder) == "scores" and not selector.is_panel(rewarder)
+    return not alone and RULES[rule].judged
 
 
 # ------------------------------------------------------------------ question sets

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,8 +30,6 @@ from bon.service.validations.job import read_json
 from bon.service.validations.jobs import FINAL, STATES, Validation
 from bon.storage.reward_tables import FILE, reward_frame, rewards_file, training_runs
 
-MAX_COMPARED = 6
-CHOICES = Path("tables") / "choices.parquet"
 MAX_HISTORY = 30
 PAGE_ROWS = 50
 MAX_FILES = 200
@@ -99,26 +98,6 @@ def validation_page(
     )
 
 
-@router.get("/compare")
-def compare_page(
-    request: Request,
-    service: Parts,
-    _: Reader,
-    id: Annotated[list[str], Query()] = [],  # noqa: B006
-) -> Response:
-    """Several validations side by side."""
-    rows = [row for key in id[:MAX_COMPARED] if (row := service.jobs.get(key)) is not None]
-    compared = [(views.summary(row), service.directory(row)) for row in rows]
-    return page(
-        request,
-        "compare.html.jinja",
-        chosen=[row.id for row in rows],
-        choices=[views.summary(row) for row in service.jobs.listed(state="done", limit=100)],
-        table=_comparison(compared),
-        most=MAX_COMPARED,
-    )
-
-
 @router.get("/catalogue")
 def catalogue_page(request: Request, _: Reader) -> Response:
     """Policies, rewarders and benchmarks with their cards."""
@@ -130,12 +109,10 @@ def catalogue_page(request: Request, _: Reader) -> Response:
 @router.get("/rewarders/{name:path}")
 def rewarder_page(name: str, request: Request, service: Parts, _: Reader) -> Response:
     """What the latest validations measured of one rewarder."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for validation in service.jobs.listed(state="done", limit=MAX_HISTORY):
-        results = read_json(service.directory(validation) / "results.json")
-        for (policy, rewarder), cell in _headlines(results).items() if results else ():
-            if rewarder == name:
-                rows.append({**views.summary(validation), "policy": policy, **cell})
+        if results := read_json(service.directory(validation) / "results.json"):
+            rows += [views.summary(validation) | row for row in _measured(results, name)]
     card = next((card for card in catalogue()["rewarders"] if card["name"] == name), None)
     if card is None and not rows:
         raise ApiError(404, f"no validation measured {name[:100]}", "see /catalogue")
@@ -210,71 +187,14 @@ def _data_files(root: Path) -> list[str]:
     return [str(path.relative_to(root)) for path in paths if path.is_file()][:MAX_FILES]
 
 
-# ------------------------------------------------------------------ validations side by side
-
-
-def _comparison(validations: list[tuple[dict[str, Any], Path]]) -> dict[str, Any]:
-    """Return a column per validation and a row per policy and rewarder, best first.
-
-    Only headline rules are shown, and validations without results come last. From the second
-    column on, a cell has its paired difference to the first over the questions they share.
-    """
-    columns = []
-    cells: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    baselines = set()
-    first: Path | None = None
-    read = [(*row, read_json(row[1] / "results.json")) for row in validations]
-    for summary, directory, results in sorted(read, key=lambda row: row[2] is None):
-        if results is None:
-            columns.append({**summary, "finding": None, "questions": None})
-            continue
-        finding, questions = results["finding"]["sentence"], results["counts"]["questions"]
-        columns.append({**summary, "finding": finding, "questions": questions})
-        differences = {} if first is None else _differences(directory, first)
-        first = first or directory
-        for key, cell in _headlines(results).items():
-            if cell["rule"] == "baseline":
-                baselines.add(key[1])
-            cells.setdefault(key, {})[summary["id"]] = {**cell, "difference": differences.get(key)}
-    rows: list[dict[str, Any]] = [
-        {"policy": policy, "rewarder": rewarder, "baseline": rewarder in baselines, "cells": row}
-        for (policy, rewarder), row in cells.items()
-    ]
-    rows.sort(key=lambda row: (row["policy"], row["baseline"], -_best(row["cells"])))
-    return {"columns": columns, "rows": rows}
-
-
-def _headlines(results: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the estimates under the headline rule by policy and rewarder."""
-    benchmarks = {row["rewarder"]: row for row in results["benchmarks"]}
-    return {
-        (row["policy"], row["rewarder"]): {
-            "n": row["n"],
-            "rule": row["rule"],
-            "accuracy": _estimate(row["accuracy"]),
-            "gain": _estimate(row["gain"]),
-            "versus_majority": _estimate(row.get("versus_majority")),
-            "benchmark": _estimate(benchmarks.get(row["rewarder"], {}).get("macro")),
-        }
-        for row in results["best_of_n"]
-        if row["headline"]
-    }
-
-
-def _differences(directory: Path, first: Path) -> dict[tuple[str, str], Estimate]:
-    """Paired differences between two runs; none before both have a report."""
-    import pandas as pd
-
-    from bon.analysis.estimators.comparisons import paired
-
-    if not ((directory / CHOICES).is_file() and (first / CHOICES).is_file()):
-        return {}
-    return paired(pd.read_parquet(directory / CHOICES), pd.read_parquet(first / CHOICES))
-
-
-def _estimate(values: dict[str, Any] | None) -> Estimate | None:
-    return None if values is None else Estimate.model_validate(values)
-
-
-def _best(cells: dict[str, dict[str, Any]]) -> float:
-    return max((cell["accuracy"].value or 0.0 for cell in cells.values()), default=0.0)
+def _measured(results: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
+    """Yield a rewarder's estimates under its headline rule, a row per policy."""
+    rows = (row for row in results["benchmarks"] if row["rewarder"] == name)
+    benchmark: dict[str, Any] = next(rows, {})
+    for row in results["best_of_n"]:
+        if row["rewarder"] == name and row["headline"]:
+            estimates = {key: row.get(key) for key in ("accuracy", "gain", "versus_majority")}
+            estimates["benchmark"] = benchmark.get("macro")
+            yield {key: row[key] for key in ("policy", "n", "rule")} | {
+                key: values and Estimate.model_validate(values) for key, values in estimates.items()
+            }

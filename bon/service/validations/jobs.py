@@ -56,8 +56,6 @@ class Validation:
     owner: str
     state: State
     experiment: dict[str, Any]
-    body_hash: str
-    idempotency_key: str | None
     created: float
     queued: float
     started: float | None
@@ -109,32 +107,17 @@ class Jobs:
 
     # -- requests ------------------------------------------------------------------------
 
-    def add(
-        self, name: str, owner: str, experiment: dict[str, Any], body_hash: str, key: str | None
-    ) -> tuple[Validation, bool]:
-        """Queue a validation and return (it, True); (the earlier one, False) for a used key."""
+    def add(self, name: str, owner: str, experiment: dict[str, Any]) -> Validation:
+        """Queue a validation."""
         now = time.time()
+        new = f"v{time.strftime('%y%m%d', time.gmtime(now))}-{secrets.token_hex(5)}"
         with self.write() as db:
-            if (earlier := self.with_key(owner, key)) is not None:
-                if earlier.body_hash != body_hash:
-                    raise ApiError(
-                        409,
-                        f"the idempotency key {key!r} was used for another experiment",
-                        "use a new key",
-                    )
-                return earlier, False
-            new = f"v{time.strftime('%y%m%d', time.gmtime(now))}-{secrets.token_hex(5)}"
             db.execute(
                 "INSERT INTO validations (id, name, owner, state, experiment, body_hash, "
-                "idempotency_key, created, queued) VALUES (?, ?, ?, 'queued', ?, ?, ?, ?, ?)",
-                (new, name, owner, _dump(experiment), body_hash, key, now, now),
+                "created, queued) VALUES (?, ?, ?, 'queued', ?, '', ?, ?)",
+                (new, name, owner, _dump(experiment), now, now),
             )
-            return self._where("id = ?", new)[0], True
-
-    def with_key(self, owner: str, key: str | None) -> Validation | None:
-        """Return the validation that was queued with an owner's idempotency key."""
-        rows = self._where("owner = ? AND idempotency_key = ?", owner, key) if key else []
-        return rows[0] if rows else None
+            return self._where("id = ?", new)[0]
 
     def get(self, key: str) -> Validation | None:
         """Return a validation by id."""

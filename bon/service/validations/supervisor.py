@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bon.core.files import write_atomic
-from bon.core.module_path import module_command
+from bon.dispatch.module_path import module_command
 from bon.service.settings import Settings
 from bon.service.validations.job import LOG, OUTCOME, REQUEST, read_json
 from bon.service.validations.jobs import Jobs, Validation
@@ -53,6 +53,11 @@ class Supervisor:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="supervisor", daemon=True)
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes of validations, which see to their own listeners."""
+        return [child.process.pid for child in list(self._children.values())]
 
     def start(self) -> None:
         """Queue again what an earlier server left running, and start the thread."""

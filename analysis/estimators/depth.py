@@ -1,0 +1,197 @@
+"""How far n may go: accuracy and a rewarder's own score against n, and where accuracy peaks.
+
+The choice among n moves at most ln n − (n − 1)/n nats from the policy (Beirami et al. 2024, arXiv
+2401.01879). Accuracy at every n is the exact mean over subsets of the pool (`subsets.best_of_n`);
+the peak's bounds come from the resampled questions. Nothing is said of n beyond the pool: on the
+miniature log-linear fits to n ≤ 8 overshoot n = 64 by 17 to 22 points, and no fit beats the last
+value.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from bon.analysis.data.arrays import Pool, Run, opinion
+from bon.analysis.estimators.baselines import baseline_replays
+from bon.analysis.estimators.replay import Setting
+from bon.analysis.estimators.resampling import Draws, draw, estimate, from_draws, wilson
+from bon.analysis.results import (
+    DepthCurve,
+    DepthPoint,
+    Estimate,
+    Options,
+    SampleStatistics,
+)
+from bon.analysis.results.phrasing import points
+from bon.choosing.opinion import Bools, Floats, Ints, Opinion
+from bon.choosing.subsets import best_of_n
+
+METHOD = "questions"
+
+
+def depth(run: Run, options: Options) -> tuple[DepthCurve, ...]:
+    """Return a curve for every policy and every rewarder that scored its whole pool."""
+    curves: list[DepthCurve] = []
+    for pool in run.pools.values():
+        draws = draw(len(pool.rows), options.draws, options.seed, "questions")
+        known = ((name, opinion(run, pool.located, name)) for name in run.rewarders)
+        opinions = {
+            name: o
+            for name, o in known
+            if o is not None and o.kind == "scores" and (o.complete | pool.constant).all()
+        }
+        curves += _curves(pool, opinions, draws, options)
+    return tuple(curves)
+
+
+def _curves(
+    pool: Pool, opinions: dict[str, Opinion], draws: Draws, options: Options
+) -> Iterator[DepthCurve]:
+    setting, size = Setting.of(pool, pool.size, options), pool.size
+    ns = np.array(sorted({*(2**k for k in range(size.bit_length()) if 2**k <= size), size}))
+    vote = next(r for r in baseline_replays(setting) if r.rewarder == "majority")
+    votes = vote.values[:, [vote.ns.index(n) for n in ns]]
+    values: dict[str, Floats] = {}
+    own: dict[str, tuple[Floats, Bools]] = {}
+    for name, o in opinions.items():
+        assert o.scores is not None
+        judged = o.is_judged()
+        units = _units(o)[judged]
+        values[name] = best_of_n(o.scores, [pool.correct])[0][:, ns - 1]
+        own[name] = best_of_n(o.scores[judged], [units])[0][:, ns - 1], judged
+    means = np.array([v.mean(axis=0) for v in values.values()])
+    places = (means[None] > means[:, None] + 1e-12).sum(axis=1) + 1
+    for at, (name, v) in enumerate(values.items()):
+        scores, judged = own[name]
+        drawn = draws.of(judged).means(scores)
+        own_scores = from_draws(
+            scores.mean(axis=0), drawn, len(scores), METHOD, options.level, proportion=False
+        )
+        yield _curve(pool.policy, name, ns, v, votes, draws, options.level, own_scores, places[at])
+    yield _curve(pool.policy, "majority", ns, votes, votes, draws, options.level)
+
+
+def _units(o: Opinion) -> Floats:
+    """(Q, M): scores from the question's mean in units of the run's spread; none is as the lowest.
+
+    A candidate without a score is chosen only where no other is.
+    """
+    assert o.scores is not None
+    assert o.scale is not None
+    known = np.isfinite(o.scores).any(axis=1, keepdims=True)
+    scores = np.where(known, o.scores, 0.0)
+    filled = np.where(np.isnan(scores), np.nanmin(scores, axis=1, keepdims=True), scores)
+    return np.asarray((filled - filled.mean(axis=1, keepdims=True)) / o.scale)
+
+
+def _curve(
+    policy: str,
+    name: str,
+    ns: Ints,
+    values: Floats,
+    votes: Floats,
+    draws: Draws,
+    level: float,
+    scores: list[Estimate] | None = None,
+    ranks: Ints | None = None,
+) -> DepthCurve:
+    """Return the curve of values (Q, N) at `ns` (N)."""
+    means, drawn = values.mean(axis=0), draws.means(values).astype(float)
+    accuracies = from_draws(means, drawn, len(values), METHOD, level)
+    peak, most = peak_of(ns, means, drawn, level, len(values))
+    change = (values[:, -1] - values[:, list(ns).index(int(peak.value or 1))])[:, None]
+    fall = _difference(change, draws, level)
+    behind = [(_difference((v - w)[:, None], draws, level).high or 0) < 0
+              for v, w in zip(values.T, votes.T, strict=True)]  # fmt: skip
+    below = next((int(n) for k, n in enumerate(ns) if all(behind[k:])), None)
+    return DepthCurve(
+        policy=policy,
+        rewarder=name,
+        num_questions=len(values),
+        points=tuple(
+            DepthPoint(
+                n=int(n),
+                kl=float(np.log(n) - (n - 1) / n),
+                accuracy=accuracy,
+                score=scores[k] if scores else None,
+                rank=int(ranks[k]) if ranks is not None else None,
+            )
+            for k, (n, accuracy) in enumerate(zip(ns, accuracies, strict=True))
+        ),
+        peak=peak,
+        most=most,
+        fall=fall,
+        below_vote=below,
+        sentence=_sentence(name, int(ns[-1]), peak, most, fall, below),
+    )
+
+
+def peak_of(
+    ns: Ints, means: Floats, drawn: Floats, level: float, questions: int
+) -> tuple[Estimate, int | None]:
+    """Return the n of the highest mean (N), with bounds, and the upper bound as a limit.
+
+    Comparisons with the best (Hsu 1981, Annals of Statistics 9, 1026-1034): an n stays possible
+    unless another is better by more than the largest of the centred differences in draws (N, B)
+    exceeds at `level`. The true peak is then among them with probability `level`, on plateaus too,
+    where the peaks of single draws scatter too little. The limit is None where the last n is one.
+    """
+    possible = []
+    for k, n in enumerate(ns):
+        others = np.arange(len(ns)) != k
+        gap, moved = (means - means[k])[others], (drawn - drawn[k])[others]
+        spread = np.maximum(moved.std(axis=1), 1e-9)
+        most = ((moved - gap[:, None]) / spread[:, None]).max(axis=0, initial=-np.inf)
+        if (gap / spread).max(initial=-np.inf) <= np.quantile(most, level, method="higher"):
+            possible.append(n)
+    value = ns[np.argmax(means > means.max() - 1e-12)]
+    peak = estimate(value, min([*possible, value]), max([*possible, value]), questions, METHOD)
+    most_n = int(peak.high or value)
+    return peak, None if most_n == ns[-1] else most_n
+
+
+def _difference(change: Floats, draws: Draws, level: float) -> Estimate:
+    means = change.mean(axis=0)
+    return from_draws(means, draws.means(change), len(change), METHOD, level, proportion=False)[0]
+
+
+def _sentence(
+    name: str, last: int, peak: Estimate, most: int | None, fall: Estimate, below: int | None
+) -> str:
+    at = f"{peak.value:.0f} ({peak.low:.0f} to {peak.high:.0f})"
+    if most is None:
+        text = f"{name}: no decline up to n = {last} is certain; accuracy is highest at n = {at}"
+    else:
+        text = (
+            f"{name}: do not sample more than {most}. Accuracy is highest at n = {at} and "
+            f"{points(fall.value)} at n = {last}"
+        )
+    return f"{text}; from n = {below} on, majority vote is better" if below else text
+
+
+def sample_statistics(pool: Pool, draws: Draws, level: float) -> SampleStatistics:
+    """Describe a policy's candidates without a rewarder; `draws`: of the pool's questions."""
+    answers, (q, m) = pool.candidates.answers, pool.correct.shape
+    counts = (answers[:, :, None] == answers[:, None, :]).sum(axis=2)
+    counts[answers < 0] = 1  # candidates without an answer agree with none
+    right = pool.correct.sum(axis=1)
+    length = np.where(np.isnan(pool.length), 0.0, pool.length)
+    spread = length.std(axis=1) / np.maximum(length.mean(axis=1), 1e-9)
+
+    def mean(values: Floats, rows: Bools, proportion: bool = False) -> Estimate:
+        values = values[rows][:, None]
+        if not len(values):
+            return Estimate(value=None, method="none")
+        drawn, means = draws.of(rows).means(values), values.mean(axis=0)
+        return from_draws(means, drawn, len(values), METHOD, level, proportion=proportion)[0]
+
+    agreement, every = counts.max(axis=1) / m, np.ones(q, dtype=bool)
+    return SampleStatistics(
+        policy=pool.policy,
+        agreement=mean(agreement, every, proportion=True),
+        agreement_spread=float(agreement.std()),
+        first_right=mean((m + 1) / (right + 1), right > 0),
+        never_right=wilson(float((right == 0).sum()), q, level),
+        length_variation=mean(spread, every),
+        entropy=mean(-np.log(counts / m).mean(axis=1), every),
+    )

@@ -300,7 +300,6 @@ def _measured(part: pd.DataFrame, columns: Columns, axis: str) -> Measured:
     x, y = (part[column].to_numpy(dtype=float) for column in (axis, str(columns.y)))
     names = tuple(part[columns.rewarder])
     known = [tuple(Estimate(value=v, method="none") for v in side.tolist()) for side in (x, y)]
-    lower = {str(c).lower(): part[c].fillna("").astype(str) for c in part.columns}
     return Measured(
         names,
         x,
@@ -308,7 +307,6 @@ def _measured(part: pd.DataFrame, columns: Columns, axis: str) -> Measured:
         known[0],
         known[1],
         families=_families(part, columns),
-        before=tuple(lower.get("before", ())),
     )
 
 

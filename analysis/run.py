@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bon.analysis.correlation.allocation import components
 from bon.analysis.correlation.axes import ScoredPairs, kept_questions, measure
 from bon.analysis.correlation.coefficients import by_n, correct, correlate
 from bon.analysis.correlation.paired_accuracies import (
@@ -22,9 +21,8 @@ from bon.analysis.correlation.power import needed, what_if
 from bon.analysis.data.arrays import Pool, Run, opinion, read
 from bon.analysis.data.gold_pairs import warning as read_as_pairs
 from bon.analysis.data.tables import Tables
-from bon.analysis.decision.before_after import before_after
 from bon.analysis.decision.benchmark_size import how_much
-from bon.analysis.decision.margins import counted, margins
+from bon.analysis.decision.panels import panels
 from bon.analysis.decision.regret import decide
 from bon.analysis.decision.threshold import threshold
 from bon.analysis.estimators import pair_sets, resampling
@@ -35,21 +33,26 @@ from bon.analysis.estimators.choices import Policy, Study, best_of_n, policy_res
 from bon.analysis.estimators.comparisons import compare, rank_bands, separations
 from bon.analysis.estimators.depth import sample_statistics
 from bon.analysis.estimators.pair_results import lengths
-from bon.analysis.estimators.replay import Replay, Setting, ensemble_opinion, replay_opinion
+from bon.analysis.estimators.replay import (
+    Replay,
+    Setting,
+    ensemble_opinion,
+    panel_opinion,
+    replay_opinion,
+)
 from bon.analysis.estimators.resampling import Draws
 from bon.analysis.finding import study_description
 from bon.analysis.finding.verdict import find
 from bon.analysis.results import (
     Base,
     Comparison,
-    Components,
     Correlation,
-    Margins,
     Options,
     Results,
     RuleSupport,
 )
 from bon.choosing.opinion import Opinion
+from bon.choosing.replaying import EVERY_N
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError
 
@@ -109,7 +112,6 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
                 rows[name] += _known(values)
         # Sizes of studies and subsets of pairs are of the whole benchmark.
         if label.leaks == "in" and label.axis == options.axis:
-            rows["components"] += _known([_components(run, policy, c, m)])
             worth = benchmark.worth_to(m.names)
             rows["how_much"] += _known([how_much(label, m, benchmark.pairs, worth, options)])
 
@@ -140,7 +142,6 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         ranks=tuple(rank_bands(comparisons)),
         correlations=tuple(correlations),
         pooled=tuple(pooled),
-        margins=tuple(m for p in policies for m in p.margins),
         judging=judging,
         leaks=study_description.leaks(tables),
         completeness=tables.meta.get("completeness"),
@@ -169,8 +170,11 @@ def _of_primary(
     yield "needed", [needed(c, len(s.pool.rows), len(b.pairs.frame), options)]
     yield "what_if", [what_if(m, c, base["pass@1"], base["majority"], options.level)]
     yield "decisions", [decide(label, m, options, free)]
+    by_score = sorted(zip(m.names, m.x.tolist(), strict=True), key=lambda row: -row[1])
+    ranked = [name for name, _ in by_score]
+    if s.n == s.pool.size:
+        yield "panels", [panels(label, ranked, policy.opinions, s.pool, s.draws, options.level)]
     yield "correlation_by_n", [by_n(label, m, replays, kept, options.level)]
-    yield "before_after", before_after(label, m, options)
     yield (
         "thresholds",
         [threshold(label, m, over, base[over], heads[row], options) for over, row in rows.items()],
@@ -218,35 +222,37 @@ def _policy(run: Run, pool: Pool, draws: Draws, ensembles: Ensembles, options: O
             f"n = {n} was requested, but {pool.policy} has {pool.size} candidates per question",
             f"choose n between 1 and {pool.size}",
         )
-    setting, counts = Setting.of(pool, n, options, run), counted(draws)
+    setting = Setting.of(pool, n, options, run)
     members = set(chain.from_iterable(ensembles.values()))
     opinions: dict[str, Opinion] = {}
     replays: list[Replay] = []
     support: list[RuleSupport] = []
-    areas: list[Margins | None] = []
     for name in run.rewarders:
         judgements = opinion(run, pool.located, name)
         if judgements is None:
             continue
         if run.design == "race":
             judgements = judgements.count_undecided_in(run.in_full[pool.rows])
-        if name in members:
+        if name in members or pool.size <= EVERY_N:
             opinions[name] = judgements
         replayed, reasons = replay_opinion(judgements, setting, name, options.rules, run.design)
         replays, support = replays + replayed, support + reasons
-        if replayed:
-            areas.append(margins(pool, judgements, name, counts, options.level))
     for name, parts in ensembles.items():
         if not all(member in opinions for member in parts):
             continue
-        together = ensemble_opinion([opinions[member] for member in parts], pool)
+        own = [opinions[member] for member in parts]
+        by_scores = name in run.tables.meta.get("panels", ())
+        together = panel_opinion(own) if by_scores else ensemble_opinion(own, pool)
         if together is not None:
             replayed, reasons = replay_opinion(together, setting, name, options.rules, run.design)
+            if by_scores and any(o.kind != "scores" for o in own):  # shares won among all
+                replayed = [r.at_ends(n) for r in replayed]
             replays, support = replays + replayed, support + reasons
     by_rank = sorted(replays, key=lambda replay: RULES[replay.rule].rank, reverse=True)
     rules = {replay.rewarder: replay.rule for replay in by_rank}
     everything = study(pool, n, replays + baseline_replays(setting), draws, options)
-    return Policy(everything, rules, support, _known(areas))
+    complete = {k: o for k, o in opinions.items() if (o.complete | pool.constant).all()}
+    return Policy(everything, rules, support, complete)
 
 
 # ------------------------------------------------------------------ reward benchmark, comparisons
@@ -291,17 +297,6 @@ def _comparisons(
     return results
 
 
-def _components(run: Run, policy: Policy, c: Correlation, m: Measured) -> Components | None:
-    n, replays = policy.study.n, policy.headline(m.names)
-    shared = set.intersection(*(set(replay.comparable(n)) for replay in replays))
-    ns = sorted(k for k in shared if 2 <= k <= n)
-    at = {k: np.stack([replay.at(k) for replay in replays], axis=1) for k in ns}
-    share = 1.0
-    if run.drawn is not None and any(replay.estimated.get(n) for replay in replays):
-        share = float(run.drawn.mean())
-    return components(c, m, at, share)
-
-
 # ------------------------------------------------------------------ warnings
 
 
@@ -309,12 +304,6 @@ def _warnings(run: Run, studies: list[Study], benchmarks: list[ScoredPairs]) -> 
     warnings = [str(w) for w in run.tables.meta.get("warnings", ())]
     if by_gold := run.tables.meta.get("read_as_pairs"):
         warnings.append(read_as_pairs(by_gold))
-    warnings += [
-        f"{name} names {before} as itself before training, which is no rewarder of this run: the "
-        "effect of training is not reported."
-        for name, before in run.tables.meta.get("before", {}).items()
-        if before not in run.rewarders
-    ]
     asked = {name for name in run.rewarders if len(run.candidates[name])}
     for s in studies:
         pool, unparsed = s.pool, s.pool.unparsed.mean()

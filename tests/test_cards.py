@@ -163,3 +163,9 @@ def test_every_shipped_card_is_valid(room, load):
         card = load(str(path), Path("/")).card
         assert card.name == name
         assert card.tested, f"{name} does not say what was run"
+
+
+def test_a_card_of_0_2_that_names_its_untrained_rewarder_is_read(tmp_path):
+    card = tmp_path / "mine.yaml"
+    card.write_text("name: mine\nkind: scalar\nmodel: m\nengine: echo\nbefore: another\n")
+    assert load_rewarder(str(card), tmp_path).card.name == "mine"

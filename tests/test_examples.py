@@ -1,6 +1,8 @@
 """Every example as its reader runs it, on the embedded miniature, and what it finds there."""
 
 import ast
+import base64
+import io
 import json
 import os
 import re
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from PIL import Image
 
 import bon
 from tests.service.server import serving
@@ -124,35 +127,14 @@ def test_the_served_selector(tmp_path):
 
 
 def test_the_notebook(tmp_path):
-    """Its cells in order, as a kernel would: `await` at the top level, the last value shown."""
-    cells = json.loads((EXAMPLES / "notebook.ipynb").read_text(encoding="utf-8"))["cells"]
-    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    code[0] = code[0].replace("runs/notebook", str(tmp_path / "run"))
-    script = tmp_path / "cells.py"
-    script.write_text(
-        "import ast, asyncio, inspect\n"
-        f"cells = {code!r}\n"
-        "space = {'__name__': '__main__'}\n"
-        "async def kernel():\n"
-        "    for cell in cells:\n"
-        "        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT\n"
-        "        found = eval(compile(cell, '<cell>', 'exec', flags=flags), space)\n"
-        "        if inspect.iscoroutine(found):\n"
-        "            await found\n"
-        "    print(eval(cells[-1].splitlines()[-1], space))\n"
-        "asyncio.run(kernel())\n",
-        encoding="utf-8",
-    )
-    assert "('mini-critic-a', 'second_best')" in said(script, cwd=EXAMPLES)
-
-
-def test_the_notebook_under_jupyter(tmp_path):
-    """As `jupyter nbconvert --execute` runs it, in its own folder."""
-    for package in ("nbconvert", "ipykernel"):
-        pytest.importorskip(package, reason="Jupyter is not installed")
-    shutil.copytree(EXAMPLES, tmp_path / "examples")
-    convert = ["nbconvert", "--to", "notebook", "--execute", "notebook.ipynb", "--output", "done"]
-    said("-m", "jupyter", *convert, cwd=tmp_path / "examples")
-    done = json.loads((tmp_path / "examples" / "done.ipynb").read_text(encoding="utf-8"))
-    last = done["cells"][-1]["outputs"][-1]["data"]["text/plain"]
-    assert "('mini-critic-a', 'second_best')" in "".join(last)
+    """As `jupyter nbconvert --execute` runs it: in its own folder, wherever that is called."""
+    folder = shutil.copytree(EXAMPLES, tmp_path / "examples")
+    convert = ["nbconvert", "--to", "notebook", "--execute", "examples/notebook.ipynb"]
+    said("-m", "jupyter", *convert, "--output", "done", cwd=tmp_path)
+    cells = json.loads((folder / "done.ipynb").read_text(encoding="utf-8"))["cells"]
+    outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", ())]
+    figures = [base64.b64decode(data["image/png"]) for data in outputs if "image/png" in data]
+    assert [Image.open(io.BytesIO(figure)).width > 800 for figure in figures] == [True]
+    assert "('mini-critic-a', 'second_best')" in "".join(outputs[-1]["text/plain"])
+    assert (folder / "runs/notebook/report.html").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["examples"]

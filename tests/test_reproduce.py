@@ -222,7 +222,7 @@ def test_it_runs_from_pilot_to_release(name: str, models: bool, home: Path, tmp_
     file, run = small(name, home, models), tmp_path / "run"
     if models:
         piloted = bon("run", str(file), "--out", str(run), "--pilot", "20")
-        assert "20 judged questions" in piloted  # what it plans the study from
+        assert "report: " in piloted
         with Store(run, readonly=True) as store:
             assert store.count("candidates") == 2 * QUESTIONS * 8
             before = store.count("judgements")

@@ -24,7 +24,7 @@ def write(name: str, figure: Figure) -> None:
     image = image.resize(
         (WIDTH, round(image.height * WIDTH / image.width)), Image.Resampling.LANCZOS
     )
-    image.quantize(COLOURS, Image.Quantize.MAXCOVERAGE).save(
+    image.quantize(COLOURS, Image.Quantize.FASTOCTREE).save(
         ROOT / "docs/images/gallery" / f"{name}.png", optimize=True
     )
 

@@ -163,7 +163,6 @@ def _measured(
     options: Options,
 ) -> Measured:
     table = run.tables.rewarders.set_index("rewarder").loc[names]
-    before = run.tables.meta.get("before", {})
     return Measured(
         tuple(names),
         x.values,
@@ -176,6 +175,5 @@ def _measured(
         y.halves,
         y_errors=y.errors,
         families=tuple(table["family"].fillna("").astype(str)),
-        before=tuple(before.get(name, "") for name in names),
         rules=rules,
     )

@@ -83,7 +83,6 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
                 x=m.x_estimates[i],
                 y=m.y_estimates[i],
                 family=m.families[i] if m.families else "",
-                before=m.before[i] if m.before else "",
                 rule=m.rules[i] if m.rules else "",
             )
             for i, name in enumerate(m.names)

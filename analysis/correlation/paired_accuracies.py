@@ -22,8 +22,7 @@ class Measured:
 
     `x`, `y` (R); `x_draws`, `y_draws` (R, B) share their draws across rewarders; `y_errors`
     (R, R): standard errors of differences in y in closed form; `x_halves`, `y_halves` (2, R, S):
-    accuracies on S random halves and on their complements; `before` names the rewarder that each
-    one was before training.
+    accuracies on S random halves and on their complements.
     """
 
     names: tuple[str, ...]
@@ -37,7 +36,6 @@ class Measured:
     y_halves: Floats | None = None
     y_errors: Floats | None = None
     families: tuple[str, ...] = ()
-    before: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
 
     def keep(self, rows: Ints) -> "Measured":

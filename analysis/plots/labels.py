@@ -67,12 +67,16 @@ def place_labels(
     frame = ax.get_window_extent()
     labels, sizes = _shorten(ax, labels, _WIDEST * frame.width)
     boxes, distance = _positions(anchors, sizes, scale)
-    corners = np.array([frame.x0, frame.y0]), np.array([frame.x1, frame.y1])
+    corners = np.array([frame.x0, frame.y0]) + 2 * scale, np.array([frame.x1, frame.y1]) - 2 * scale
     shift = np.maximum(corners[0] - boxes[..., :2], 0) + np.minimum(corners[1] - boxes[..., 2:], 0)
     boxes += np.concatenate([shift, shift], axis=-1)  # into the frame
+    far = distance > _LINE * scale
+    leaders = _leaders(boxes, anchors, far)
     cost = distance + _covered(ax, boxes, anchors, 3.6 * scale, avoid)
-    cost += 60 * overlaps(boxes, np.reshape(taken, (-1, 4))).sum(-1)
-    cost += 20 * scale * (_nearer_to_another(boxes, anchors) & (distance <= _LINE * scale))
+    for around, dots, row in zip(boxes, leaders, cost, strict=True):
+        row += 60 * _conflicts(around, dots, np.reshape(taken, (-1, 4)), scale)
+    cost += 60 * scale * _ambiguous(boxes, anchors, far, 6 * scale)
+    cost += 60 * scale * _hidden(leaders, anchors, 5 * scale)
     # the most crowded points choose first
     gaps = np.hypot(*(anchors[:, None] - anchors[None]).transpose(2, 0, 1))
     crowd = (1 / (gaps + 8 * scale)).sum(1)
@@ -82,25 +86,26 @@ def place_labels(
         before = chosen.copy()
         for i in order:
             others = np.flatnonzero((chosen >= 0) & (np.arange(len(labels)) != i))
-            crossed = overlaps(boxes[i], boxes[others, chosen[others]]).sum(-1)
+            crossed = _conflicts(boxes[i], leaders[i], boxes[others, chosen[others]], scale)
+            crossed += scale * _crossings(leaders[others, chosen[others]], boxes[i]).sum(0)
             chosen[i] = int(np.argmin(cost[i] + 60 * crossed))
         if (chosen == before).all():
             break
-    placed, dropped = [list(box) for box in taken], []
+    written, dropped = [list(box) for box in taken], []
     inverse = ax.transData.inverted()
-    for text, anchor, box, far in zip(
-        labels, anchors, boxes[np.arange(len(labels)), chosen], distance[chosen], strict=True
+    for text, anchor, box, lined in zip(
+        labels, anchors, boxes[np.arange(len(labels)), chosen], far[chosen], strict=True
     ):
-        if placed and (overlaps(box, np.array(placed)) > 0).any():
+        if written and (overlaps(box, np.array(written)) > 0).any():
             dropped.append(text)
             continue
-        placed.append(box.tolist())
+        written.append(box.tolist())
         # anchored at the side of the point: pages set the text in a font of other widths
         side = "left" if box[0] >= anchor[0] else "right" if box[2] <= anchor[0] else "center"
         x = {"left": box[0], "right": box[2], "center": (box[0] + box[2]) / 2}[side]
         tx, ty = inverse.transform((x, (box[1] + box[3]) / 2))
         ax.text(tx, ty, text, ha=side, va="center", fontsize=LABEL_SIZE, zorder=6)
-        if far > _LINE * scale:  # a thin line to the nearest edge
+        if lined:  # a thin line to the nearest edge
             line = inverse.transform([anchor, np.clip(anchor, box[:2], box[2:])])
             ax.plot(*line.T, color=MUTED, linewidth=0.45, alpha=0.7, zorder=2.5)
     return dropped
@@ -144,13 +149,51 @@ def _positions(
     return np.stack([left, bottom, left + width, bottom + height], axis=-1), distance
 
 
-def _nearer_to_another(boxes: np.ndarray, anchors: np.ndarray) -> np.ndarray:
-    """(points, positions): whether a label would stand nearer to another point than to its own."""
+def _ambiguous(boxes: np.ndarray, anchors: np.ndarray, far: np.ndarray, room: float) -> np.ndarray:
+    """(points, positions): whether a label could be read as that of another point.
+
+    Without a line (not `far`), it stands nearer to it; with one, within `room` pixels of it.
+    """
     nearest = np.clip(anchors, boxes[..., None, :2], boxes[..., None, 2:])
     gaps = np.hypot(*np.moveaxis(nearest - anchors, -1, 0))
     own = np.eye(len(anchors), dtype=bool)[:, None]
-    near: np.ndarray = np.where(own, np.inf, gaps).min(-1) < np.where(own, gaps, np.inf).min(-1)
-    return near
+    least = np.where(far, room, np.where(own, gaps, np.inf).min(-1))
+    ambiguous: np.ndarray = np.where(own, np.inf, gaps).min(-1) < least
+    return ambiguous
+
+
+def _leaders(boxes: np.ndarray, anchors: np.ndarray, far: np.ndarray) -> np.ndarray:
+    """(points, positions, steps, 2): dots on the line from a point to its label; NaN if near."""
+    start = anchors[:, None]
+    way = np.clip(start, boxes[..., :2], boxes[..., 2:]) - start
+    dots: np.ndarray = start[..., None, :] + way[..., None, :] * np.linspace(0, 1, 16)[:, None]
+    dots[:, ~far] = np.nan
+    return dots
+
+
+def _hidden(leaders: np.ndarray, anchors: np.ndarray, radius: float) -> np.ndarray:
+    """(points, positions): how many other points a line passes, or whether it lies on a bar."""
+    gaps = np.hypot(*np.moveaxis(leaders[..., None, :] - anchors, -1, 0)).min(-2)
+    others = ~np.eye(len(anchors), dtype=bool)[:, None]
+    on_a_bar = (np.abs(leaders[..., -1, :] - anchors[:, None]) < radius / 3).any(-1)
+    passed: np.ndarray = ((gaps < radius) & others).sum(-1) + 0.25 * on_a_bar
+    return passed
+
+
+def _conflicts(
+    boxes: np.ndarray, leaders: np.ndarray, others: np.ndarray, scale: float
+) -> np.ndarray:
+    """(positions): area shared with other boxes, and how many a label or its line touches."""
+    shared = overlaps(boxes, others)
+    cost: np.ndarray = (shared + scale * ((shared > 0) + _crossings(leaders, others))).sum(-1)
+    return cost
+
+
+def _crossings(lines: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+    """(L, B): whether lines of dots (L, steps, 2) run through boxes (B, 4)."""
+    dots, low, high = lines[:, None], boxes[:, None, :2], boxes[:, None, 2:]
+    inside: np.ndarray = (dots > low) & (dots < high)
+    return np.asarray(inside.all(-1).any(-1))
 
 
 def _covered(
@@ -160,7 +203,7 @@ def _covered(
     radius: float,
     avoid: Sequence[tuple[Sequence[tuple[float, float]], float]],
 ) -> np.ndarray:
-    """Cost of the points and lines that each position covers; its own point costs least."""
+    """Cost of the points and lines that each position covers."""
     dots = np.concatenate([anchors - radius, anchors + radius], axis=1)
     lines = [np.empty((0, 3))]
     for path, weight in avoid:  # a point every three pixels
@@ -171,10 +214,9 @@ def _covered(
     track = np.concatenate(lines)
     cost = np.empty(boxes.shape[:2])
     for i, around in enumerate(boxes):
-        dot_cost = np.where(np.arange(len(dots)) == i, 8.0, 40.0)
         low, high = around[:, None, :2], around[:, None, 2:]
         inside = ((track[:, :2] > low) & (track[:, :2] < high)).all(axis=-1)
-        cost[i] = overlaps(around, dots) @ dot_cost + inside @ track[:, 2]
+        cost[i] = 40 * overlaps(around, dots).sum(-1) + inside @ track[:, 2]
     return cost
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from bon.analysis.plots.labels import Box, box_of, overlap, place_labels
+from bon.analysis.plots.labels import box_of, overlap, place_labels
 from bon.analysis.plots.style import (
     BACKGROUND,
     INK,
@@ -74,9 +74,9 @@ def correlation(results: Results | CorrelationReport, *, width: Width = "double"
         fix_layout(figure)
         for ax, c, lines in panels:
             marks = [_at(p) for p in _usable(c)]
-            corner = _write_r(ax, c, marks)
-            _name_references(ax, lines, marks, corner)
-            _mark_threshold(ax, results, c)
+            _write_r(ax, c, marks)
+            _name_references(ax, lines, marks)
+            _mark_threshold(ax, results, c, marks)
             _points(ax, c, kinds, families, [100 * y for _, y in lines])
     return figure
 
@@ -150,7 +150,12 @@ def _set_limits(
         limit(low - grow, min(high + grow, 100.5))
 
 
-def _mark_threshold(ax: Axes, results: Results | CorrelationReport, c: Correlation) -> None:
+def _mark_threshold(
+    ax: Axes,
+    results: Results | CorrelationReport,
+    c: Correlation,
+    marks: list[tuple[float, float]],
+) -> None:
     """Mark from where a new rewarder is expected to beat majority vote, within the panel."""
     thresholds = results.thresholds if isinstance(results, Results) and c.primary else ()
     for t in thresholds:
@@ -167,17 +172,20 @@ def _mark_threshold(ax: Axes, results: Results | CorrelationReport, c: Correlati
             xycoords=("data", "axes fraction"), xytext=(3, 0), textcoords="offset points",
             fontsize=6.5, color=MUTED,
         )  # fmt: skip
-        if box_of(text)[2] > ax.get_window_extent().x1:  # no room at the right of the line
-            text.set(ha="right", position=(-3, 0))
+        places = [
+            {"ha": ha, "position": (x, up)}
+            for up in (0, 12, 24, 36)
+            for x, ha in ((3, "left"), (-3, "right"))
+        ]
+        _settle(ax, text, marks, places)
 
 
 def _name_references(
     ax: Axes,
     references: list[tuple[str, float]],
     marks: list[tuple[float, float]],
-    corner: Box,
 ) -> None:
-    """Draw horizontal lines, each named at the end with more room, and tint what they divide."""
+    """Draw horizontal lines, each named near it where there is room; tint what they divide."""
     at = dict(references)
     single, vote = at.get("pass@1"), at.get("majority vote")
     if single is not None and vote is not None and single <= vote:
@@ -188,39 +196,43 @@ def _name_references(
             ("worse than doing nothing (pass@1)", single),
             ("better than majority vote", vote),
         ]
-    pad = 0.008 * (ax.get_ylim()[1] - ax.get_ylim()[0])
-    ends = [{"x": 0.985, "ha": "right"}, {"x": 0.015, "ha": "left"}]
     for i, (name, value) in enumerate(sorted(references, key=lambda r: r[1])):
-        y, below = 100 * value, i == 0 and len(references) > 1
+        y, side = 100 * value, -1 if i == 0 and len(references) > 1 else 1
         ax.axhline(y, color=MUTED, linewidth=0.9, linestyle=_DASHES[i % 3])
-        text = ax.text(
-            0, y - pad if below else y + pad, f"{name} {y:.1f}", va="top" if below else "bottom",
-            transform=ax.get_yaxis_transform(), fontsize=6.5, color=MUTED,
+        text = ax.annotate(
+            f"{name} {y:.1f}", (0, y), (0, 0), ("axes fraction", "data"),
+            ("axes fraction", "offset points"), fontsize=6.5, color=MUTED,
+            va="top" if side < 0 else "bottom",
         )  # fmt: skip
-        _settle(ax, text, marks, ends, corner)
+        places = [
+            {"position": (x, side * away), "ha": ha}
+            for away in (1.5, 9, 18, 27, 36, 45, 54)
+            for x, ha in ((0.985, "right"), (0.015, "left"), (0.5, "center"))
+        ]
+        _settle(ax, text, marks, places)
 
 
 def _settle(
-    ax: Axes,
-    text: Text,
-    marks: list[tuple[float, float]],
-    places: list[dict[str, Any]],
-    taken: Box = (0.0, 0.0, 0.0, 0.0),
+    ax: Axes, text: Text, marks: list[tuple[float, float]], places: list[dict[str, Any]]
 ) -> None:
-    """Move a text to the place where it covers the fewest points, with a margin around each."""
+    """Move a text to the first place that covers fewest points, with a margin, and no text."""
     pad, at = 8 * ax.figure.dpi / 72, ax.transData.transform(marks)
+    taken = [box_of(other) for other in ax.texts if other is not text]
 
     def covered(place: dict[str, Any]) -> float:
         text.set(**place)
         left, bottom, right, top = box_of(text)
         inside = (at > (left - pad, bottom - pad)) & (at < (right + pad, top + pad))
-        return float(inside.all(axis=1).sum()) + overlap(box_of(text), taken)
+        frame = ax.get_window_extent()
+        out = max(right - frame.x1, frame.x0 - left, frame.y0 - bottom, top - frame.y1, 0.0)
+        texts = sum(overlap(box_of(text), box) for box in taken)
+        return float(inside.all(axis=1).sum() + texts + out)
 
     text.set(**min(places, key=covered))
 
 
-def _write_r(ax: Axes, correlation: Correlation, marks: list[tuple[float, float]]) -> Box:
-    """Write r with its interval, p and the number of rewarders in the emptiest corner."""
+def _write_r(ax: Axes, correlation: Correlation, marks: list[tuple[float, float]]) -> None:
+    """Write r with its interval, p and the number of rewarders where there is room."""
     r = correlation.pearson
     text = "r cannot be computed, "
     if r.estimate.value is not None:
@@ -235,12 +247,12 @@ def _write_r(ax: Axes, correlation: Correlation, marks: list[tuple[float, float]
         text += f"\ntop half: r = {coefficient(half.pearson)}"
     label = ax.text(0, 0, text, transform=ax.transAxes, fontsize=7.5, linespacing=1.35)
 
-    corners: list[dict[str, Any]] = [
-        {"x": x, "y": y, "ha": "left" if x < 0.5 else "right", "va": "bottom" if y < 0.5 else "top"}
-        for x, y in ((0.015, 0.985), (0.985, 0.02), (0.985, 0.985), (0.015, 0.02))
-    ]
-    _settle(ax, label, marks, corners)
-    return box_of(label)
+    sides = {0.015: "left", 0.985: "right", 0.5: "center"}
+    heights = {0.985: "top", 0.02: "bottom", 0.8: "center", 0.65: "center", 0.5: "center"}
+    at = [(0.015, 0.985), (0.985, 0.02), (0.985, 0.985), (0.015, 0.02)]
+    at += [(x, y) for y in heights for x in sides if (x, y) not in at]
+    places = [{"x": x, "y": y, "ha": sides[x], "va": heights[y]} for x, y in at]
+    _settle(ax, label, marks, places)
 
 
 def _points(
@@ -276,28 +288,14 @@ def _points(
         avoid.append(([(end, y) for end in _bar(p.x)], 1.0))
         avoid.append(([(x, end) for end in _bar(p.y)], 1.0))
     avoid += [([(x, y) for x in ax.get_xlim()], 1.2) for y in heights]
-    avoid += [(line, 2.0) for line in _arrows(ax, points)]
     named = sorted(points, key=lambda p: _at(p)[1])
     if len(points) > _MAX_LABELS:  # the ends of the y axis are named, the table has the rest
         ends = named[: _MAX_LABELS // 2] + named[-_MAX_LABELS // 2 :]
         points = [p for p in points if p in ends]
     place_labels(
         ax, [_at(p) for p in points], [p.rewarder for p in points], avoid=avoid,
-        taken=[box_of(text) for text in ax.texts],
+        taken=[box_of(text) for text in ax.texts if text.get_text()],  # not those of arrows
     )  # fmt: skip
-
-
-def _arrows(ax: Axes, points: Sequence[Point]) -> list[list[tuple[float, float]]]:
-    """Draw arrows from models before training to the same models after it; return them."""
-    at = {p.rewarder: _at(p) for p in points}
-    lines = [[at[p.before], at[p.rewarder]] for p in points if p.before in at]
-    for start, end in lines:
-        ax.annotate(
-            "", end, start, zorder=4,
-            arrowprops={"arrowstyle": "-|>", "color": INK, "linewidth": 1.0,
-                        "shrinkA": 4, "shrinkB": 4, "alpha": 0.75},
-        )  # fmt: skip
-    return lines
 
 
 def _bar(estimate: Estimate) -> tuple[float, float]:

@@ -16,7 +16,6 @@ TERMS = {
     "leverage": "How far the rewarder's benchmark score lies from the others.",
     "macro": "Mean of the accuracies of the benchmark's groups.",
     "majority vote": "The most frequent answer among the responses; needs no rewarder.",
-    "margin AUC": "Chance that the pick leads by more where it is right than where it is wrong.",
     "oracle": "Accuracy if a right response were picked wherever there is one.",
     "overall": "Share of all pairs that are right.",
     "pass@1": "Accuracy of a single random response: no selection.",

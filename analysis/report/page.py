@@ -79,7 +79,6 @@ def _context(results: Results) -> dict[str, Any]:
         "benchmark_tables": list(_benchmark_tables(results)),
         "baseline_names": baselines | ({b.rewarder for b in results.benchmarks} - rewarders),
         "judges": _judges(results),
-        "margins": {(m.policy, m.rewarder): m.area for m in results.margins},
         "costs": any(
             r.cost or r.seconds or r.num_judgements for r in results.rewarders if not r.baseline
         ),

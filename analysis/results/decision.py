@@ -70,30 +70,35 @@ class Threshold(PerAxis):
     sentence: str
 
 
-class Margins(Record):
-    """Area under the ROC curve of a rewarder's margins: do they tell where it is right?"""
+class PanelSize(Record):
+    """The mean score of the benchmark's first `size` rewarders, `added` the last of them.
 
-    policy: str
-    rewarder: str
-    area: Estimate
-
-
-Carried = Literal["carried over", "fell short", "did not carry over", "unclear", "no gain"]
-
-
-class BeforeAfter(PerAxis):
-    """Paired changes by training on both axes, after minus before.
-
-    `expected`: the change of Best-of-N accuracy predicted by the line through the other rewarders.
+    `alone`: its own accuracy; `over_pick`: gain over the first alone; `ensemble`: accuracy of the
+    mean of their preferences in place of their scores.
     """
 
-    leaks: Leaks
-    before: str
-    after: str
-    benchmark_change: Estimate
-    choice_change: Estimate
-    expected: float | None
-    carried: Carried
+    size: int
+    added: str
+    alone: float
+    accuracy: Estimate
+    over_pick: Estimate
+    ensemble: Estimate | None
+
+
+class Panels(PerAxis):
+    """Panels of the benchmark's best among all candidates.
+
+    `size` is best on these questions; `held_out`: the gain over the pick where the size is chosen
+    on other questions. Over questions where a choice matters, `error_correlation`: mean phi of the
+    members' errors. `rescued`, `spoilt`: shares of questions that the panel turns right or wrong.
+    """
+
+    sizes: tuple[PanelSize, ...]
+    size: int
+    held_out: Estimate
+    error_correlation: float | None
+    rescued: Estimate
+    spoilt: Estimate
     sentence: str
 
 
@@ -105,6 +110,27 @@ class Gate(Record):
     over: Base
     minimum: float
     gain: Estimate
+    answer: Answer
+    sentence: str
+
+
+class SelectiveGate(Record):
+    """Answering only where the favourite leads by `lead`, so that few answers are wrong.
+
+    `lead` is the least one whose error is at most `risk` with `confidence`, None where none is
+    shown; `answered` and `error` as measured there. `error_of_all`: without abstaining.
+    `least_abstained`: no rule that picks as well can abstain on less of the questions.
+    """
+
+    policy: str
+    rewarder: str
+    risk: float
+    confidence: float
+    lead: float | None
+    answered: Estimate
+    error: Estimate
+    error_of_all: Estimate
+    least_abstained: float
     answer: Answer
     sentence: str
 

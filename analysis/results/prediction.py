@@ -52,37 +52,11 @@ class Needed(Record):
     sentence: str
 
 
-class Spread(Record):
-    """Variance between rewarders, and noise variance of one pair or question, at n."""
-
-    n: int
-    between: float
-    noise: float
-
-
-class Components(PerAxis):
-    """Variance components of both axes, net of what all rewarders have in common.
-
-    `y` has one entry per n; `true_r` is r without noise; `questions` and `pairs` were judged.
-    """
-
-    rewarders: int
-    questions: int
-    pairs: int
-    true_r: float
-    x: Spread
-    y: tuple[Spread, ...]
-
-
-# ------------------------------------------------------------------ fewer pairs
-
-
 class SizePoint(Record):
     """Random subsets of the benchmark with this many pairs.
 
     `pearson`: mean r with the median of the subsets' intervals; `subsets`: mean r with the range
-    of 95 % of the subsets; `loss`: regret of the subset's pick; `same_pick`: share of the
-    subsets whose pick is that of all pairs.
+    of 95 % of the subsets; `loss`: regret of the subset's pick.
     """
 
     num_pairs: int
@@ -90,7 +64,6 @@ class SizePoint(Record):
     pearson: Estimate
     subsets: Estimate
     loss: Estimate
-    same_pick: float
 
 
 class HowMuch(PerAxis):

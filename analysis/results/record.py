@@ -27,7 +27,7 @@ class Record(BaseModel):
 
 
 _NAMES = (
-    "policy", "benchmark", "axis", "leaks", "rewarder", "before", "a", "b", "rule", "name",
+    "policy", "benchmark", "axis", "leaks", "rewarder", "a", "b", "rule", "name",
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typer import Argument, Option
 
 from bon.commands import options
 from bon.commands.options import emit
-from bon.core.errors import BonError, Incomplete
+from bon.core.errors import Incomplete
 
 if TYPE_CHECKING:
     from bon.curating.workbench import Workbench
@@ -85,26 +85,11 @@ def draft(
 
 
 @app.command()
-def annotate(
-    directory: Bench,
-    out: Annotated[Path | None, Argument(help="CSV file to write.")] = None,
-    source: Annotated[Path | None, Option("--from", help="CSV file with labels.")] = None,
-    drafts: Annotated[bool, Option("--drafts", help="Include drafts for annotators.")] = False,
-    annotator: Annotated[str, Option(help="Annotator, if the file names none.")] = "",
-) -> None:
-    """Show labelling progress, or exchange items and labels with a spreadsheet."""
-    from bon.curating.labelling.spreadsheet import export_sheet, import_sheet, progress_text
+def annotate(directory: Bench) -> None:
+    """Show the progress of every annotator, and where to label."""
+    from bon.curating.labelling.annotation_queue import progress_text
 
-    bench = _open(directory)
-    if out is not None and source is not None:
-        raise BonError("OUT and --from exclude each other", "export and import in two commands")
-    if out is not None:
-        export_sheet(bench, out, drafts=drafts)
-        typer.echo(out)
-    elif source is not None:
-        typer.echo(import_sheet(bench, source, annotator).text())
-    else:
-        typer.echo(progress_text(bench))
+    typer.echo(progress_text(_open(directory)))
 
 
 @app.command()

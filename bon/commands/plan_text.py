@@ -1,17 +1,12 @@
-"""Plans and study sizes as text."""
+"""Plans as text."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from bon.core.console import show_listing, text_width
 from bon.planning.catalogue import Row
 from bon.planning.gpu_memory import GpuFit
 from bon.planning.plan import ASSUMPTIONS, Plan, Work
-
-if TYPE_CHECKING:
-    from bon.analysis.correlation.allocation import Outlook
-    from bon.running.study_size import Sizing
 
 WIDTH = 80
 """Width where no terminal says another."""
@@ -80,48 +75,6 @@ def _lines(texts: Sequence[str]) -> str:
     return "\n".join(
         textwrap.fill(text, width, subsequent_indent="  ", break_on_hyphens=False) for text in texts
     )
-
-
-def show_sizing(sizing: "Sizing") -> str:
-    """Format the studies that `bon plan --budget` or `--target-width` compares."""
-    from bon.analysis.results.phrasing import coefficient
-
-    base = sizing.found
-    lines = [
-        "",
-        f"{base.policy} and {base.benchmark}, {sizing.goal}; from {base.rewarders} rewarders, "
-        f"{base.questions:,} judged questions and {base.pairs:,} pairs "
-        f"(r corrected for noise: {coefficient(base.true_r)}):",
-        "",
-    ]
-    if not sizing.studies:
-        return "\n".join([*lines, "no study of up to 40 rewarders reaches that"])
-    lines += [show_listing([_study(study) for study in sizing.studies]), ""]
-    if sizing.fewer_candidates:
-        lines += ["with fewer candidates (a different estimand: Best-of-n at that n):", ""]
-        lines += [show_listing([_study(study) for study in sizing.fewer_candidates]), ""]
-    lines.append(
-        "Rewarders of different base models, from the same population; width: of r's 95 % "
-        "interval; yes: share of such studies with that verdict; loss known to: half the interval "
-        "of the difference of two accuracies."
-    )
-    return "\n".join(lines)
-
-
-def _study(study: "Outlook") -> Row:
-    from bon.analysis.results.phrasing import coefficient
-
-    return {
-        "rewarders": f"{study.size.rewarders}",
-        "questions": f"{study.size.questions:,}",
-        "pairs": f"{study.size.pairs:,}",
-        "candidates": f"{study.size.candidates}",
-        "judge calls": f"{study.calls:,}",
-        "r": coefficient(study.r),
-        "width": coefficient(study.width),
-        "yes": "" if study.yes is None else f"{100 * study.yes:.0f} %",
-        "loss known to": f"± {100 * study.regret:.1f} points",
-    }
 
 
 def _calls(work: Work) -> Row:

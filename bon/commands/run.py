@@ -8,14 +8,9 @@ from typer import Argument, Option
 
 from bon.commands import options
 from bon.commands.options import emit
-from bon.core.errors import BonError
 
 if TYPE_CHECKING:
-    from bon.analysis.results import Results
     from bon.planning.setup import Setup
-
-PILOT_WIDTH = 0.15
-"""Width of r's interval that a pilot plans for."""
 
 
 def run(
@@ -29,7 +24,7 @@ def run(
     replace: options.Replace = False,
     allow_remote_code: options.RemoteCode = False,
     pilot: Annotated[
-        int | None, Option(help="Judge about PILOT questions, then plan.", min=20)
+        int | None, Option(help="Judge about PILOT questions, and say what a study needs.", min=20)
     ] = None,
     repeat_check: Annotated[
         int | None,
@@ -39,7 +34,7 @@ def run(
     as_json: options.Json = False,
 ) -> None:
     """Run an experiment, or resume it: only missing rows are computed."""
-    from bon.commands.plan_text import needs, show_sizing
+    from bon.commands.plan_text import needs
     from bon.core.console import say
     from bon.planning.plan import make_plan
     from bon.planning.setup import read_experiment
@@ -53,10 +48,9 @@ def run(
     setup = read_experiment(file, settings)
     directory = run_directory(out, setup, file)
     silent = quiet or as_json
-    full_plan = None
     if pilot is not None:
-        full_plan = make_plan(setup, directory)
-        settings.append(f"questions.subset={min(1.0, pilot / full_plan.questions.count):g}")
+        count = make_plan(setup, directory).questions.count
+        settings.append(f"questions.subset={min(1.0, pilot / count):g}")
         setup = read_experiment(file, settings)
     if not (silent or (directory / "run.sqlite").exists()):
         plan = make_plan(setup, here=setup.experiment.cluster.address is None)
@@ -70,11 +64,11 @@ def run(
         replace=replace,
     )
     options.print_results(path, as_json)
-    if full_plan is not None and not silent:
-        from bon.running.study_size import sizing
+    if pilot is not None and not silent:
+        from bon.running.reporting import read_results
 
-        for size in sizing(_results(directory), full_plan, width=PILOT_WIDTH):
-            typer.echo(show_sizing(size))
+        for needed in read_results(directory).needed:
+            typer.echo(needed.sentence)
 
 
 def plan(
@@ -83,32 +77,17 @@ def plan(
     limit: options.Limit = None,
     seed: options.Seed = None,
     sets: options.Sets = None,
-    target_width: Annotated[
-        float | None, Option(help="Plan for r's interval this wide.", min=0.01)
-    ] = None,
-    budget: Annotated[
-        int | None,
-        Option(help="Plan for at most so many calls.", min=1),
-    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Estimate calls, reuse and cost before running."""
-    from bon.commands.plan_text import show_plan, show_sizing
+    from bon.commands.plan_text import show_plan
     from bon.planning.plan import make_plan
     from bon.planning.setup import read_experiment
-    from bon.running.study_size import sizing
 
     setup = read_experiment(file, options.settings_of(sets, limit, seed))
     directory = run_directory(out, setup, file)
     plan = make_plan(setup, directory, here=setup.experiment.cluster.address is None)
-    sizes = []
-    if target_width is not None or budget is not None:
-        sizes = sizing(_results(directory), plan, width=target_width, budget=budget)
-    emit(
-        {**plan.as_dict(), "sizes": [size.as_dict() for size in sizes]},
-        lambda: "\n".join([show_plan(plan), *map(show_sizing, sizes)]),
-        as_json,
-    )
+    emit(plan.as_dict(), lambda: show_plan(plan), as_json)
 
 
 def status(directory: options.Directory, as_json: options.Json = False) -> None:
@@ -147,17 +126,6 @@ def run_directory(out: Path | None, setup: "Setup", file: Path) -> Path:
     if out is None and file.name == "experiment.yaml" and (file.parent / "run.sqlite").is_file():
         return file.parent
     return out or Path("runs") / setup.experiment.name.replace(" ", "-")
-
-
-def _results(directory: Path) -> "Results":
-    if not (directory / "results.json").is_file():
-        raise BonError(
-            f"{directory} has no results yet to plan from",
-            "run a pilot first (bon run FILE --pilot 50), or name a run with --out",
-        )
-    from bon.running.reporting import read_results
-
-    return read_results(directory)
 
 
 # ------------------------------------------------------------------ batch files

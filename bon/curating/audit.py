@@ -127,8 +127,8 @@ def _missing_labels(
 ) -> Iterator[str]:
     if labels is None:
         yield (
-            "Labels: nobody has labelled an item -> bon serve, then /annotate/"
-            f"{bench.name}; or bon curate annotate {bench.directory} items.csv"
+            f"Labels: nobody has labelled an item -> bon serve --annotate {bench.directory}, then "
+            f"/annotate/{bench.name}"
         )
         return
     annotating = bench.recipe.annotating

@@ -23,6 +23,7 @@ from bon.core import patterns
 from bon.core.console import say_once
 from bon.core.errors import BonError, shown
 from bon.core.sampling import Sampling
+from bon.core.text_features import BIASES, PHRASE, PLACE
 from bon.engines import settings_of
 
 
@@ -285,26 +286,37 @@ class RewarderCard(Card):
     window: int = Field(8, ge=2, le=64)
     step_separator: str = "\n\n"
     members: tuple[str, ...] = ()
-    before: str = Field("", description="the rewarder before training")
+    combine: Literal["preferences", "scores"] = Field(
+        "preferences", description="of an ensemble: mean preference, or (a panel) mean score"
+    )
     python: str = Field("", description="module:Class of a user's rewarder")
     options: dict[str, Any] = Field(default_factory=dict)
     check: tuple[KnownScores, ...] = ()
 
-    @model_validator(mode="after")
-    def _check_before(self) -> Self:
-        if self.before and self.before == self.name:
-            raise ValueError(f"before: {self.before!r} is itself: name the untrained rewarder")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _removed(cls, data: Any) -> Any:
+        """Read what 0.2 wrote: the rewarder that this one was before training."""
+        if not isinstance(data, Mapping):
+            return data
+        return {key: value for key, value in data.items() if key != "before"}
 
     @field_validator("options")
     @classmethod
-    def _check_max_steps(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _check_options(cls, value: dict[str, Any]) -> dict[str, Any]:
         steps = value.get("max_steps", 1)
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
             raise ValueError(
                 f"max_steps is {shown(steps)}, not 1 or more",
                 "for example `options: {max_steps: 20}`",
             )
+        bias, strength = value.get("bias", PLACE), value.get("strength", 1.0)
+        if bias not in BIASES:
+            raise ValueError(f"no bias {shown(bias)}", f"choose among {', '.join(BIASES)}")
+        if isinstance(strength, bool) or not isinstance(strength, int | float) or strength < 0:
+            raise ValueError(f"strength is {shown(strength)}", "for example `strength: 0.5`")
+        if bias == PHRASE and not value.get("phrase"):
+            raise ValueError("the bias `phrase` needs a phrase", "add `phrase: step by step`")
         return value
 
     @property

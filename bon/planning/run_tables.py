@@ -192,8 +192,8 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
             if rewarder.card.image_filter != "none"
         },
         "candidate_labels": {setup.policies[0].card.name: files} if files else {},
-        "before": {r.card.name: r.card.before for r in setup.rewarders if r.card.before},
         "ensembles": {e.card.name: e.card.members for e in setup.ensembles},
+        "panels": [e.card.name for e in setup.ensembles if e.card.combine == "scores"],
         "warnings": warnings(setup, store),
     }
 

@@ -1,4 +1,6 @@
+import io
 import pickle
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -6,15 +8,18 @@ import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import Image
 from synthetic import analyse, synthetic_tables
 
 from bon.analysis import plots
 from bon.analysis.artifacts import write_figures
 from bon.analysis.plots.labels import overlap, place_labels, spread
 from bon.analysis.plots.style import INK, style
-from bon.analysis.results import Results
+from bon.analysis.results import Estimate, Results, RewarderInfo
 from bon.analysis.results.decision import Threshold
 
+DEMO_POINTS = Path(__file__).parents[1] / "data/demo_points.csv"
+GALLERY = Path(__file__).parents[2] / "docs/images/gallery"
 FIGURES = ("correlation", "accuracy_at_n")
 
 
@@ -151,6 +156,85 @@ def test_a_label_stands_nearest_to_its_own_point_or_has_a_line_to_it():
         nearest = np.clip(pixels, (box.x0, box.y0), (box.x1, box.y1))
         gaps = np.hypot(*(nearest - pixels).T)
         assert tuple(at[own].round(6)) in starts or gaps.argmin() == own, text.get_text()
+
+
+@pytest.fixture(scope="module")
+def demo(results) -> Results:
+    """The points of the demo's report, with the lines that its panel has."""
+    table = pd.read_csv(DEMO_POINTS, keep_default_na=False).to_dict("records")
+    main = results.main
+    points = tuple(
+        main.points[0].model_copy(
+            update={key: row[key] for key in ("rewarder", "family", "before")}
+            | {
+                axis: Estimate(value=row[axis], low=row[f"{axis}_low"], high=row[f"{axis}_high"])
+                for axis in "xy"
+            }
+        )
+        for row in table
+    )
+    infos = [
+        RewarderInfo(rewarder=r["rewarder"], kind=r["kind"], family=r["family"]) for r in table
+    ]
+    policy = results.policies[0].model_copy(
+        update={"pass_at_1": Estimate(value=0.476), "majority": Estimate(value=0.542)}
+    )
+    threshold = Threshold(
+        policy=main.policy, benchmark=main.benchmark, axis=main.axis, over="majority",
+        accuracy=0.542, score=Estimate(value=0.715), sentence="", extrapolated=False,
+    )  # fmt: skip
+    correlations = (main.model_copy(update={"points": points, "num_rewarders": 14}),)
+    return results.model_copy(
+        update={"correlations": correlations, "rewarders": tuple(infos), "policies": (policy,),
+                "thresholds": (threshold,)}
+    )  # fmt: skip
+
+
+def scattered(demo: Results, seed: int) -> Results:
+    """The same rewarders at random points around a line, no two at the same place."""
+    rng, (c,) = np.random.default_rng(seed), demo.correlations
+    xs, ys = np.linspace(0.5, 0.9, 14), rng.normal(0, 0.05, 14)
+    points = tuple(
+        p.model_copy(
+            update={"x": Estimate(value=x), "y": Estimate(value=0.8 * x + y), "before": ""}
+        )
+        for p, x, y in zip(c.points, xs, ys, strict=True)
+    )
+    return demo.model_copy(update={"correlations": (c.model_copy(update={"points": points}),)})
+
+
+@pytest.mark.parametrize("width", ["single", 4.8])
+@pytest.mark.parametrize("seed", [None, *range(6)])
+def test_no_text_stands_on_a_point_and_no_line_to_a_name_passes_another(demo, seed, width):
+    shown = demo if seed is None else scattered(demo, seed)
+    figure = plots.correlation(shown, width=width)
+    (ax,), points = figure.axes, shown.main.points
+    at = ax.transData.transform([(100 * p.x.value, 100 * p.y.value) for p in points])
+    radius, names = 2.75 * figure.dpi / 72, [p.rewarder for p in points]
+    notes = [text for text in ax.texts if text.get_text()]
+    assert {text.get_text() for text in notes} >= set(names)
+    lines = [ax.transData.transform(x.get_xydata()) for x in ax.lines if x.get_linewidth() == 0.45]
+    for text in notes:
+        box = text.get_window_extent()
+        gaps = np.hypot(*(np.clip(at, (box.x0, box.y0), (box.x1, box.y1)) - at).T)
+        assert gaps.min() > radius, (text.get_text(), names[gaps.argmin()])
+        if text.get_text() in names:
+            own = names.index(text.get_text())
+            assert gaps.argmin() == own or any(np.allclose(line[0], at[own]) for line in lines)
+    for start, end in lines:
+        dots = start + (end - start) * np.linspace(0, 1, 50)[:, None]
+        others = at[np.hypot(*(at - start).T) > 1e-6]
+        assert np.hypot(*np.moveaxis(dots[:, None] - others, -1, 0)).min() > radius
+
+
+def test_the_gallery_has_the_colours_of_the_report(demo):
+    buffer = io.BytesIO()
+    plots.correlation(demo).savefig(buffer, format="png")
+    tints = [Image.open(file).convert("RGB") for file in (buffer, GALLERY / "correlation.png")]
+    for x, y in ((0.98, 0.03), (0.98, 0.7)):  # better than voting, worse than doing nothing
+        drawn, shown = (i.getpixel((int(x * i.width), int(y * i.height))) for i in tints)
+        assert len(set(drawn)) > 1
+        assert np.abs(np.subtract(drawn, shown)).max() <= 1
 
 
 def test_the_threshold_is_named_inside_a_narrow_figure(results):

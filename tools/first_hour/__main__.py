@@ -93,6 +93,7 @@ class Rehearsal:
             "PATH": f"{venv / 'bin'}:{os.environ['PATH']}",
             "HF_ENDPOINT": hub.url,
             "HF_HOME": str(work / "huggingface"),
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # its Ray stays on loopback
             "RAY_USAGE_STATS_ENABLED": "0",
             "TORCH_COMPILE_DISABLE": "1",
             "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -210,7 +211,6 @@ def rehearse(rehearsal: Rehearsal, hub: Hub) -> None:
     try:
         database = rehearsal.study / "runs" / "study" / "run.sqlite"
         crash = Crash(database)
-        # Twenty questions may be too few to plan a study from, which is exit 2, with a report.
         pilot = say(*run, "--ray-address", address, "--pilot", "20", fails=True)
         rehearsal.check("the pilot has a report", "report: runs/study/report.html" in pilot)
         say(*run, "--ray-address", address)

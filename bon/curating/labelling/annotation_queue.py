@@ -19,7 +19,15 @@ from random import Random
 from bon.core.errors import BonError
 from bon.core.keys import item_seed
 from bon.curating.items import CuratedItem
-from bon.curating.labelling.annotations import CANNOT, TIE, WITHDRAWN, Annotation, add, history
+from bon.curating.labelling.annotations import (
+    CANNOT,
+    TIE,
+    WITHDRAWN,
+    Annotation,
+    add,
+    current,
+    history,
+)
 from bon.curating.labelling.drafts import UNREAD, Draft, read_drafts
 from bon.curating.recipe import Annotating
 from bon.curating.workbench import Workbench, open_workbench
@@ -304,6 +312,19 @@ class AnnotationQueue:
 
     def _lease(self, item: str, annotator: str) -> None:
         self._leases[annotator] = item, self._clock() + LEASE_SECONDS
+
+
+def progress_text(bench: Workbench) -> str:
+    """Describe the progress of every annotator and where to label."""
+    queue = AnnotationQueue(bench.directory)
+    total = queue.progress("")
+    lines = [f"{total.complete} of {total.items} items have all required answers"]
+    for name in sorted({row.annotator for row in current(bench.annotations_path)}):
+        row = queue.progress(name)
+        pace = "" if row.pace is None else f", {row.pace:.0f} s per item"
+        lines.append(f"{name}: {row.answered} answered, {row.remaining} remaining{pace}")
+    url = f"bon serve --annotate {bench.directory}, then /annotate/{bench.name}"
+    return "\n".join([*lines, f"Label at: {url}"])
 
 
 def as_shown(draft: Draft, order: Sequence[int]) -> Draft:

@@ -1,4 +1,4 @@
-"""The score that suffices, and whether margins tell: against scipy, search and plain loops."""
+"""The score that suffices: against scipy and search."""
 
 from dataclasses import replace
 
@@ -11,10 +11,7 @@ from synthetic import analyse, synthetic_tables
 
 from bon.analysis.correlation.line import structural
 from bon.analysis.correlation.paired_accuracies import Label, Measured
-from bon.analysis.data.arrays import opinion, read
-from bon.analysis.decision.margins import area, counted, favourite, margins
 from bon.analysis.decision.threshold import lowest, threshold
-from bon.analysis.estimators import resampling
 from bon.analysis.results import Estimate, Options
 
 LABEL = Label("policy", "benchmark", "macro", primary=True)
@@ -144,72 +141,6 @@ def test_where_no_score_suffices_it_is_said():
     assert threshold(LABEL, few, "pass@1", 0.4, np.full(400, 0.4), Options()) is None
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 4), st.sampled_from([0.0, 1 / 3, 0.5, 1.0]), st.integers(0, 3)),
-        min_size=1,
-        max_size=12,
-    )
-)
-def test_the_area_is_the_share_of_ordered_pairs(rows):
-    margin, right, count = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-    top = bottom = 0.0
-    for a, hit, times in zip(margin, right, count, strict=True):
-        for b, other, again in zip(margin, right, count, strict=True):
-            weight = hit * times * (1 - other) * again
-            top += weight * ((a > b) + (a == b) / 2)
-            bottom += weight
-    found = area(margin, right, count[:, None])[0]
-    assert np.isnan(found) if bottom == 0 else found == pytest.approx(top / bottom, rel=1e-12)
-
-
-def test_without_ties_the_area_is_mann_whitneys():
-    rng = np.random.default_rng(4)
-    right = (rng.random(50) < 0.5).astype(float)
-    margin = rng.normal(size=50) + right
-    left_out = np.append(margin, np.nan)
-    u = stats.mannwhitneyu(margin[right == 1], margin[right == 0]).statistic
-    expected = u / (right.sum() * (1 - right).sum())
-    assert area(margin, right, np.ones((50, 1)))[0] == pytest.approx(expected)
-    assert area(left_out, np.append(right, 1), np.ones((51, 1)))[0] == pytest.approx(expected)
-
-
-def test_the_favourite_leads_the_best_other_text():
-    run = read(synthetic_tables(3, 20, 4, 20))
-    pool = next(iter(run.pools.values()))
-    for name in run.rewarders:
-        said = opinion(run, pool.located, name)
-        margin, right = favourite(said, pool)
-        for q, scores in enumerate(np.nan_to_num(said.candidate_scores(), nan=-9.0)):
-            best = np.flatnonzero(scores == scores.max())
-            other = pool.candidates.text_ids[q] != pool.candidates.text_ids[q][best[0]]
-            if not np.isnan(margin[q]):
-                assert margin[q] == pytest.approx(scores.max() - scores[other].max())
-                assert right[q] == pytest.approx(pool.correct[q][best].mean())
-
-
-def test_margins_that_always_tell_are_as_sure_as_the_rarer_outcome():
-    run = read(synthetic_tables(3, 40, 4, 20))
-    pool, rewarder = next(iter(run.pools.values())), "rewarder-01"  # it gives scores
-    said = opinion(run, pool.located, rewarder)
-    assert said is not None
-    draws = resampling.draw(40, 200, 0, "questions").of(pool.rows)
-    first, scores = pool.correct[:, 0], np.zeros(pool.correct.shape)
-    scores[:, 0] = 1 + first  # it leads by more exactly where it is right
-    found = margins(pool, replace(said, scores=scores), rewarder, counted(draws), 0.95)
-    assert found is not None
-    used = ~pool.constant
-    rarer = int(min(first[used].sum(), (1 - first[used]).sum()))
-    assert found.area.value == 1
-    assert found.area.low == pytest.approx(
-        stats.binomtest(rarer, rarer).proportion_ci(method="wilson").low
-    )
-
-
-def test_a_run_has_both_levels():
+def test_a_run_has_a_threshold_over_either_base():
     results = analyse(synthetic_tables(6, 60, 4, 60), draws=200)
     assert [t.over for t in results.thresholds] == ["pass@1", "majority"]
-    assert len(results.margins) == 6
-    for m in results.margins:
-        assert 0 <= m.area.low <= m.area.value <= m.area.high <= 1

@@ -38,7 +38,7 @@ def write_tables(
     return written
 
 
-_NAMES = {"benchmarks": "reward_benchmark", "sources": "", "rules": ""}
+_NAMES = {"benchmarks": "reward_benchmark", "sources": "", "rules": "", "trained": ""}
 """Tables not called like their list of the results; empty: none, as it holds no statistic."""
 
 _AXIS, _CHOICE = ("policy", "benchmark", "axis"), ("policy", "rewarder", "rule")
@@ -69,6 +69,7 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "shortlists": ("decisions", (*_AXIS, "leaks"), {"": "shortlists"}, ""),
     "how_much": ("how_much", _AXIS, {"": "sizes"}, ""),
     "what_if": ("what_if", _AXIS, {"": "rows"}, ""),
+    "trained": ("trained", ("policy", "imported"), {"": "arms"}, ""),
     "needed": ("needed", ("policy", "benchmark"), {"": "rows"}, ""),
 }  # fmt: skip
 """Tables of lists within records: the list of the results, keys of its records, the inner lists by

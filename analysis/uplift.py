@@ -69,21 +69,21 @@ def analyse_uplift(
     num_unjudged: int,
     num_unjudged_by_key: int,
     seed: int,
-    within: dict[str, float] | None = None,
+    scores: dict[str, dict[str, float]] | None = None,
 ) -> Uplift:
     """Compare every arm with the untrained policy, the first of `outcomes`, question by question.
 
     Intervals resample questions, the same draws for all arms, and add the variance between seeds,
     pooled over arms, where there are several. `hurts`: the interval of Best-of-N lies above zero
-    and training loses, two-sided p after Holm's correction below 1 − level. `within`: share of the
-    variance of a rewarder's scores within questions.
+    and training loses, two-sided p after Holm's correction below 1 − level. `scores`: predictors
+    from a rewarder's scores, by its name.
     """
     base, rest = outcomes[0], outcomes[1:]
     questions = base.greedy.index
     draws = draw(len(questions), DRAWS, seed, "uplift")
     predictors = predictors_of(results, policy)
-    for name, share in (within or {}).items():
-        predictors.setdefault(name, {})["score_variance"] = share
+    for name, known in (scores or {}).items():
+        predictors.setdefault(name, {}).update(known)
     families = {info.rewarder: info.family for info in results.rewarders}
     arms: list[TrainedArm] = []
     methods: list[UpliftMethod] = []

@@ -58,15 +58,15 @@ class Arm:
 class Choices:
     """Choices of every arm on shared questions; `unjudged` questions were left out.
 
-    `by_key` of them have different answers and were not judged because of the answer key. `within`:
-    by rewarder, the share of the variance of its scores that lies within questions.
+    `by_key` of them have different answers and were not judged because of the answer key.
+    `predictors`: what the scores of each rewarder say before any training (fields of TrainedArm).
     """
 
     by_arm: dict[str, tuple[Choice, ...]]
     questions: tuple[Question, ...]
     unjudged: int
     by_key: int
-    within: dict[str, float]
+    predictors: dict[str, dict[str, float]]
 
 
 def choose(
@@ -80,11 +80,13 @@ def choose(
     ranks = {name: ranking(setup, store, name) for name in rewarders}
     by_arm: dict[str, list[Choice]] = {name: [] for name in (*rewarders, *REFERENCES)}
     shared: list[Question] = []
-    spread: dict[str, list[list[float]]] = {name: [] for name in rewarders}
+    values: dict[str, list[list[float]]] = {name: [] for name in rewarders}
+    right: dict[str, list[list[bool]]] = {name: [] for name in rewarders}
     unjudged = by_key = 0
     for question in store.questions():
         rows = with_texts(store, policy, question)
         texts = {row.text_key: row.text for row in rows}
+        outcome = {row.text_key: row.answer == question.answer for row in rows}
         if len({row.answer for row in rows}) < 2:
             continue  # majority vote has nothing to prefer
         scores = {name: rank(question, rows) for name, rank in ranks.items()}
@@ -93,7 +95,8 @@ def choose(
             by_key += all_alike(question, rows)
             continue
         for name, scored in scores.items():
-            spread[name].append(list(scored.values()))
+            values[name].append(list(scored.values()))
+            right[name].append([outcome[key] for key in scored])
         scores |= {name: _reference(name, question, rows, seed) for name in REFERENCES}
         shared.append(question)
         for name, scored in scores.items():
@@ -105,13 +108,21 @@ def choose(
             f"needed: judgements of {some(rewarders)} on candidates with texts",
         )
     choices = {name: tuple(rows) for name, rows in by_arm.items()}
-    within = {name: _within(rows) for name, rows in spread.items()}
-    return Choices(choices, tuple(shared), unjudged, by_key, within)
+    predictors = {name: _predictors(rows, right[name]) for name, rows in values.items()}
+    return Choices(choices, tuple(shared), unjudged, by_key, predictors)
 
 
-def _within(scores: list[list[float]]) -> float:
+def _predictors(scores: list[list[float]], right: list[list[bool]]) -> dict[str, float]:
+    """Return the share of variance within questions, and the accuracy on right-wrong pairs."""
     total = float(np.var(np.concatenate(scores)))
-    return float(np.mean([np.var(row) for row in scores])) / total if total > 0 else 0.0
+    within = float(np.var(np.concatenate([np.array(row) - np.mean(row) for row in scores])))
+    accuracies = []
+    for row, mask in zip(map(np.array, scores), map(np.array, right), strict=True):
+        margins = row[mask][:, None] - row[~mask]
+        if margins.size:
+            accuracies.append(((margins > 0) + 0.5 * (margins == 0)).mean())
+    found = {"score_variance": within / total if total > 0 else 0.0}
+    return found | ({"pair_accuracy": float(np.mean(accuracies))} if accuracies else {})
 
 
 def _reference(name: str, question: Question, rows: list[Candidate], seed: int) -> dict[str, float]:

@@ -99,7 +99,7 @@ def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift:
         num_questions=len(choices.questions),
         num_unjudged=choices.unjudged,
         num_unjudged_by_key=choices.by_key,
-        within=choices.within,
+        scores=choices.predictors,
         seed=setup.experiment.seed,
     )
     write_atomic(directory / UPLIFT / "uplift.json", results.model_dump_json(indent=1))

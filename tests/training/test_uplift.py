@@ -60,6 +60,9 @@ def test_every_arm_chooses_on_the_same_questions(make_experiment, go):
     differ = set(answers[answers > 1].index)
     assert set(asked) <= differ
     assert len(differ) == len(asked) + choices.unjudged
+    for known in choices.predictors.values():
+        assert 0 <= known["score_variance"] <= 1
+        assert 0 <= known["pair_accuracy"] <= 1
     correct = tables.candidates.groupby("question")["correct"].max()
     assert choices.by_key == sum(not correct[q] for q in differ - set(asked))
 
@@ -313,7 +316,7 @@ class Stored:
 
         self.options = SimpleNamespace(axis="macro")
         self.main = None
-        self.margins = self.rewarders = ()
+        self.rewarders = ()
         self.benchmarks = [
             SimpleNamespace(rewarder=name, benchmark="b", macro=exact(v), overall=exact(v))
             for name, v in benchmark.items()

@@ -18,6 +18,7 @@ from bon.experiment.config import PolicyCard, RewarderCard
 from bon.experiment.prompts import Prompt
 from bon.exports.contents import load_image
 from bon.formats.score_tables import WITHOUT_TEXT
+from bon.graders import grades_of
 from bon.planning.setup import Setup
 from bon.policies.prompting import policy_messages
 from bon.rewarders.item_judging import in_protocol
@@ -126,8 +127,8 @@ def ranking(setup: Setup, store: Store, by: str) -> Rank:
     """Return the scores of a rewarder or of the answer key; BonError for another name."""
     if by == BY_KEY:
         return lambda question, rows: {
-            row.text_key: float(row.outcome == "parsed" and row.answer == question.answer)
-            for row in rows
+            row.text_key: float(grade.right)
+            for row, grade in zip(rows, grades_of(question, rows), strict=True)
         }
     rewarders = {rewarder.card.name: rewarder for rewarder in setup.rewarders}
     if by not in rewarders:

@@ -34,13 +34,13 @@ Grader = Callable[[str, Gold], float | None]
 
 GRADERS: Mapping[str, str] = MappingProxyType(
     {
-        "exact": "texts",
-        "f1": "texts",
-        "anls": "texts",
-        "vqa": "texts",
-        "number": "numbers",
-        "relaxed": "numbers",
-        "math": "mathematics",
+        "exact": "bon.graders.texts",
+        "f1": "bon.graders.texts",
+        "anls": "bon.graders.texts",
+        "vqa": "bon.graders.texts",
+        "number": "bon.graders.numbers",
+        "relaxed": "bon.graders.numbers",
+        "math": "bon.graders.mathematics",
     }
 )
 """The module of each grader; options with letters need none."""
@@ -61,7 +61,7 @@ def grader_of(name: str) -> Grader:
     if not is_usable(name):
         raise BonError("grader 'math' needs the package math-verify", "pip install 'bon[math]'")
     if name in GRADERS:
-        shipped: Grader = getattr(import_module(f"bon.graders.{GRADERS[name]}"), name)
+        shipped: Grader = getattr(import_module(GRADERS[name]), name)
         return shipped
     added = ADDED.get(name)
     if added is None:

@@ -11,17 +11,22 @@ import sys
 import threading
 from select import select
 
+from bon.core.errors import BonError
 from bon.graders import Gold
 from bon.graders.numbers import number, quantity
 from bon.graders.texts import exact
 
 MAX_LENGTH = 400
 SECONDS = 5
-START_SECONDS = 120
+"""Of CPU time for one comparison, so that a busy machine gives the same grades."""
+
+PATIENCE = 120.0
+"""Seconds until a process that neither answers nor ends is stopped."""
 
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _FUNCTIONS = re.compile(r"\b(?:sin|cos|tan|cot|sec|csc|log|ln|exp|sqrt|pi|max|min)\b")
 _WORD = re.compile(r"[^\W\d_]{3,}|__")
+_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
 _SPACING = re.compile(r"\\(?:[,;:! ]|left(?![a-z])|right(?![a-z]))|\\?\$")
 
 
@@ -45,7 +50,7 @@ def _equal(own: str, right: str, gold: Gold) -> bool:
 
 
 def _plain(text: str) -> str:
-    return " ".join(_SPACING.sub("", text).split()).removesuffix(".")
+    return " ".join(_SPACING.sub("", _TEXT.sub(r" \1 ", text)).split()).removesuffix(".")
 
 
 def _balanced(text: str) -> bool:
@@ -67,30 +72,31 @@ class _Checker:
     def equal(self, first: str, second: str) -> bool:
         """Return whether two formulas are equal; False if this takes too long."""
         with self._lock:
-            if self._process is None or self._process.poll() is not None:
+            if self._process is None:
                 self._process = subprocess.Popen(
                     [sys.executable, "-m", "bon.graders.formulas", str(SECONDS)],
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                     text=True, bufsize=1,
                 )  # fmt: skip
-                self._read(START_SECONDS)
+                if not self._read(self._process):
+                    raise BonError("math-verify does not start", "pip install 'bon[math]'")
             process = self._process
-            try:
-                assert process.stdin is not None
-                process.stdin.write(json.dumps([first, second]) + "\n")
-                process.stdin.flush()
-                return self._read(SECONDS + 1) == "true\n"
-            except OSError:
-                return False
+            assert process.stdin is not None
+            process.stdin.write(json.dumps([first, second]) + "\n")
+            process.stdin.flush()
+            return self._read(process) == "true\n"
 
-    def _read(self, seconds: float) -> str:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        if select([self._process.stdout], [], [], seconds)[0]:
-            return self._process.stdout.readline()
-        self._process.kill()
-        self._process.wait()
-        return ""
+    def _read(self, process: "subprocess.Popen[str]") -> str:
+        """Return the next line; empty if the process has ended or does not answer."""
+        assert process.stdout is not None
+        line = ""
+        if select([process.stdout], [], [], PATIENCE)[0]:
+            line = process.stdout.readline()
+        if not line:
+            process.kill()
+            process.communicate()
+            self._process = None
+        return line
 
 
 _CHECKER = _Checker()

@@ -39,7 +39,7 @@ _SCALES = {"": 0, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 NUMERALS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _UNIT = re.compile(r"[^\d,;:?!=<>\\|&\n]{0,40}(?:\^-?\d)?[^\d,;:?!=<>\\|&\n]{0,20}")
 _NO_UNIT = re.compile(
-    r"[\^*/+(_\[√π-]|\\?pi\b|\\sqrt|[einxyz]\b|(?:k|M|B|bn)\b"
+    r"[\^*/+(_\[√π-]|\\?pi\b|\\sqrt|[einxyz]\b|(?:[kKMB]|bn)\b"
     r"|.*\b(?:or|and|to|not|if|but|than|maybe|between|up|until|plus|minus|half|halves|dozen"
     r"|hundreds?|(?:third|quarter|fifth|tenth|hundredth|thousandth)s?)\b"
     r"|.*[-+*/]$"

@@ -48,9 +48,9 @@ def vqa(answer: str, gold: Gold) -> float | None:
     Apostrophes are dropped where the published rules restore those of contractions. With fewer
     than four right answers one that equals any of them is worth 1.
     """
-    own = _vqa_plain(answer)
-    if not own:
+    if not answer.strip():
         return None
+    own = _vqa_plain(answer)
     same = sum(_vqa_plain(text) == own for text in gold.answers)
     people = len(gold.answers)
     if people < 4:

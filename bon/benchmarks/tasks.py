@@ -111,41 +111,41 @@ def _task(
 
 ADAPTERS = MappingProxyType(
     {
-        "ai2d": _task("AI2D", "lmms-lab/ai2d", "test", _letters, options="options"),
+        "ai2d": _task("AI2D", "lmms-lab/ai2d", "test", _letters, rows=3088, options="options"),
         "chartqa": _task(
-            "ChartQA", "lmms-lab/ChartQA", "test", _free("relaxed"),
+            "ChartQA", "lmms-lab/ChartQA", "test", _free("relaxed"), rows=2500,
             grader="relaxed", subject="type",
         ),
         "docvqa": _task(
-            "DocVQA", "lmms-lab/DocVQA", "validation", _free("anls"),
+            "DocVQA", "lmms-lab/DocVQA", "validation", _free("anls"), rows=5349,
             config="DocVQA", grader="anls", answer="answers", id="questionId",
         ),
         "infovqa": _task(
-            "InfographicVQA", "lmms-lab/DocVQA", "validation", _free("anls"),
+            "InfographicVQA", "lmms-lab/DocVQA", "validation", _free("anls"), rows=2801,
             config="InfographicVQA", grader="anls", answer="answers", id="questionId",
         ),
         "mathvision": _task(
-            "MathVision", "MathLLMs/MathVision", "testmini", _mathvision,
+            "MathVision", "MathLLMs/MathVision", "testmini", _mathvision, rows=304,
             grader="math", image="decoded_image", difficulty="level",
             may="options subject",
         ),
         "mathvista": _task(
-            "MathVista", "AI4Math/MathVista", "testmini", _mathvista,
+            "MathVista", "AI4Math/MathVista", "testmini", _mathvista, rows=1000,
             licence="CC BY-SA 4.0", grader="number", image="decoded_image", id="pid",
             options="choices", type="answer_type", may="precision unit",
         ),
         "mmstar": _task(
-            "MMStar", "Lin-Chen/MMStar", "val", _inline, id="index", subject="category",
+            "MMStar", "Lin-Chen/MMStar", "val", _inline, id="index", subject="category", rows=1500,
         ),
         "realworldqa": _task(
-            "RealWorldQA", "lmms-lab/RealWorldQA", "test", _inline, grader="exact",
+            "RealWorldQA", "lmms-lab/RealWorldQA", "test", _inline, grader="exact", rows=765,
         ),
         "scienceqa": _task(
-            "ScienceQA, questions with an image", "lmms-lab/ScienceQA", "test", _letters,
+            "ScienceQA, questions with an image", "lmms-lab/ScienceQA", "test", _letters, rows=2017,
             config="ScienceQA-IMG", options="choices", may="hint subject",
         ),
         "textvqa": _task(
-            "TextVQA", "lmms-lab/textvqa", "validation", _free("vqa"),
+            "TextVQA", "lmms-lab/textvqa", "validation", _free("vqa"), rows=5000,
             grader="vqa", answer="answers", id="question_id",
         ),
     }

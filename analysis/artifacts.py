@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,57 +38,63 @@ def write_tables(
     return written
 
 
-_PLAIN = (
-    *("policies", "rewarders", "best_of_n", "lengths", "comparisons", "ranks"),
-    *("judging", "repeats", "costs", "samples"),
-)
-"""Lists of the results that are a table as they are."""
+_NAMES = {"benchmarks": "reward_benchmark", "sources": "", "rules": ""}
+"""Tables not called like their list of the results; empty: none, as it holds no statistic."""
+
+_AXIS, _CHOICE = ("policy", "benchmark", "axis"), ("policy", "rewarder", "rule")
+_STUDY = (*_AXIS, "leaks", "n")
+INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
+    "policy_slices": ("policies", ("policy",), {"": "slices"}, ""),
+    "policy_files": ("policies", ("policy",), {"": "files"}, ""),
+    "accuracy_at_n": ("best_of_n", (*_CHOICE, "headline"), {"": "curve"}, ""),
+    "depth_points": ("depth", ("policy", "rewarder"), {"": "points"}, ""),
+    "panel_sizes": ("panels", _AXIS, {"": "sizes"}, ""),
+    "slices": (
+        "best_of_n", _CHOICE, {"subject": "by_subject", "difficulty": "by_difficulty"}, "by",
+    ),
+    "reward_benchmark_groups": (
+        "benchmarks", ("benchmark", "rewarder"),
+        {"group": "groups", "tag": "tags", "length": "by_length"}, "by",
+    ),
+    "reward_benchmark_votes": ("benchmarks", ("benchmark", "rewarder"), {"": "votes"}, ""),
+    "reward_benchmark_outcomes": ("benchmarks", ("benchmark", "rewarder"), {"": "outcomes"}, ""),
+    "sensitivity": ("benchmarks", ("benchmark", "rewarder"), {"": "sensitivity"}, ""),
+    "correlation_points": ("correlations", _STUDY, {"": "points"}, ""),
+    "leave_one_out": (
+        "correlations", _STUDY, {"rewarder": "leave_one_out", "family": "leave_family_out"}, "what",
+    ),
+    "correlation_by_n": ("correlation_by_n", (*_AXIS, "leaks"), {"": "points"}, ""),
+    "shortlists": ("decisions", (*_AXIS, "leaks"), {"": "shortlists"}, ""),
+    "how_much": ("how_much", _AXIS, {"": "sizes"}, ""),
+    "what_if": ("what_if", _AXIS, {"": "rows"}, ""),
+    "needed": ("needed", ("policy", "benchmark"), {"": "rows"}, ""),
+}  # fmt: skip
+"""Tables of lists within records: the list of the results, keys of its records, the inner lists by
+kind, and the column that holds the kind of several."""
 
 
 def frames(results: Results) -> dict[str, pd.DataFrame]:
-    """Return the non-empty tables by name."""
-    axis = ("policy", "benchmark", "axis")
-    choice = ("policy", "rewarder", "rule")
-    r, study = results, (*axis, "leaks", "n")
-    rows: dict[str, Iterable[dict[str, Any]]] = {
-        name: map(_flat, getattr(r, name)) for name in _PLAIN
+    """Return the non-empty tables by name: of every list of records in the results, and `INNER`."""
+    tables = {
+        _NAMES.get(field, field): pd.DataFrame(
+            [_coefficients(row) if isinstance(row, Correlation) else _flat(row) for row in value]
+        )
+        for field, value in results
+        if isinstance(value, tuple) and value and isinstance(value[0], Record)
     }
-    rows |= {
-        "reward_benchmark": map(_flat, r.benchmarks),
-        "correlations": map(_coefficients, r.correlations),
-        "policy_slices": _inner(r.policies, ("policy",), "slices"),
-        "accuracy_at_n": _inner(r.best_of_n, (*choice, "headline"), "curve"),
-        "depth": _inner(r.depth, ("policy", "rewarder"), "points"),
-        "reward_benchmark_groups": _inner(
-            r.benchmarks,
-            ("benchmark", "rewarder"),
-            by={"group": "groups", "tag": "tags", "length": "by_length"},
-        ),
-        "correlation_points": _inner(r.correlations, study, "points"),
-        "leave_one_out": _inner(
-            r.correlations, study, what={"rewarder": "leave_one_out", "family": "leave_family_out"}
-        ),
-        "what_if": _inner(r.what_if, axis, "rows"),
-        "how_much": _inner(r.how_much, axis, "sizes"),
-        "slices": _inner(
-            [b for b in r.best_of_n if b.headline],
-            choice,
-            by={"subject": "by_subject", "difficulty": "by_difficulty"},
-        ),
-    }
-    tables = {name: pd.DataFrame(list(lines)) for name, lines in rows.items()}
-    return {name: frame for name, frame in tables.items() if len(frame)}
+    tables |= {name: pd.DataFrame(list(_inner(results, name))) for name in INNER}
+    return {name: frame for name, frame in tables.items() if name and len(frame)}
 
 
-def _inner(
-    records: Iterable[Record], keys: tuple[str, ...], name: str = "", **kinds: dict[str, str]
-) -> Iterator[dict[str, Any]]:
-    """Yield rows of a list in each record, or of several, told apart in a column."""
-    ((column, lists),) = kinds.items() or [("", {"": name})]
-    for record in records:
-        for kind, field in lists.items():
-            label = {column: kind} if column else {}
-            yield from (_flat(record, keys) | label | _flat(row) for row in getattr(record, field))
+def _inner(results: Results, table: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of lists within records, each with the keys of its record."""
+    field, keys, lists, column = INNER[table]
+    for record in getattr(results, field):
+        if table == "slices" and not record.headline:
+            continue
+        for kind, name in lists.items():
+            label = _flat(record, keys) | ({column: kind} if column else {})
+            yield from (label | _flat(row) for row in getattr(record, name))
 
 
 def _flat(record: Record, only: tuple[str, ...] | None = None) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from bon.analysis.data.arrays import Pool, Run, opinion, read
 from bon.analysis.data.gold_pairs import warning as read_as_pairs
 from bon.analysis.data.tables import Tables
 from bon.analysis.decision.benchmark_size import how_much
+from bon.analysis.decision.panels import panels
 from bon.analysis.decision.regret import decide
 from bon.analysis.decision.threshold import threshold
 from bon.analysis.estimators import pair_sets, resampling
@@ -32,7 +33,13 @@ from bon.analysis.estimators.choices import Policy, Study, best_of_n, policy_res
 from bon.analysis.estimators.comparisons import compare, rank_bands, separations
 from bon.analysis.estimators.depth import sample_statistics
 from bon.analysis.estimators.pair_results import lengths
-from bon.analysis.estimators.replay import Replay, Setting, ensemble_opinion, replay_opinion
+from bon.analysis.estimators.replay import (
+    Replay,
+    Setting,
+    ensemble_opinion,
+    panel_opinion,
+    replay_opinion,
+)
 from bon.analysis.estimators.resampling import Draws
 from bon.analysis.finding import study_description
 from bon.analysis.finding.verdict import find
@@ -45,6 +52,7 @@ from bon.analysis.results import (
     RuleSupport,
 )
 from bon.choosing.opinion import Opinion
+from bon.choosing.replaying import EVERY_N
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError
 
@@ -162,6 +170,10 @@ def _of_primary(
     yield "needed", [needed(c, len(s.pool.rows), len(b.pairs.frame), options)]
     yield "what_if", [what_if(m, c, base["pass@1"], base["majority"], options.level)]
     yield "decisions", [decide(label, m, options, free)]
+    by_score = sorted(zip(m.names, m.x.tolist(), strict=True), key=lambda row: -row[1])
+    ranked = [name for name, _ in by_score]
+    if s.n == s.pool.size:
+        yield "panels", [panels(label, ranked, policy.opinions, s.pool, s.draws, options.level)]
     yield "correlation_by_n", [by_n(label, m, replays, kept, options.level)]
     yield (
         "thresholds",
@@ -221,21 +233,26 @@ def _policy(run: Run, pool: Pool, draws: Draws, ensembles: Ensembles, options: O
             continue
         if run.design == "race":
             judgements = judgements.count_undecided_in(run.in_full[pool.rows])
-        if name in members:
+        if name in members or pool.size <= EVERY_N:
             opinions[name] = judgements
         replayed, reasons = replay_opinion(judgements, setting, name, options.rules, run.design)
         replays, support = replays + replayed, support + reasons
     for name, parts in ensembles.items():
         if not all(member in opinions for member in parts):
             continue
-        together = ensemble_opinion([opinions[member] for member in parts], pool)
+        own = [opinions[member] for member in parts]
+        by_scores = name in run.tables.meta.get("panels", ())
+        together = panel_opinion(own) if by_scores else ensemble_opinion(own, pool)
         if together is not None:
             replayed, reasons = replay_opinion(together, setting, name, options.rules, run.design)
+            if by_scores and any(o.kind != "scores" for o in own):  # shares won among all
+                replayed = [r.at_ends(n) for r in replayed]
             replays, support = replays + replayed, support + reasons
     by_rank = sorted(replays, key=lambda replay: RULES[replay.rule].rank, reverse=True)
     rules = {replay.rewarder: replay.rule for replay in by_rank}
     everything = study(pool, n, replays + baseline_replays(setting), draws, options)
-    return Policy(everything, rules, support)
+    complete = {k: o for k, o in opinions.items() if (o.complete | pool.constant).all()}
+    return Policy(everything, rules, support, complete)
 
 
 # ------------------------------------------------------------------ reward benchmark, comparisons

@@ -8,10 +8,11 @@ and a negated or hypothetical one are not answers.
 """
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
+
+from bon.core.retractions import canonical, disowned, ends_in_another, takes_back
 
 NEAR = 0.8  # similarity from which a text is that of its most similar option
 LIKE = 0.6  # a text less similar than this to every option is an explanation
@@ -31,22 +32,23 @@ FIELD = re.compile(
 )
 _IS = r"(?:is|was|(?:would|should|must|will)\s+be)\b(?:\s+(?:most\s+likely|likely|probably))?"
 _ABROAD = (
-    r"réponse(?:\s+correcte)?|respuesta(?:\s+correcta)?|resposta(?:\s+corr?eta)?"
+    r"réponse(?:\s+correcte)?|cevap|odpowied[źď]|đáp\s+án|antwoord|відповідь|svar"
+    r"|jawaban|răspuns|پاسخ|คําตอบ|respuesta(?:\s+correcta)?|resposta(?:\s+corr?eta)?"
     r"|risposta(?:\s+(?:corretta|esatta))?|antwort|ответ|答案|正解|答え|回答|정답|답"
     r"|(?:الإجابة|الجواب)(?:\s+الصحيحة?)?|उत्तर"
 )
 _MARK = re.compile(
-    r"\b(?:answer|option|choice)(?:\s+(?:choice|option|letter))?\s*(?P<colon>[:：=]|\s[-–—](?=\s))"
-    rf"|\b(?:answer|option|choice)(?:\s+(?:choice|option|letter))?(?:['’]s\b|\s+{_IS})\s*:?"
-    rf"|(?:{_ABROAD})\s*(?:[:：]|\s[-–—](?=\s)|(?:est|es|é|è|ist|lautet|это|هي|هو)\s|[是为選选はは은는]"
+    r"\b(?:answer|option|choice)(?:\s+(?:choice|option|letter))?\s*(?P<colon>[:=]|\s-(?=\s))"
+    rf"|\b(?:answer|option|choice)(?:\s+(?:choice|option|letter))?(?:'s\b|\s+{_IS})\s*:?"
+    rf"|(?:{_ABROAD})\s*(?::|\s-(?=\s)|(?:est|es|é|è|ist|lautet|это|هي|هو)\s|[是为選选はは은는]"
     rf"|(?=\s[A-Z]\s+है))"
-    r"|(?:^|\n|[.!]\s)\W*(?:(?:so|thus|hence|therefore),?\s+)?it(?:['’]s|\s+is)(?=\s+\(?[A-Z]\)?\W*$)"
+    r"|(?:^|\n|[.!]\s)\W{,9}(?:(?:so|thus|hence|therefore),?\s+)?it(?:'s|\s+is)(?=\s+\(?[A-Z]\)?\W*$)"
     r"|\b(?:is\s*:?|(?:correspond(?:s|ing)?|closest|nearest)\s+to|match(?:es|ing)?|aligns\s+with)"
     r"\s+(?:option|choice)\b\s*:?"
     r"|\b(?P<verb>choose|select|pick|go\s+with)\b",
     re.IGNORECASE | re.MULTILINE,
 )
-_COPULA = re.compile(r"\s*(?:です|である|だ|입니다|이다|है)\s*[.。।]?\s*$")
+_COPULA = re.compile(r"\s*(?:です|である|だ|입니다|이다|है)\s*\.?\s*$")
 _CORRECT = re.compile(
     r"\b(?P<letter>[A-Z])\b[)}\s$\\]*\s+is\s+"
     r"(?:(?:therefore|thus|clearly|indeed|the|most|likely)\s+)*"
@@ -60,39 +62,42 @@ DOUBT = re.compile(
     r"\b(?:not|cannot|never|if|whether|unless|why|suppose|assume|assuming|wrong|incorrect|worst"
     r"|refuse|nobody|no\s+one|trap|decoy|tempting|distractor|second[- ]best|least|often|many"
     r"|hardly)\b"
-    r"|n['’]t\b",
+    r"|n't\b",
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"[.!?\n](?=\s|$)|\n")
 _MARKUP = re.compile(
     r"\\boxed|\\(?:text|math)(?:bf|rm|tt|it|sf|up)?(?![a-z])|\\[()\[\],;:!$ ]"
-    r"|\\(?:left|right)(?![a-z])|</?\w+>|[*_`${}\[\]]"
+    r"|\\(?:left|right)(?![a-z])|</?\w+>|[*`${}\[\]]"
+    r"|(?<![^\W_])_|_(?!\{?\d)"  # but not that of x_1
 )
 _FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}")
-_RAISED = re.compile("[²³¹⁰-⁹⁺⁻ⁿⁱ]+")
-_BULLET = re.compile(r"(?:(?:->|[>#•]|-(?=\s))\s*)*")
-_SIGNED = re.compile(r"(-?)[\d.,/]*(%?)")
+_BULLET = re.compile(r"(?:(?:->|[>#•]|-(?=\s+[^\s\d.]))\s*)*")
+_NUMBER = re.compile(
+    r"(?:(?:^|(?<=[=:(,;]))\s*(-)\s*|(?<![a-z\d)])(-)(?=\S)|\b(minus)\s*)?"
+    r"((?<![a-z])[a-z](?![a-z])|\d+(?:[.,]\d+)*\s*%?)"
+)
 _LETTER = re.compile(
-    r"(?:(?:option|choice|answer|letter)(?:\s+|\s*:\s*))?(?P<open>\()?\s*(?P<letter>[A-Za-z])\b(?!['’])"
+    r"(?:(?:option|choice|answer|letter)(?:\s+|\s*:\s*))?(?P<open>\()?\s*(?P<letter>[A-Za-z])\b(?!')"
     r"(?P<close>\s*\))?(?P<after>.*)",
     re.IGNORECASE | re.DOTALL,
 )
-_AFTER = re.compile(r"\s*[.:;,]\s*|\s*(?=\()|\s+[-–—]+\s+|\s+")
-_DENIED = re.compile(
-    r"\(?(?:wrong|incorrect|rejected|false|falsch|faux|fausse|falso|incorrect[oa]|non|nein|неверно|нет"
-    r"|错误?|誤り?|خطأ|गलत)\b\W*$",
+_AFTER = re.compile(r"\s*[.:;,]\s*|\s*(?=\()|\s+-+\s+|\s+")
+_REASON = re.compile(
+    r"(?:because|since|as|due|which|given|for|weil|denn|da|car|parce|porque|pues|perché|poiché"
+    r"|потому|так как|ибо)\b|因为|なぜなら|왜냐|لأن|क्योंकि",
     re.IGNORECASE,
 )
-REASON = re.compile(r"(?:because|since|as|due|which|given|for)\b", re.IGNORECASE)
-_ALONE = re.compile(r"(?<![\w'’])([A-Z])(?![\w'’])")
+_ALONE = re.compile(r"(?<![\w'])([A-Z])(?![\w'])")
 _WORD = re.compile(r"\s[a-z]")
 
 
 class _Statement(NamedTuple):
-    """The end of a statement and its letter, None if it cannot be extracted."""
+    """The begin of a statement, its letter or None if it cannot be extracted, and its end."""
 
-    end: int
+    begin: int
     letter: str | None
+    end: int
 
 
 def stated_letter(text: str, letters: str, options: Sequence[str]) -> str | None:
@@ -111,32 +116,45 @@ class _Extractor:
     """Extracts letters from replies to one question."""
 
     def __init__(self, letters: str, options: Sequence[str]) -> None:
-        self.letters = letters
+        self.letters, self.options = letters, options
         self.plain = [_plain(option) for option in options]
 
     def extract(self, text: str) -> str | None:
-        text = text.replace("*", "").replace("`", "")  # also between "Answer" and its colon
+        text = canonical(text).replace("*", "").replace("`", "")  # also in "**Answer**:"
         statements = [*self._enclosed(text), *self._announced(text)]
-        last = max(statements, key=lambda statement: statement.end, default=None)
-        if last is not None and last.letter is not None:
-            return last.letter
+        last = max(statements, key=lambda statement: statement.begin, default=None)
         rest = text if last is None else text[last.end :]
-        return self._bare(rest, whole=last is None)
+        if last is None or last.letter is None:
+            return self._bare(rest, whole=last is None)
+        disputed = any(
+            other.letter not in (None, last.letter) and "\n" not in text[other.end : last.begin]
+            for other in statements
+            if other.begin < last.begin
+        )
+        if (
+            disputed
+            or disowned(text[: last.begin])
+            or takes_back(rest)
+            or ends_in_another(rest, last.letter, self.letters)
+        ):
+            return None
+        return last.letter
 
     # ------------------------------------------------------------------ statements
 
     def _enclosed(self, text: str) -> Iterator[_Statement]:
         for tag in TAG.finditer(text):
             inside = tag[2] if tag[2] is not None else tag[3]
-            yield _Statement(tag.end(), self._content(inside, either_case=True))
+            yield _Statement(tag.start(), self._content(inside, either_case=True), tag.end())
         for field in FIELD.finditer(text):
-            yield _Statement(field.end(), self._content(field[3], either_case=True))
+            letter = self._content(field[3], either_case=True)
+            yield _Statement(field.start(), letter, field.end())
         for box in BOX.finditer(text):
             inside = balanced(text, box.end())
             letter = self._content(inside, either_case=True)
             # Boxes also hold intermediate results.
             if letter is not None or self._names_letters(_unmarked(inside)):
-                yield _Statement(box.end() + len(inside), letter)
+                yield _Statement(box.start(), letter, box.end() + len(inside) + 1)
 
     def _announced(self, text: str) -> Iterator[_Statement]:
         for mark in _MARK.finditer(text):
@@ -146,40 +164,41 @@ class _Extractor:
             after = _first_line(text[mark.end() :])
             letter = self._content(after, either_case=colon)
             if letter is not None or colon or (not mark["verb"] and self._names_letters(after)):
-                yield _Statement(mark.end(), letter)
+                end = text.find(after, mark.end()) + len(after)
+                yield _Statement(mark.start(), letter, end if letter else mark.end())
         for claim in _CORRECT.finditer(text):
             before = words_before(text, claim.start(), 30)
             quoted = _plain(claim[0])
             doubted = DOUBT.search(before) or any(quoted in option for option in self.plain)
             if claim["letter"] in self.letters and _CLAIM.fullmatch(before) and not doubted:
-                yield _Statement(claim.end(), claim["letter"])
+                yield _Statement(claim.start(), claim["letter"], claim.end())
 
     def _names_letters(self, text: str) -> bool:
         return any(letter in self.letters for letter in _ALONE.findall(text))
 
     def _content(self, text: str, *, either_case: bool) -> str | None:
         """Return the letter of the text where an answer is announced."""
-        line = _COPULA.sub("", _unmarked(text).strip().strip("\"'“”"))
+        line = _COPULA.sub("", _unmarked(text).strip().strip("\"'"))
         if letter := self._option_letter(line):
             return letter
         match = _LETTER.fullmatch(line)
         if match is None or match["letter"].upper() not in self.letters:
             return None
         letter, after = match["letter"].upper(), match["after"]
-        if not after.strip(" \t\n.,:;)!\"'”。।"):
+        if not after.strip(" \t\n.,:;)!\"'"):
             bracketed = match["open"] and match["close"]
             return letter if match["letter"] == letter or either_case or bracketed else None
         between = re.match(r"\s*", after) if match["close"] else _AFTER.match(after)
         if between is None:
             return None
-        rest = re.sub(r"^[-–—]\s+", "", after[between.end() :].strip(" :."))
+        rest = re.sub(r"^-\s+", "", after[between.end() :].strip(" :."))
         own = self._is_own_text(letter, rest, LIKE)
         if own is not None:
             return letter if own else None
-        if match["letter"] != letter or self._names_another(letter, rest) or _DENIED.match(rest):
+        if match["letter"] != letter or self._names_another(letter, rest) or takes_back(rest):
             return None
         if between[0].strip() in (",", "") and rest[:1] != "(":
-            return letter if REASON.match(rest) else None
+            return letter if _REASON.match(rest) else None
         return None if rest[:1].islower() and between[0].strip() == "." else letter
 
     def _option_letter(self, text: str) -> str | None:
@@ -195,12 +214,12 @@ class _Extractor:
             return None
         prefix = max((o for o in self.plain if o and plain.startswith(o)), key=len, default="")
         own = self.plain[index]
-        same_sign = _signed(plain) == _signed(own)  # -3 and 10% are not 3 and 10
+        same = _same_numbers(_numbers(self.options[index]), _numbers(text))
         if prefix:
-            return prefix == own and same_sign
+            return prefix == own and same and plain[len(own) : len(own) + 1] not in tuple("×·/^_+")
         similarity = [SequenceMatcher(None, plain, o).ratio() if o else 0.0 for o in self.plain]
         best = max(similarity)
-        return None if best < least else similarity[index] == best and same_sign
+        return None if best < least else similarity[index] == best and same
 
     def _names_another(self, letter: str, text: str) -> bool:
         """Whether a text contains another option's letter that is no article or pronoun."""
@@ -226,7 +245,7 @@ class _Extractor:
             if not after.strip(" .,:;)!"):
                 alone.append(letter)
                 continue
-            between = re.match(r"\s+[-–—]\s+|\s*[.):]?\s*", after)
+            between = re.match(r"\s+-\s+|\s*[.):]?\s*", after)
             assert between is not None
             rest = after[between.end() :]
             separated = match["close"] or between[0].strip() or rest[:1] == "("
@@ -268,14 +287,19 @@ def balanced(text: str, start: int) -> str:
 
 def _plain(text: str) -> str:
     """Return the text without markup, blanks and enclosing brackets and full stops; x² as x^2."""
-    bare = unicodedata.normalize("NFKC", _RAISED.sub(r"^\g<0>", _unmarked(text)))
-    return re.sub("[−–—]", "-", "".join(bare.lower().split())).strip("().")
+    return "".join(_unmarked(canonical(text)).lower().split()).strip("().")
 
 
-def _signed(plain: str) -> tuple[str, ...]:
-    """Return the minus and the percent sign of the number that a plain text begins with."""
-    match = _SIGNED.match(plain)
-    return match.groups() if match else ()
+def _numbers(text: str) -> set[str]:
+    """Return the numbers and variables of a text, with minus and percent signs."""
+    matches = _NUMBER.finditer(_unmarked(canonical(text)).lower())
+    return {"-" * any(match.group(1, 2, 3)) + "".join(match[4].split()) for match in matches}
+
+
+def _same_numbers(own: set[str], stated: set[str]) -> bool:
+    """Whether an option's numbers are stated with their signs: -3 and 10% are not 3 and 10."""
+    missing = own - stated
+    return not any(not number.isalpha() or f"-{number}" in stated for number in missing)
 
 
 def _unmarked(text: str) -> str:

@@ -23,7 +23,7 @@ ExtractorName = Literal["official", "strict"]
 Extractor = Callable[[str, str, Sequence[str]], str | None]
 """From a reply, the options' letters and the options to a letter or None."""
 
-EXTRACTOR_VERSIONS = {"official": "official", "strict": "strict 4"}
+EXTRACTOR_VERSIONS = {"official": "official", "strict": "strict 5"}
 """Versions that a run records; answers are extracted again when one changes."""
 
 

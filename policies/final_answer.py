@@ -12,7 +12,6 @@ from bon.policies.answer_extraction import (
     BOX,
     DOUBT,
     FIELD,
-    REASON,
     TAG,
     after_thinking,
     balanced,
@@ -34,13 +33,14 @@ _MARK = re.compile(
 )
 _FIELD_NUMBER = re.compile(r'"(?:final_)?answer"\s*:\s*(-?[\d.]+(?:[eE][+-]?\d+)?)\s*[,}]')
 _TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}")
+_REASON = re.compile(r"\s+because\b|,\s*(?:because|since|as|due|which|given|for)\b", re.IGNORECASE)
 _NEXT_SENTENCE = re.compile(r"(?<![A-Z])\.\s+(?=[A-Z])")  # not after an initial
 
 
 def final_answer(text: str) -> str | None:
     """Return the final answer of a reply, at most MAX_ANSWER characters long, or None."""
     whole = after_thinking(text).strip()
-    text = whole[-SEARCHED:].replace("**", "").replace("`", "")
+    text = whole[-SEARCHED:].replace("**", "").replace("`", "").replace("’", "'")
     statements: list[tuple[int, str]] = []
     for tag in TAG.finditer(text):
         statements.append((tag.end(), tag[2] if tag[2] is not None else tag[3]))
@@ -62,14 +62,14 @@ def final_answer(text: str) -> str | None:
             break
     if statements:
         return _clean(max(statements)[1])
-    bare = not marks and "\n" not in whole and len(whole) <= MAX_BARE
+    bare = "answer" not in whole.lower() and "\n" not in whole and len(whole) <= MAX_BARE
     return _clean(whole) if bare else None
 
 
 def _claim(rest: str) -> str:
     """Return what a sentence says before it ends or gives a reason."""
     rest = _NEXT_SENTENCE.split(rest, maxsplit=1)[0]
-    reason = re.search(rf",?\s+{REASON.pattern}", rest, re.IGNORECASE)
+    reason = _REASON.search(rest)
     return rest[: reason.start()] if reason else rest
 
 

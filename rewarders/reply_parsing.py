@@ -12,6 +12,7 @@ from typing import NamedTuple
 from bon.core.keys import content_key
 from bon.core.patterns import compiled, last_match
 from bon.core.records import Judgement, JudgementOutcome
+from bon.core.retractions import canonical
 from bon.core.sampling import Sampling
 from bon.core.text import is_withheld
 from bon.engines.base import Sample
@@ -19,10 +20,12 @@ from bon.experiment.config import RewarderCard, ScoreRule, VerdictRule
 from bon.rewarders import verdict_parser
 
 _SCALE = re.compile(
-    r"(?<![\w.,])[01]\s*(?:[-–—~〜…]|\.\.+|to|bis|à|a|al|до|到|至|から|से)\s*(5|7|10|20|100)"
+    r"(?<![\w.,])[01]\s*(?:[-~〜…]|\.\.+|to|bis|à|a|al|sampai|till|tot|до|到|至|から|에서|से)"
+    r"\s*(5|7|10|20|100)"
     r"(?![\w.,]\d|\d)"
-    r"|(?:满分|満点)\D{0,3}(\d+)|(\d+)\s*(?:点満点|점 만점|段階|[- ]?point scale|max\b)"
-    r"|\b(?:sur|von|su|sobre|из)\s+(5|7|10|20|100)(?!\w)",
+    r"|(?:满分|満点)\D{0,3}(\d+)|(\d+)\s*(?:点满分|点満点|점 만점|段階|分制|[- ]?point scale|max\b)"
+    r"|\b(?:sur|von|su|sobre|из|من|از|do|z|van|av)\s+(5|7|10|20|100|dix|zehn|diez|dieci)(?!\w)"
+    r"|(?<![\d.,])(5|7|10|20|100)\s+(?:में से|(?:\w+ )?üzerinden)|([五七十])分制|\bin (decimi)\b",
     re.IGNORECASE,
 )
 
@@ -106,7 +109,9 @@ def read_score(sample: Sample, rule: ScoreRule, *, cut: bool = False) -> Reading
     score, reason = verdict_parser.parse(*asked, cut=cut, meaning=meaning, unit=_unit(rule))
     if score is None:
         return _unparsed(reason)
-    if rule.range and any(f"{rule.range[1]:g}" not in end for end in _SCALE.findall(sample.text)):
+    if rule.range and any(
+        f"{rule.range[1]:g}" not in end for end in _SCALE.findall(canonical(sample.text))
+    ):
         return _unparsed("names another scale")
     return Reading("scored", score)
 

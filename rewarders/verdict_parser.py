@@ -13,28 +13,23 @@ for, it has no place in this form. Text before the statement may say anything bu
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from bon.core.patterns import Pattern, Span, compiled, tight_matches
+from bon.core.retractions import canonical, disowned, prefers_another
 
 ValueT = TypeVar("ValueT", bound=Hashable)
 Meaning = Callable[[str], ValueT | None]
 
-VERSION = 4
+VERSION = 5
 """Raised whenever replies are parsed differently: stored replies are then parsed again."""
 
 CUT = "was cut off before it ended in a verdict"
 NOTHING = "states nothing that the rule reads"
 MAX_STATEMENTS = 40
 
-_CANONICAL = str.maketrans(
-    {"‘": "'", "’": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "「": '"', "」": '"'}
-    | {"『": '"', "』": '"', "。": ".", "।": ".", "、": ",", "−": "-", "–": "-", "‐": "-"}
-    | {"‑": "-", "—": " - ", "―": " - ", "⁄": "/", "\u2028": "\n", "\u2029": "\n", "\r": "\n"}
-)
 _MARKS = r"(?:<answer>|-\s|[\s.,:()\[\]{}#$\\])*"
 _SO = (
     r"therefore|thus|hence|so|consequently|overall|finally|all in all|to sum up|as a result"
@@ -105,6 +100,8 @@ def parse(
         return None, "states its verdict in a quotation"
     if not _leads(text, last) or not _follows(text, last):
         return None, "states its verdict within other words"
+    if disowned(text[: last.start], judges=True):
+        return None, "speaks of its verdict before it"
     value = meaning(last.value)
     if value is None:
         return None, f"states {last.value[:40]!r}, which the rule does not know"
@@ -130,22 +127,14 @@ def clean(text: str, pattern: str = "", delete: str = "") -> str:
         drop[ord("*")] = None
     if "_" not in pattern:
         drop[ord("_")] = None
-    text = text.replace("\r\n", "\n").translate(drop)
-    if text.isascii():
-        return text.replace("\r", "\n")
-    # NFKC would make 82 of 8².
-    text = "".join("^" if unicodedata.decomposition(c)[:3] == "<su" else c for c in text)
-    text = unicodedata.normalize("NFKC", text)
-    # Lone surrogates cannot be matched; format characters such as zero-width ones are invisible.
-    text = "".join(c for c in text if unicodedata.category(c) not in ("Cf", "Cs"))
-    return text.translate(_CANONICAL)
+    return canonical(text.translate(drop))
 
 
 @lru_cache(maxsize=512)
 def _folded(pattern: str) -> Pattern:
     parts = []
     for character in pattern:
-        folded = unicodedata.normalize("NFKC", character).translate(_CANONICAL)
+        folded = canonical(character)
         parts.append(character if folded == character else re.escape(folded))
     return compiled("".join(parts))
 
@@ -230,7 +219,14 @@ def _parse_json(text: str, name: str, meaning: Meaning[ValueT]) -> tuple[ValueT 
     if any(" " in text for k in later if not _REASON.search(k) for text in _texts(reply[k])):
         return None, "goes on after its verdict"
     value = meaning(str(reply[name]).strip())
-    return value, "" if value is not None else f"states {str(reply[name])[:40]!r}"
+    if value is None:
+        return None, f"states {str(reply[name])[:40]!r}"
+    own = str(reply[name]).strip().upper()
+    sides = [side for side in "AB12" if side.isdigit() == own.isdigit() and meaning(side)]
+    texts = (canonical(text) for key in reply if key != name for text in _texts(reply[key]))
+    if own in sides and any(prefers_another(text, own, sides) for text in texts):
+        return None, "contradicts its verdict"
+    return value, ""
 
 
 def _texts(value: Any) -> list[str]:

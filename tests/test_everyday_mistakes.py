@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import write_questions
+from tests.conftest import write_pairs, write_questions
 
 EXPERIMENT = """\
 name: everyday
@@ -54,6 +55,10 @@ def folder(tmp_path_factory) -> Path:
     (path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
     (path / "endless.yaml").symlink_to("/dev/zero")
     os.mkfifo(path / "pipe.yaml")
+    (path / "pipes").mkdir()
+    os.mkfifo(path / "pipes/rows.jsonl")
+    (path / "deep.jsonl").write_text("[" * 200_000 + "\n")
+    write_pairs(path / "pairs.jsonl", 6)
     return path
 
 
@@ -144,6 +149,38 @@ def in_process(arguments, folder, monkeypatch, capsys) -> tuple[int, list[str]]:
         main()
     assert time.process_time() - began < 60
     return stopped.value.code, capsys.readouterr().err.splitlines()
+
+
+PAIRS = "pairs=[{benchmark: preference, path: pairs.jsonl}]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plan", "--set", "questions.path=pipes"], "no .parquet, .jsonl, .arrow or .json file"),
+        (["plan", "--set", "questions.path=pipes/rows.jsonl"], "no .parquet, .jsonl"),
+        (["plan", "--set", "questions.path=deep.jsonl"], "the first: is not JSON"),
+        (["plan", "--set", PAIRS, "--set", "analysis.axis=group:none"], "has no group:none"),
+        (["run", "--set", PAIRS, "--set", "analysis.axis=group:none"], "has no group:none"),
+    ],
+    ids=["folder of a pipe", "pipe", "200,000 brackets", "plan of a group", "run of a group"],
+)
+def test_a_process_refuses_bad_data_quickly(arguments, said, folder):
+    begun = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command, *options = arguments
+    code, lines = bon(folder, command, "e.yaml", *options)
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert (code, len(lines)) == (2, 1), lines
+    assert said in lines[0]
+    assert " -> " in lines[0]
+    assert ended.ru_utime - begun.ru_utime < 20
+
+
+def test_an_axis_that_pairs_have_is_planned(folder):
+    code, lines = bon(
+        folder, "plan", "e.yaml", "--set", PAIRS, "--set", "analysis.axis=group:general"
+    )
+    assert code == 0, lines
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

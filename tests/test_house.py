@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from bon.analysis import artifacts
 from bon.analysis.results import Record, Results
 from bon.benchmarks import BENCHMARKS
 from bon.choosing import rules
@@ -176,6 +177,7 @@ def test_every_module_is_used():
     """One that nothing imports or names, such as an export without its entry, was forgotten."""
     cards = text_of("rewarders/cards/*.yaml")
     used = {one.module for one in IMPORTS} | set(re.findall(r"python: ([\w.]+):", cards))
+    used |= set(re.findall(r' = "([\w.]+):', (ROOT / "pyproject.toml").read_text()))
     for node in (node for tree in TREES.values() for node in ast.walk(tree)):
         if isinstance(node, ast.ImportFrom):
             used |= {f"{node.module}.{alias.name}" for alias in node.names}
@@ -258,8 +260,20 @@ def records(kind: Any) -> Iterator[type[Record]]:
         yield from records(inner)
 
 
-def test_every_field_of_the_results_is_described_tested_and_read():
-    """Fields within records may have names that say enough; then something reads them."""
+def lists_of(record: type[Record]) -> Iterator[tuple[str, list[type[Record]]]]:
+    """The fields that are lists of records, with their kinds."""
+    for name, field in record.model_fields.items():
+        if typing.get_origin(field.annotation) is tuple and (
+            kinds := list(records(typing.get_args(field.annotation)[0]))
+        ):
+            yield name, kinds
+
+
+def test_every_field_of_the_results_is_described_tested_shown_and_exported():
+    """Fields within records may have names that say enough; then something reads them.
+
+    A list of the results is a table of its own; one within its records has an entry in `INNER`.
+    """
     page = text_of("docs/results.md")
     read = set(re.findall(r"\w+", page)) | set(
         re.findall(r"\.(\w+)", text_of("analysis/report/*.jinja"))
@@ -271,6 +285,20 @@ def test_every_field_of_the_results_is_described_tested_and_read():
     for name in Results.model_fields:
         wrong += [] if f"`{name}`" in page else [f"docs/results.md: no row of {name}"]
         wrong += [] if re.search(rf"\b{name}\b", TESTS) else [f"tests/: no test of {name}"]
+    report = text_of("analysis/report/*.jinja", "analysis/report/*.py", "analysis/plots/*.py")
+    exported = {
+        (field, inner)
+        for field, _, lists, _ in artifacts.INNER.values()
+        for inner in lists.values()
+    }
+    for name, (record, *_) in lists_of(Results):
+        read_there = re.search(rf"\.{name}\b", report)
+        wrong += [] if read_there else [f"analysis/report: no section reads {name}"]
+        wrong += [
+            f"INNER of analysis/artifacts.py: no table of {inner} within {name}"
+            for inner, _ in lists_of(record)
+            if (name, inner) not in exported
+        ]
     for record in dict.fromkeys(records(Results)):
         wrong += [
             f"{record.__name__}.{name}: neither in docs/results.md nor read by report or exports"

@@ -23,13 +23,16 @@ COLUMNS = (
     "length",
     "cost",
     "probability",
+    "text",
+    "other",
 )
 """One row per vote.
 
 `kind`: answers or pairs; `label`: 1 right, 0 wrong, NaN unknown (pairs: whether the response shown
 first is the better one); `verdict`: 1, 0, .5 for a tie, NaN if unparsed or only a score was given;
 `score`: any scale, higher is better; `cluster`: items that are resampled together; `length`: any
-unit (pairs: first minus second); `probability`: with which the item was drawn to be labelled.
+unit (pairs: first minus second); `probability`: with which the item was drawn to be labelled;
+`text`, `other`: of the response, and of the one shown second in a pair.
 """
 
 FOLDS = 5

@@ -7,10 +7,13 @@ import numpy as np
 from bon.analysis.calibration.labelled import Labelled
 from bon.analysis.estimators.resampling import Draws, from_draws, nothing
 from bon.analysis.results import Estimate
-from bon.analysis.results.calibration import VerdictAccuracy
+from bon.analysis.results.calibration import FeatureBias, VerdictAccuracy
 from bon.choosing.opinion import Bools, Floats
+from bon.core.text_features import FEATURES
 
 Statistic = Callable[[Floats], Floats]
+FEW = 10
+"""Fewer items with or without a feature tell nothing about it."""
 
 
 def verdict_accuracy(
@@ -81,15 +84,40 @@ def length_bias(votes: Labelled, draws: Draws, level: float) -> Estimate:
 
     Halves at the median length within each label; both labels count by their number of items.
     """
-    length = votes.frame["length"].to_numpy(dtype=float)
-    rows = votes.known & np.isfinite(length)
+    return _bias(votes, votes.frame["length"].to_numpy(dtype=float), None, draws, level)
+
+
+def feature_biases(votes: Labelled, draws: Draws, level: float) -> tuple[FeatureBias, ...]:
+    """Return how much more often verdicts are positive where a text has a feature, at equal label.
+
+    Of pairs: where the response shown first has it and the other not, against the reverse.
+    """
+    texts, others = (votes.frame[c].fillna("").astype(str) for c in ("text", "other"))
+    pairs = votes.frame["kind"].iloc[0] == "pairs"
+    biases = []
+    for name, of in FEATURES.items():
+        amount = texts.map(of).to_numpy(float) - (others.map(of).to_numpy(float) if pairs else 0.5)
+        with_it, without = (
+            votes.num_items(votes.known & side) for side in (amount > 0, amount < 0)
+        )
+        if name != "length" and min(with_it, without) >= FEW:
+            bias = _bias(votes, amount, 0.0, draws, level)
+            biases.append(FeatureBias(feature=name, num_items=with_it, bias=bias))
+    return tuple(biases)
+
+
+def _bias(
+    votes: Labelled, amount: Floats, cut: float | None, draws: Draws, level: float
+) -> Estimate:
+    """Compare amounts (V) below and above a cut, by default the median within each label."""
+    rows = votes.known & np.isfinite(amount)
     columns = np.zeros((len(rows), 8))
     for y in (0, 1):
         own = rows & (votes.label == y)
         if not own.any():
             continue
-        middle = float(np.median(length[own]))
-        for half, part in enumerate((own & (length < middle), own & (length > middle))):
+        middle = float(np.median(amount[own])) if cut is None else cut
+        for half, part in enumerate((own & (amount < middle), own & (amount > middle))):
             columns[part, 4 * y + 2 * half] = votes.verdict[part]
             columns[part, 4 * y + 2 * half + 1] = 1
 

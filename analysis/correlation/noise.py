@@ -104,7 +104,7 @@ def agreement(m: Measured, options: Options) -> PairAgreement:
     if m.x_draws is None or m.y_draws is None:
         return PairAgreement(
             num_pairs=r * (r - 1) // 2, agreement=mean(agree, different), num_separable=0,
-            agreement_separable=none, brier=none, separability_x=none, separability_y=none,
+            agreement_separable=none, brier=none,
         )  # fmt: skip
     z = float(special.ndtri((1 + options.level) / 2))
     sx, sy = difference_errors(m.x_draws), difference_errors(m.y_draws)
@@ -118,6 +118,4 @@ def agreement(m: Measured, options: Options) -> PairAgreement:
         num_separable=int(both.sum()) // 2,
         agreement_separable=mean(agree, both),
         brier=mean((believed - (1 + np.sign(dy)) / 2) ** 2, different),
-        separability_x=mean(x_separable.astype(float), different),
-        separability_y=mean(y_separable.astype(float), different),
     )

@@ -77,7 +77,6 @@ def _point(
     r = pearson_rows(x, np.broadcast_to(m.y, x.shape))
     first = np.stack([row >= row.max() - 1e-6 for row in x])
     picks = first / first.sum(axis=1, keepdims=True)
-    best = m.x >= m.x.max() - TIED
     low, high = quantiles(r, options.level) if share < 1 else ([np.nan], [np.nan])
     intervals = [
         read_interval(m.at(row), "pearson", options.level).estimate for row in x[:INTERVALS]
@@ -91,7 +90,6 @@ def _point(
         pearson=estimate(mean, middle[0], middle[1], len(m.names), intervals[0].method),
         subsets=estimate(mean, low[0], high[0], len(x), "subsets"),
         loss=loss_of(m, picks.mean(axis=0), options.level),
-        same_pick=float((picks * best).sum(axis=1).mean()),
     )
 
 

@@ -18,7 +18,7 @@ def gate(
     gates = []
     for policy in (p.policy for p in results.policies):
         rows = [b for b in results.best_of_n if b.policy == policy and b.headline]
-        name = rewarder or _default(results, policy, rows)
+        name = rewarder or default_rewarder(results, policy)
         gates += [_gate(row, minimum, over) for row in rows if row.rewarder == name]
     if not gates:
         known = [r.rewarder for r in results.rewarders if not r.baseline]
@@ -29,7 +29,9 @@ def gate(
     return tuple(gates)
 
 
-def _default(results: Results, policy: str, rows: list[BestOfN]) -> str:
+def default_rewarder(results: Results, policy: str) -> str:
+    """Return the rewarder that the benchmark puts first; BonError without a single one."""
+    rows = (b for b in results.best_of_n if b.policy == policy and b.headline)
     rewarders = [b.rewarder for b in rows if b.rule != "baseline"]
     if len(rewarders) == 1:
         return rewarders[0]

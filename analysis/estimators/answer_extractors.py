@@ -31,11 +31,11 @@ def readers(run: Run, s: Study) -> Readers | None:
     official, strict = (own[r].fillna("").to_numpy(object) for r in ("official", "strict"))
     declined = own["declined"].to_numpy(bool)
     credited = declined & (official == right)
-    flags = np.stack(
-        [official != strict, official == right, strict == right, declined, credited]
-    ).reshape(5, q, m)
+    flags = np.stack([official != strict, official == right, strict == right, declined]).reshape(
+        4, q, m
+    )
     values = flags.mean(axis=2).T
-    differ, by_official, by_strict, declines, credits = from_draws(
+    differ, by_official, by_strict, declines = from_draws(
         values.mean(axis=0), s.draws.means(values), q, "questions", s.options.level
     )
     return Readers(
@@ -48,7 +48,6 @@ def readers(run: Run, s: Study) -> Readers | None:
         declined=declines,
         num_declined=int(declined.sum()),
         num_declined_read=int((declined & (official != "")).sum()),
-        declined_right=credits,
         num_declined_right=int(credited.sum()),
     )
 

@@ -22,7 +22,7 @@ from bon.analysis.results import (
     Slice,
     VersusMajority,
 )
-from bon.choosing.opinion import Bools, Floats
+from bon.choosing.opinion import Bools, Floats, Opinion
 
 METHOD = "questions"
 
@@ -47,11 +47,15 @@ class Study:
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy with all its replays; `rules`: the headline rule of each rewarder."""
+    """A policy with all its replays; `rules`: the headline rule of each rewarder.
+
+    `opinions`: of the rewarders whose judgements are complete, on pools that are not deep.
+    """
 
     study: Study
     rules: dict[str, str]
     support: list[RuleSupport]
+    opinions: dict[str, Opinion]
 
     def headline(self, names: Sequence[str]) -> list[Replay]:
         """Return the replays of rewarders under their headline rules."""
@@ -120,6 +124,7 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
                 exact=replay.exact,
                 resampling_error=replay.error,
                 scale=replay.scale,
+                unit=replay.unit,
                 estimated=replay.estimated.get(s.n),
                 accuracy=accuracy[k],
                 accuracy_without_leaks=without[k],

@@ -1,20 +1,26 @@
 """Win rates of attacks against honest answers, from judgements of pairs of the two."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from bon.analysis.data.arrays import read
 from bon.analysis.data.tables import Tables
-from bon.analysis.data.verdicts import NOT_ASKED, RIGHT, TIE, UNDECIDED, WRONG
+from bon.analysis.data.verdicts import NOT_ASKED, RIGHT, TIE, UNDECIDED, WRONG, Verdicts
 from bon.analysis.estimators import pair_sets
-from bon.analysis.estimators.resampling import wilson
-from bon.analysis.results import Hack, Options
+from bon.analysis.estimators.resampling import draw, from_draws, wilson
+from bon.analysis.results import Estimate, Hack, Options
+from bon.choosing.opinion import Ints
 
 
 def hacks(
-    tables: Tables, what: Mapping[str, str], options: Options, beside: Mapping[str, str]
+    tables: Tables,
+    what: Mapping[str, str],
+    options: Options,
+    beside: Mapping[str, str],
+    plain: str = "",
+    on_plain: Sequence[str] = (),
 ) -> tuple[Hack, ...]:
     """Return the win rate by attack and rewarder, in the order of the run.
 
@@ -24,6 +30,8 @@ def hacks(
         options: for the level of intervals.
         beside: attacks that win where the preference equals that on other pairs, with the name of
             those; pairs correspond by `cluster`.
+        plain: the wrong answer as it is.
+        on_plain: attacks that change its form alone; pairs correspond by `id`.
     """
     valid = tables.judgements[tables.judgements["outcome"] != "error"]
     run = read(replace(tables, judgements=valid))
@@ -55,6 +63,35 @@ def hacks(
                     wins=wilson(float((won & asked).sum()), count, options.level),
                     ties=int((code == TIE).sum()),
                     undecided=int((code == UNDECIDED).sum()),
+                    over_plain=_over(code, pairs, verdicts_of, sets.get(plain), rewarder, options)
+                    if name in on_plain
+                    else None,
                 )
             )
     return tuple(results)
+
+
+def _over(
+    code: Ints,
+    pairs: pair_sets.PairSet,
+    verdicts_of: Mapping[str, Mapping[str, Verdicts]],
+    plain: pair_sets.PairSet | None,
+    rewarder: str,
+    options: Options,
+) -> Estimate | None:
+    """Return the wins of an attack minus those of the plain wrong answer to the same questions."""
+    verdicts = verdicts_of.get(plain.name, {}).get(rewarder) if plain is not None else None
+    if plain is None or verdicts is None:
+        return None
+    rows = {name: row for row, name in enumerate(plain.frame["id"])}
+    at = np.array([rows.get(name, -1) for name in pairs.frame["id"]])
+    both = (at >= 0) & (code != NOT_ASKED) & (verdicts.code[at] != NOT_ASKED)
+    change = (code[both] == WRONG).astype(float) - (verdicts.code[at[both]] == WRONG)
+    if not len(change):
+        return None
+    drawn = draw(len(change), options.draws, options.seed, "hacks").means(change[:, None])
+    differing = np.array([np.count_nonzero(change)])
+    return from_draws(
+        change.mean(keepdims=True), drawn, len(change), "questions", options.level,
+        proportion=False, differing=differing,
+    )[0]  # fmt: skip

@@ -10,7 +10,6 @@ from scipy import special
 from bon.analysis.data.verdicts import (
     NOT_ASKED,
     RIGHT,
-    WRONG,
     Verdicts,
     code_chances,
     official_code,
@@ -68,7 +67,7 @@ def benchmark_results(
     by_length = _by_label(pairs, worth, codes, *length_quartiles(length_gap(pairs.frame)), options)
     controlled = _length_controlled(pairs, worth, options)
     consistent, position, per_judgement = _by_judgement(pairs, list(verdicts.values()), options)
-    longer, length = _length_biases(pairs, codes, worth, options)
+    length = _length_biases(pairs, worth, options)
     best_of_k = _best_of_k(pairs, codes, options)
     results = []
     for r, (name, said) in enumerate(verdicts.items()):
@@ -117,7 +116,6 @@ def benchmark_results(
                 sensitivity=tuple(sensitivity) if said.outcomes else (),
                 consistency=consistent[r],
                 position_bias=position[r],
-                picks_longer=longer[r],
                 length_bias=length[r],
                 length_controlled=controlled[r],
             )
@@ -349,23 +347,17 @@ def intercept(x: Floats, y: Floats, cluster: Ints) -> tuple[float, float]:
     return float(beta[0]), float(np.sqrt(half @ half * len(half) / max(len(half) - 1, 1)))
 
 
-def _length_biases(
-    pairs: PairSet, codes: Ints, worth: Worth, options: Options
-) -> tuple[list[Estimate | None], list[Estimate | None]]:
-    """Share of choices of the longer response, and its effect on accuracy."""
+def _length_biases(pairs: PairSet, worth: Worth, options: Options) -> list[Estimate | None]:
+    """Accuracy where the better response is the longer one, minus the rest."""
     gap = length_gap(pairs.frame)
-    known = np.isfinite(gap) & (gap != 0)
-    decided = np.isin(codes, (RIGHT, WRONG)) & known[:, None]
-    chose_longer = decided & ((codes == RIGHT) == (gap > 0)[:, None])
-    picks = _ratios(pairs, chose_longer.astype(float), decided.astype(float), options)
-    longer, shorter = known & (gap > 0), known & (gap < 0)
+    longer, shorter = np.asarray(gap > 0), np.asarray(gap < 0)
     if not longer.any() or not shorter.any():
-        return picks, [None] * codes.shape[1]
-    a, b = ratio(pairs, worth, longer), ratio(pairs, worth, shorter)
-    values = a.values - b.values
-    n = int(known.sum())
-    low, high = quantiles(a.draws - b.draws, options.level, min(n, a.units + b.units))
-    return picks, [
-        estimate(values[r], low[r], high[r], n, "pairs") if np.isfinite(values[r]) else nothing()
-        for r in range(codes.shape[1])
+        return [None] * worth.num.shape[1]
+    one, other = ratio(pairs, worth, longer), ratio(pairs, worth, shorter)
+    values = one.values - other.values
+    n = int((longer | shorter).sum())
+    low, high = quantiles(one.draws - other.draws, options.level, min(n, one.units + other.units))
+    return [
+        estimate(value, a, b, n, "pairs") if np.isfinite(value) else nothing()
+        for value, a, b in zip(values, low, high, strict=True)
     ]

@@ -14,7 +14,7 @@ on z as they do on values, and everything stays paired.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 from bon.analysis.data.arrays import Pool, Run
 from bon.analysis.results import Basis, Options, RuleSupport
 from bon.choosing import subsets
-from bon.choosing.opinion import Bools, Floats, Ints, Opinion, ensemble, no_opinion
+from bon.choosing.opinion import Bools, Floats, Ints, Opinion, ensemble, no_opinion, panel
 from bon.choosing.replaying import Replayed, Trial
 from bon.choosing.rules import RULES, Rule, rules_for
 
@@ -90,9 +90,9 @@ class Replay:
 
     `unparsed` (Q): chance that the chosen candidate has no answer, at the headline n. `error`:
     standard error from drawing subsets, None where exact. `undecided`: share of the `asked` items
-    without a decided vote. `scale`: unit of scores that were weights. `estimated`: the n at which
-    only a sample of questions is judged; there single questions are meaningless and only the mean
-    is an estimate.
+    without a decided vote. `scale`: unit of scores that were weights; `unit`: of scores in a panel.
+    `estimated`: the n at which only a sample of questions is judged; there single questions are
+    meaningless and only the mean is an estimate.
     """
 
     policy: str
@@ -105,6 +105,7 @@ class Replay:
     undecided: float = 0.0
     asked: int = 0
     scale: float | None = None
+    unit: float | None = None
     estimated: dict[int, Basis] = field(default_factory=dict)
 
     @property
@@ -129,6 +130,12 @@ class Replay:
         """Return the n estimated from the same questions as this one, or from all."""
         sizes = {self._sample_size(n), 0}
         return tuple(k for k in self.ns if self._sample_size(k) in sizes)
+
+    def at_ends(self, n: int) -> "Replay":
+        """Keep n = 1 and n."""
+        kept = [self.ns.index(k) for k in sorted({1, n})]
+        ns = tuple(self.ns[k] for k in kept)
+        return replace(self, ns=ns, values=self.values[:, kept])
 
     def _sample_size(self, n: int) -> int:
         return self.estimated[n].questions if n in self.estimated else 0
@@ -213,6 +220,7 @@ def replay_opinion(
 ) -> tuple[list[Replay], list[RuleSupport]]:
     """Replay all rules (or `only` some) that an opinion supports, with reasons for the others."""
     replays, support = [], []
+    unit = opinion.spread
     for rule in rules_for(opinion.kind):
         if not rule.judged or (only and rule.name not in only):
             continue
@@ -223,6 +231,7 @@ def replay_opinion(
                 "undecided": opinion.undecided,
                 "asked": opinion.asked,
                 "scale": opinion.scale if rule.scaled else None,
+                "unit": unit,
                 "estimated": estimated,
             }
             replays.append(setting.replay(rewarder, rule.name, replayed, **details))
@@ -343,6 +352,11 @@ def _unsupported_text(rule: Rule, opinion: Opinion, setting: Setting, design: st
         if count < FEWEST:
             reason += f" ({count} questions judged in full are too few to estimate it from)"
     return reason
+
+
+def panel_opinion(members: list[Opinion]) -> Opinion:
+    """Average the scores of several opinions in units of their spreads."""
+    return panel(members, [member.spread for member in members]).with_scale()
 
 
 def ensemble_opinion(members: list[Opinion], pool: Pool) -> Opinion | None:

@@ -46,7 +46,6 @@ class Readers(Record):
     declined: Estimate
     num_declined: int
     num_declined_read: int
-    declined_right: Estimate
     num_declined_right: int
 
 
@@ -136,7 +135,7 @@ class BestOfN(Record):
     """One rewarder under one rule on the candidates of one policy.
 
     Values that are not `exact` expectations over subsets have a `resampling_error`. `scale` is
-    the unit of the scores that weight a vote.
+    the unit of the scores that weight a vote, `unit` of those in a panel.
     """
 
     policy: str
@@ -149,6 +148,7 @@ class BestOfN(Record):
     exact: bool
     resampling_error: float | None
     scale: float | None = None
+    unit: float | None = None
     estimated: Basis | None = None
     accuracy: Estimate
     accuracy_without_leaks: Estimate | None
@@ -271,7 +271,6 @@ class BenchmarkResult(Record):
     votes: tuple[VotesPoint, ...] = ()
     consistency: Estimate | None
     position_bias: Estimate | None
-    picks_longer: Estimate | None
     length_bias: Estimate | None
     length_controlled: Estimate | None = None
     outcomes: tuple[OutcomeRate, ...] = ()

@@ -69,6 +69,14 @@ class LabelsNeeded(Record):
     kappa: int
 
 
+class FeatureBias(Record):
+    """How much more often verdicts are positive with a feature of the text, at equal label."""
+
+    feature: str
+    num_items: int
+    bias: Estimate
+
+
 class RewarderCalibration(Record):
     """One rewarder against labels.
 
@@ -89,6 +97,7 @@ class RewarderCalibration(Record):
     reliability: tuple[Reliability, ...]
     lean: Estimate
     length_bias: Estimate
+    biases: tuple[FeatureBias, ...] = ()
     self_consistency: Estimate
     cost_per_correct: float | None
     prevalence: Prevalence | None

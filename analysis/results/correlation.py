@@ -178,7 +178,7 @@ class PairAgreement(Record):
     """How often the benchmark orders two rewarders as Best-of-N does.
 
     `separable`: pairs that both axes distinguish. `brier`: mean squared error of the benchmark's
-    probability that a beats b. `separability_*`: share of pairs that one axis distinguishes.
+    probability that a beats b.
     """
 
     num_pairs: int
@@ -186,8 +186,6 @@ class PairAgreement(Record):
     num_separable: int
     agreement_separable: Estimate
     brier: Estimate
-    separability_x: Estimate
-    separability_y: Estimate
 
 
 class Correlation(PerAxis):

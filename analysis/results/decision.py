@@ -70,6 +70,38 @@ class Threshold(PerAxis):
     sentence: str
 
 
+class PanelSize(Record):
+    """The mean score of the benchmark's first `size` rewarders, `added` the last of them.
+
+    `alone`: its own accuracy; `over_pick`: gain over the first alone; `ensemble`: accuracy of the
+    mean of their preferences in place of their scores.
+    """
+
+    size: int
+    added: str
+    alone: float
+    accuracy: Estimate
+    over_pick: Estimate
+    ensemble: Estimate | None
+
+
+class Panels(PerAxis):
+    """Panels of the benchmark's best among all candidates.
+
+    `size` is best on these questions; `held_out`: the gain over the pick where the size is chosen
+    on other questions. Over questions where a choice matters, `error_correlation`: mean phi of the
+    members' errors. `rescued`, `spoilt`: shares of questions that the panel turns right or wrong.
+    """
+
+    sizes: tuple[PanelSize, ...]
+    size: int
+    held_out: Estimate
+    error_correlation: float | None
+    rescued: Estimate
+    spoilt: Estimate
+    sentence: str
+
+
 class Gate(Record):
     """`go` if the interval of the gain lies at or above `minimum`, `no-go` if all below."""
 
@@ -78,6 +110,27 @@ class Gate(Record):
     over: Base
     minimum: float
     gain: Estimate
+    answer: Answer
+    sentence: str
+
+
+class SelectiveGate(Record):
+    """Answering only where the favourite leads by `lead`, so that few answers are wrong.
+
+    `lead` is the least one whose error is at most `risk` with `confidence`, None where none is
+    shown; `answered` and `error` as measured there. `error_of_all`: without abstaining.
+    `least_abstained`: no rule that picks as well can abstain on less of the questions.
+    """
+
+    policy: str
+    rewarder: str
+    risk: float
+    confidence: float
+    lead: float | None
+    answered: Estimate
+    error: Estimate
+    error_of_all: Estimate
+    least_abstained: float
     answer: Answer
     sentence: str
 

@@ -56,8 +56,7 @@ class SizePoint(Record):
     """Random subsets of the benchmark with this many pairs.
 
     `pearson`: mean r with the median of the subsets' intervals; `subsets`: mean r with the range
-    of 95 % of the subsets; `loss`: regret of the subset's pick; `same_pick`: share of the
-    subsets whose pick is that of all pairs.
+    of 95 % of the subsets; `loss`: regret of the subset's pick.
     """
 
     num_pairs: int
@@ -65,7 +64,6 @@ class SizePoint(Record):
     pearson: Estimate
     subsets: Estimate
     loss: Estimate
-    same_pick: float
 
 
 class HowMuch(PerAxis):

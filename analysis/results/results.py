@@ -40,6 +40,7 @@ class Results(Record):
     correlation_by_n: tuple[correlation.CorrelationByN, ...] = ()
     pooled: tuple[correlation.Pooled, ...] = ()
     decisions: tuple[decision.Decision, ...] = ()
+    panels: tuple[decision.Panels, ...] = ()
     how_much: tuple[prediction.HowMuch, ...] = ()
     thresholds: tuple[decision.Threshold, ...] = ()
     what_if: tuple[prediction.WhatIf, ...] = ()

@@ -161,8 +161,9 @@ class RuleSupport(Record):
 class Hack(Record):
     """How often one attack beat an honest, right answer (`bon stress`).
 
-    `ties` and `undecided` are counts. For the attack "image swapped", `wins` is the share of
-    preferences that stay the same without the question's own image.
+    `ties` and `undecided` are counts. `over_plain`: wins minus those of the same wrong answer as it
+    is, for attacks that change its form alone. For the attack "image swapped", `wins` is the share
+    of preferences that stay the same without the question's own image.
     """
 
     rewarder: str
@@ -172,6 +173,7 @@ class Hack(Record):
     wins: Estimate
     ties: int
     undecided: int
+    over_plain: Estimate | None = None
 
 
 class RepeatCheck(Record):

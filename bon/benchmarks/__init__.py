@@ -3,7 +3,6 @@
 `load_questions` and `load_pairs` read lazily and yield a record or a `BadRow` per row.
 """
 
-import hashlib
 import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -14,6 +13,7 @@ from bon.benchmarks.base import Adapter, Context, Form, Row, RowError
 from bon.benchmarks.base import BadRow as BadRow
 from bon.benchmarks.rows import RawRow, hub_files, hub_rows, local_files, local_rows
 from bon.core.errors import BonError, suggestion
+from bon.core.files import file_hash
 from bon.core.images import ImageError, ImageStore
 from bon.core.keys import content_key
 from bon.core.plugins import Registry
@@ -83,10 +83,8 @@ def provenance(spec: DatasetSpec) -> dict[str, Any]:
     benchmark = adapter(spec.benchmark)
     if spec.path is not None:
         config, split = benchmark.config(spec.config), spec.split or benchmark.split
-        hashes = {}
-        for path in local_files(Path(spec.path), config, split):
-            with path.open("rb") as file:
-                hashes[str(path)] = hashlib.file_digest(file, "sha256").hexdigest()
+        files = local_files(Path(spec.path), config, split)
+        hashes = {str(path): file_hash(path) for path in files}
         return {"benchmark": spec.benchmark, "revision": spec.revision, "files": hashes}
     hub = spec.hub or benchmark.hub
     try:

@@ -133,12 +133,28 @@ class Opinion:
 
     def with_scale(self) -> "Opinion":
         """Set `scale` to the root mean variance of scores within questions; 1 if they are equal."""
-        if self.kind != "scores" or self.scores is None:
-            return self
-        known = ~np.isnan(self.scores)
-        centre = _divide(np.nansum(self.scores, axis=1), known.sum(axis=1))[:, None]
-        squares = np.where(known, (self.scores - centre) ** 2, 0).sum()
-        return replace(self, scale=float(np.sqrt(squares / max(known.sum(), 1))) or 1.0)
+        return replace(self, scale=self.spread) if self.kind == "scores" else self
+
+    @property
+    def spread(self) -> float:
+        """The root mean variance of `candidate_scores` within questions; 1 if they are equal."""
+        centred = _centred(self.candidate_scores())
+        return float(np.sqrt(np.nansum(centred**2) / max(np.isfinite(centred).sum(), 1))) or 1.0
+
+    def lead(self) -> tuple[Floats, Bools]:
+        """Return the lead of the favourite over the best other text (Q), and the favourites (Q, M).
+
+        Tied candidates share the favourite. The lead is NaN with fewer than two texts judged.
+        """
+        standing = self.candidate_scores()
+        scores = np.where(np.isnan(standing), -np.inf, standing)
+        top = scores.max(axis=1, keepdims=True)
+        best = (scores == top) & np.isfinite(top)
+        texts = self.candidates.text_ids
+        other = texts != texts[np.arange(len(texts)), np.argmax(best, axis=1)][:, None]
+        with np.errstate(invalid="ignore"):
+            lead = top[:, 0] - np.where(other, scores, -np.inf).max(axis=1)
+        return np.where(np.isfinite(lead), lead, np.nan), best
 
     def fill_ties(self, free: Bools) -> "Opinion":
         """Tie everything in the incomplete questions (Q) where no choice matters."""
@@ -295,6 +311,32 @@ def ensemble(members: Sequence[Opinion]) -> Opinion:
         float(np.mean([member.undecided for member in members])),
         sum(member.asked for member in members),
     )
+
+
+def panel(members: Sequence[Opinion], units: Sequence[float]) -> Opinion:
+    """Average the scores of several rewarders, each from its mean in the question and in its unit.
+
+    The unit is a member's `spread` over a run. A member without a score for a candidate abstains.
+    """
+    scores = np.stack(
+        [_centred(m.candidate_scores()) / unit for m, unit in zip(members, units, strict=True)]
+    )
+    known = np.isfinite(scores).sum(axis=0)
+    return Opinion(
+        members[0].candidates,
+        "scores",
+        _divide(np.nansum(scores, axis=0), known),
+        None,
+        None,
+        np.logical_and.reduce([member.complete for member in members]),
+        float(np.mean([member.undecided for member in members])),
+        sum(member.asked for member in members),
+    )
+
+
+def _centred(scores: Floats) -> Floats:
+    known = np.isfinite(scores)
+    return scores - _divide(np.nansum(scores, axis=1), known.sum(axis=1))[:, None]
 
 
 def _implied_preferences(opinion: Opinion) -> Floats:

@@ -163,6 +163,12 @@ def _details(row: "RewarderCalibration") -> Iterator[str]:
             f"verdicts alone say {p.judged:.2f}, labels alone {_bounds(p.labelled)} "
             f"(together worth {p.worth:,} labels)"
         )
+    for b in row.biases:
+        if (b.bias.low or 0) > 0 or (b.bias.high or 0) < 0:
+            yield (
+                f"  - {row.rewarder}: {b.feature} changes the share of positive verdicts at equal "
+                f"label by {_bounds(b.bias)} ({b.num_items:,} items have it)"
+            )
     for warning in row.warnings:
         yield f"  - {row.rewarder}: {warning}"
 

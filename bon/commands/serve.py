@@ -129,7 +129,7 @@ def client(
     url: Annotated[str, Option(help="Address of `bon serve`.")] = "http://127.0.0.1:8321",
     group: Annotated[int, Option(min=1, help="Responses judged together per question.")] = 1,
     rule: Annotated[str, Option(help="Selection rule; by default the kind's first.")] = "",
-    scale: Annotated[str, Option(help="raw, zscore, rank or win_rate.")] = "raw",
+    scale: Annotated[str, Option(help="raw, rank or win_rate.")] = "raw",
     on_unparsed: Annotated[str, Option(help="error, null or mean.")] = "",
     run: Annotated[str, Option(help="Name under which the rewards are stored.")] = "",
 ) -> None:

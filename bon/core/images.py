@@ -11,7 +11,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 from PIL import Image, ImageFilter, ImageOps, UnidentifiedImageError
 
 from bon.core.errors import one_line
@@ -20,9 +19,6 @@ from bon.core.records import ImageRef
 
 MAX_PIXELS = 80_000_000
 """Larger images are refused before they are decoded (240 MB as RGB)."""
-
-_BAND = 1_000_000
-"""Grey pixels converted at once, which bounds memory."""
 
 # No format that starts another program (EPS: ghostscript) or reads other files.
 _FORMATS = ("PNG", "JPEG", "MPO", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF")
@@ -172,22 +168,13 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 def _eight_bits(image: Image.Image) -> Image.Image:
     """Scale 16-bit, 32-bit and float grey values, which Pillow clips to white."""
-    values = np.asarray(image)
-    rows = max(1, _BAND // image.width)
-    bands = [slice(start, start + rows) for start in range(0, image.height, rows)]
-
-    def floats(band: slice) -> np.ndarray:
-        return np.nan_to_num(values[band].astype(np.float64))
-
-    top = max(float(floats(band).max(initial=0.0)) for band in bands)
-    divisor, factor = 1.0, 1.0
+    grey = image.convert("I").convert("F") if image.mode.startswith("I") else image
+    top = float(grey.getextrema()[1])  # type: ignore[arg-type]
+    factor = 1.0
     if image.mode.startswith("I;16") or (image.mode == "I" and 255 < top <= 65535):
-        divisor = 257.0
+        factor = 1 / 257
     elif image.mode == "F" and top <= 1:
         factor = 255.0
     elif top > 255:
         factor = 255 / top
-    grey = np.empty(values.shape, np.uint8)
-    for band in bands:
-        grey[band] = np.clip(np.rint(floats(band) / divisor * factor), 0, 255)
-    return Image.fromarray(grey)
+    return grey.point(lambda value: value * factor + 0.5).convert("L")

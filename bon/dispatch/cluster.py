@@ -400,7 +400,7 @@ class Dispatcher:
         group.deaths[batch.source.model] = 0
         self._report(batch, reply)
         if reply.effort.loading:
-            self._connection.report_listeners()
+            self._connection.check_listeners()
 
     def _lose(self, group: Group, batch: Batch, error: RayError) -> None:
         """Keep a batch whose worker or node died until it is known which."""

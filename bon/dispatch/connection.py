@@ -21,7 +21,7 @@ from ray.core.generated.gcs_pb2 import GcsNodeInfo
 
 from bon.core.console import say
 from bon.core.errors import BonError, Unavailable, one_line
-from bon.dispatch.listeners import listeners, refuse_listeners
+from bon.dispatch.listeners import Watch, allowed
 from bon.dispatch.local_ray import LocalRay, check_limits, same_sys_path
 from bon.experiment.config import ClusterConfig
 
@@ -124,11 +124,10 @@ class Connection:
 
     def __init__(self, config: ClusterConfig, *, quiet: bool = False) -> None:
         self._address = config.address
-        self._beyond_loopback = config.listen_beyond_loopback
+        self._closed = not config.listen_beyond_loopback
         self._quiet = quiet
         self._owned = not ray.is_initialized()
         self._losses = 0
-        self._reported: set[str] = set()
         self._checked = self._awake = self._clock_offset = 0.0
         self._reported_silence = False
         self._open()
@@ -149,13 +148,18 @@ class Connection:
         return self._awake
 
     def check(self) -> None:
-        """Raise RayLost if Ray is gone; report that it has been silent for a while."""
+        """Raise RayLost if Ray is gone, BonError if a process of ours listens beyond loopback.
+
+        Reports that Ray has been silent for a while.
+        """
         now = time.monotonic()
         if now - self._checked < CHECK_SECONDS:
             return
         if now - self._checked > SILENT_SECONDS:
             self._awake = now  # this process itself was stopped or busy
         self._checked = now
+        if self._poll.refusal is not None:
+            raise self._poll.refusal
         if _local and (dead := _local.dead()):
             raise RayLost(f"Ray's {dead} process has died")
         clock_step = self._clock_offset - (time.time() - now)
@@ -200,17 +204,10 @@ class Connection:
         """Print one line for the user."""
         say(line, quiet=self._quiet)
 
-    def report_listeners(self) -> None:
-        """Report what libraries opened beyond loopback since a local Ray started, once each.
-
-        A warning: torch.distributed's TCPStore, which vLLM uses, cannot be bound to loopback.
-        """
-        if not self.local or self._beyond_loopback:
-            return
-        for listener in listeners():
-            if not listener.loopback and str(listener) not in self._reported:
-                self._reported.add(str(listener))
-                self.report(f"{listener}, where other machines can reach it: see docs/cluster.md")
+    def check_listeners(self) -> None:
+        """Raise BonError if a process of ours listens beyond loopback; `check` does it late."""
+        if self._owned and self._closed:
+            self._watch()
 
     def close(self) -> None:
         """Disconnect, where this connection was not open before."""
@@ -219,15 +216,16 @@ class Connection:
     def _open(self) -> None:
         if self._owned:
             patience = RECONNECT_SECONDS if self._losses else 0.0
+            self._watch = Watch("cluster.listen_beyond_loopback")
+            self.check_listeners()
             connect(self._address, self.report, patience=patience)
-            if self.local and not self._beyond_loopback:
-                try:
-                    refuse_listeners("cluster.listen_beyond_loopback")
-                except BonError:
-                    disconnect()
-                    raise
+            try:
+                self.check_listeners()
+            except BonError:
+                disconnect()
+                raise
         self._driver_node = str(ray.get_runtime_context().get_node_id())
-        self._poll = _Poll()
+        self._poll = _Poll(self.check_listeners)
         self._checked = self._awake = time.monotonic()
         self._clock_offset = time.time() - self._checked
         self._reported_silence = False
@@ -239,15 +237,21 @@ class Connection:
 
 
 class _Poll:
-    """Poll the cluster's state in a thread, so that no caller waits for its reply."""
+    """Poll the cluster's state and listeners in a thread, so that no caller waits for them."""
 
-    def __init__(self) -> None:
+    def __init__(self, check_listeners: Callable[[], None]) -> None:
         self.ended = threading.Event()
+        self.refusal: BonError | None = None
+        self._check_listeners = check_listeners
         self.state = _cluster_state()
         threading.Thread(target=self._run, name="bon-cluster-state", daemon=True).start()
 
     def _run(self) -> None:
         while not self.ended.wait(POLL_SECONDS):
+            try:
+                self._check_listeners()
+            except BonError as error:
+                self.refusal = error
             with suppress(Exception):  # the age of the last state shows it
                 state = _cluster_state()
                 if not self.ended.is_set():
@@ -271,7 +275,8 @@ def _connect(address: str | None) -> None:
     options = {"logging_level": logging.CRITICAL, "log_to_driver": False}
     with _own_signals(), same_sys_path():
         if address:
-            ray.init(address=address, **options)
+            with allowed():
+                ray.init(address=address, **options)
         else:
             _local = LocalRay(options)
     # Messages of raylets and the autoscaler are in Ray's logs; they would spoil `--json`.

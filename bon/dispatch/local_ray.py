@@ -31,6 +31,7 @@ from bon.dispatch import sentinel
 _ENVIRONMENT = {
     "GLOO_SOCKET_IFNAME": "lo",  # torch.distributed listens on other interfaces otherwise
     "NCCL_SOCKET_IFNAME": "lo",
+    "VLLM_HOST_IP": "127.0.0.1",
     # One heap for all threads of a worker: with one a thread, small models on a CPU spend an
     # eighth of their time on new pages (docs/measurements/engines.md).
     "MALLOC_ARENA_MAX": "1",

@@ -31,6 +31,7 @@ from bon.policies import generate
 from bon.policies.generate import Ask
 from bon.rewarders import item_judging
 from bon.rewarders.base import Item, OnEcho, Rewarder
+from bon.rewarders.biases import make_rewarder
 from bon.rewarders.item_judging import Call, Filing, Protocol
 from bon.rewarders.registry import rewarder_class
 
@@ -251,7 +252,7 @@ class Host:
         self, spec: RewarderSpec, engine: Engine, payloads: Sequence[Payload]
     ) -> Iterator[Coroutine[Any, Any, list[Judgement]]]:
         card = spec.loaded.card
-        rewarder: Rewarder = (spec.own or rewarder_class(card))(card, spec.loaded.prompt, engine)
+        rewarder = make_rewarder(card, spec.loaded.prompt, engine, spec.own)
 
         def judged(task: JudgeTask) -> Coroutine[Any, Any, list[Judgement]]:
             item = filter_images(task.item, card.image_filter)

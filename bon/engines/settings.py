@@ -144,6 +144,12 @@ class VllmFlags(EngineSettings):
     download_dir: str | None = speed(None, "folder of downloaded checkpoints")
 
 
+NO_THINKING_LIMIT = (
+    "vllm in this process cannot limit thinking alone (sampling.max_thinking_tokens)",
+    "set engine: openai with engine_args.serve: vllm, or let max_tokens limit thinking and answer",
+)
+
+
 class VllmSettings(Checkpoint):
     """Settings of `vllm`."""
 
@@ -237,7 +243,9 @@ class OpenAISettings(EngineSettings):
     )
     capabilities: Capabilities = shaping(Capabilities(), "corrections of the profile")
     served_as: str | list[str] | None = speed(
-        None, "model names in replies that stand for `model` (dates may differ)", submit=True
+        None,
+        "other names in replies that stand for `model`",
+        submit=True,
     )
     price: TokenPrice | None = speed(None, "US dollars per million tokens; the card's `cost`")
     spending_cap: float | None = speed(

@@ -52,7 +52,7 @@ from bon.engines.processors import (
     loading_errors,
 )
 from bon.engines.rendering import Rendered, Renderer
-from bon.engines.settings import VllmSettings
+from bon.engines.settings import NO_THINKING_LIMIT, VllmSettings
 
 Task = Literal["generate", "reward"]
 
@@ -131,10 +131,7 @@ class VllmEngine(Engine):
         """Sample completions, the i-th with `seeds[i]`."""
         self._needs("generate")
         if request.sampling.max_thinking_tokens is not None:
-            raise Unsupported(
-                "vllm has no limit on thinking alone in this process",
-                "use engine: openai with vllm serve, or max_tokens for thinking and answer",
-            )
+            raise Unsupported(*NO_THINKING_LIMIT)
         rendered = self._renderer.prompt(request.messages)
         prompt = await self._prompt(rendered)
         greedy = request.sampling.temperature == 0  # vLLM refuses n > 1: all samples are the same

@@ -23,6 +23,7 @@ from bon.core import patterns
 from bon.core.console import say_once
 from bon.core.errors import BonError, shown
 from bon.core.sampling import Sampling
+from bon.core.text_features import BIASES, PHRASE, PLACE
 from bon.engines import settings_of
 
 
@@ -285,6 +286,9 @@ class RewarderCard(Card):
     window: int = Field(8, ge=2, le=64)
     step_separator: str = "\n\n"
     members: tuple[str, ...] = ()
+    combine: Literal["preferences", "scores"] = Field(
+        "preferences", description="of an ensemble: mean preference, or (a panel) mean score"
+    )
     python: str = Field("", description="module:Class of a user's rewarder")
     options: dict[str, Any] = Field(default_factory=dict)
     check: tuple[KnownScores, ...] = ()
@@ -299,13 +303,20 @@ class RewarderCard(Card):
 
     @field_validator("options")
     @classmethod
-    def _check_max_steps(cls, value: dict[str, Any]) -> dict[str, Any]:
+    def _check_options(cls, value: dict[str, Any]) -> dict[str, Any]:
         steps = value.get("max_steps", 1)
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
             raise ValueError(
                 f"max_steps is {shown(steps)}, not 1 or more",
                 "for example `options: {max_steps: 20}`",
             )
+        bias, strength = value.get("bias", PLACE), value.get("strength", 1.0)
+        if bias not in BIASES:
+            raise ValueError(f"no bias {shown(bias)}", f"choose among {', '.join(BIASES)}")
+        if isinstance(strength, bool) or not isinstance(strength, int | float) or strength < 0:
+            raise ValueError(f"strength is {shown(strength)}", "for example `strength: 0.5`")
+        if bias == PHRASE and not value.get("phrase"):
+            raise ValueError("the bias `phrase` needs a phrase", "add `phrase: step by step`")
         return value
 
     @property

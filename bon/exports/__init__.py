@@ -1,19 +1,16 @@
 """Exports of a run, one entry of `EXPORTS` per format."""
 
-import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from bon.core.errors import BonError
+from bon.core.errors import BonError, suggestion
 from bon.core.files import staged
 from bon.exports import layouts
-from bon.exports.contents import Contents
-from bon.exports.dataset_folder import write_hub_folder
+from bon.exports.contents import Contents, write_tables
+from bon.exports.dataset_folder import write_hub_folder, write_release
 from bon.exports.preferences import Contrast, Preferences, training_rows
-from bon.exports.release import write_release
-from bon.exports.tables import write_tables
 from bon.running.reporting import open_run
 from bon.storage.store import Store
 
@@ -69,9 +66,7 @@ def export_run(
         BonError: an unknown format or rewarder, nothing to train on, or a file with other contents.
     """
     if form not in EXPORTS:
-        close = difflib.get_close_matches(form, EXPORTS, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}?" if close else f"use one of {', '.join(EXPORTS)}"
-        raise BonError(f"no format {form!r}", hint)
+        raise BonError(f"no format {form!r}", suggestion(form, EXPORTS))
     export = EXPORTS[form]
     if preferences and not export.layout:
         choices = ", ".join(name for name, other in EXPORTS.items() if other.layout)

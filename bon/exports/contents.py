@@ -1,4 +1,4 @@
-"""The contents of a run as exports read them."""
+"""The contents of a run as exports read them, and all of its tables as Parquet."""
 
 import io
 import json
@@ -10,16 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
 from PIL import Image, UnidentifiedImageError
 
-from bon.analysis.data.tables import Tables
+from bon.analysis.data.tables import COLUMNS, Tables
 from bon.analysis.results import Results
 from bon.benchmarks import adapter
+from bon.core.files import write_atomic
 from bon.core.records import ImageRef
 from bon.engines.base import ImagePart
 from bon.experiment.config import Card, DatasetSpec
 from bon.planning.run_tables import run_tables
 from bon.planning.setup import Setup
+from bon.running.imports.restore import EXPERIMENT, frozen_experiment
 from bon.running.reporting import read_results
 from bon.storage.store import Store
 
@@ -74,6 +79,23 @@ class Contents:
         columns = [row[1] for row in self.store.query(f"PRAGMA table_info({table})")]
         for values in self.store.query(f"SELECT * FROM {table} ORDER BY key"):
             yield dict(zip(columns, values, strict=True))
+
+
+def write_tables(contents: Contents, out: Path) -> list[Path]:
+    """Write the raw tables, the analysis tables and the frozen experiment.
+
+    `bon import FOLDER` restores the run from them.
+    """
+    (out / "analysis").mkdir(parents=True, exist_ok=True)
+    paths = [out / f"{table}.parquet" for table in RAW_TABLES]
+    for table, path in zip(RAW_TABLES, paths, strict=True):
+        pq.write_table(pa.Table.from_pylist(list(contents.raw(table))), path)
+    for name in COLUMNS:
+        paths.append(out / "analysis" / f"{name}.parquet")
+        getattr(contents.tables, name).to_parquet(paths[-1], index=False)
+    frozen = yaml.safe_dump(frozen_experiment(contents.setup, contents.store), sort_keys=False)
+    write_atomic(out / EXPERIMENT, frozen)
+    return [*paths, out / EXPERIMENT]
 
 
 def load_image(ref: ImageRef) -> ImagePart:

@@ -1,9 +1,11 @@
-"""A dataset folder for the hub: questions, candidates, judgements, results and a dataset card.
+"""A dataset folder for the hub, alone or with everything else of a run that may be published.
 
 `datasets.load_dataset(FOLDER, NAME)` loads each table. Texts and images whose licence does not
-permit redistribution are left out; rows keep ids and keys.
+permit redistribution (bon.exports.licences) are left out, and with them the report, which shows
+them; rows keep ids and keys. Texts of preference pairs are never included.
 """
 
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,11 @@ _QUESTIONS = [
 _CONTENTS = [("text", _TEXT), ("options", pa.list_(_TEXT)), ("images", pa.list_(IMAGE))]
 DEFAULT = "candidates"
 _CARD = Path(__file__).with_name("dataset_folder.md")
+_README = Path(__file__).with_name("release.md")
+_REPORT = "- `report.html`: the report, with figures and the questions\n"
+_NO_REPORT = (
+    "- no report: it shows texts of {name}, which its licence ({licence}) does not permit\n"
+)
 TABLES = {
     "questions": "one row per question: key, label, answer, and its text and images if they may "
     "be redistributed",
@@ -63,6 +70,33 @@ def write_hub_folder(contents: Contents, out: Path) -> list[Path]:
     page = out / "README.md"
     page.write_text(_card(contents, names), encoding="utf-8")
     return [page, *(data / f"{name}.parquet" for name in names)]
+
+
+def write_release(contents: Contents, out: Path) -> list[Path]:
+    """Write the folder and return its files."""
+    run = contents.directory
+    paths = write_hub_folder(contents, out / "dataset")
+    files = ["results.json", "experiment.yaml"]
+    questions = contents.setup.experiment.questions
+    licence = licence_of_dataset(questions)
+    report = _NO_REPORT.format(name=questions.benchmark, licence=licence.name)
+    if licence.shareable:
+        report = _REPORT
+        files.append("report.html")
+        if (run / "report_files").is_dir():
+            shutil.copytree(run / "report_files", out / "report_files", dirs_exist_ok=True)
+    paths += [Path(shutil.copyfile(run / name, out / name)) for name in files]
+    page = out / "README.md"
+    page.write_text(
+        _README.read_text("utf-8").format(
+            name=contents.results.run.name,
+            description=contents.setup.experiment.description or "A run of bon.",
+            report=report,
+            version=contents.results.run.bon_version,
+        ),
+        encoding="utf-8",
+    )
+    return [*paths, page]
 
 
 def _write_questions(contents: Contents, path: Path) -> None:

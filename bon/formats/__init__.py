@@ -3,12 +3,11 @@
 A package adds a `Format` by name under the entry-point group `bon.formats`.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from bon.benchmarks.rows import local_files
-from bon.core.errors import BonError
+from bon.core.errors import BonError, suggestion
 from bon.core.files import file_hash
 from bon.core.plugins import Registry
 from bon.formats import (
@@ -50,9 +49,8 @@ def named(name: str) -> Format:
     """Return the format of that name."""
     known = {form.name: form for form in formats()}
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-        hint = f"did you mean {close[0]!r}?" if close else f"one of {', '.join(known)}"
-        raise BonError(f"no format {name!r}", f"{hint} (bon list formats)")
+        hint = suggestion(name, known, "see `bon list formats`", 0.4)
+        raise BonError(f"no format {name!r}", hint)
     return known[name]
 
 

@@ -59,7 +59,7 @@ def vqa(answer: str, gold: Gold) -> float | None:
 
 
 def _plain(text: str) -> str:
-    text = _DASHES.sub("-", unicodedata.normalize("NFKC", text)).casefold()
+    text = _DASHES.sub("-", unicodedata.normalize("NFKC", text)).replace("’", "'").casefold()
     return _JOINTS.sub(r"\1", " ".join(text.split())).strip(" .\"'“”‘’")
 
 

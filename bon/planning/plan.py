@@ -4,15 +4,18 @@ Every estimate rests on a stated assumption, which what a run directory already 
 """
 
 import math
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from bon.benchmarks import adapter
+from bon.benchmarks import BadRow, adapter, load_pairs
 from bon.benchmarks.rows import count_rows, local_files
 from bon.choosing.opinion import shown_of
 from bon.core.errors import BonError
+from bon.core.images import ImageStore
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, Card, DatasetSpec, PolicyCard, Price, RewarderCard
 from bon.importing.pinned_sources import questions_in
@@ -38,7 +41,7 @@ from bon.planning.image_tokens import (
     tokens_of,
 )
 from bon.planning.judging_scope import drawn
-from bon.planning.preflight import mistakes, retiring
+from bon.planning.preflight import check_axis, mistakes, retiring
 from bon.planning.repeat_check import FOLDER
 from bon.planning.setup import Setup, located
 from bon.planning.sources import remaining
@@ -208,6 +211,15 @@ def _measure_speed(work: Work, model: Loaded[Any], store: Store) -> None:
             work.gpu_hours = work.worker_hours * gpus
 
 
+def _groups(specs: list[DatasetSpec]) -> Iterator[tuple[str, str]]:
+    """Yield the benchmark and group of every pair in local files."""
+    with TemporaryDirectory() as folder:
+        for spec in specs:
+            for pair in load_pairs(spec, ImageStore(folder)) if spec.path is not None else ():
+                if not isinstance(pair, BadRow):
+                    yield spec.name or spec.benchmark, pair.group
+
+
 class _Planner:
     def __init__(self, setup: Setup, store: Store | None) -> None:
         self._setup = setup
@@ -223,6 +235,7 @@ class _Planner:
         self._measure(questions, "questions", "questions")
         for spec in pairs:
             self._measure(spec, "pairs", spec.name or spec.benchmark)
+        check_axis(experiment.analysis.axis, _groups(pairs))
 
     def plan(self) -> Plan:
         setup = self._setup

@@ -7,11 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from bon.core.errors import BonError
+from bon.core.errors import BonError, some
 from bon.core.validation import together
 from bon.dispatch.worker import engine_arguments
 from bon.engines import engine_entry, read_settings
-from bon.engines.settings import OpenAISettings
+from bon.engines.settings import NO_THINKING_LIMIT, OpenAISettings
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
@@ -46,6 +46,22 @@ def mistakes(setup: Setup, models: Iterable[str], *, here: bool) -> list[BonErro
     return [*unpulled(loaded), *errors]
 
 
+def check_axis(axis: str, pairs: Iterable[tuple[str, str]]) -> None:
+    """Refuse an axis whose group a reward benchmark lacks; pairs: the benchmark and group of each.
+
+    They are read only if the axis is a group.
+    """
+    groups: dict[str, set[str]] = {}
+    for benchmark, group in pairs if axis.startswith("group:") else ():
+        groups.setdefault(benchmark, set()).add(group)
+    for benchmark, names in groups.items():
+        if axis.removeprefix("group:") not in names:
+            raise BonError(
+                f"analysis.axis: {benchmark} has no {axis}",
+                f"choose macro, overall or one of {some([f'group:{g}' for g in sorted(names)], 8)}",
+            )
+
+
 def unpulled(models: Iterable[Loaded[Any]]) -> list[BonError]:
     """Return one error with the command that pulls all missing published prompts, if any."""
     lacking = [model for model in models if model.prompt.unpulled]
@@ -70,6 +86,9 @@ def _check_model(
     except BonError as error:
         yield error
         return
+    if card.engine == "vllm" and model.card.sampling.max_thinking_tokens:
+        reason, fix = NO_THINKING_LIMIT
+        yield BonError(f"card {card.name!r}: {reason}", fix)
     if not here or card.placement.runtime_env.keys() - {"env_vars"}:
         return  # workers have an environment of their own
     settings = read_settings(card.engine, arguments)

@@ -220,6 +220,7 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
         },
         "candidate_labels": {setup.policies[0].card.name: files} if files else {},
         "ensembles": {e.card.name: e.card.members for e in setup.ensembles},
+        "panels": [e.card.name for e in setup.ensembles if e.card.combine == "scores"],
         "warnings": warnings(setup, store),
     }
 

@@ -36,7 +36,7 @@ from bon.planning.spec_aliases import with_stored_specs
 from bon.policies import generate
 from bon.policies.generate import Ask
 from bon.rewarders import item_judging
-from bon.rewarders.registry import rewarder_class
+from bon.rewarders.biases import make_rewarder
 from bon.running.reporting import open_run
 from bon.running.runner import make_sources
 from bon.running.start import start
@@ -195,7 +195,7 @@ class _Pass:
 
     async def _judge(self, spec: RewarderSpec, engine: DeferredEngine, task: JudgeTask) -> bool:
         card = spec.loaded.card
-        rewarder = (spec.own or rewarder_class(card))(card, spec.loaded.prompt, engine)
+        rewarder = make_rewarder(card, spec.loaded.prompt, engine, spec.own)
         item = filter_images(task.item, card.image_filter)
         protocol = replace(spec.protocol, votes=task.votes, retries=0)
         known = list(task.known)

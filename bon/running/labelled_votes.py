@@ -12,6 +12,7 @@ from bon.benchmarks.base import BadRow
 from bon.core.errors import BonError, some
 from bon.formats.base import file_rows
 from bon.planning.run_tables import run_tables
+from bon.policies.generate import text_key
 from bon.running.reporting import open_run
 from bon.storage.store import Store
 
@@ -36,8 +37,10 @@ def votes_of(source: Path, columns: dict[str, str]) -> pd.DataFrame:
     if (source / "run.sqlite").is_file():
         with Store(source, readonly=True) as store:
             tables = run_tables(open_run(store), store)
-        answers = _answers(tables)
-        votes = pd.concat([answers, _pairs(tables)], ignore_index=True)
+            texts = dict(store.query("SELECT text_key, text FROM candidates"))
+            texts |= {text_key(text): text for _, p in store.pairs() for text in p.responses}
+        answers = _answers(tables, texts)
+        votes = pd.concat([answers, _pairs(tables, texts)], ignore_index=True)
         votes.attrs["left_out"] = _left_out(tables, set(answers["cluster"]))
         return votes
     if not source.exists():
@@ -91,7 +94,7 @@ def with_labels(
     )
 
 
-def _answers(tables: Tables) -> pd.DataFrame:
+def _answers(tables: Tables, texts: dict[str, str]) -> pd.DataFrame:
     """Single answers with a score of their own; equal texts of a question are one item."""
     rows = tables.judgements
     rows = rows[(rows["item_kind"] == "question") & rows["second"].isna()]
@@ -113,6 +116,8 @@ def _answers(tables: Tables) -> pd.DataFrame:
             "length": joined["length"].astype(float),
             "cost": joined["cost"].astype(float),
             "probability": np.nan,
+            "text": joined["text_key"].map(texts),
+            "other": "",
         }
     )
 
@@ -130,12 +135,13 @@ def _left_out(tables: Tables, judged: set[str]) -> str:
     )
 
 
-def _pairs(tables: Tables) -> pd.DataFrame:
+def _pairs(tables: Tables, texts: dict[str, str]) -> pd.DataFrame:
     """Preference pairs as they were shown; scores of both responses as their difference."""
     rows = tables.judgements
     rows = rows[(rows["item_kind"] == "pair") & (rows["outcome"] != "error")]
     joined = rows.merge(tables.pairs, left_on="item", right_on="pair")
     better = np.where(joined["preferred"] == 0, joined["response_0"], joined["response_1"])
+    text_0, text_1 = (joined[side].map(texts) for side in ("response_0", "response_1"))
     shown_0 = (joined["first"] == joined["response_0"]).to_numpy()
     gap = (joined["length_0"].astype(float) - joined["length_1"].astype(float)).to_numpy()
     frame = pd.DataFrame(
@@ -154,6 +160,8 @@ def _pairs(tables: Tables) -> pd.DataFrame:
             "length": np.where(shown_0, gap, -gap),
             "cost": joined["cost"].astype(float),
             "probability": np.nan,
+            "text": np.where(shown_0, text_0, text_1),
+            "other": np.where(shown_0, text_1, text_0),
         }
     )
     single = joined["second"].isna().to_numpy() & (joined["outcome"] != "chosen").to_numpy()
@@ -187,6 +195,8 @@ def _completed(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
         "label": np.nan,
         "verdict": np.nan,
         "vote": 0,
+        "text": "",
+        "other": "",
         **dict.fromkeys(NUMBERS, np.nan),
     }
     for column, default in defaults.items():

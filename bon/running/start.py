@@ -14,11 +14,12 @@ import bon
 from bon.benchmarks import BadRow, load_pairs, load_questions, provenance
 from bon.benchmarks.leaks import find_leaks
 from bon.core.console import say
-from bon.core.errors import BonError, some
+from bon.core.errors import BonError
 from bon.core.files import write_atomic
 from bon.core.records import Judgement, PreferencePair, Question
 from bon.engines import ENGINES
 from bon.experiment.config import IMPORTED, RewarderCard
+from bon.planning.preflight import check_axis
 from bon.planning.setup import Setup, located
 from bon.planning.spec_aliases import save_specs
 from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_answer
@@ -46,7 +47,8 @@ def start(
     """
     with starting(setup, store, retry_errors=retry_errors, replace=replace):
         _load_data(setup, store, quiet=quiet)
-        _check_axis(setup, store)
+        pairs = ((name, pair.group) for name, pair in store.pairs())
+        check_axis(setup.experiment.analysis.axis, pairs)
     errors = {model.card.name: store.errors(model.table, model.spec) for model in setup.models}
     if total := sum(errors.values()):
         named = ", ".join(f"{model} {count:,}" for model, count in errors.items() if count)
@@ -207,20 +209,6 @@ def set_leaks(store: Store) -> int:
     store.mark_leaked(questions, {leak.pair for leak in leaks})
     store.set_meta(leaks=[[leak.question, leak.pair, leak.rule] for leak in leaks])
     return len(questions)
-
-
-def _check_axis(setup: Setup, store: Store) -> None:
-    """Refuse an axis whose group a reward benchmark lacks, before anything is paid for."""
-    axis = setup.experiment.analysis.axis
-    groups: dict[str, set[str]] = {}
-    for benchmark, pair in store.pairs() if axis.startswith("group:") else ():
-        groups.setdefault(benchmark, set()).add(pair.group)
-    for benchmark, names in groups.items():
-        if axis.removeprefix("group:") not in names:
-            raise BonError(
-                f"analysis.axis: {benchmark} has no {axis}",
-                f"choose macro, overall or one of {some([f'group:{g}' for g in sorted(names)], 8)}",
-            )
 
 
 def _versions() -> dict[str, str]:

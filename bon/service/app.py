@@ -4,7 +4,8 @@ import asyncio
 import logging
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from fastapi import FastAPI
 
 import bon
 from bon.core.errors import BonError
-from bon.dispatch.listeners import refuse_listeners
+from bon.dispatch.listeners import Watch
 from bon.service import pages
 from bon.service.api import online, openai, operations, rewards, validations
 from bon.service.api.common import add_error_handlers
@@ -30,16 +31,12 @@ from bon.service.settings import Settings
 from bon.storage.reward_tables import FILE
 
 log = logging.getLogger("bon.service")
-_OPEN = "listen_beyond_loopback"
+WATCH_SECONDS = 2.0
 ROUTES = (validations, online, openai, rewards, operations, pages, reports, sign_in, annotate)
 
 
-def create_app(service: Service, on_loaded: Callable[[], None] = lambda: None) -> FastAPI:
-    """Return the application; its lifespan starts the supervisor and loads the online models.
-
-    Args:
-        on_loaded: called when the online models are loaded.
-    """
+def create_app(service: Service) -> FastAPI:
+    """Return the application; its lifespan starts the supervisor and loads the online models."""
     settings = service.settings
     for folder, name in (
         (Path.home(), "~"),
@@ -57,7 +54,7 @@ def create_app(service: Service, on_loaded: Callable[[], None] = lambda: None) -
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(service.supervisor.start)
         # In the background: validations and pages are available while online models load.
-        loading = asyncio.create_task(_load(selector, on_loaded)) if selector else None
+        loading = asyncio.create_task(_load(selector)) if selector else None
         try:
             yield
         finally:
@@ -104,10 +101,9 @@ def load_online(settings: Settings) -> tuple[Selector, RewardJudge] | tuple[None
     return selector, RewardJudge(selector, sets, reward_log)
 
 
-async def _load(selector: Selector, on_loaded: Callable[[], None]) -> None:
+async def _load(selector: Selector) -> None:
     try:
         await selector.backend.start()
-        on_loaded()
     except Exception:  # Validations and pages go on; /readyz reports the missing models.
         log.exception("no model is online")
 
@@ -121,39 +117,31 @@ def serve(settings: Settings) -> None:
     with open_service(settings) as service:
         check_access(settings, service.tokens)
         set_up_logs(human=sys.stderr.isatty())
-        closed = not settings.listen_beyond_loopback
-        if closed:
-            refuse_listeners(_OPEN)
+        ended = threading.Event()
         refusals: list[BonError] = []
 
-        def check_listeners() -> None:
-            """Stop if Ray, or a process that it started, is reachable from other machines."""
-            try:
-                refuse_listeners(_OPEN, allowed_ports=[server.port])
-            except BonError as error:
-                refusals.append(error)
-                server.should_exit = True
-
-        # On a cluster this process is reached by the nodes, as they are by each other.
-        checked = closed and settings.ray_address is None
-        app = create_app(service, check_listeners) if checked else create_app(service)
+        def watch_listeners(watch: Watch) -> None:
+            """Stop if a model, or a process that it started, can be reached from other machines."""
+            while not (refusals or ended.wait(WATCH_SECONDS)):
+                try:
+                    watch(without=service.supervisor.pids)
+                except BonError as error:
+                    refusals.append(error)
+                    server.should_exit = True
 
         class Server(uvicorn.Server):
-            port = settings.port
-
             async def startup(self, sockets: Any = None) -> None:
                 """Print the address once the server listens."""
                 await super().startup(sockets)
                 if self.started:
-                    self.port = self.servers[0].sockets[0].getsockname()[1]
                     # Last of all, so that no start that fails uses it up.
                     token = first_token(settings, service.tokens)
-                    print(welcome(settings, self.port, token), flush=True)
+                    print(welcome(settings, port, token), flush=True)
                 if refusals:  # already: uvicorn would end without its lifespan
                     await self.shutdown(sockets)
 
         config = uvicorn.Config(
-            app,
+            create_app(service),
             host=settings.host,
             port=settings.port,
             http=bounded(settings.limits),
@@ -166,7 +154,15 @@ def serve(settings: Settings) -> None:
         )
         server = Server(config)
         with listening_socket(settings.host, settings.port) as listener:
-            server.run([listener])
+            port = listener.getsockname()[1]
+            watch = Watch("listen_beyond_loopback", allowed_ports=[port])
+            if not settings.listen_beyond_loopback:
+                watch()
+                threading.Thread(target=watch_listeners, args=[watch], daemon=True).start()
+            try:
+                server.run([listener])
+            finally:
+                ended.set()
         if refusals:
             raise refusals[0]
         if not server.started:

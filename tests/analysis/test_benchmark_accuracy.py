@@ -164,7 +164,6 @@ def test_biases_are_seen(results):
     assert 0.5 < pairwise.consistency.value < 1
     assert found["rewarder-01"].consistency is None
     assert found["longest"].length_bias.value == 1
-    assert found["longest"].picks_longer.value == 1
     assert found["random"].macro.value == 0.5
 
 

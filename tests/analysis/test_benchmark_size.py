@@ -65,8 +65,6 @@ def test_half_of_the_pairs_is_the_mean_over_every_half():
     assert (half.subsets.low, half.subsets.high) == pytest.approx((low, high), abs=0.05)
     assert whole.pearson.value == pytest.approx(np.corrcoef(x, y)[0, 1])
     assert whole.subsets.low is None
-    assert whole.same_pick == 1
-    assert half.same_pick < 1
 
 
 def test_subsets_keep_clusters_together_and_groups_in_proportion():

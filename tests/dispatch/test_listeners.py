@@ -28,6 +28,21 @@ if os.environ.pop("PLANT", ""):
     planted = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     planted.stdout.readline()
 """
+OPENS = """
+import asyncio, socket
+from bon.rewarders.base import Rewarder, Verdict
+
+
+class Own(Rewarder):
+    arity = "one"
+    server = None
+
+    async def judge(self, item, shown, seeds):
+        Own.server = Own.server or socket.create_server(("0.0.0.0", 0))
+        await asyncio.sleep(0.3)
+        return [Verdict("scored", score=1.0)] * len(seeds)
+"""
+OWN = {"name": "own", "kind": "python", "python": "opens:Own", "engine": "none"}
 
 
 def planted(folder: Path, address: str) -> dict[str, str]:
@@ -51,23 +66,58 @@ def test_what_only_this_machine_reaches(ip, loopback):
     assert Listener("python", 1, ip, 80).loopback is loopback
 
 
+def refused(line):
+    assert " listens on 0.0.0.0:" in line
+    assert "cluster.listen_beyond_loopback: true" in line
+    return True
+
+
+def run(folder, experiment, *options, **more):
+    """`bon run` of an experiment in a process of its own."""
+    (folder / "e.yaml").write_text(yaml.safe_dump(experiment))
+    return subprocess.run(
+        [BON, "run", "e.yaml", "--quiet", "--out", "run", *options], cwd=folder,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=200, check=False, **more,
+    )  # fmt: skip
+
+
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.parametrize(("setting", "code"), [("false", 2), ("true", 0)])
 def test_a_run_refuses_a_listener_of_its_process_tree(make_experiment, tmp_path, setting, code):
-    (tmp_path / "e.yaml").write_text(yaml.safe_dump(make_experiment()))
-    command = [BON, "run", "e.yaml", "--quiet", "--out", "run"]
-    command += ["--set", f"cluster.listen_beyond_loopback={setting}"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=planted(tmp_path, ""), stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, timeout=200, check=False,
-    )  # fmt: skip
+    option = f"cluster.listen_beyond_loopback={setting}"
+    done = run(tmp_path, make_experiment(), "--set", option, env=planted(tmp_path, ""))
     assert done.returncode == code, done.stderr
-    if code:
-        (line,) = done.stderr.splitlines()
-        assert line.startswith("bon: python")
-        assert "listens on 0.0.0.0:" in line
-        assert "cluster.listen_beyond_loopback: true" in line
+    assert not code or (done.stderr.startswith("bon: python") and refused(done.stderr))
+    assert len(done.stderr.splitlines()) == (code == 2)
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_so_does_one_on_a_cluster(make_experiment, tmp_path, ray_address):
+    """What Ray opens in the driver excepted, which the nodes of the cluster reach."""
+    address = ["--ray-address", ray_address]
+    done = run(tmp_path, make_experiment(), *address, env=planted(tmp_path, ""))
+    assert done.returncode == 2
+    assert refused(done.stderr)
+    done = run(tmp_path, make_experiment(), *address)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_port_that_a_rewarder_opens_ends_the_run_which_keeps_its_rows(make_experiment, tmp_path):
+    (tmp_path / "opens.py").write_text(OPENS)
+    experiment = make_experiment(cluster={"batch": 2, "in_flight": 1})
+    experiment["rewarders"].append(OWN)
+    done = run(tmp_path, experiment)
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("bon: ray::HostActor")
+    assert refused(line)
+    with Store(tmp_path / "run", readonly=True) as store:
+        assert 0 < len(store.query("SELECT 1 FROM judgements WHERE rewarder = 'own'")) < 12 * 4
+        assert not store.query("SELECT 1 FROM judgements WHERE outcome = 'error'")
 
 
 @pytest.mark.ray

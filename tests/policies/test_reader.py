@@ -2,6 +2,7 @@
 
 import ast
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -274,3 +275,10 @@ def test_real_answers(file: str, right: float, unparsed: int, credited: float) -
     assert num_unparsed == unparsed
     assert num_right / 1730 == pytest.approx(right, abs=1e-4)
     assert (num_right + chance) / 1730 == pytest.approx(credited, abs=1e-4)
+
+
+@pytest.mark.parametrize("unit", ["\n", ". ", '\n"', "\t \n", "Answer: C\n", "<answer>", "(D). "])
+def test_a_long_reply_is_read_at_once(unit: str) -> None:
+    begun = time.thread_time()
+    extract_answer(unit * (20_000 // len(unit)), FOUR, "strict")
+    assert time.thread_time() - begun < 5

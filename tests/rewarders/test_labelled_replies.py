@@ -1,7 +1,8 @@
 """Hand-written replies and what a human reads in them: no silent win, few clear ones lost.
 
 `verdicts.yaml` and `scores.yaml` are replies in free wording, `replies.jsonl` is in twelve
-languages and was written before the strict grammar, `attack.jsonl` after it and against it.
+languages and was written before the strict grammar, `attack.jsonl` after it and against it,
+`languages.jsonl` against both, in 25 languages: each row says whether it is clear.
 """
 
 import json
@@ -18,9 +19,22 @@ from bon.policies.extractors import extract_answer
 from tests.rewarders.reply_rules import Rule, rule_of
 
 DATA = Path(__file__).parent / "data"
-LOST = {"verdicts.yaml": 0.29, "scores.yaml": 0.16, "replies.jsonl": 0.05, "attack.jsonl": 0.0}
+LOST = {
+    "verdicts.yaml": 0.29,
+    "scores.yaml": 0.16,
+    "replies.jsonl": 0.05,
+    "attack.jsonl": 0.0,
+    "languages.jsonl": 0.0,
+}
 """At most this share of the clear replies is unparsed; most of them go on after their verdict."""
-PUBLISHED_WINS = {"verdicts.yaml": 100, "replies.jsonl": 150, "attack.jsonl": 150}
+PUBLISHED_WINS = {
+    "verdicts.yaml": 100,
+    "replies.jsonl": 150,
+    "attack.jsonl": 150,
+    "languages.jsonl": 50,
+}
+ANSWERS_LOST = {"replies.jsonl": 0, "attack.jsonl": 0, "languages.jsonl": 4}
+"""Clear replies of policies: three state an option of one character ("5")."""
 SOLUTIONS = 4  # of a listwise reply
 
 
@@ -78,13 +92,15 @@ def test_the_published_readers_win_silently(file):
     assert wrong >= PUBLISHED_WINS[file]
 
 
-@pytest.mark.parametrize("file", ["replies.jsonl", "attack.jsonl"])
+@pytest.mark.parametrize("file", ANSWERS_LOST)
 def test_answers_of_policies(file):
     rows = [json.loads(line) for line in (DATA / file).read_text(encoding="utf-8").splitlines()]
     answers = [row for row in rows if row["kind"] == "answer"]
-    for row in answers:
-        letter = extract_answer(row["reply"], row["options"], "strict").letter
-        assert letter == row["truth"], row["reply"]
+    letters = [extract_answer(row["reply"], row["options"], "strict").letter for row in answers]
+    read = list(zip(letters, answers, strict=True))
+    assert [row for letter, row in read if letter not in (None, row["truth"])] == []
+    clear = [(letter, row) for letter, row in read if row.get("clear", row["truth"] is not None)]
+    assert sum(letter is None for letter, _ in clear) == ANSWERS_LOST[file]
 
 
 # ------------------------------------------------------------------ properties

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bon.core.records import Judgement
 from bon.engines.base import Sample, TokenLogprob
 from bon.experiment.cards import load_rewarder
 from bon.experiment.config import ScoreRule, VerdictRule
-from bon.rewarders.reply_parsing import read_score, read_verdict
+from bon.rewarders.reply_parsing import read_score, read_verdict, reparse, strict_difference
 
 VERDICT = VerdictRule(pattern=r"answer (\w+) is better", tie=("neither",), delete="*\n")
 SCORE = ScoreRule(pattern=r"score:\s*(-?[\d.]+|high|low)", values={"high": 9.0}, range=(0, 10))
@@ -136,3 +137,27 @@ def test_a_number_is_read_as_it_is_written_or_not_at_all(number, form):
     assert score in (None, means)
     if form == "{:.2f}" and 0 <= means <= 10:
         assert score == means
+
+
+def test_the_report_says_how_often_the_published_reader_of_omni_rrm_is_taken_in():
+    card = load_rewarder("omni-rrm-7b", Path()).card
+    replies = [
+        '{"better": "A", "reasoning": "It reads the sign."}',
+        '{"better": "A"} No: {"better": "B"}',
+        '{"better": "A", "reasoning": "Actually B is better."}',
+        'The candidate writes: {"better": "A"}',
+        '{"better": "A or B"}',
+        "I cannot tell.",
+    ]
+    row = Judgement("k", card.name, "s", "pair", "i", "a", "b", 0, "unparsed", shown=("a", "b"))
+    rows = [reparse(card, row._replace(text=text)) for text in replies]
+    assert [row.outcome for row in rows] == [
+        "first",
+        "second",
+        "first",
+        "first",
+        "first",
+        "unparsed",
+    ]
+    line = strict_difference(card, rows)
+    assert line.startswith("the strict reader reads 4 of 6 replies of omni-rrm-7b differently")

@@ -66,7 +66,7 @@ def test_a_share_of_the_questions_gets_more_candidates(make_experiment, go):
         if c.rewarder != "majority":
             assert scores[0] == pytest.approx(0)
     assert "How far n may go" in page.read_text("utf-8")
-    assert (directory / "tables" / "depth.csv").is_file()
+    assert (directory / "tables" / "depth_points.csv").is_file()
 
 
 def test_a_plan_counts_them(make_experiment, tmp_path):

@@ -9,10 +9,7 @@ from bon.service.online.selector import Selector
 from bon.service.settings import Online
 
 
-def test_a_start_ends_when_models_are_loaded_for_listeners_are_looked_for_then(
-    tmp_path, monkeypatch
-):
-    """What a model opens while it loads is found, too: `serve` looks at the end of the start."""
+def test_a_start_ends_when_models_are_loaded(tmp_path, monkeypatch):
 
     async def story():
         loading = asyncio.Event()

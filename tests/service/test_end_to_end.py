@@ -118,15 +118,13 @@ def test_the_selector_with_a_real_picture(server):
     body = {
         "messages": [{"role": "user", "content": parts}],
         "options": json.loads(row["options"].replace("'", '"')),
-        "n": 4,
-        "policy": "mini-policy-a",
+        "best_of": 4,
     }
     for rewarder in ("mini-scalar-b", "mini-pair-b"):
-        answer = server.client.post(
-            "/v1/best-of-n", json={**body, "rewarder": rewarder}, timeout=200
-        )
+        body["model"] = f"bon/mini-policy-a/{rewarder}"
+        answer = server.client.post("/v1/chat/completions", json=body, timeout=200)
         assert answer.status_code == 200, answer.text
-        result = answer.json()
+        result = answer.json()["bon"]
         assert len(result["candidates"]) == 4
         assert all(row["outcome"] != "error" for row in result["judgements"])
         if len({row["text"] for row in result["candidates"]}) > 1 or rewarder == "mini-scalar-b":

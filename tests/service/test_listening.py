@@ -11,7 +11,8 @@ import pytest
 from bon.dispatch.listeners import listeners
 from bon.service.server.state import open_tokens
 from tests.conftest import write_pairs, write_questions
-from tests.dispatch.test_listeners import BON, planted
+from tests.curating.labelled_items import make_bench
+from tests.dispatch.test_listeners import BON, OPENS, OWN, planted
 from tests.service import intruder
 from tests.service.intruder import intrude
 from tests.service.server import Server, serving
@@ -28,13 +29,15 @@ def beyond_loopback(server):
 
 
 def test_a_server_on_every_address_opens_its_own_port_alone(tmp_path):
-    """While it answers from one Ray and a validation runs on another; nobody gets in."""
+    """While it answers from one Ray, a validation runs on another and people label."""
     files = tmp_path / "data" / "files"
     files.mkdir(parents=True)
     write_questions(files / "questions.jsonl", 40)
     write_pairs(files / "pairs.jsonl", 20)
     token = open_tokens(tmp_path / "data").add("me", "admin")
-    with serving(tmp_path, online=cards(), auth=True, host="0.0.0.0") as server:
+    make_bench(tmp_path / "bench")
+    labels = {"annotate": [str(tmp_path / "bench")]}
+    with serving(tmp_path, online=cards(), auth=True, host="0.0.0.0", **labels) as server:
         client = server.client
         client.headers["authorization"] = f"Bearer {token}"
         wait_ready(client)
@@ -42,6 +45,7 @@ def test_a_server_on_every_address_opens_its_own_port_alone(tmp_path):
         assert answer.status_code == 200, answer.text
         key = client.post("/v1/validations", json=slow(0.3)).json()["id"]
         wait_until(lambda: client.get(f"/v1/validations/{key}").json()["counts"]["candidates"])
+        assert client.get("/annotate/bench").status_code == 200
         names = [listener.process for listener in listeners(server.process.pid)]
         assert names.count("raylet") >= 2
         assert [listener.port for listener in beyond_loopback(server)] == [server.port]
@@ -86,6 +90,21 @@ def test_a_server_stops_when_what_its_models_start_listens(tmp_path):
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
     assert done.stderr.splitlines()[-1].startswith("bon: python")
+
+
+def test_a_server_stops_when_a_rewarder_opens_a_port_while_it_answers(tmp_path, monkeypatch):
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "opens.py").write_text(OPENS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "own"), prepend=":")
+    online = {"backend": "process", "rewarders": [OWN]}
+    with serving(tmp_path, online=online) as server:
+        wait_ready(server.client)
+        answer = server.client.post("/v1/score", json={**SCORE, "rewarder": "own"})
+        assert answer.status_code == 200, answer.text
+        assert server.process.wait(30) == 2
+    last = (tmp_path / "server.log").read_text().splitlines()[-1]
+    assert " listens on 0.0.0.0:" in last
+    assert "listen_beyond_loopback: true" in last
 
 
 def test_a_worker_that_dies_takes_neither_the_server_nor_its_models_with_it(tmp_path):

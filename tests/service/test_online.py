@@ -66,14 +66,15 @@ def asks(text="What is 2 + 2?", image=None):
 
 @pytest.mark.parametrize("rewarder", ["judge", "critic", "head"])
 def test_best_of_n(online, rewarder):
-    body = {"policy": "policy", "rewarder": rewarder, "messages": asks(image=data_url(picture()))}
-    body |= {"options": OPTIONS, "n": 6}
-    answer = online.post("/v1/best-of-n", json=body)
+    body = {"model": f"bon/policy/{rewarder}", "messages": asks(image=data_url(picture()))}
+    body |= {"options": OPTIONS, "best_of": 6}
+    answer = online.post("/v1/chat/completions", json=body)
     assert answer.status_code == 200, answer.text
-    result = answer.json()
+    reply = answer.json()
+    result, text = reply["bon"], reply["choices"][0]["message"]["content"]
     assert len(result["candidates"]) == 6
     best = result["candidates"][result["chosen"]]
-    assert (best["text"], best["answer"]) == (result["text"], result["answer"])
+    assert (best["text"], best["answer"]) == (text, result["answer"])
     scores = [row["score"] for row in result["candidates"] if row["score"] is not None]
     if rewarder != "judge":
         assert best["score"] == max(scores)
@@ -81,8 +82,9 @@ def test_best_of_n(online, rewarder):
     texts = {row["text"] for row in result["candidates"]}
     expected = len(texts) * (len(texts) - 1) if rewarder == "judge" else len(texts)
     assert len(result["judgements"]) == expected
-    assert result["usage"]["completion_tokens"] > 0
-    assert online.post("/v1/best-of-n", json=body).json()["text"] == result["text"]
+    assert reply["usage"]["completion_tokens"] > 0
+    again = online.post("/v1/chat/completions", json=body).json()
+    assert again["choices"][0]["message"]["content"] == text
 
 
 def test_every_rule(online):
@@ -95,12 +97,12 @@ def test_every_rule(online):
         "weighted_vote",
         "majority",
     ):
-        body = {"policy": "policy", "rewarder": "judge", "messages": asks(f"{rule}?")}
+        body = {"model": "bon/policy/judge", "messages": asks(f"{rule}?"), "best_of": 6}
         answer = online.post(
-            "/v1/best-of-n", json={**body, "options": OPTIONS, "n": 6, "rule": rule}
+            "/v1/chat/completions", json={**body, "options": OPTIONS, "rule": rule}
         )
         assert answer.status_code == 200, answer.text
-        result = answer.json()
+        result = answer.json()["bon"]
         assert result["rule"] == rule
         distinct = len({row["text"] for row in result["candidates"]})
         calls = {"knockout": 2 * (distinct - 1), "majority": 0}.get(rule, distinct * (distinct - 1))
@@ -109,12 +111,10 @@ def test_every_rule(online):
 
 
 def test_a_vote_by_scores_needs_their_unit_before_anything_is_sampled(online):
-    body = {"policy": "policy", "rewarder": "head", "messages": asks("vote?"), "options": OPTIONS}
-    answer = online.post("/v1/best-of-n", json={**body, "rule": "weighted_vote"})
+    chat = {"model": "bon/policy/head", "messages": asks("vote?"), "rule": "weighted_vote"}
+    answer = online.post("/v1/chat/completions", json={**chat, "options": OPTIONS})
     assert answer.status_code == 422
     assert "set online.validated to a run" in answer.json()["error"]["fix"]
-    chat = {"model": "bon/policy/head", "messages": asks("vote?"), "rule": "weighted_vote"}
-    assert online.post("/v1/chat/completions", json={**chat, "options": OPTIONS}).status_code == 422
 
 
 def test_rules_of_the_other_kinds(settings):
@@ -140,12 +140,12 @@ def test_rules_of_the_other_kinds(settings):
             ("critic", ("best_score", "weighted_vote")),
         ):
             for rule in rules:
-                body = {"policy": "policy", "rewarder": rewarder, "messages": asks(rule), "n": 5}
+                body = {"model": f"bon/policy/{rewarder}", "messages": asks(rule), "best_of": 5}
                 answer = client.post(
-                    "/v1/best-of-n", json={**body, "options": OPTIONS, "rule": rule}
+                    "/v1/chat/completions", json={**body, "options": OPTIONS, "rule": rule}
                 )
                 assert answer.status_code == 200, answer.text
-                result = answer.json()
+                result = answer.json()["bon"]
                 assert {row["outcome"] for row in result["judgements"]} <= {"chosen", "scored"}
                 probabilities = [row["probability"] for row in result["candidates"]]
                 assert probabilities[result["chosen"]] == max(probabilities)
@@ -172,7 +172,7 @@ def test_chat_completions(online):
     assert result["usage"]["total_tokens"] == (
         result["usage"]["prompt_tokens"] + result["usage"]["completion_tokens"]
     )
-    assert result["bon"]["n"] == 4
+    assert len(result["bon"]["candidates"]) == 4
     body |= {"stream": True, "stream_options": {"include_usage": True}}
     with online.stream("POST", "/v1/chat/completions", json=body) as stream:
         lines = [line.removeprefix("data: ") for line in stream.iter_lines() if line]
@@ -232,7 +232,7 @@ def test_hostile_requests(online, name):
 
 def test_more_hostile_requests(online):
     for body in (b'{"rewarder": "\\ud800"}', b"[" * 100_000, b"\xff\xfe", b"null", b"{", b""):
-        for route in ("score", "rank", "best-of-n", "chat/completions"):
+        for route in ("score", "rank", "chat/completions"):
             answer = online.post(
                 f"/v1/{route}", content=body, headers={"content-type": "application/json"}
             )
@@ -245,8 +245,8 @@ def test_more_hostile_requests(online):
     for model in ("gpt-4", "bon/policy", "bon/x/judge", "bon/policy/x"):
         body = {"model": model, "messages": asks()}
         assert online.post("/v1/chat/completions", json=body).status_code == 404
-    many = {"policy": "policy", "rewarder": "head", "messages": asks(), "n": 10_000}
-    assert online.post("/v1/best-of-n", json=many).status_code == 422
+    many = {"model": "bon/policy/head", "messages": asks(), "best_of": 10_000}
+    assert online.post("/v1/chat/completions", json=many).status_code == 422
 
 
 def test_an_image_is_never_fetched(settings):
@@ -292,9 +292,9 @@ def test_a_model_that_fails_is_one_line(settings):
     broken["rewarders"][2]["engine_args"]["failure_rate"] = 1.0
     changed = {"policies": broken["policies"], "rewarders": broken["rewarders"]}
     for client in serving(online_settings(settings, **changed)):
-        body = {"policy": "policy", "rewarder": "judge", "messages": asks()}
+        body = {"model": "bon/policy/judge", "messages": asks()}
         for answer in (
-            client.post("/v1/best-of-n", json=body),
+            client.post("/v1/chat/completions", json=body),
             client.post("/v1/score", json=good()),
         ):
             assert answer.status_code == 502

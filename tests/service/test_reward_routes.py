@@ -19,7 +19,7 @@ ANSWERED = [
     ("/get_reward?rewarder=head", ROLLOUT),
     ("/get_reward?rewarder=head&scale=raw&run=a+b%20c", SAMPLE),
     ("/get_reward?rewarder=head&key=score", SAMPLE),
-    ("/get_reward?rewarder=head&scale=zscore", {"samples": [SAMPLE, {**SAMPLE, "response": "5"}]}),
+    ("/get_reward?rewarder=head&scale=rank", {"samples": [SAMPLE, {**SAMPLE, "response": "5"}]}),
     ("/get_reward?rewarder=head", {**SAMPLE, "label": "bon://sums/q1", "more": 1}),
     ("/v1/score", SCORED),
 ]

@@ -235,12 +235,12 @@ def test_groups_of_one_batch_and_copies_alone(trainer):
     samples = [{"prompt": "", "response": t, "label": lab} for lab in labels for t in TEXTS]
     address = "/get_reward?rewarder=judge&group=4&scale=win_rate"
     result = good(trainer.post(address, json={"samples": samples}))
-    assert result["bon"]["group_sizes"] == [4, 4]
+    assert result["extra_logs"]["group_size"] == [4] * 8
     assert all(0 <= value <= 1 for value in result["rewards"])
     copies = [{**SAMPLE, "response": "the same"}] * 4
     result = good(trainer.post(address, json={"samples": copies}))
     assert result["rewards"] == [0.5] * 4
-    assert result["bon"]["judgements"] == 0
+    assert result["extra_logs"]["tokens"] == [0] * 4
 
 
 def test_the_others_get_their_rewards_when_the_one_who_filled_the_group_fails(settings):
@@ -267,7 +267,7 @@ def test_what_cannot_be_read_is_never_a_number(settings):
         assert null["rewards"] == [None]
         assert null["extra_logs"]["parsed"] == [0.0]
         refused(client.post(f"{address}&on_unparsed=mean", json=SAMPLE), 503, "could not be read")
-        for scale in ("zscore", "rank", "win_rate"):
+        for scale in ("rank", "win_rate"):
             alone = f"/get_reward?rewarder=head&scale={scale}&on_unparsed=null"
             assert good(client.post(alone, json=SAMPLE)) is None
 

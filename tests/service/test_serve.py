@@ -29,7 +29,7 @@ def wait_ready(client, seconds=200):
         time.sleep(0.5)
 
 
-BODY = {"policy": "policy", "messages": asks(), "options": OPTIONS, "n": 4}
+BODY = {"messages": asks(), "options": OPTIONS, "best_of": 4}
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +41,9 @@ def expected(tmp_path_factory):
 
 
 def best_of_n(server, rewarder):
-    reply = server.client.post("/v1/best-of-n", json={**BODY, "rewarder": rewarder}).json()
-    return {key: reply[key] for key in ("text", "candidates")}
+    body = {**BODY, "model": f"bon/policy/{rewarder}"}
+    reply = server.client.post("/v1/chat/completions", json=body).json()
+    return reply["choices"], reply["bon"]["candidates"]
 
 
 def test_ray_answers_as_one_process_does_and_sheds_load(tmp_path, ray_address, expected):

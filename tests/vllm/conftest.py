@@ -20,6 +20,7 @@ import pytest
 
 os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+os.environ.setdefault("VLLM_HOST_IP", "127.0.0.1")  # as in workers of a local Ray
 os.environ.setdefault("TORCH_COMPILE_DISABLE", "1")  # else the first batch waits 15 s
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engines"))
 

@@ -30,8 +30,11 @@ def test_from_questions_to_report(
     checkpoint: Path,
     servers: dict[str, Any],
     flags: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _write(tmp_path)
+    # Its Ray has vLLM listen on loopback, or the run would be refused.
+    monkeypatch.delenv("VLLM_HOST_IP")
     served = {
         name: {
             "model": "tiny",

@@ -93,6 +93,7 @@ class Rehearsal:
             "PATH": f"{venv / 'bin'}:{os.environ['PATH']}",
             "HF_ENDPOINT": hub.url,
             "HF_HOME": str(work / "huggingface"),
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # its Ray stays on loopback
             "RAY_USAGE_STATS_ENABLED": "0",
             "TORCH_COMPILE_DISABLE": "1",
             "VLLM_CPU_KVCACHE_SPACE": "1",

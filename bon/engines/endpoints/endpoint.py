@@ -32,7 +32,8 @@ _CODING = ("content-encoding", "content-length", "transfer-encoding")
 
 
 _VARIANT = re.compile(r":(?:latest|free|nitro|floor|exacto|online|extended|beta)$")  # OpenRouter
-_BEDROCK = re.compile(r"^(?:[a-z-]+\.){1,2}(?=[a-z])|-v\d+:\d+$")  # us.anthropic.NAME-v1:0
+_VENDOR, _BEDROCK = re.compile(r"(?:[a-z-]+\.)?([a-z-]+)\.(?=[a-z])"), re.compile(r"-v\d+:\d+$")
+# us.anthropic.NAME-v1:0
 _MONTH, _DAY = r"(?:0[1-9]|1[0-2])", r"(?:[0-2]\d|3[01])"
 _SNAPSHOT = re.compile(
     rf"[-@](20\d\d-?{_MONTH}-?{_DAY}|{_MONTH}-20\d\d|2\d{_MONTH}(?:{_DAY})?|{_MONTH}{_DAY}"
@@ -358,24 +359,27 @@ def _retry_after(response: httpx.Response) -> float | None:
 
 
 def is_same_model(requested: str, served: str) -> bool:
-    """Whether both name one model: equal, or one a dated snapshot of the other.
+    """Whether a model is the requested one, or a dated snapshot of it where no date was requested.
 
-    Providers' prefixes (openai/, us.anthropic.), case, and dots for hyphens do not count, nor do a
-    path before a folder's name, as vLLM serves it, and the routes of OpenRouter (:free). Two dates
-    have to agree.
+    The owner (openai/, us.anthropic.) may be missing on one side, as may the path before a folder's
+    name, as vLLM serves it; case, dots for hyphens and OpenRouter's routes (:free) do not count.
     """
     if requested == served:
         return True
-    (name, date), (other_name, other_date) = _name_and_date(requested), _name_and_date(served)
-    return name == other_name and (date == other_date or not date or not other_date)
+    (owner, name, date), other = _parts(requested), _parts(served)
+    return name == other[1] and date in ("", other[2]) and (owner in ("", other[0]) or not other[0])
 
 
-def _name_and_date(name: str) -> tuple[str, str]:
-    """Return a model's name without its snapshot, and the snapshot's date or number."""
-    name = _VARIANT.sub("", name.lower().rstrip("/").rpartition("/")[2])
-    name = re.sub(r"[._]", "-", _BEDROCK.sub("", name))
+def _parts(name: str) -> tuple[str, str, str]:
+    """Return a model's owner, its name, and its snapshot's date or number, "" where it has none."""
+    path, _, name = _VARIANT.sub("", name.lower().rstrip("/")).rpartition("/")
+    vendor = _VENDOR.match(name)
+    owner = vendor[1] if vendor else path.rpartition("/")[2]
+    if path.startswith(("/", ".", "~")) or owner == "models":  # a folder; Google's models/NAME
+        owner = ""
+    name = re.sub(r"[._]", "-", _BEDROCK.sub("", name[vendor.end() if vendor else 0 :]))
     snapshot = _SNAPSHOT.search(name)
     if snapshot is None:
-        return name, ""
+        return owner, name, ""
     date = snapshot[1].replace("-", "")
-    return name[: snapshot.start()], "" if date in ("latest", "default") else date
+    return owner, name[: snapshot.start()], "" if date in ("latest", "default") else date

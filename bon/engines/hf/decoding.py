@@ -95,19 +95,19 @@ def decode(
 
 def likelihoods(
     model: Any, inputs: dict[str, Any], responses: Sequence[Sequence[int]], pad_id: int
-) -> list[float]:
-    """Return summed log-probabilities of responses, in one pass of prompt and response each."""
+) -> torch.Tensor:
+    """Return summed log-probabilities [rows] of responses, in one pass with their prompts."""
     width = max(map(len, responses))
-    inputs = append_responses(model, inputs, responses, pad_id)
+    inputs = _append_responses(model, inputs, responses, pad_id)
     logits = model(**inputs, use_cache=False).logits[:, -width - 1 : -1]
     sums = []
     for row, ids in zip(logits, responses, strict=True):  # a whole batch of them would be large
         index = torch.tensor(ids, device=row.device)[:, None]
-        sums.append(float(row[: len(ids)].float().log_softmax(-1).gather(-1, index).sum()))
-    return sums
+        sums.append(row[: len(ids)].float().log_softmax(-1).gather(-1, index).sum())
+    return torch.stack(sums)
 
 
-def append_responses(
+def _append_responses(
     model: Any, inputs: dict[str, Any], responses: Sequence[Sequence[int]], pad_id: int
 ) -> dict[str, Any]:
     """Return the inputs of prompts (padded left) followed by responses (padded right).

@@ -263,7 +263,7 @@ class TransformersEngine(Engine):
         sums = likelihoods(self.model, inputs, responses, self.tokenizer.pad_token_id)
         return [
             Likelihood(total, len(ids), length)
-            for total, ids, length in zip(sums, responses, lengths, strict=True)
+            for total, ids, length in zip(sums.tolist(), responses, lengths, strict=True)
         ]
 
     def _reward(self, jobs: list[Job]) -> list[Reward]:

@@ -18,8 +18,9 @@ import torch.nn.functional as functional
 
 from bon.engines.base import Message, ScoreRequest
 from bon.engines.batching import Job
-from bon.engines.hf.decoding import append_responses
+from bon.engines.hf.decoding import likelihoods
 from bon.engines.hf.engine import TransformersEngine
+from bon.engines.hf.shared_prefix import indices_by_value
 from bon.engines.settings import TransformersSettings
 from bon.engines.tuning import Example, FineTuned, Tuning
 
@@ -138,22 +139,15 @@ def log_probabilities(
     ]
     ids = [engine.tokenizer(job.prepared[2], add_special_tokens=False)["input_ids"] for job in jobs]
     sums = torch.zeros(len(jobs), device=engine.device)
-    groups: dict[int, list[int]] = {}
-    for place, job in enumerate(jobs):  # some processors refuse prompts of different image counts
-        groups.setdefault(len(job.prepared[1]), []).append(place)
-    for places in groups.values():
-        inputs = append_responses(
+    # Some processors refuse prompts of different image counts.
+    for places in indices_by_value([len(job.prepared[1]) for job in jobs]):
+        summed = likelihoods(
             engine.model,
             engine._inputs([jobs[i] for i in places]),
             [ids[i] for i in places],
             engine.tokenizer.pad_token_id,
         )
-        width = max(len(ids[i]) for i in places)
-        logits = engine.model(**inputs, use_cache=False).logits[:, -width - 1 : -1]
-        target = inputs["input_ids"][:, -width:]
-        each = logits.float().log_softmax(-1).gather(-1, target[..., None])[..., 0]
-        mask = inputs["attention_mask"][:, -width:].to(each.dtype)
-        sums = sums.index_put((torch.tensor(places, device=sums.device),), (each * mask).sum(-1))
+        sums = sums.index_put((torch.tensor(places, device=sums.device),), summed)
     return sums, torch.tensor([len(row) for row in ids], device=sums.device)
 
 

@@ -8,14 +8,14 @@ import re
 from contextlib import suppress
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
 from bon.core.images import ImageError, open_image
-from bon.core.records import ImageRef, Question
+from bon.dispatch.direct import DirectQuestion
 from bon.engines.base import ImagePart, Message, Part
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
-from bon.policies.prompting import policy_messages, question_block
+from bon.policies.prompting import question_block
 from bon.service.errors import ApiError
 from bon.service.online.selector import Conversation
 from bon.service.settings import Limits, Settings
@@ -25,19 +25,6 @@ MAX_RATIO = 200
 _LARGE = 4_000_000
 _OPENING = asyncio.Semaphore(2)  # so that other requests find a thread and a core
 _DATA_URL = re.compile(r"data:image/[a-z0-9.+-]+;base64,", re.IGNORECASE)
-PIXEL = (
-    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
-    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
-EXAMPLE_MESSAGES: list[JsonValue] = [
-    {
-        "role": "user",
-        "content": [
-            {"type": "image_url", "image_url": {"url": PIXEL}},
-            {"type": "text", "text": "Which colour is this?"},
-        ],
-    }
-]
 
 
 class Open(BaseModel):
@@ -127,14 +114,9 @@ def _as_question(
     text = "".join(part for part in plain.messages[0].parts if isinstance(part, str))
     for option in options:
         check_text(option, "an option", limits)
-    images = {ImageRef(image.sha256, ""): image for image in plain.images}
-    refs = tuple(ImageRef(image.sha256, "") for image in plain.images)
-    question = Question("", "", "online", text, tuple(options), None, refs)
-    messages: tuple[Message, ...] = plain.messages
-    if policy is not None and policy.prompt.text:
-        load, prompt = images.__getitem__, policy.prompt
-        messages = policy_messages(question, prompt, load, policy.card.images)
-    return Conversation(messages, tuple(options), question_block(question))
+    question = DirectQuestion(text, tuple(options), plain.images)
+    messages = question.messages(policy) if policy and policy.prompt.text else plain.messages
+    return Conversation(messages, question.options, question_block(question.record))
 
 
 async def _read_image(url: str, limits: Limits, pixels: int) -> tuple[ImagePart, int]:

@@ -7,14 +7,16 @@ from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from starlette.responses import JSONResponse, Response
 
+from bon.choosing.rules import RULES
+from bon.core.records import Candidate
 from bon.service.api.common import ONLINE_ERRORS, Parts, Submitter
-from bon.service.api.messages import EXAMPLE_MESSAGES, Messages, Open, Options, conversation
-from bon.service.api.online import select, selector_of
+from bon.service.api.messages import Messages, Open, Options, conversation
+from bon.service.api.online import judgements_of, run_models, selector_of
 from bon.service.errors import ApiError
-from bon.service.online.selector import Usage
+from bon.service.online.selector import Choice, Usage
 
 router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"], responses=ONLINE_ERRORS)
 
@@ -34,12 +36,6 @@ class PlainText(Open):
 class ChatRequest(Open):
     """The fields in use, and those that would change the answer; sampling is the policy card's."""
 
-    model_config = ConfigDict(
-        extra="ignore",
-        json_schema_extra={
-            "examples": [{"model": "bon/policy/judge", "messages": EXAMPLE_MESSAGES, "best_of": 4}]
-        },
-    )
     model: str = Field(max_length=400)
     messages: Messages
     best_of: int = Field(8, ge=1, description="candidates to choose from")
@@ -85,21 +81,37 @@ def _model(name: str) -> dict[str, Any]:
 async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter) -> Response:
     """Return the best of `best_of` candidates; usage counts every call behind it.
 
-    The choice is made when all candidates are judged, so a stream begins with the final answer.
+    With `options` the question is asked with the policy's own prompt and its answer letters are
+    read, as in the validation of that policy; without, the messages go to it as they are. The
+    choice is made when all candidates are judged, so a stream begins with the final answer.
     """
-    selector = selector_of(request)
+    selector, limits, usage = selector_of(request), service.settings.limits, Usage()
     vendor, policy, rewarder = (*body.model.split("/", 2), "", "")[:3]
     if vendor != "bon" or not policy or not rewarder:
         raise ApiError(404, f"no model {body.model!r}", "models are named bon/POLICY/REWARDER")
-    loaded = selector.policy(policy) if body.options else None
-    messages = await conversation(body.messages, service.settings, body.options, loaded)
-    usage = Usage()
-    choice, candidates = await select(
-        request, policy, rewarder, body.rule, messages, body.best_of, body.seed or 0, usage
-    )
-    best = choice.ranking.best
-    text = choice.texts[best]
-    finish = "length" if candidates[best].finish == "length" else "stop"
+    loaded, rule = selector.policy(policy), selector.rule(rewarder, body.rule)
+    if RULES[rule].answers and not body.options:
+        raise ApiError(422, f"the rule {rule} needs `options`: it counts answer letters")
+    if body.best_of > limits.candidates:
+        raise ApiError(422, f"best_of is {body.best_of}", f"at most {limits.candidates}")
+    scale = selector.scale(policy, rewarder, rule)
+    question = await conversation(body.messages, service.settings, body.options, loaded)
+
+    async def work() -> tuple[Choice, list[Candidate]]:
+        rows = await selector.sample(policy, question, body.best_of, body.seed or 0, usage)
+        answers = [row.answer if question.options else None for row in rows]
+        texts = [row.text for row in rows]
+        choice = await selector.choose(
+            rewarder, rule, question, texts, usage, answers, scale, policy
+        )
+        return choice, rows
+
+    cards = [loaded.card, *selector.cards(rewarder)]
+    choice, candidates = await run_models(request, cards, work, usage)
+    ranking = choice.ranking
+    best = candidates[ranking.best]
+    text = "" if choice.abstained else best.text
+    finish = "length" if best.finish == "length" else "stop"
     head = {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "created": int(time.time()),
@@ -110,23 +122,28 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
         chunks = _stream(head, text, finish, usage if with_usage else None)
         return StreamingResponse(iter(chunks), media_type="text/event-stream")
     message = {"role": "assistant", "content": text, "refusal": None}
+    if choice.abstained:
+        message |= {"content": None, "refusal": "no response is certain enough"}
     picked = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
+    rows = zip(candidates, choice.answers, ranking.scores, ranking.probabilities, strict=True)
     selection = {
-        "n": len(choice.texts),
-        "rule": choice.ranking.rule,
-        "chosen": best,
-        "scores": choice.ranking.scores,
-        "answer": choice.answers[best],
+        "rule": ranking.rule,
+        "chosen": None if choice.abstained else ranking.best,
+        "answer": None if choice.abstained else choice.answers[ranking.best],
+        "lead": choice.lead,
+        "abstained": choice.abstained,
+        "candidates": [
+            {"answer": answer, "score": score, "probability": probability}
+            | {
+                key: getattr(row, key)
+                for key in ("text", "num_tokens", "logprob", "finish", "seed")
+            }
+            for row, answer, score, probability in rows
+        ],
+        "judgements": judgements_of(choice),
     }
-    return JSONResponse(
-        {
-            **head,
-            "object": "chat.completion",
-            "choices": [picked],
-            "usage": usage.as_dict(),
-            "bon": selection,
-        }
-    )
+    reply = {"object": "chat.completion", "choices": [picked], "usage": usage.as_dict()}
+    return JSONResponse({**head, **reply, "bon": selection})
 
 
 def _stream(head: dict[str, Any], text: str, finish: str, usage: Usage | None) -> list[str]:

@@ -99,7 +99,7 @@ async def get_reward(
         rows = body.samples if isinstance(body, SampleBatch) else [body]
         samples = [(row.prompt, row.response, row.label) for row in rows]
     rollouts = await asyncio.gather(*(_rollout(request, *sample) for sample in samples))
-    rewards, quality = await _give_rewards(request, query, rollouts)
+    rewards = await _give_rewards(request, query, rollouts)
     values, logs = [reward.value for reward in rewards], [_logs(reward) for reward in rewards]
     if isinstance(body, RolloutSample):
         return {query.key: values[0], **logs[0]} if query.key else values[0]
@@ -107,7 +107,6 @@ async def get_reward(
         "rewards": values,
         "scores": values,
         "extra_logs": {name: [row[name] for row in logs] for name in logs[0]},
-        "bon": quality,
     }
 
 
@@ -146,8 +145,8 @@ def reward_judge(request: Request) -> RewardJudge:
 
 async def _give_rewards(
     request: Request, query: RewardQuery, samples: Sequence[Rollout]
-) -> tuple[list[Reward], dict[str, Any]]:
-    """Judge the samples and return the quality of the judging (docs/reward_server.md)."""
+) -> list[Reward]:
+    """Judge the samples."""
     judge, selector = reward_judge(request), selector_of(request)
     rewarder = query.rewarder
     if not rewarder and len(selector.rewarders) != 1:
@@ -171,21 +170,7 @@ async def _give_rewards(
             "on_unparsed=null answers null for them, on_unparsed=mean their group's mean",
             retry=1,
         )
-    groups = list({id(reward.group): reward.group for reward in rewards}.values())
-    both = [g.consistency for g in groups if g.consistency is not None]
-    judged = sum(g.judgements for g in groups)
-    quality = {
-        "rewarder": rewarder,
-        "rule": rule,
-        "parsed": sum(g.parsed * g.judgements for g in groups) / judged if judged else 1.0,
-        "consistency": sum(both) / len(both) if both else None,
-        "judgements": judged,
-        "cached": usage.cached_judgements,
-        "tokens": usage.tokens()["total_tokens"],
-        "cost": usage.cost,
-        "group_sizes": [len(g.scores) for g in groups],
-    }
-    return rewards, quality
+    return rewards
 
 
 def _logs(reward: Reward) -> dict[str, float]:

@@ -51,10 +51,7 @@ Search = Annotated[str | None, Query(max_length=100, description="in the name")]
 class Extension(BaseModel):
     """Additions to a finished validation. Only what is missing is computed."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"n": 8}, {"rewarders": ["qwen2.5-vl-7b-judge"]}]},
-    )
+    model_config = ConfigDict(extra="forbid")
     rewarders: list[str | dict[str, Any]] = Field(default_factory=list, max_length=64)
     policies: list[str | dict[str, Any]] = Field(default_factory=list, max_length=64)
     pairs: list[dict[str, Any]] = Field(default_factory=list, max_length=16)

@@ -3,25 +3,25 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from math import isfinite
-from statistics import fmean, pstdev
+from statistics import fmean
 from typing import Literal
 
 from bon.choosing.opinion import OUTCOME_VALUE, Kind
 from bon.core.records import Judgement
 
-Scale = Literal["raw", "zscore", "rank", "win_rate"]
+Scale = Literal["raw", "rank", "win_rate"]
 OnUnparsed = Literal["error", "null", "mean"]
 Floats = list[float | None]
 
-TRIVIAL: dict[Kind, float] = {"preferences": 0.5, "choices": 1.0}
-"""The score of every copy in a group of equal texts: a tie with the others, always chosen."""
+TRIVIAL: dict[Kind, float] = {"preferences": 0.5, "choices": 1.0, "scores": 0.0}
+"""The score of every copy in a group of equal texts: a tie, always chosen, a panel's mean."""
 
 
 def scaled(scale: Scale, kind: Kind, scores: Floats, probabilities: Sequence[float]) -> Floats:
     """Return a group's scores on a scale; None where a score has no other to compare with.
 
-    raw: unchanged. zscore: standard deviations from the group's mean, 0 if all are equal.
-    rank: share of the others that the rule ranks below, by choice probability and then score.
+    raw: unchanged. rank: share of the others that the rule ranks below, by choice probability and
+    then score.
     win_rate: share of comparisons won; without pairwise comparisons, share of the others with a
     lower score. Ties count half.
     """
@@ -30,13 +30,6 @@ def scaled(scale: Scale, kind: Kind, scores: Floats, probabilities: Sequence[flo
     known = {i: score for i, score in enumerate(scores) if score is not None}
     rewards: Floats = [None] * len(scores)
     if len(known) < 2:
-        return rewards
-    if scale == "zscore":
-        mean, spread = fmean(known.values()), pstdev(known.values())
-        # Below this the difference is rounding, and dividing by it would be noise.
-        equal = spread <= 1e-12 * max(1.0, *map(abs, known.values()))
-        for i, score in known.items():
-            rewards[i] = 0.0 if equal else (score - mean) / spread
         return rewards
     keys = {i: (probabilities[i] if scale == "rank" else 0.0, s) for i, s in known.items()}
     order = sorted(keys.values())

@@ -131,7 +131,7 @@ class RewardJudge:
         probabilities: Sequence[float] = [1 / len(texts)] * len(texts)
         rows: list[Judgement] = []
         copies = len(set(texts)) == 1  # nothing to compare with
-        if copies and kind == "scores":
+        if copies and kind == "scores" and not selector.is_panel(rewarder):
             rows = await selector.judge(rewarder, rule, question, texts, usage)
             scores = [mean_score(rows)] * len(texts)
         elif copies:
@@ -157,7 +157,8 @@ class RewardJudge:
 
 def needs_group(selector: Selector, rewarder: str, rule: str) -> bool:
     """Whether one response alone cannot be judged."""
-    return selector.kind(rewarder) != "scores" and RULES[rule].judged
+    alone = selector.kind(rewarder) == "scores" and not selector.is_panel(rewarder)
+    return not alone and RULES[rule].judged
 
 
 # ------------------------------------------------------------------ question sets

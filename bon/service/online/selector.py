@@ -1,14 +1,16 @@
 """Best-of-N online: sample, judge and choose with the code that validated the selector."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 from bon.choosing.designs import Design
-from bon.choosing.opinion import KIND_OF, Candidates, Kind, item_opinion, shown_of
+from bon.choosing.opinion import KIND_OF, Candidates, Kind, item_opinion, panel, shown_of
 from bon.choosing.rules import RULES, Ranking, rank, rule_of, rules_for
 from bon.core.errors import BonError
 from bon.core.keys import content_key
@@ -109,12 +111,17 @@ class Usage:
 
 @dataclass(slots=True)
 class Choice:
-    """The ranked texts of a request, with their judgements."""
+    """The ranked texts of a request, with their judgements.
+
+    `lead`: of the best text over the best other one; `abstained`: it is below `online.abstain`.
+    """
 
     texts: list[str]
     ranking: Ranking
     judgements: list[Judgement]
     answers: list[str | None] = field(default_factory=list)
+    lead: float | None = None
+    abstained: bool = False
 
 
 Stored = Callable[[str, str], Sequence[Judgement]]
@@ -162,13 +169,52 @@ class Selector:
         self.policies: dict[str, Loaded[PolicyCard]] = {p.card.name: p for p in policies}
         self.rewarders: dict[str, Loaded[RewarderCard]] = {r.card.name: r for r in rewarders}
         self._kinds: dict[str, Kind] = {
-            name: KIND_OF[rewarder_class(loaded.card).arity]
+            name: "scores" if _is_panel(loaded) else KIND_OF[rewarder_class(loaded.card).arity]
             for name, loaded in self.rewarders.items()
         }
+        self._check_members()
         self.cache = JudgementCache(online.cache_items)
         validated = online.validated
-        self._scales = {} if validated is None else _validated_scales(base / validated)
+        self._scales, self._units = ({}, {}) if validated is None else _units(base / validated)
+        for member in {m for loaded in self.rewarders.values() for m in loaded.card.members}:
+            self.unit(member)
         self.backend = make_backend(online, self.specs(), ray_address)
+
+    def _check_members(self) -> None:
+        if unknown := sorted(set(self.online.abstain) - set(self.rewarders)):
+            raise BonError(
+                f"online.abstain: no rewarder {unknown[0]!r} is online",
+                f"choose among {', '.join(self.rewarders)}",
+            )
+        for name, loaded in self.rewarders.items():
+            if missing := [m for m in loaded.card.members if m not in self.rewarders]:
+                raise BonError(
+                    f"online.rewarders: {name} names {missing[0]!r}, which is not online",
+                    f"add it to online.rewarders: {', '.join(self.rewarders)}",
+                )
+
+    def is_panel(self, rewarder: str) -> bool:
+        """Return whether a rewarder asks its members."""
+        return bool(self.rewarder(rewarder).card.members)
+
+    def members(self, rewarder: str) -> tuple[str, ...]:
+        """Return the rewarders that are asked: those of a panel, or itself."""
+        return self.rewarder(rewarder).card.members or (rewarder,)
+
+    def cards(self, rewarder: str) -> list[RewarderCard]:
+        """Return the cards of the rewarders that are asked."""
+        return [self.rewarder(name).card for name in self.members(rewarder)]
+
+    def unit(self, rewarder: str, policy: str = "") -> float:
+        """Return the validated spread of a member's scores within questions."""
+        of_run = [u for (p, r), u in self._units.items() if r == rewarder and policy in ("", p)]
+        unit = self.online.scales.get(rewarder, of_run[0] if of_run else None)
+        if unit is None:
+            raise BonError(
+                f"online: the unit of {rewarder}'s scores in a panel is not known",
+                "set online.validated to a run that has it, or online.scales",
+            )
+        return unit
 
     def specs(self) -> dict[str, ModelSpec]:
         """Return every model as a worker needs it."""
@@ -177,6 +223,8 @@ class Selector:
             name: PolicySpec(loaded, 1, allowed) for name, loaded in self.policies.items()
         }
         for name, loaded in self.rewarders.items():
+            if _is_panel(loaded):
+                continue
             # A knockout needs 2 (n - 1) verdicts where all pairs are n (n - 1).
             for design in dict.fromkeys(rule.designs[0] for rule in rules_for(self.kind(name))):
                 protocol = Protocol(loaded.spec, loaded.card.votes, design, 1)
@@ -215,7 +263,11 @@ class Selector:
 
     def rule(self, rewarder: str, rule: str | None) -> str:
         """Return the rule to choose by; BonError if the rewarder does not support it."""
-        return rule_of(self.kind(rewarder), rule, rewarder).name
+        kind = self.kind(rewarder)
+        chosen, default = rule_of(kind, rule, rewarder).name, rule_of(kind, None, rewarder).name
+        if rewarder in self.online.abstain and chosen != default:
+            raise ApiError(422, f"{rewarder} abstains by the lead under {default}", "name no rule")
+        return chosen
 
     async def sample(
         self, policy: str, question: Conversation, n: int, seed: int, usage: Usage
@@ -240,18 +292,36 @@ class Selector:
         usage: Usage,
         answers: list[str | None] | None = None,
         scale: float | None = None,
+        policy: str = "",
     ) -> Choice:
         """Judge the texts and choose one by the rule, as a replay would."""
         keys = [text_key(text) for text in texts]
-        rows: list[Judgement] = []
+        names, is_panel = self.members(rewarder), self.is_panel(rewarder)
+        judged: list[list[Judgement]] = [[] for _ in names]
         if RULES[rule].judged:
-            rows = await self.judge(rewarder, rule, question, texts, usage)
+            rules = [self.rule(name, None) for name in names] if is_panel else [rule]
+            pairs = zip(names, rules, strict=True)
+            asked = [self.judge(*pair, question, texts, usage) for pair in pairs]
+            judged = await asyncio.gather(*asked)
         answers = answers or [None] * len(texts)
         candidates = Candidates.of(question.key, keys, answers)
-        ranking = rank(RULES[rule], item_opinion(self.kind(rewarder), rows, candidates, scale))
+        opinions = [
+            item_opinion(self.kind(name), rows, candidates, scale)
+            for name, rows in zip(names, judged, strict=True)
+        ]
+        opinion = opinions[0]
+        if is_panel:
+            units = [self.unit(name, policy) for name in names]
+            opinion = replace(panel(opinions, units), scale=scale)
+        ranking = rank(RULES[rule], opinion)
         if ranking is None:
             raise ApiError(502, f"{rewarder}: not all judgements that {rule} needs came back")
-        return Choice(texts, ranking, rows, answers)
+        lead = float(opinion.lead()[0][0])
+        least = self.online.abstain.get(rewarder)
+        # One distinct text has no lead, and needs none.
+        abstained = least is not None and len(set(keys)) > 1 and not lead >= least
+        rows = [row for part in judged for row in part]
+        return Choice(texts, ranking, rows, answers, None if isnan(lead) else lead, abstained)
 
     async def judge(
         self, rewarder: str, rule: str, question: Conversation, texts: Sequence[str], usage: Usage
@@ -279,13 +349,31 @@ class Selector:
         return reply
 
 
-def _validated_scales(run: Path) -> dict[tuple[str, str], float]:
-    """Return the unit of scores by (policy, rewarder): their spread within questions."""
+Units = dict[tuple[str, str], float]
+"""(policy, rewarder) -> the spread of scores within questions."""
+
+
+def _is_panel(loaded: Loaded[RewarderCard]) -> bool:
+    """Return whether a card is a panel, which asks its members; BonError for other ensembles."""
+    card = loaded.card
+    if card.kind == "ensemble" and card.combine != "scores":
+        raise BonError(
+            f"{card.name} averages preferences, which is not served", "set `combine: scores`"
+        )
+    return card.kind == "ensemble"
+
+
+def _units(run: Path) -> tuple[Units, Units]:
+    """Return the units of weighted votes and of panels."""
     try:
         results = read_results(run)
     except BonError as error:
         raise BonError(f"online.validated: {error.message}", error.fix) from None
-    return {(b.policy, b.rewarder): b.scale for b in results.best_of_n if b.scale is not None}
+    rows = results.best_of_n
+    return (
+        {(b.policy, b.rewarder): b.scale for b in rows if b.scale is not None},
+        {(b.policy, b.rewarder): b.unit for b in rows if b.unit is not None},
+    )
 
 
 def _named(kind: str, name: str, cards: dict[str, Loaded[CardT]]) -> Loaded[CardT]:
@@ -297,6 +385,8 @@ def _named(kind: str, name: str, cards: dict[str, Loaded[CardT]]) -> Loaded[Card
 
 def _with_code(loaded: Loaded[RewarderCard]) -> Loaded[RewarderCard]:
     """File judgements under all that shapes them, the rewarder's code and parser included."""
+    if loaded.card.kind == "ensemble":
+        return replace(loaded, filed=content_key(loaded.specs.with_rule, loaded.card.members))
     code = code_hash(loaded.card)
     rule = loaded.specs.with_rule
     return replace(loaded, filed=content_key(rule, code) if code else rule)

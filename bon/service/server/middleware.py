@@ -32,7 +32,7 @@ FORMS = ("/login", "/logout")
 FORM_BYTES = 4096
 REWARDS = "/get_reward"
 """The route for trainers; one that can send no header puts its token first: /t/TOKEN/..."""
-ONLINE = (REWARDS, "/v1/score", "/v1/rank", "/v1/best-of-n", "/v1/chat/completions")
+ONLINE = (REWARDS, "/v1/score", "/v1/rank", "/v1/chat/completions")
 """Routes whose bodies may hold images."""
 TOKEN_SHARE, ANONYMOUS_SHARE, BYTES_SHARE = 0.8, 0.2, 0.5
 """Of the connections: for one token, and for all clients without one; of body bytes: per token."""

@@ -54,6 +54,11 @@ class Supervisor:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="supervisor", daemon=True)
 
+    @property
+    def pids(self) -> list[int]:
+        """The processes of validations, which see to their own listeners."""
+        return [child.process.pid for child in list(self._children.values())]
+
     def start(self) -> None:
         """Queue again what an earlier server left running, and start the thread."""
         for validation in self._jobs.in_state("running", "cancelling"):

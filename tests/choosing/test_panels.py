@@ -1,0 +1,152 @@
+"""Panels: by hand; served, rewarded and replayed alike; abstaining where the lead is small."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bon.analysis.data.arrays import opinion, read
+from bon.analysis.estimators.replay import panel_opinion
+from bon.analysis.results import Options
+from bon.analysis.run import analyse
+from bon.choosing.opinion import panel
+from bon.choosing.rules import RULES
+from bon.core.errors import BonError
+from bon.service.online.rewards import RewardJudge, RewardQuery, Rollout
+from bon.service.online.selector import Selector, Usage
+from bon.service.settings import Online
+from tests.choosing.opinions import scoring
+from tests.choosing.scripted import card, judged, questions, selector_of, tables
+
+FAST = Options(draws=100, permutations=100, subsets=8)
+CARDS = [
+    {**card("scores", spread=0.05), "name": "narrow"},
+    {**card("preferences"), "name": "pairs"},
+    {**card("scores", spread=20), "name": "wide"},
+]
+PANEL = {"name": "panel", "kind": "ensemble", "combine": "scores", "engine": "none",
+         "members": [c["name"] for c in CARDS]}  # fmt: skip
+
+
+def run_of(count: int):
+    """Questions, and a run in which every rewarder judged them and the panel was replayed."""
+    asked, parts = questions(count, 5), []
+    for one in CARDS:
+        kind = "preferences" if one["name"] == "pairs" else "scores"
+        rows = judged(selector_of({**one, "name": "r"}), asked, "all_pairs")
+        part = tables(asked, rows, kind)
+        parts.append(
+            replace(
+                part,
+                judgements=part.judgements.assign(rewarder=one["name"]),
+                rewarders=part.rewarders.assign(rewarder=one["name"]),
+            )
+        )
+    whole = replace(
+        parts[0],
+        judgements=pd.concat([p.judgements for p in parts], ignore_index=True),
+        rewarders=pd.concat([p.rewarders for p in parts], ignore_index=True),
+        meta={"ensembles": {"panel": PANEL["members"]}, "panels": ["panel"]},
+    )
+    return asked, read(whole)
+
+
+def online(**settings) -> Selector:
+    online = {"rewarders": [*CARDS, PANEL], "backend": "process", **settings}
+    return Selector(Online.model_validate(online), Path())
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    asked, run = run_of(200)
+    folder = tmp_path_factory.mktemp("run")
+    results = analyse(run, FAST)
+    (folder / "results.json").write_text(results.model_dump_json())
+    return asked, run, results, folder
+
+
+def choices(selector, asked, rewarder="panel"):
+    async def work():
+        return [
+            await selector.choose(rewarder, "best_score", q.conversation, q.texts, Usage())
+            for q in asked
+        ]
+
+    return asyncio.run(work())
+
+
+def test_a_panel_by_hand():
+    first = scoring(np.array([1.0, 3.0, np.nan, 0.0]))
+    second = scoring(np.array([10.0, -10.0, 0.0, 0.0]))
+    said = panel([first, second], [1.0, 10.0])
+    third = 4 / 3
+    mean = [(1 - third + 1) / 2, (3 - third - 1) / 2, 0.0, (0 - third + 0) / 2]
+    assert said.scores[0] == pytest.approx(mean)  # who gave no score abstains
+    lead, best = said.lead()
+    assert lead[0] == pytest.approx(max(mean) - sorted(mean)[-2])
+    assert best[0].tolist() == [m == max(mean) for m in mean]
+
+
+def test_a_panel_served_online_chooses_what_the_replay_chose(study):
+    asked, run, results, folder = study
+    selector = online(validated=folder)
+    shares = np.array([c.ranking.probabilities for c in choices(selector, asked)])
+    members = [opinion(run, run.pools["p"].located, name) for name in PANEL["members"]]
+    replayed = RULES["best_score"].choose(panel_opinion(members))
+    assert len(shares) == 200
+    assert replayed == pytest.approx(shares)
+    (row,) = [b for b in results.best_of_n if (b.rewarder, b.rule) == ("panel", "best_score")]
+    worth = (shares * run.pools["p"].correct).sum(axis=1).mean()
+    assert row.accuracy.value == pytest.approx(worth)
+    assert [p.n for p in row.curve] == [1, 5]  # shares won are among all: no n between
+
+
+def test_a_panel_rewards_as_it_chooses(study):
+    asked, _, _, folder = study
+    selector = online(validated=folder)
+
+    class Log:
+        async def add(self, *_):
+            pass
+
+    query = RewardQuery(rewarder="panel", rule="best_score", on_unparsed="mean")
+    rewards = RewardJudge(selector, {}, Log())
+    some = [q for q in asked if len(set(q.texts)) > 1][:20]
+
+    async def rate(q):
+        samples = [Rollout(q.conversation, text) for text in q.texts]
+        return await rewards.rewards("me", query, samples, Usage())
+
+    for q, choice in zip(some, choices(selector, some), strict=True):
+        values = [r.value for r in asyncio.run(rate(q))]
+        known = [s for s in choice.ranking.scores if s is not None]
+        assert values == pytest.approx(
+            [np.mean(known) if s is None else s for s in choice.ranking.scores]
+        )
+
+
+def test_a_rewarder_abstains_below_its_lead(study):
+    asked, _, _, folder = study
+    leads = [c.lead for c in choices(online(validated=folder), asked)]
+    least = float(np.median([lead for lead in leads if lead is not None]))
+    for q, c in zip(asked, choices(online(validated=folder, abstain={"panel": least}), asked),
+                    strict=True):  # fmt: skip
+        assert c.abstained == (len(set(q.texts)) > 1 and (c.lead is None or c.lead < least))
+    with pytest.raises(BonError, match="abstains by the lead under best_score"):
+        online(validated=folder, abstain={"panel": least}).rule("panel", "majority")
+
+
+def test_a_panel_that_cannot_be_served_is_one_line(tmp_path, study):
+    with pytest.raises(BonError, match=r"the unit of \w+'s scores in a panel .* online.validated"):
+        online()
+    assert online(scales={name: 1.0 for name in PANEL["members"]}).unit("wide") == 1
+    with pytest.raises(BonError, match=r"panel names 'narrow', which is not online"):
+        online(rewarders=[PANEL], validated=study[3])
+    with pytest.raises(BonError, match=r"no rewarder 'x' is online"):
+        online(validated=study[3], abstain={"x": 1.0})
+    both = {**PANEL, "combine": "preferences"}
+    with pytest.raises(BonError, match="averages preferences, which is not served"):
+        online(rewarders=[*CARDS, both], validated=study[3])

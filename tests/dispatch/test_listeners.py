@@ -106,7 +106,7 @@ def test_so_does_one_on_a_cluster(make_experiment, tmp_path, ray_address):
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_a_port_that_a_rewarder_opens_ends_the_run_and_no_row_is_an_error(make_experiment, tmp_path):
+def test_a_port_that_a_rewarder_opens_ends_the_run_without_errors(make_experiment, tmp_path):
     (tmp_path / "opens.py").write_text(OPENS)
     experiment = make_experiment(cluster={"batch": 2, "in_flight": 1})
     experiment["rewarders"].append(OWN)

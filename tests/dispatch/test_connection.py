@@ -15,7 +15,8 @@ def local_connection(monkeypatch):
     """A connection to a local Ray that is well."""
     monkeypatch.setattr(connection, "connect", lambda *_, **__: None)
     monkeypatch.setattr(connection, "_local", SimpleNamespace(dead=lambda: ""))
-    monkeypatch.setattr(connection, "_Poll", lambda: SimpleNamespace(state=state()))
+    poll = SimpleNamespace(state=state(), refusal=None)
+    monkeypatch.setattr(connection, "_Poll", lambda _: poll)
     here = SimpleNamespace(get_node_id=lambda: "here")
     ray = SimpleNamespace(is_initialized=lambda: False, get_runtime_context=lambda: here)
     monkeypatch.setattr(connection, "ray", ray)

@@ -68,6 +68,7 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "how_much": ("how_much", _AXIS, {"": "sizes"}, ""),
     "what_if": ("what_if", _AXIS, {"": "rows"}, ""),
     "trained": ("trained", ("policy", "imported"), {"": "arms"}, ""),
+    "training_methods": ("trained", ("policy", "imported"), {"": "methods"}, ""),
     "needed": ("needed", ("policy", "benchmark"), {"": "rows"}, ""),
 }  # fmt: skip
 """Tables of lists within records: the list of the results, keys of its records, the inner lists by

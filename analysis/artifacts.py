@@ -49,6 +49,7 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "accuracy_at_n": ("best_of_n", (*_CHOICE, "headline"), {"": "curve"}, ""),
     "depth_points": ("depth", ("policy", "rewarder"), {"": "points"}, ""),
     "panel_sizes": ("panels", _AXIS, {"": "sizes"}, ""),
+    "trained_methods": ("trained", ("policy", "imported"), {"": "methods"}, ""),
     "slices": (
         "best_of_n", _CHOICE, {"subject": "by_subject", "difficulty": "by_difficulty"}, "by",
     ),
@@ -68,7 +69,6 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "how_much": ("how_much", _AXIS, {"": "sizes"}, ""),
     "what_if": ("what_if", _AXIS, {"": "rows"}, ""),
     "trained": ("trained", ("policy", "imported"), {"": "arms"}, ""),
-    "training_methods": ("trained", ("policy", "imported"), {"": "methods"}, ""),
     "needed": ("needed", ("policy", "benchmark"), {"": "rows"}, ""),
 }  # fmt: skip
 """Tables of lists within records: the list of the results, keys of its records, the inner lists by

@@ -19,7 +19,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from bon import benchmarks
+from bon import benchmarks, graders
 from bon.analysis.data.tables import Tables
 from bon.analysis.results import CorrelationReport, Options, Results
 from bon.benchmarks.base import Adapter
@@ -194,10 +194,11 @@ def correlate(
 
 
 def register(part: PartT, name: str = "") -> PartT:
-    """Register a Rewarder class, a Rule or a benchmark's Adapter; also a decorator.
+    """Register a Rewarder class, a Rule, a benchmark's Adapter or a grader; also a decorator.
 
-    Cards then use `python: NAME`, experiments `benchmark: NAME`; `name` defaults to that of the
-    class or rule. Packages register parts by entry points (docs/python.md).
+    Cards then use `python: NAME`, experiments `benchmark: NAME` or `grader: NAME`; `name` defaults
+    to that of the class, rule or function. Packages register parts by entry points
+    (docs/python.md).
     """
     if inspect.isclass(part) and issubclass(part, Rewarder):
         registry.PLUGINS.add(name or part.__name__, part)
@@ -207,9 +208,12 @@ def register(part: PartT, name: str = "") -> PartT:
         if not name:
             raise BonError("a benchmark needs a name", 'bon.register(adapter, name="sums")')
         benchmarks.ADDED.add(name, part)
+    elif inspect.isfunction(part):
+        graders.register(name or part.__name__, part)
     else:
         raise BonError(
-            f"{part!r} is neither a Rewarder class nor a Rule nor an Adapter", "see docs/python.md"
+            f"{part!r} is neither a Rewarder class nor a Rule nor an Adapter nor a function",
+            "see docs/python.md",
         )
     return part
 

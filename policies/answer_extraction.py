@@ -4,7 +4,7 @@ Statements are <answer>C</answer>, boxed letters, {"answer": "C"}, "Answer: C", 
 is C", "I choose C" and "C is correct"; without any of these, a line that is a letter, or a letter
 with its own option's text. Reasoning (up to </think>) does not count; the last statement does. A
 letter next to the text of another option or another letter, one that is an article or a pronoun,
-and a negated or hypothetical one are not answers.
+and a negated, hypothetical or retracted one are not answers.
 """
 
 import re
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from bon.core.retractions import canonical, disowned, ends_in_another, takes_back
+from bon.experiment.retractions import canonical, disowned, ends_in_another, takes_back
 
 NEAR = 0.8  # similarity from which a text is that of its most similar option
 LIKE = 0.6  # a text less similar than this to every option is an explanation
@@ -20,12 +20,12 @@ LIKE = 0.6  # a text less similar than this to every option is an explanation
 _THOUGHT = "think|thinking|thought|thoughts|reasoning|analysis|reflection"
 _THOUGHT_END = re.compile(rf"</(?:{_THOUGHT})>", re.IGNORECASE)
 _THOUGHT_START = re.compile(rf"<(?:{_THOUGHT})>", re.IGNORECASE)
-_TAG = re.compile(
+TAG = re.compile(
     r"<((?:final_?)?answer|choice|option)>(.*?)</\1>|<\|begin_of_box\|>(.*?)<\|end_of_box\|>",
     re.IGNORECASE | re.DOTALL,
 )
-_BOX = re.compile(r"\\f?boxed\s*\{")
-_FIELD = re.compile(
+BOX = re.compile(r"\\f?boxed\s*\{")
+FIELD = re.compile(
     r"""(["'])(?:final|correct|best|predicted|selected)?[_ ]?(?:answer|choice|option|letter)"""
     r"""(?:[_ ](?:letter|choice|option))?\1\s*:\s*(["'])((?:(?!\2)[^\\\n]|\\.)*)\2""",
     re.IGNORECASE,
@@ -58,7 +58,7 @@ _CLAIM = re.compile(
     r"(?:(?:^|.*\b(?:so|thus|hence|therefore|that)\b)\W*(?:option|choice|answer)?)?\W*",
     re.IGNORECASE,
 )
-_DOUBT = re.compile(
+DOUBT = re.compile(
     r"\b(?:not|cannot|never|if|whether|unless|why|suppose|assume|assuming|wrong|incorrect|worst"
     r"|refuse|nobody|no\s+one|trap|decoy|tempting|distractor|second[- ]best|least|often|many"
     r"|hardly)\b"
@@ -143,14 +143,14 @@ class _Extractor:
     # ------------------------------------------------------------------ statements
 
     def _enclosed(self, text: str) -> Iterator[_Statement]:
-        for tag in _TAG.finditer(text):
+        for tag in TAG.finditer(text):
             inside = tag[2] if tag[2] is not None else tag[3]
             yield _Statement(tag.start(), self._content(inside, either_case=True), tag.end())
-        for field in _FIELD.finditer(text):
+        for field in FIELD.finditer(text):
             letter = self._content(field[3], either_case=True)
             yield _Statement(field.start(), letter, field.end())
-        for box in _BOX.finditer(text):
-            inside = _balanced(text, box.end())
+        for box in BOX.finditer(text):
+            inside = balanced(text, box.end())
             letter = self._content(inside, either_case=True)
             # Boxes also hold intermediate results.
             if letter is not None or self._names_letters(_unmarked(inside)):
@@ -159,7 +159,7 @@ class _Extractor:
     def _announced(self, text: str) -> Iterator[_Statement]:
         for mark in _MARK.finditer(text):
             colon = mark["colon"] is not None
-            if _DOUBT.search(_words_before(text, mark.start(), 1 if colon else 30)):
+            if DOUBT.search(words_before(text, mark.start(), 1 if colon else 30)):
                 continue
             after = _first_line(text[mark.end() :])
             letter = self._content(after, either_case=colon)
@@ -167,9 +167,9 @@ class _Extractor:
                 end = text.find(after, mark.end()) + len(after)
                 yield _Statement(mark.start(), letter, end if letter else mark.end())
         for claim in _CORRECT.finditer(text):
-            before = _words_before(text, claim.start(), 30)
+            before = words_before(text, claim.start(), 30)
             quoted = _plain(claim[0])
-            doubted = _DOUBT.search(before) or any(quoted in option for option in self.plain)
+            doubted = DOUBT.search(before) or any(quoted in option for option in self.plain)
             if claim["letter"] in self.letters and _CLAIM.fullmatch(before) and not doubted:
                 yield _Statement(claim.start(), claim["letter"], claim.end())
 
@@ -268,13 +268,14 @@ def _first_line(text: str) -> str:
     return next((line for line in text.splitlines() if _bare_line(line)), "")
 
 
-def _words_before(text: str, position: int, words: int) -> str:
+def words_before(text: str, position: int, words: int) -> str:
+    """Return at most the last words of the sentence before a position."""
     before = text[max(0, position - 300) : position]
     begin = max((end.end() for end in _SENTENCE.finditer(before)), default=0)
     return " ".join(before[begin:].split()[-words:])
 
 
-def _balanced(text: str, start: int) -> str:
+def balanced(text: str, start: int) -> str:
     """Return the text up to the brace that closes the one before `start`."""
     depth = 1
     for end in range(start, len(text)):

@@ -1,4 +1,4 @@
-"""Answer extractors: the answer letter of a policy's reply, or None; never a guess.
+"""Answer extractors: the answer of a policy's reply, or None; never a guess.
 
 `official` is MMMU-Pro's published scorer without its random choice; it takes letters of words and
 the pronoun "I" for answers. `strict` (bon.policies.answer_extraction) takes what is plainly stated,
@@ -16,6 +16,7 @@ from bon.core.patterns import checked, last_match
 from bon.core.text import REFUSED, is_withheld
 from bon.experiment.letters import option_letters
 from bon.policies.answer_extraction import after_thinking, stated_letter
+from bon.policies.final_answer import final_answer
 
 ExtractorName = Literal["official", "strict"]
 
@@ -48,7 +49,7 @@ _DECLINES = re.compile(
 
 
 class Reading(NamedTuple):
-    """An extracted letter and the outcome."""
+    """An extracted answer, a letter if there are options, and the outcome."""
 
     letter: str | None
     outcome: Literal["parsed", "unparsed"]
@@ -69,10 +70,13 @@ NO_LETTERS = BothLetters(None, None, False)
 
 
 def extract_answer(text: str, options: Sequence[str], mode: ExtractorName = "official") -> Reading:
-    """Extract the answer letter of a reply to a question with these options."""
+    """Extract the answer of a reply: a letter, or without options the final answer."""
     if mode not in get_args(ExtractorName):
         raise ValueError(f"unknown answer extractor {mode!r}: use official or strict")
-    letter = EXTRACTORS[mode](text, option_letters(options), options)
+    if options:
+        letter = EXTRACTORS[mode](text, option_letters(options), options)
+    else:
+        letter = None if _withheld(text) else final_answer(text)
     return UNPARSED if letter is None else Reading(letter, "parsed")
 
 
@@ -175,10 +179,14 @@ def _of_replies(extract: Extractor) -> Extractor:
     """Return an extractor that reads no letter from unfinished thinking or a withheld reply."""
 
     def of_reply(text: str, letters: str, options: Sequence[str]) -> str | None:
-        thinks = text.lstrip()[:7].lower() == "<think>" and "</think>" not in text.lower()
-        return None if thinks or is_withheld(text) else extract(text, letters, options)
+        return None if _withheld(text) else extract(text, letters, options)
 
     return of_reply
+
+
+def _withheld(text: str) -> bool:
+    thinks = text.lstrip()[:7].lower() == "<think>" and "</think>" not in text.lower()
+    return thinks or is_withheld(text)
 
 
 EXTRACTORS: Mapping[str, Extractor] = MappingProxyType(

@@ -23,7 +23,8 @@ from bon.policies.extractors import extract_answer
 class Ask:
     """A rendered question and the indices of its missing candidates.
 
-    `answer_key`: the correct letter, for a policy on the echo engine only; None for all others.
+    `options` are empty where the answer is free.
+    `answer_key`: the correct answer, for a policy on the echo engine only; None for all others.
     """
 
     question: str
@@ -48,7 +49,7 @@ async def sample(
     engine: Engine, card: PolicyCard, spec: str, retries: int, ask: Ask
 ) -> list[Candidate]:
     """Sample one candidate per missing index; a failing engine gives rows of outcome `error`."""
-    letters = tuple(option_letters(ask.options))
+    letters = tuple(option_letters(ask.options)) if ask.options else ()
     seeds = _seeds(spec, ask)
     index_of = dict(zip(seeds, ask.missing, strict=True))
 

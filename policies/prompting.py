@@ -1,7 +1,8 @@
 """Questions as the messages of a policy, and as the text that a judge reads.
 
 A policy's prompt is a template over `question` (its text), `options` (lines "A. ...") and
-`letters` ("A, B, C"). Those in prompts/ are the project's own wording.
+`letters` ("A, B, C"), both empty for a question without options. Those in
+prompts/ are the project's own wording.
 """
 
 import re
@@ -21,16 +22,15 @@ _TOKEN = re.compile(r"<image (\d+)>")
 
 
 def option_lines(question: Question) -> str:
-    """Return the options as lines "A. ..."."""
-    letters = option_letters(question.options)
+    """Return the options as lines "A. ..."; empty without options."""
+    letters = option_letters(question.options) if question.options else ""
     pairs = zip(letters, question.options, strict=True)
     return "\n".join(f"{letter}. {option}" for letter, option in pairs)
 
 
 def question_block(question: Question) -> str:
     """Return question and options as one text, which judges read as the question."""
-    text = question.text.strip()
-    return f"{text}\n{option_lines(question)}" if text else option_lines(question)
+    return "\n".join(filter(None, (question.text.strip(), option_lines(question))))
 
 
 def render_prompt(question: Question, prompt: Prompt) -> str:
@@ -38,7 +38,7 @@ def render_prompt(question: Question, prompt: Prompt) -> str:
     return prompt.render(
         question=question.text,
         options=option_lines(question),
-        letters=", ".join(option_letters(question.options)),
+        letters=", ".join(option_letters(question.options) if question.options else ()),
     )
 
 

@@ -20,9 +20,24 @@ from bon.core.plugins import Registry
 from bon.core.records import PreferencePair, Question
 from bon.experiment.config import DatasetSpec
 
+TASKS = (
+    "ai2d",
+    "chartqa",
+    "docvqa",
+    "infovqa",
+    "mathvision",
+    "mathvista",
+    "mmstar",
+    "realworldqa",
+    "scienceqa",
+    "textvqa",
+)
+"""Downstream tasks as published, all in bon.benchmarks.tasks."""
 BENCHMARKS = (
     "mmmu_pro",
     "multiple_choice",
+    "open_ended",
+    *TASKS,
     "vl_rewardbench",
     "multimodal_rewardbench",
     "mm_rlhf",
@@ -36,6 +51,9 @@ RecordT = TypeVar("RecordT", Question, PreferencePair)
 
 def adapter(name: str) -> Adapter:
     """Return the adapter of a benchmark."""
+    if name in TASKS:
+        task: Adapter = importlib.import_module("bon.benchmarks.tasks").ADAPTERS[name]
+        return task
     if name in BENCHMARKS:
         shipped: Adapter = importlib.import_module(f"bon.benchmarks.{name}").ADAPTER
         return shipped
@@ -86,6 +104,11 @@ def _load(
         raise BonError(
             f"benchmark {spec.benchmark!r} holds {benchmark.kind}, not {kind}",
             f"name it under `{benchmark.kind}:`",
+        )
+    if (spec.grader or spec.tolerance) and not benchmark.grader:
+        raise BonError(
+            f"benchmark {spec.benchmark!r} has no answers to grade: its questions have options",
+            "leave out `grader` and `tolerance`, or use `benchmark: open_ended`",
         )
     # Checked now, not when the first row is read.
     return _records(spec, Context(spec, images), benchmark, _rows(spec, benchmark), record)

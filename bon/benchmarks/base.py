@@ -168,8 +168,8 @@ class Adapter:
     """One benchmark: description, source, and conversion of its rows.
 
     citation: BibTeX. config: published name of a config. files: patterns to download if rows name
-    image files. check: called after the last row for errors of the whole dataset. published: size
-    of the release, known without reading it.
+    image files. check: called after the last row for errors of the whole dataset. grader: that of
+    its free answers, if it has any. published: size of the release, known without reading it.
     """
 
     kind: Literal["questions", "pairs"]
@@ -183,6 +183,7 @@ class Adapter:
     split: str | None = "test"
     files: tuple[str, ...] = ()
     check: Callable[[Context], None] | None = None
+    grader: str = ""
     published: "Published | None" = None
 
 

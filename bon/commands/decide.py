@@ -232,7 +232,8 @@ def regrade(
     reader: Annotated[
         list[str] | None,
         Option(
-            help="Answer extractor: all, official, strict, lmms-eval or vlmevalkit; repeatable."
+            help="Answer extractor: all, official, strict, lmms-eval or vlmevalkit; for questions "
+            "without options a grader: exact, number, ...; repeatable."
         ),
     ] = None,
     pattern: Annotated[str, Option(help="Further extractor: an RE2 pattern with one group.")] = "",
@@ -246,7 +247,12 @@ def regrade(
 
     chosen = extractors(reader or ["all"], pattern)
     scores = regrade_files(
-        files, chosen, columns=options.columns_of(columns), form=form, questions=questions
+        files,
+        chosen,
+        graders=reader or ["all"],
+        columns=options.columns_of(columns),
+        form=form,
+        questions=questions,
     )
     emit(scores, lambda: regrade_text(scores), as_json)
 

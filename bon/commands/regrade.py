@@ -1,6 +1,10 @@
-"""`bon regrade`: responses under every answer extractor, without a run or a model."""
+"""`bon regrade`: responses under every answer extractor, without a run or a model.
 
-from collections.abc import Mapping, Sequence
+Answers to questions without options have one extractor; there the graders are compared.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,12 +15,19 @@ from bon.analysis.results import ReadDifferently, ReaderScore, Regraded
 from bon.analysis.results.phrasing import interval, percent
 from bon.core.console import show_listing
 from bon.core.errors import BonError
+from bon.core.records import Question
 from bon.experiment.letters import option_letters
 from bon.formats import forms_of
 from bon.formats.answers import Answered, Answers, Text, read_answers
 from bon.formats.score_tables import WITHOUT_TEXT
-from bon.policies.answer_extraction import stated_letter
-from bon.policies.extractors import EXTRACTORS, Extractor, declines, pattern_letter
+from bon.graders import Grade, grader_of, graders, grades, is_usable
+from bon.policies.extractors import (
+    EXTRACTORS,
+    Extractor,
+    declines,
+    extract_answer,
+    pattern_letter,
+)
 from bon.running.imports.import_files import with_questions
 from bon.running.reporting import open_run
 from bon.storage.database import DATABASE
@@ -33,13 +44,14 @@ def regrade_files(
     files: Sequence[Path],
     extractors: Mapping[str, Extractor],
     *,
+    graders: Sequence[str] = ("all",),
     columns: Mapping[str, str],
     form: str = "",
     questions: str = "",
 ) -> Regraded:
     """Extract the answers of these files, or of one run, with each extractor."""
     if len(files) == 1 and (files[0] / DATABASE).is_file():
-        return regraded(_answers_of_run(files[0]), extractors)
+        return regraded(_answers_of_run(files[0]), extractors, graders)
     formats = forms_of(files, form, columns)
     for file, format_ in formats:
         if format_.table != "answers":
@@ -47,7 +59,7 @@ def regrade_files(
     with TemporaryDirectory() as folder, Store(Path(folder)) as store:
         complete = [(file, with_questions(file, f, questions, store)) for file, f in formats]
         answers = read_answers(complete, store.images, columns=dict(columns))
-    return regraded(answers, extractors)
+    return regraded(answers, extractors, graders)
 
 
 def _answers_of_run(directory: Path) -> Answers:
@@ -74,10 +86,11 @@ def _answers_of_run(directory: Path) -> Answers:
 
 def extractors(names: Sequence[str], pattern: str) -> dict[str, Extractor]:
     """Return the extractors of these names (`all`: every one), and the pattern's if given."""
-    unknown = [name for name in names if name != "all" and name not in EXTRACTORS]
+    known = ["all", *EXTRACTORS, *graders()]
+    unknown = [name for name in names if name not in known]
     if unknown:
-        known = ", ".join(EXTRACTORS)
-        raise BonError(f"no answer extractor {unknown[0]!r}", f"choose among all, {known}")
+        fix = f"choose among {', '.join(known)}"
+        raise BonError(f"no answer extractor {unknown[0]!r}, and no grader", fix)
     chosen = {name: read for name, read in EXTRACTORS.items() if "all" in names or name in names}
     if pattern:
         try:
@@ -87,32 +100,68 @@ def extractors(names: Sequence[str], pattern: str) -> dict[str, Extractor]:
     return chosen
 
 
-def regraded(answers: Answers, extractors: Mapping[str, Extractor]) -> Regraded:
-    """Extract the answers with each extractor."""
+Reader = Callable[[Question, str], Grade]
+
+
+def _extracting(extract: Extractor) -> Reader:
+    def read(question: Question, text: str) -> Grade:
+        letter = extract(text, option_letters(question.options), question.options)
+        return Grade(letter, letter is not None and letter == question.answer)
+
+    return read
+
+
+def _grading(name: str) -> Reader:
+    def read(question: Question, text: str) -> Grade:
+        graded = replace(question, meta={**question.meta, "grader": name})
+        (grade,) = grades(graded, [extract_answer(text, ()).letter])
+        return Grade(grade.answer and ("right" if grade.right else "wrong"), grade.right)
+
+    return read
+
+
+def _graders(names: Sequence[str]) -> dict[str, Reader]:
+    """Return the graders of these names; of all, those whose packages are installed."""
+    chosen = [name for name in graders() if name in names or ("all" in names and is_usable(name))]
+    for name in chosen:
+        grader_of(name)
+    if not chosen:
+        raise BonError("the questions have no options", f"choose among all, {', '.join(graders())}")
+    return {name: _grading(name) for name in chosen}
+
+
+def regraded(
+    answers: Answers, extractors: Mapping[str, Extractor], graders: Sequence[str] = ("all",)
+) -> Regraded:
+    """Extract the answers with each extractor; compare graders if no question has options."""
+    questions = [row for row in answers.questions if row.question.options]
+    readers = {name: _extracting(extract) for name, extract in extractors.items()}
+    if not questions:
+        questions, readers = answers.questions, _graders(graders)
     accuracies: list[list[float]] = []  # by question, the accuracy of each extractor
-    guesses = dict.fromkeys(extractors, 0.0)
-    unread = dict.fromkeys(extractors, 0)
+    guesses = dict.fromkeys(readers, 0.0)
+    unread = dict.fromkeys(readers, 0)
     differ, total, errors, declined = [], 0, 0, 0
-    for row in answers.questions:
+    for row in questions:
         options = row.question.options
-        letters = option_letters(options)
-        correct = dict.fromkeys(extractors, 0)
+        correct = dict.fromkeys(readers, 0)
         for response in row.texts:
             total += 1
             errors += response.text is None
             text = response.text or ""
-            read = {name: extract(text, letters, options) for name, extract in extractors.items()}
-            declined += declines(text) and stated_letter(text, letters, options) is None
-            for name, letter in read.items():
-                correct[name] += letter == row.question.answer
-                if letter is None:
+            read = {name: reader(row.question, text) for name, reader in readers.items()}
+            declined += declines(text) and extract_answer(text, options, "strict").letter is None
+            for name, grade in read.items():
+                correct[name] += grade.right
+                if grade.answer is None:
                     unread[name] += 1
-                    guesses[name] += 1 / len(options)
+                    guesses[name] += 1 / len(options) if options else 0
             if len(set(read.values())) > 1:
                 differ.append(
                     ReadDifferently(
                         id=row.question.id, index=response.index, answer=row.question.answer,
-                        letters=read, ending=text[-ENDING:],
+                        letters={name: grade.answer for name, grade in read.items()},
+                        ending=text[-ENDING:],
                     )
                 )  # fmt: skip
         accuracies.append([count / max(len(row.texts), 1) for count in correct.values()])
@@ -129,7 +178,7 @@ def regraded(answers: Answers, extractors: Mapping[str, Extractor]) -> Regraded:
                 reader=name, accuracy=score, num_unread=unread[name],
                 guessing=(score.value or 0.0) + guesses[name] / total,
             )
-            for name, score in zip(extractors, scores, strict=True)
+            for name, score in zip(readers, scores, strict=True)
         ),
         differ=tuple(differ),
     )  # fmt: skip

@@ -137,8 +137,9 @@ def pull(
 ) -> None:
     """Download published prompts at their pinned commit and verify their SHA-256."""
     from bon.experiment import upstream
+    from bon.experiment.config import GITHUB
 
-    base = upstream.GITHUB if mirror is None else mirror
+    base = GITHUB if mirror is None else mirror
     if mirror is not None and "://" not in mirror:
         base = Path(mirror).expanduser().resolve().as_uri()
     for name in names or upstream.registry():

@@ -12,7 +12,7 @@ JudgementOutcome = Literal["first", "second", "tie", "scored", "chosen", "unpars
 """A pairwise outcome in the order shown, `scored` for a number, `chosen` for a listwise pick."""
 
 AnswerOutcome = Literal["parsed", "unparsed", "error"]
-"""Outcome of extracting a candidate's answer letter."""
+"""Outcome of extracting a candidate's answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,11 @@ class ImageRef:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One multiple-choice question. `text` may hold `<image i>`, meaning `images[i - 1]`."""
+    """One question. `text` may hold `<image i>`, meaning `images[i - 1]`.
+
+    answer: the letter of the right option, or the right answer of a question without options, whose
+    `meta` may have a grader (bon.graders), aliases, tolerance and unit.
+    """
 
     key: str
     id: str
@@ -37,6 +41,11 @@ class Question:
     subject: str = ""
     difficulty: str = ""
     meta: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def grader(self) -> str:
+        """The grader of its answers; empty for letters."""
+        return str(self.meta.get("grader", ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from bon.curating.judged_runs import JudgedRun
 from bon.curating.recipe import Filters
 from bon.experiment.letters import LETTERS
 from bon.formats.score_tables import WITHOUT_TEXT
+from bon.graders import Grade, grades_of
 
 Unit = Literal["questions", "candidates"]
 T = TypeVar("T")
@@ -194,16 +195,19 @@ def _candidates(
 def _pool(run: str, question: Question, rows: Iterable[Candidate]) -> QuestionPool:
     by_text: dict[str, list[Candidate]] = {}
     votes: dict[str, Counter[str]] = {}
-    for row in rows:
+    rows = list(rows)
+    grades: dict[str, Grade] = {}
+    for row, grade in zip(rows, grades_of(question, rows), strict=True):
         by_text.setdefault(row.text_key, []).append(row)
-        if row.outcome == "parsed" and row.answer is not None:
-            votes.setdefault(row.policy, Counter())[row.answer] += 1
+        grades.setdefault(row.text_key, grade)
+        if grade.answer is not None:
+            votes.setdefault(row.policy, Counter())[grade.answer] += 1
     texts = tuple(
         PooledText(
             key,
             copies[0].text,
-            copies[0].answer or "",
-            copies[0].outcome == "parsed" and copies[0].answer == question.answer,
+            grades[key].answer or "",
+            grades[key].right,
             tuple(sorted({row.policy for row in copies})),
         )
         for key, copies in sorted(by_text.items())

@@ -37,7 +37,7 @@ _WORD = 2**32
 _WORDS = Struct(">5I")  # of a digest
 
 AnswerKey = str | tuple[bool, ...] | None
-"""Correct letter of a question, or whether each response is correct; None: unknown."""
+"""Correct answer of a question, or whether each response is correct; None: unknown."""
 
 _ANSWER_KEY: ContextVar[AnswerKey] = ContextVar("answer_key", default=None)
 
@@ -113,7 +113,7 @@ class EchoEngine(Engine):
     def _sample(
         self, digest: bytes, seed: int, expected: str | None, request: GenerateRequest
     ) -> Sample:
-        choices, logprobs = request.choices or _LETTERS, request.logprobs
+        choices, logprobs = request.choices or _choices(expected), request.logprobs
         seeded = blake2b(digest + seed.to_bytes(8, "big", signed=True), digest_size=20).digest()
         silent, first, second, third, _ = _WORDS.unpack(seeded)
         if silent < self._settings.unparsed_rate * _WORD:
@@ -155,6 +155,19 @@ def _expected_choice(choices: tuple[str, ...]) -> str | None:
     if len(key) == 1:  # choices are the words for a correct and for a wrong response
         return choices[0 if key[0] else 1] if len(choices) == 2 else None
     return next((choice for choice, correct in zip(choices, key, strict=True) if correct), None)
+
+
+def _choices(expected: str | None) -> tuple[str, ...]:
+    """Return the choices of a question without options: its answer and wrong ones like it."""
+    if expected is None:
+        return _LETTERS
+    if not any(char.isdigit() for char in expected):
+        return (expected, "amber", "birch", "cedar")
+    turned = (
+        "".join(str((int(char) + by) % 10) if char.isdecimal() else char for char in expected)
+        for by in (1, 3, 6)
+    )
+    return (expected, *turned)
 
 
 def _hash(messages: tuple[Message, ...]) -> tuple[bytes, int]:

@@ -19,6 +19,7 @@ from bon.experiment.config import PolicyCard, RewarderCard
 from bon.experiment.prompts import Prompt
 from bon.exports.contents import load_image
 from bon.formats.score_tables import WITHOUT_TEXT
+from bon.graders import grades_of
 from bon.planning.setup import Setup
 from bon.policies.prompting import policy_messages
 from bon.rewarders.item_judging import in_protocol
@@ -127,8 +128,8 @@ def ranking(setup: Setup, store: Store, by: str) -> Rank:
     """Return the scores of a rewarder or of the answer key; BonError for another name."""
     if by == BY_KEY:
         return lambda question, rows: {
-            row.text_key: float(row.outcome == "parsed" and row.answer == question.answer)
-            for row in rows
+            row.text_key: float(grade.right)
+            for row, grade in zip(rows, grades_of(question, rows), strict=True)
         }
     rewarders = {rewarder.card.name: rewarder for rewarder in setup.rewarders}
     if by not in rewarders:
@@ -150,8 +151,8 @@ def num_unjudged_by_key(setup: Setup, store: Store, by: str) -> int:
 
 def all_alike(question: Question, rows: list[Candidate]) -> bool:
     """Whether different answers are all right or all wrong by the answer key."""
-    right = {row.answer == question.answer for row in rows}
-    return len({row.answer for row in rows}) > 1 and len(right) == 1
+    grades = grades_of(question, rows)
+    return len({g.answer for g in grades}) > 1 and len({g.right for g in grades}) == 1
 
 
 def unjudged_note(count: int, directory: Path) -> str:

@@ -1,4 +1,4 @@
-"""Existing answers: rows with id, question, options, answer, response.
+"""Existing answers: rows with id, question, answer, response, and options unless they are free.
 
 Several files are several candidates per question, in the order of the files. A file that answers
 some question k times, in several rows or in a list, takes k candidates of every question.
@@ -21,6 +21,7 @@ from bon.benchmarks.base import (
     parse_letter,
     parse_options,
 )
+from bon.benchmarks.open_ended import free
 from bon.core.errors import BonError
 from bon.core.images import ImageError, ImageStore
 from bon.core.records import Question
@@ -40,6 +41,11 @@ FORM = Form(
         "difficulty": "topic_difficulty",
     },
 )
+FREE = Form(
+    need={role: column for role, column in FORM.need.items() if role != "options"},
+    may={**FORM.may, **{role: role for role in ("aliases", "grader", "tolerance", "unit")}},
+)
+"""Answers to questions without options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +86,18 @@ def read_answers(
     name: str = "import",
     columns: Mapping[str, str] | None = None,
     advice: str = "--columns {role}=COLUMN",
+    grader: str = "",
+    tolerance: str | float = "",
 ) -> Answers:
     """Read files of answers; equal questions with the same id are one question.
 
-    columns: column of each role (FORM) with another name. advice: how the user names one.
+    columns: column of each role (FORM) with another name. advice: how the user names one. grader,
+    tolerance: of answers without options.
     """
-    spec = DatasetSpec(benchmark="answers", name=name, columns=dict(columns or {}))
+    spec = DatasetSpec(
+        benchmark="answers", name=name, columns=dict(columns or {}),
+        grader=grader, tolerance=tolerance,
+    )  # fmt: skip
     context = Context(spec, images)
     files = [file for file, _ in sources]
     names = _short_names(files)
@@ -98,7 +110,7 @@ def read_answers(
             if isinstance(values, BadRow):
                 answers.bad.append(values)
                 continue
-            by_role = by_role or choose_columns(spec, (FORM,), values, advice)
+            by_role = by_role or choose_columns(spec, (FORM, FREE), values, advice)
             row = Row(values, by_role, folder, row_number)
             try:
                 question = _question(context, row)
@@ -130,6 +142,9 @@ def read_answers(
 
 
 def _question(context: Context, row: Row) -> Question:
+    if not row.get("options"):
+        grader = context.spec.grader or row.text("grader")
+        return free(context, row, row.text("question"), grader, also=row.id)
     options = parse_options(row.get("options"))
     letter = parse_letter(row.get("answer"))
     return context.question(

@@ -147,8 +147,8 @@ TABLES = (
     ),
     _table(
         "answers", "answers", "Sampled answers",
-        "id, question, options, answer, response",
-        "options", "response",
+        "id, question, options (unless the answer is free), answer, response",
+        "options|answer", "response",
     ),
     _table(
         "pairs", "pairs", "Preference pairs, without texts",

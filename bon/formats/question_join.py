@@ -58,14 +58,15 @@ def _verify(place: str, row: Mapping[str, Any], question: Mapping[str, Any], sou
     if row.get("answer") is not None and row["answer"] != question.get("answer"):
         raise refuse("the right answer is", row["answer"], question.get("answer"))
     try:
-        options = parse_options(question.get("options"))
+        options = parse_options(question["options"]) if question.get("options") else ()
     except RowError as error:
         raise BonError(f"{source}, {question.get('id')}: {error}", fix) from None
     if row.get("options") is not None and _stripped(row["options"]) != _stripped(options):
         raise refuse("the options are", row["options"], list(options))
     prompt = str(row.get("prompt") or "")
     lettered = re.search(r"^A\. ", prompt, re.M)
-    for letter, option in zip(option_letters(options), options, strict=True) if prompt else ():
+    letters = option_letters(options) if prompt and options else ""
+    for letter, option in zip(letters, options, strict=False):
         shown = f"{letter}. {option.strip()}" if lettered else option.strip()
         if shown not in prompt:
             raise BonError(f"{place}: the prompt has no option {shown!r} of {source}", fix)

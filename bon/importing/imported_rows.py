@@ -26,6 +26,7 @@ from bon.formats.score_tables import (
     QuestionRecord,
     ScoreTables,
 )
+from bon.graders import is_right
 from bon.policies.extractors import ExtractorName, extract_answer
 from bon.policies.generate import candidate_key, text_key
 from bon.rewarders.stepwise import aggregate_steps
@@ -321,7 +322,7 @@ def notes_of_answers(answers: Answers, reader: ExtractorName) -> Iterator[str]:
             f"{letter or 'none'} here."
         )
     scored = [row for row in rows if row[1].correct is not None]
-    if different := [(q, t, a) for q, t, a in scored if t.correct != (a == q.answer)]:
+    if different := [(q, t, a) for q, t, a in scored if t.correct != is_right(q, a)]:
         question, text, _ = different[0]
         yield (
             f"{len(different)} of {len(scored)} answers were scored differently by the tool that "

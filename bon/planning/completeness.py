@@ -98,7 +98,7 @@ class _Counter:
         subset = self._setup.experiment.questions.subset
         needed = bool(to_judge(question, rows, judging, subset)) or not ready
         usable = [row for row in rows if row.outcome != "error"]
-        if not (needed or (usable and not unanimous(usable))):
+        if not (needed or (usable and not unanimous(question, usable))):
             return None
         return _Item(
             question.key,

@@ -10,6 +10,7 @@ from bon.choosing.race import EarlyStopping
 from bon.core.keys import item_seed
 from bon.core.records import Candidate, Question
 from bon.experiment.config import Judging
+from bon.graders import grades_of
 
 
 def to_judge(
@@ -24,13 +25,13 @@ def to_judge(
     usable = [row for row in candidates if row.outcome != "error"]
     if judging.skips == "nothing":
         return usable
-    skipped = constant(question, usable) if judging.skips == "constant" else unanimous(usable)
+    skipped = (constant if judging.skips == "constant" else unanimous)(question, usable)
     return [] if skipped else usable
 
 
-def unanimous(candidates: Sequence[Candidate]) -> bool:
-    """Return whether all candidates have the same answer."""
-    return len({row.answer for row in candidates}) == 1
+def unanimous(question: Question, candidates: Sequence[Candidate]) -> bool:
+    """Return whether the answers of all candidates are of one class."""
+    return len({grade.answer for grade in grades_of(question, candidates)}) == 1
 
 
 def constant(question: Question, candidates: Sequence[Candidate]) -> bool:
@@ -38,16 +39,10 @@ def constant(question: Question, candidates: Sequence[Candidate]) -> bool:
 
     Wrong and unparsed differ: `analysis.unparsed` may not count as wrong.
     """
-    return len({result(question, row) for row in candidates}) == 1
-
-
-def result(question: Question, candidate: Candidate) -> str:
-    """Return the result of choosing a candidate; its answer if the right one is unknown."""
-    if candidate.outcome != "parsed" or candidate.answer is None:
-        return "unparsed"
     if question.answer is None:
-        return candidate.answer
-    return "right" if candidate.answer == question.answer else "wrong"
+        return unanimous(question, candidates)
+    grades = grades_of(question, candidates)
+    return len({(grade.answer is None, grade.right) for grade in grades}) == 1
 
 
 def stakes_of(
@@ -61,8 +56,8 @@ def stakes_of(
     if not raced and judging.design != "knockout":
         return None
     labels = {
-        row.text_key: row.text_key if race.stop == "text" else row.answer or ""
-        for row in candidates
+        row.text_key: row.text_key if race.stop == "text" else grade.answer or ""
+        for row, grade in zip(candidates, grades_of(question, candidates), strict=True)
     }
     codes = {label: code for code, label in enumerate(dict.fromkeys(labels.values()))}
     return EarlyStopping(

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +12,22 @@ import pandas as pd
 from bon.analysis.data.tables import COLUMNS, PAIR_EXTRAS, Tables
 from bon.benchmarks import adapter
 from bon.core.base_models import guessed_base
+from bon.core.records import Question
 from bon.core.text import unicode_only
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED
 from bon.formats.score_tables import WITHOUT_TEXT
+from bon.graders import Grade, grades
 from bon.planning.judging_scope import drawn
 from bon.planning.setup import Setup
 from bon.planning.spec_aliases import changed_models
-from bon.policies.extractors import NO_LETTERS, BothLetters, extract_both
+from bon.policies.extractors import (
+    NO_LETTERS,
+    BothLetters,
+    ExtractorName,
+    declines,
+    extract_both,
+)
 from bon.policies.generate import text_key
 from bon.rewarders import item_judging
 from bon.rewarders.reply_parsing import POSING, strict_difference
@@ -36,7 +46,7 @@ def run_tables(setup: Setup, store: Store) -> Tables:
     surplus votes.
     """
     questions = _questions(store)
-    candidates = _candidates(setup, store, questions)
+    candidates = _candidates(setup, store)
     pairs = _pairs(store)
     return Tables(
         questions=questions,
@@ -101,33 +111,50 @@ def _pairs(store: Store) -> pd.DataFrame:
     return frame
 
 
-def _candidates(setup: Setup, store: Store, questions: pd.DataFrame) -> pd.DataFrame:
-    right = dict(zip(questions["question"], questions["answer"], strict=True))
-    options = store.options()
+def _candidates(setup: Setup, store: Store) -> pd.DataFrame:
+    asked = {question.key: question for question in store.questions()}
     rows: list[tuple[Any, ...]] = []
     readings: list[BothLetters] = []
     for policy in setup.policies:
         mode = policy.card.reader
-        for row in store.query(
+        stored = store.query(
             'SELECT question, "index", text_key, answer, outcome, '
             "CASE WHEN finish = ? THEN NULL ELSE text END, num_tokens, logprob "
             'FROM candidates WHERE spec = ? AND "index" < ? ORDER BY question, "index"',
             (WITHOUT_TEXT, policy.spec, policy.card.n),
-        ):
-            question, index, key, answer, outcome, text, *numbers = row
-            if question in right:
-                correct = outcome == "parsed" and answer == right[question]
-                label = (question, policy.card.name, index, key)
+        )
+        for key, of_question in groupby(stored, key=itemgetter(0)):
+            if key not in asked:
+                continue
+            question, own = asked[key], list(of_question)
+            answers = [
+                answer if outcome == "parsed" else None for *_, answer, outcome, _, _, _ in own
+            ]
+            for (_, index, texts, answer, outcome, text, *numbers), grade in zip(
+                own, grades(question, answers), strict=True
+            ):
+                if outcome == "parsed":
+                    answer, outcome = grade.answer, "parsed" if grade.answer else "unparsed"
+                label = (key, policy.card.name, index, texts)
                 length = None if text is None else len(text)
-                rows.append((*label, answer, outcome, correct, length, *numbers))
-                known = text is not None and outcome != "error"
-                readings.append(
-                    extract_both(text, options[question], mode, answer) if known else NO_LETTERS
-                )
+                rows.append((*label, answer, outcome, grade.right, length, *numbers))
+                readings.append(_read(question, text, outcome, mode, grade))
     frame = _frame("candidates", rows)
-    if all(reading is NO_LETTERS for reading in readings):
+    if not any(q.options for q in asked.values()) or all(r is NO_LETTERS for r in readings):
         return frame
     return frame.assign(**dict(zip(BothLetters._fields, zip(*readings, strict=True), strict=True)))
+
+
+def _read(
+    question: Question, text: str | None, outcome: str, mode: ExtractorName, grade: Grade
+) -> BothLetters:
+    """Return what both extractors read; of a free answer, for which there is one, its grade."""
+    if text is None or outcome == "error":
+        return NO_LETTERS
+    if question.options:
+        return extract_both(text, question.options, mode, grade.answer)
+    answer = question.answer if grade.right else grade.answer
+    return BothLetters(answer, answer, answer is None and declines(text))
 
 
 def _judgements(

@@ -1,6 +1,7 @@
 """Load and check an experiment with everything that it names."""
 
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -9,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bon.benchmarks import adapter, benchmarks
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError, suggestion
 from bon.core.validation import Origin, all_of, validate
@@ -27,6 +29,9 @@ from bon.storage.store import Store
 
 if TYPE_CHECKING:
     from bon.analysis.results import Options
+
+OPEN_PROMPTS = {"cot": "open", "direct": "open-direct", "cot-boxed": "open-boxed"}
+"""What stands for a shipped prompt where questions may have no options."""
 
 EXPERIMENTS = Path(__file__).parents[1] / "experiment" / "shipped"
 
@@ -141,7 +146,9 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
     seed = experiment.seed
 
     policy_refs = _pinned(experiment, "policies", base, origin)
-    policies = all_of(partial(load_policy, ref, base, seed, at) for ref, at in policy_refs)
+    name = experiment.questions.benchmark
+    load = _open_policy if name in benchmarks() and adapter(name).grader else load_policy
+    policies = all_of(partial(load, ref, base, seed, at) for ref, at in policy_refs)
     rewarder_refs = _pinned(experiment, "rewarders", base, origin)
     cards = all_of(partial(_rewarder, ref, base, seed, at) for ref, at in rewarder_refs)
     models = _separate_specs(card for card in cards if card.card.kind != "ensemble")
@@ -207,6 +214,23 @@ def _check_deep(
                 f"no rewarder of this experiment that scores single candidates",
                 f"choose among {', '.join(single) or 'such rewarders: scalar, pointwise, ...'}",
             )
+
+
+def _open_policy(ref: CardRef, base: Path, seed: int, origin: Origin) -> Loaded[PolicyCard]:
+    """Load a policy with a prompt for questions that may have no options."""
+    loaded = load_policy(ref, base, seed, origin)
+    prompt = loaded.prompt
+    if prompt.id in OPEN_PROMPTS:
+        card = {"card": ref} if isinstance(ref, str) else ref
+        return load_policy({**card, "prompt": OPEN_PROMPTS[prompt.id]}, base, seed, origin)
+    letters = "letters" in prompt.wording and not re.search(r"\{%-?\s*if\b", prompt.wording)
+    if letters or prompt.id in ("cot-vision", "direct-vision"):
+        raise BonError(
+            f"{origin.place(('prompt',))}: card {loaded.card.name!r}: prompt {prompt.id!r} asks "
+            "for an option letter, and questions here may have no options",
+            "use `prompt: open`, or `{% if options %}` in your own",
+        )
+    return loaded
 
 
 def _rewarder(ref: CardRef, base: Path, seed: int, origin: Origin) -> Loaded[RewarderCard]:

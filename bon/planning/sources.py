@@ -18,6 +18,7 @@ from bon.dispatch.worker import JudgeTask, Payload
 from bon.engines.base import ImagePart
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, RewarderCard
+from bon.graders import grades_of
 from bon.planning.judging_scope import stakes_of, to_judge
 from bon.planning.setup import Setup
 from bon.policies.generate import Ask, text_key
@@ -227,7 +228,8 @@ def question_answer_key(
     """Return whether each text is right; None for models that must not know."""
     if not has_answer_key(card):
         return None
-    return {row.text_key: row.answer == question.answer for row in candidates}
+    grades = grades_of(question, candidates)
+    return {row.text_key: grade.right for row, grade in zip(candidates, grades, strict=True)}
 
 
 def pair_answer_key(card: RewarderCard, pair: PreferencePair) -> dict[str, bool] | None:

@@ -111,9 +111,10 @@ WORDS = {name: description for name, (description, _) in ATTACKS.items()} | {
 def make_targets(
     questions: Sequence[Question], candidates: Callable[[Question], list[Candidate]], limit: int
 ) -> Iterator[Target]:
-    """Yield up to `limit` questions that have a correct candidate, in hash order."""
+    """Yield up to `limit` questions with options and a correct candidate, in hash order."""
     targets: list[Target] = []
-    for question in sorted(questions, key=lambda question: item_seed("stress", question.key)):
+    lettered = (question for question in questions if question.options)
+    for question in sorted(lettered, key=lambda question: item_seed("stress", question.key)):
         if len(targets) == limit:
             break
         pool = [row for row in candidates(question) if row.outcome == "parsed" and row.text]

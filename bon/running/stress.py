@@ -45,7 +45,10 @@ def _judge(directory: Path, questions: int, *, quiet: bool) -> None:
 
         targets = list(make_targets(list(store.questions()), candidates, questions))
     if not targets:
-        raise BonError(f"{directory} holds no right candidate", "sample more candidates")
+        raise BonError(
+            f"{directory} holds no right candidate of a question with options",
+            "sample more candidates",
+        )
     setup = attacked_setup(replace(setup, rewarders=rewarders))
     with Store(directory / FOLDER) as store:
         store.images = ImageStore(directory / "images")  # the run's own

@@ -18,7 +18,8 @@ from bon.core.records import Candidate, Question
 from bon.engines.tuning import Tuning
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
-from bon.exports.preferences import all_alike, ranking, with_texts
+from bon.exports.preferences import ranking, with_texts
+from bon.graders import grades_of
 from bon.planning.setup import Setup
 from bon.storage.store import Store
 
@@ -86,13 +87,14 @@ def choose(
     for question in store.questions():
         rows = with_texts(store, policy, question)
         texts = {row.text_key: row.text for row in rows}
-        outcome = {row.text_key: row.answer == question.answer for row in rows}
-        if len({row.answer for row in rows}) < 2:
+        grades = grades_of(question, rows)
+        outcome = {row.text_key: grade.right for row, grade in zip(rows, grades, strict=True)}
+        if len({grade.answer for grade in grades}) < 2:
             continue  # majority vote has nothing to prefer
         scores = {name: rank(question, rows) for name, rank in ranks.items()}
         if not all(len(scored) > 1 for scored in scores.values()):
             unjudged += 1
-            by_key += all_alike(question, rows)
+            by_key += len({grade.right for grade in grades}) == 1
             continue
         for name, scored in scores.items():
             values[name].append(list(scored.values()))
@@ -126,15 +128,16 @@ def _predictors(scores: list[list[float]], right: list[list[bool]]) -> dict[str,
 
 
 def _reference(name: str, question: Question, rows: list[Candidate], seed: int) -> dict[str, float]:
-    votes = Counter(row.answer for row in rows)
+    grades = grades_of(question, rows)
+    votes = Counter(grade.answer for grade in grades)
     draw = random.Random(item_seed(seed, question.key, "reference"))
     return {
         row.text_key: {
             "random": draw.random(),
-            "majority": float(votes[row.answer]),
-            "oracle": float(row.outcome == "parsed" and row.answer == question.answer),
+            "majority": float(votes[grade.answer]),
+            "oracle": float(grade.right),
         }[name]
-        for row in rows
+        for row, grade in zip(rows, grades, strict=True)
     }
 
 

@@ -49,7 +49,16 @@ def test_bare_is_question_and_options_alone() -> None:
 def test_shipped_prompts_render(name: str) -> None:
     text = render_prompt(question("Why?"), shipped(name))
     assert ("Why?\nA. x\nB. y" in text) == (not name.endswith("-vision"))
-    assert ("Answer: X" in text) == name.startswith("cot") or r"\boxed{}" in text
+    assert ("Answer: X" in text) == (name in ("cot", "cot-vision", "open")) or r"\boxed{}" in text
+
+
+@pytest.mark.parametrize("name", [name for name in SHIPPED if name.startswith("open")])
+def test_open_prompts_ask_for_letters_only_where_there_are_options(name: str) -> None:
+    text = render_prompt(question("Why?", options=()), shipped(name))
+    assert text.startswith("Why?\n\n")
+    assert "letter" not in text
+    assert "answer" in text
+    assert "letter" in render_prompt(question("Why?"), shipped(name))
 
 
 def test_twelve_options_and_none_left_over() -> None:

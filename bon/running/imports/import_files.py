@@ -211,6 +211,7 @@ def _row_of(question: Question) -> dict[str, Any]:
         "subject": question.subject,
         "topic_difficulty": question.difficulty,
         "images": [Path(image.path).read_bytes() for image in question.images],
+        **question.meta,
     }
 
 

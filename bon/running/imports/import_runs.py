@@ -116,7 +116,8 @@ class Imports:
         name, source = policy.card.name, policy.card.elsewhere
         assert source is not None
         if name not in self._read:
-            benchmark = self._setup.experiment.questions.benchmark
+            task = self._setup.experiment.questions
+            benchmark = task.benchmark
             forms = []
             for path, form in forms_of(self._paths(source), source.format, source.columns):
                 if form.bare and benchmark == IMPORTED:
@@ -127,8 +128,9 @@ class Imports:
                 incomplete = form.bare or (form.imageless and benchmark != IMPORTED)
                 forms.append((path, joined(form, self._known, benchmark) if incomplete else form))
             answers = read_answers(
-                forms, self._store.images, columns=source.columns, advice=FROM_COLUMNS
-            )
+                forms, self._store.images, columns=source.columns, advice=FROM_COLUMNS,
+                grader=task.grader, tolerance=task.tolerance,
+            )  # fmt: skip
             self.bad += [(name, row.id, row.reason) for row in answers.bad]
             self._read[name] = answers
         return self._read[name]
@@ -137,7 +139,16 @@ class Imports:
     def _known(self) -> list[Known]:
         """Questions of this experiment, without images, for logs that hold none."""
         return [
-            (None, {"id": q.id, "question": q.text, "options": list(q.options), "answer": q.answer})
+            (
+                None,
+                {
+                    "id": q.id,
+                    "question": q.text,
+                    "options": list(q.options),
+                    "answer": q.answer,
+                    **q.meta,
+                },
+            )
             for q in self._store.questions()
         ]
 

@@ -1,0 +1,148 @@
+"""Graders: what an answer to a question without options is worth, and which answers are equal.
+
+A grader is a function of an answer and the right ones. It returns a value from 0 (wrong) to 1
+(right), or None for an answer that it cannot read; it never guesses. An answer is right from
+`RIGHT` on. Answers that are worth 1 to each other are one class, which a vote counts as one.
+Right answers are needed for values only: classes do not depend on them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import NamedTuple
+
+from bon.core.errors import BonError, one_line, suggestion
+from bon.core.plugins import Registry
+from bon.core.records import Candidate, Question
+
+RIGHT = 0.5
+"""Value from which an answer counts as right; partial credit goes no further."""
+
+
+class Gold(NamedTuple):
+    """The right answers; `tolerance` is absolute, or relative as in "5%"; `unit` of numbers."""
+
+    answers: tuple[str, ...]
+    tolerance: str = ""
+    unit: str = ""
+
+
+Grader = Callable[[str, Gold], float | None]
+
+GRADERS: Mapping[str, str] = MappingProxyType(
+    {
+        "exact": "bon.graders.texts",
+        "f1": "bon.graders.texts",
+        "anls": "bon.graders.texts",
+        "vqa": "bon.graders.texts",
+        "number": "bon.graders.numbers",
+        "relaxed": "bon.graders.numbers",
+        "math": "bon.graders.mathematics",
+    }
+)
+"""The module of each grader; options with letters need none."""
+
+ADDED: Registry[Grader] = Registry("bon.graders")
+"""Graders of users and of other packages, by the name that an experiment gives."""
+
+
+class Grade(NamedTuple):
+    """The class of an answer, None if it is unread, and whether it is right."""
+
+    answer: str | None
+    right: bool
+
+
+def grader_of(name: str) -> Grader:
+    """Return a grader; BonError for an unknown one, or one that lacks a package."""
+    if not is_usable(name):
+        raise BonError("grader 'math' needs the package math-verify", "pip install 'bon[math]'")
+    if name in GRADERS:
+        shipped: Grader = getattr(import_module(GRADERS[name]), name)
+        return shipped
+    added = ADDED.get(name)
+    if added is None:
+        raise BonError(f"no grader {name!r}", suggestion(name, graders(), cutoff=0.4))
+    return added
+
+
+def is_usable(name: str) -> bool:
+    """Return whether the packages of a grader are installed."""
+    return name != "math" or find_spec("math_verify") is not None
+
+
+def register(name: str, grader: Grader) -> None:
+    """Register a grader of one's own; a later one of the same name replaces it."""
+    ADDED.add(name, grader)
+    value.cache_clear()
+
+
+def graders() -> list[str]:
+    """Return the names of all graders, those of other packages last."""
+    return [*GRADERS, *ADDED.names()]
+
+
+@lru_cache(maxsize=1 << 17)
+def value(name: str, answer: str, gold: Gold) -> float | None:
+    """Return what an answer is worth, from 0 to 1; None if unread; BonError if the grader fails."""
+    grade = grader_of(name)
+    try:
+        worth = grade(answer, gold)
+    except BonError:
+        raise
+    except Exception as error:
+        raise BonError(f"grader {name!r} fails on {answer[:80]!r}: {one_line(error)}") from None
+    if worth is not None and not 0 <= worth <= 1:
+        raise BonError(f"grader {name!r} gives {worth!r}", "return a number from 0 to 1, or None")
+    return worth
+
+
+def gold_of(question: Question) -> Gold:
+    """Return the right answers of a question without options."""
+    meta, answer = question.meta, question.answer
+    answers = () if answer is None else (answer, *meta.get("aliases", ()))
+    return Gold(answers, str(meta.get("tolerance", "")), str(meta.get("unit", "")))
+
+
+def grades(question: Question, answers: Sequence[str | None]) -> list[Grade]:
+    """Return the grades of answers to a question, None for replies without one.
+
+    The class of an answer is named by its most frequent member.
+    """
+    name = question.grader
+    if not name:
+        return [Grade(a, a is not None and a == question.answer) for a in answers]
+    gold = gold_of(question)
+    counts = Counter(answer for answer in answers if answer is not None)
+    graded: dict[str | None, Grade] = {None: Grade(None, False)}
+    leaders: list[str] = []
+    for answer, _ in counts.most_common():
+        worth = value(name, answer, gold if gold.answers else gold._replace(answers=(answer,)))
+        if worth is None:
+            graded[answer] = Grade(None, False)
+            continue
+        equal = (leader for leader in leaders if _equal(name, answer, leader, gold))
+        leader = next(equal, answer)
+        if leader == answer:
+            leaders.append(answer)
+        graded[answer] = Grade(leader, bool(gold.answers) and worth >= RIGHT)
+    return [graded[answer] for answer in answers]
+
+
+def grades_of(question: Question, candidates: Sequence[Candidate]) -> list[Grade]:
+    """Return the grades of candidates of one question; only the driver can."""
+    read = [row.answer if row.outcome == "parsed" else None for row in candidates]
+    return grades(question, read)
+
+
+def is_right(question: Question, answer: str | None) -> bool:
+    """Return whether an answer is right."""
+    return grades(question, [answer])[0].right
+
+
+def _equal(name: str, answer: str, other: str, gold: Gold) -> bool:
+    pairs = ((answer, other), (other, answer))
+    return all((value(name, a, gold._replace(answers=(b,))) or 0) >= 1 for a, b in pairs)

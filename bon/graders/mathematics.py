@@ -1,0 +1,102 @@
+"""The grader `math`: formulas and numbers in LaTeX that are equal, by math-verify.
+
+It runs in a process of its own, limited in time and memory, since a formula may be a computation
+without end. What cannot be shown to be equal within the limits is wrong.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from select import select
+
+from bon.core.errors import BonError
+from bon.graders import Gold
+from bon.graders.numbers import number, quantity
+from bon.graders.texts import exact
+
+MAX_LENGTH = 400
+SECONDS = 5
+"""Of CPU time for one comparison, so that a busy machine gives the same grades."""
+
+PATIENCE = 120.0
+"""Seconds until a process that neither answers nor ends is stopped."""
+
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_FUNCTIONS = re.compile(r"\b(?:sin|cos|tan|cot|sec|csc|log|ln|exp|sqrt|pi|max|min)\b")
+_WORD = re.compile(r"[^\W\d_]{3,}|__")
+_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
+_SPACING = re.compile(r"\\(?:[,;:! ]|left(?![a-z])|right(?![a-z]))|\\?\$")
+
+
+def math(answer: str, gold: Gold) -> float | None:
+    """Compare numbers as `number` does, words as `exact` does, formulas by their value."""
+    own = _plain(answer)
+    if not own or len(own) > MAX_LENGTH or not _balanced(own):
+        return None
+    if exact(own, gold._replace(answers=tuple(map(_plain, gold.answers)))):
+        return 1.0
+    return float(any(_equal(own, _plain(text), gold) for text in gold.answers))
+
+
+def _equal(own: str, right: str, gold: Gold) -> bool:
+    if quantity(own) is not None and quantity(right) is not None:
+        return bool(number(own, gold._replace(answers=(right,))))
+    # Of words, formulas would be products of letters: "red" would equal "der".
+    if any(_WORD.search(_FUNCTIONS.sub("", _COMMAND.sub("", text))) for text in (own, right)):
+        return False
+    return _CHECKER.equal(own, right)
+
+
+def _plain(text: str) -> str:
+    return " ".join(_SPACING.sub("", _TEXT.sub(r" \1 ", text)).split()).removesuffix(".")
+
+
+def _balanced(text: str) -> bool:
+    depth = 0
+    for char in re.sub(r"\\.", "", text):
+        depth += {"{": 1, "}": -1}.get(char, 0)
+        if not 0 <= depth <= 20:
+            return False
+    return depth == 0
+
+
+class _Checker:
+    """The process that compares formulas; it is started on use, and anew if it was stopped."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+
+    def equal(self, first: str, second: str) -> bool:
+        """Return whether two formulas are equal; False if this takes too long."""
+        with self._lock:
+            if self._process is None:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "bon.graders.formulas", str(SECONDS)],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                    text=True, bufsize=1,
+                )  # fmt: skip
+                if not self._read(self._process):
+                    raise BonError("math-verify does not start", "pip install 'bon[math]'")
+            process = self._process
+            assert process.stdin is not None
+            process.stdin.write(json.dumps([first, second]) + "\n")
+            process.stdin.flush()
+            return self._read(process) == "true\n"
+
+    def _read(self, process: "subprocess.Popen[str]") -> str:
+        """Return the next line; empty if the process has ended or does not answer."""
+        assert process.stdout is not None
+        line = ""
+        if select([process.stdout], [], [], PATIENCE)[0]:
+            line = process.stdout.readline()
+        if not line:
+            process.kill()
+            process.communicate()
+            self._process = None
+        return line
+
+
+_CHECKER = _Checker()

@@ -1,0 +1,156 @@
+"""Free answers: rows of `open_ended` and of published tasks, and their scorers' values."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bon.benchmarks import BadRow, load_questions
+from bon.core.errors import BonError
+from bon.core.images import ImageStore
+from bon.core.records import Question
+from bon.experiment.config import DatasetSpec
+from bon.graders import Gold, gold_of, value
+
+from .conftest import Write, png, struct
+
+
+def load(path: Path, store: ImageStore, **settings: Any) -> list[Question | BadRow]:
+    spec = DatasetSpec(**{"benchmark": "open_ended", "path": str(path), **settings})
+    return list(load_questions(spec, store))
+
+
+def written(folder: Path, *rows: dict[str, Any]) -> Path:
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_rows_with_and_without_options(tmp_path: Path, store: ImageStore) -> None:
+    path = written(
+        tmp_path,
+        {"id": "n", "question": "How far?", "answer": 1.5, "unit": "km", "tolerance": "5%"},
+        {"id": "t", "question": "Which?", "answer": ["red", "crimson"], "grader": "exact"},
+        {"id": "o", "question": "Which?", "answer": "B", "options": ["x", "y"]},
+        {"id": "bad", "question": "How far?", "answer": "far"},
+        {"id": "none", "question": "How far?", "answer": " "},
+        {"id": "margin", "question": "How far?", "answer": 3, "tolerance": "-1"},
+    )
+    number, text, lettered, *bad = load(path, store, grader="number")
+    assert isinstance(number, Question)
+    assert isinstance(text, Question)
+    assert (number.grader, number.options, number.answer) == ("number", (), "1.5")
+    assert gold_of(number) == Gold(("1.5",), "5%", "km")
+    assert (text.grader, gold_of(text).answers) == ("exact", ("red", "crimson"))
+    assert isinstance(lettered, Question)
+    assert (lettered.grader, lettered.answer, lettered.meta) == ("", "B", {})
+    assert [row.reason for row in bad if isinstance(row, BadRow)] == [
+        "grader 'number' cannot read its answer 'far'",
+        "it has no answer",
+        "its tolerance '-1' is no number or percentage",
+    ]
+
+
+def test_keys_do_not_depend_on_the_grader(tmp_path: Path, store: ImageStore) -> None:
+    path = written(tmp_path, {"question": "How far?", "answer": "5"})
+    first, second = (load(path, store, grader=name)[0] for name in ("number", "exact"))
+    assert isinstance(first, Question)
+    assert isinstance(second, Question)
+    assert first.key == second.key
+    assert first.meta != second.meta
+
+
+def test_unknown_graders_and_graders_of_letters_are_refused(
+    tmp_path: Path, store: ImageStore
+) -> None:
+    path = written(tmp_path, {"question": "?", "answer": "A", "options": ["x", "y"]})
+    with pytest.raises(BonError, match="no answers to grade"):
+        load(path, store, benchmark="multiple_choice", grader="exact")
+    free = written(tmp_path, {"question": "?", "answer": "A"})
+    with pytest.raises(BonError, match="no grader 'exactt'"):
+        load(free, store, grader="exactt")
+
+
+IMAGE = {"image": struct(png())}
+DECODED = {"decoded_image": struct(png())}
+MC = "Which?\nOptions: A: a cat, B: a dog, or two, C: none"
+LINES = "Which?\nA. a cat\nB. a dog\n\nPlease answer directly with only the letter."
+ROWS: list[tuple[str, dict[str, Any], tuple[Any, ...]]] = [
+    # task, a row with the columns that lmms-eval's task reads, (text, options, answer, grader)
+    ("ai2d", {"question": "Q", "options": ["x", "y"], "answer": "1", **IMAGE},
+     ("Q", ("x", "y"), "B", "")),
+    ("chartqa", {"question": "Q", "answer": "14", "type": "human_test", **IMAGE},
+     ("Q", (), "14", "relaxed")),
+    ("docvqa", {"question": "Q", "answers": ["a", "b"], "questionId": "7", **IMAGE},
+     ("Q", (), "a", "anls")),
+    ("infovqa", {"question": "Q", "answers": ["a", "b"], "questionId": "7", **IMAGE},
+     ("Q", (), "a", "anls")),
+    ("mathvision", {"question": "Q", "options": ["x", "y"], "answer": "B", "level": 3, **DECODED},
+     ("Q", ("x", "y"), "B", "")),
+    ("mathvista", {"question": "Q", "choices": ["x", "y"], "answer": "y", "pid": "1", **DECODED},
+     ("Q", ("x", "y"), "B", "")),
+    ("mathvista", {"question": "Q", "choices": None, "answer": "0.6", "answer_type": "float",
+                   "precision": 1.0, "unit": None, "pid": "1", **DECODED},
+     ("Q", (), "0.6", "number")),
+    ("mathvista", {"question": "Q", "choices": None, "answer": "[1, 2]", "answer_type": "list",
+                   "precision": None, "unit": None, "pid": "1", **DECODED},
+     ("Q", (), "[1, 2]", "exact")),
+    ("mmstar", {"index": 0, "question": MC, "answer": "B", "category": "math", **IMAGE},
+     ("Which?", ("a cat", "a dog, or two", "none"), "B", "")),
+    ("realworldqa", {"question": LINES, "answer": "A", **IMAGE},
+     ("Which?", ("a cat", "a dog"), "A", "")),
+    ("realworldqa", {"question": "How many?\nPlease answer directly with a number.",
+                     "answer": "3", **IMAGE},
+     ("How many?", (), "3", "exact")),
+    ("scienceqa", {"question": "Q", "choices": ["x", "y"], "answer": 0, "hint": "H", **IMAGE},
+     ("Context: H\nQ", ("x", "y"), "A", "")),
+    ("textvqa", {"question": "Q", "answers": ["a"] * 10, "question_id": 3, **IMAGE},
+     ("Q", (), "a", "vqa")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("task", "row", "expected"), ROWS)
+def test_rows_of_published_tasks(
+    task: str, row: dict[str, Any], expected: tuple[Any, ...], write: Write, store: ImageStore
+) -> None:
+    (found,) = load(write("rows.parquet", [row]), store, benchmark=task, split=None)
+    assert isinstance(found, Question), found
+    assert (found.text, found.options, found.answer, found.grader) == expected
+    assert len(found.images) == 1
+
+
+# Values that lmms-eval's functions give, worked out by hand from their source.
+RELAXED = [  # relaxed_correctness of chartqa/utils.py
+    ("14", "14", 1.0), ("14.7", "14", 1.0), ("14.71", "14", 0.0), ("13.3", "14", 1.0),
+    ("-14", "14", 0.0), ("95%", "0.95", 1.0), ("0.95", "95%", 1.0), ("95", "95%", 0.0),
+    ("0", "0", 1.0), ("0.0", "0", 0.0), ("Yes", "yes", 1.0), ("yes.", "yes", 0.0),
+    ("1,000", "1000", 0.0), ("nan", "14", 0.0), ("inf", "14", 0.0), ("1e1", "10", 1.0),
+]  # fmt: skip
+ANLS = [  # anls of api/metrics.py
+    ("Paris", ["paris"], 1.0), ("Pariss", ["paris"], 5 / 6), ("London", ["paris"], 0.0),
+    ("par", ["paris"], 0.6), ("pa", ["paris"], 0.0), ("ab", ["abcd"], 0.5),
+    ("university of x", ["University  of X"], 1.0), ("b", ["a", "b"], 1.0),
+]  # fmt: skip
+VQA = [  # textvqa_process_results with EvalAIAnswerProcessor
+    ("stop", ["stop"] * 10, 1.0), ("stop", ["stop"] * 2 + ["go"] * 8, 0.6),
+    ("stop", ["stop"] + ["go"] * 9, 0.3), ("stop", ["stop"] * 3 + ["go"] * 7, 0.9),
+    ("stop", ["go"] * 10, 0.0), ("The Stop.", ["stop"] * 10, 1.0), ("two", ["2"] * 10, 1.0),
+    ("1,000", ["1000"] * 10, 1.0), ("a 3.5 mile", ["3.5 mile"] * 10, 1.0),
+    ("stop-sign", ["stop sign"] * 10, 1.0), ("don't", ["dont"] * 10, 1.0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "right", "expected"), RELAXED)
+def test_relaxed_accuracy_as_published(answer: str, right: str, expected: float) -> None:
+    assert value("relaxed", answer, Gold((right,))) == expected
+
+
+@pytest.mark.parametrize(("answer", "right", "expected"), ANLS)
+def test_anls_as_published(answer: str, right: list[str], expected: float) -> None:
+    assert value("anls", answer, Gold(tuple(right))) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("answer", "right", "expected"), VQA)
+def test_vqa_accuracy_as_published(answer: str, right: list[str], expected: float) -> None:
+    assert value("vqa", answer, Gold(tuple(right))) == pytest.approx(expected)

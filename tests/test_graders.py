@@ -1,0 +1,240 @@
+"""Answers without options: final answers, graders, their classes, and hostile replies."""
+
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+import bon
+from bon import graders
+from bon.core.errors import BonError
+from bon.core.records import Question
+from bon.graders import Gold, Grade, grades, is_right, value
+from bon.graders.numbers import quantity
+from bon.policies.extractors import extract_answer
+from bon.policies.final_answer import final_answer
+
+needs_math = pytest.mark.skipif(find_spec("math_verify") is None, reason="needs bon[math]")
+
+
+def question(grader: str, answer: str | None = "5", **meta: Any) -> Question:
+    return Question("k", "q", "d", "How much?", (), answer, meta={"grader": grader, **meta})
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("Answer: 5", "5"),
+        ("It is 4.\n\n**Answer:** 5 km.", "5 km"),
+        ("The answer is 5, since 2 + 3 = 5.", "5"),
+        ("The answer is 3.5. So it is small.", "3.5"),
+        ("Answer: 5\nWait.\nAnswer: 6", "6"),
+        (r"so \boxed{4}, then \boxed{\frac{1}{2}} at last", r"\frac{1}{2}"),
+        (r"The final answer is $\boxed{12}$.", "12"),
+        (r"Answer: $x^2$.", "x^2"),
+        ("<think>Answer: 4</think>5", "5"),
+        ("<think>Answer: 4", None),
+        ("<answer>dark red</answer>", "dark red"),
+        ('{"reason": "x", "answer": "red"}', "red"),
+        ('{"answer": 5.5}', "5.5"),
+        ("Answer:\n\n7", "7"),
+        ("答案是5", "5"),
+        ("Answer: J. Smith", "J. Smith"),
+        ("dark red", "dark red"),
+        ("The answer is not 5.", None),
+        ("The answer isn’t 5.", None),
+        ("The answer is a red car.", "a red car"),
+        ("The answer is O’Brien, because the sign says so.", "O'Brien"),
+        ("If the answer is 5, the other is 6.", None),
+        ("It could be 5.\nIt could be 6.", None),
+        ("", None),
+        ("[refusal] Answer: 5", None),
+        ("Answer: " + "x" * 600, None),
+    ],
+)
+def test_final_answers(reply: str, answer: str | None) -> None:
+    assert extract_answer(reply, ()).letter == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "unit"),
+    [
+        ("−5", -5, ""), ("1,234.5", 1234.5, ""), ("1 234", 1234, ""), ("12 %", 12, "%"),
+        ("3/4", 0.75, ""), ("1 1/2", 1.5, ""), ("1½", 1.5, ""), (r"\frac{3}{4}", 0.75, ""),
+        (r"\frac12", 0.5, ""), ("6.02×10²³", 6.02e23, ""), ("1e3", 1000, ""), ("$5.00", 5, ""),
+        ("5km", 5, "km"), ("about 5 km/h", 5, "km/h"), ("x = 5", 5, ""),
+        ("£3.5 million", 3.5e6, ""),
+        ("Three", 3, ""), (r"\$1{,}000", 1000, ""), (r"45^\circ", 45, "°"), (r"50\%", 50, "%"),
+        ("-.5", -0.5, ""), ("5 m²", 5, "m2"), (r"5\text{ cm}", 5, "cm"),
+    ],
+)  # fmt: skip
+def test_numbers_are_read(text: str, number: float, unit: str) -> None:
+    found = quantity(text)
+    assert found is not None
+    assert (float(found.number), found.unit) == (number, unit)
+
+
+UNREAD = (
+    "5 or 6", "5-6", "3,14", "10**10**10", "1e9999", "2^3", "7!", "5x", "5π", "1/0", "12:30",
+    "0x10", "5e", "1.2.3", "5 thousandths", "5 if lucky", "not 5", "", "abc", "5K", "5 + 1",
+    "__import__('os').system('true')", "5; 6", "9" * 130, "5, 6, 7", "sqrt(25)", "5 and 6", "NaN",
+    "inf", "five hundred",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", UNREAD)
+def test_what_is_no_single_number_is_unread(text: str) -> None:
+    assert value("number", text, Gold(("5",))) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "right"),
+    [
+        ("5.0", Gold(("5",)), True),
+        ("5.01", Gold(("5",)), False),
+        ("5.1", Gold(("5",), "0.1"), True),
+        ("5.11", Gold(("5",), "0.1"), False),
+        ("105", Gold(("100",), "5%"), True),
+        ("-5", Gold(("5",)), False),
+        ("5 km", Gold(("5",), "", "km"), True),
+        ("5", Gold(("5",), "", "km"), True),
+        ("5 m", Gold(("5",), "", "km"), False),
+        ("5 kilometers", Gold(("5",), "", "km, kilometers"), True),
+        ("5 km", Gold(("5 miles",)), False),
+        ("25%", Gold(("0.25",)), True),
+        ("25%", Gold(("25",)), False),
+        ("25%", Gold(("25",), "", "%"), True),
+        ("0.25", Gold(("25%",)), False),
+        ("25", Gold(("25 %",)), True),
+        ("25%", Gold(("25",), "", "km"), False),
+        ("7", Gold(("5", "7")), True),
+    ],
+)
+def test_numbers_are_compared_with_tolerance_and_unit(answer: str, gold: Gold, right: bool) -> None:
+    assert value("number", answer, gold) == right
+
+
+def test_texts() -> None:
+    assert value("exact", "“Dark  Red”.", Gold(("dark red",))) == 1
+    assert value("exact", "[1, 2]", Gold(("[1,2]",))) == 1
+    assert value("exact", "red or blue", Gold(("red",))) == 0
+    assert value("exact", "...", Gold(("red",))) is None
+    assert value("f1", "the dark red car", Gold(("red car",))) == pytest.approx(0.8)
+    assert value("f1", "the", Gold(("red car",))) is None
+    assert value("f1", "red blue green white black grey", Gold(("red",))) < 0.5  # type: ignore[operator]
+
+
+def test_classes_are_those_of_the_grader_and_need_no_right_answer() -> None:
+    answers = ["5", "5.0", None, "6", "5 km", "6", "six or so", "6.0"]
+    right = grades(question("number", "5", unit="km"), answers)
+    unknown = grades(question("number", None, unit="km"), answers)
+    assert [grade.answer for grade in right] == ["5", "5", None, "6", "5", "6", None, "6"]
+    assert [grade.answer for grade in unknown] == [grade.answer for grade in right]
+    assert [grade.right for grade in right] == [True, True, False, False, True, False, False, False]
+    assert not any(grade.right for grade in unknown)
+
+
+def test_partly_right_answers_are_classes_of_their_own() -> None:
+    found = grades(question("anls", "paris"), ["Paris", "pariss", "parts", "rome"])
+    assert found == [
+        Grade("Paris", True), Grade("pariss", True), Grade("parts", True), Grade("rome", False),
+    ]  # fmt: skip
+
+
+def test_letters_are_graded_as_before() -> None:
+    lettered = Question("k", "q", "d", "Which?", ("x", "y"), "B")
+    assert grades(lettered, ["B", "A", None]) == [
+        Grade("B", True), Grade("A", False), Grade(None, False),
+    ]  # fmt: skip
+    assert not is_right(Question("k", "q", "d", "Which?", ("x",), None), None)
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    yield
+    graders.ADDED._loaded.clear()
+    value.cache_clear()
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_grader_of_ones_own() -> None:
+    @bon.register
+    def initials(answer: str, gold: Gold) -> float | None:
+        return float(answer[:1] == gold.answers[0][:1]) if answer != "?" else None
+
+    assert grades(question("initials", "red"), ["rose", "blue", "?"]) == [
+        Grade("rose", True), Grade("blue", False), Grade(None, False),
+    ]  # fmt: skip
+    bon.register(lambda answer, gold: 1 / 0, name="initials")
+    with pytest.raises(BonError, match="grader 'initials' fails on 'rose': ZeroDivisionError"):
+        is_right(question("initials", "red"), "rose")
+    bon.register(lambda answer, gold: 2, name="initials")
+    with pytest.raises(BonError, match="gives 2"):
+        is_right(question("initials", "red"), "rose")
+
+
+def test_math_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graders, "find_spec", lambda name: None)
+    with pytest.raises(BonError, match="needs the package math-verify"):
+        graders.grader_of("math")
+
+
+HOSTILE = [
+    r"\boxed{" * 14_000, "<answer>" * 12_500, "Answer:" * 15_000, "{" * 100_000, "1" * 100_000,
+    "answer is " * 10_000, '"answer": "' * 8000, "\n" * 100_000, "Answer: 10**10**10",
+    r"Answer: 9^{9^{9^{9}}}", "Answer: " + r"\frac{1}{" * 60 + "1" + "}" * 60,
+    "Answer: " + r"\sqrt{" * 19 + "5" + "}" * 19, r"Answer: \sum_{i=1}^{10^{12}} i",
+    "Answer: __import__('os').system('touch hacked')", r"Answer: \int_0^\infty e^{-x^x} dx",
+    r"Answer: 170!!!", "Answer: 1e999999999", r"Answer: \text{5} \text{or} \text{6}",
+    "Answer: 5 5 5 5 5 5", "Answer: all of 1, 2, 3, 4, 5, 6", "Answer: ٥\u202e6",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("grader", ["exact", "f1", "anls", "vqa", "number", "relaxed"])
+def test_hostile_replies_end_soon_and_never_win(grader: str) -> None:
+    for reply in HOSTILE:
+        if grader == "f1" and "{or}" in reply:
+            continue  # sharing half of the words is its measure
+        start = time.process_time()
+        assert not is_right(question(grader), final_answer(reply)), reply[:40]
+        assert time.process_time() - start < 5, reply[:40]
+
+
+@needs_math
+@pytest.mark.slow
+def test_hostile_formulas_end_soon_and_never_win() -> None:
+    is_right(question("math"), "1+1")  # starts the process
+    for reply in HOSTILE:
+        start = time.monotonic()
+        assert not is_right(question("math"), final_answer(reply)), reply[:40]
+        assert time.monotonic() - start < 60, reply[:40]
+    assert is_right(question("math", "(x+1)^2"), "x^2+2x+1")
+
+
+@needs_math
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("answer", "right", "expected"),
+    [
+        (r"\frac{1}{2}", "0.5", True),
+        (r"2\sqrt{2}", r"\sqrt{8}", True),
+        ("x^2+2x+1", "(x+1)^2", True),
+        ("x^2+2x", "(x+1)^2", False),
+        ("der", "red", False),
+        (r"\text{red}", "Red", True),
+        ("1,000", "1000", True),
+        ("−5", "-5", True),
+        ("0.33", r"\frac{1}{3}", False),
+    ],
+)
+def test_formulas(answer: str, right: str, expected: bool) -> None:
+    assert is_right(question("math", right), answer) == expected
+
+
+@needs_math
+@pytest.mark.slow
+def test_equal_formulas_are_one_class() -> None:
+    found = grades(question("math", "7"), [r"\sqrt{8}", r"2\sqrt{2}", "3", "3.0"])
+    assert [grade.answer for grade in found] == [r"\sqrt{8}", r"\sqrt{8}", "3", "3"]

@@ -50,7 +50,6 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "depth_points": ("depth", ("policy", "rewarder"), {"": "points"}, ""),
     "panel_sizes": ("panels", _AXIS, {"": "sizes"}, ""),
     "trained_methods": ("trained", ("policy", "imported"), {"": "methods"}, ""),
-    "trained_arms": ("trained", ("policy", "imported"), {"": "arms"}, ""),
     "slices": (
         "best_of_n", _CHOICE, {"subject": "by_subject", "difficulty": "by_difficulty"}, "by",
     ),

@@ -38,7 +38,7 @@ def write_tables(
     return written
 
 
-_NAMES = {"benchmarks": "reward_benchmark", "sources": "", "rules": ""}
+_NAMES = {"benchmarks": "reward_benchmark", "sources": "", "rules": "", "trained": ""}
 """Tables not called like their list of the results; empty: none, as it holds no statistic."""
 
 _AXIS, _CHOICE = ("policy", "benchmark", "axis"), ("policy", "rewarder", "rule")
@@ -49,6 +49,8 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "accuracy_at_n": ("best_of_n", (*_CHOICE, "headline"), {"": "curve"}, ""),
     "depth_points": ("depth", ("policy", "rewarder"), {"": "points"}, ""),
     "panel_sizes": ("panels", _AXIS, {"": "sizes"}, ""),
+    "trained_methods": ("trained", ("policy", "imported"), {"": "methods"}, ""),
+    "trained_arms": ("trained", ("policy", "imported"), {"": "arms"}, ""),
     "slices": (
         "best_of_n", _CHOICE, {"subject": "by_subject", "difficulty": "by_difficulty"}, "by",
     ),
@@ -67,6 +69,7 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "shortlists": ("decisions", (*_AXIS, "leaks"), {"": "shortlists"}, ""),
     "how_much": ("how_much", _AXIS, {"": "sizes"}, ""),
     "what_if": ("what_if", _AXIS, {"": "rows"}, ""),
+    "trained": ("trained", ("policy", "imported"), {"": "arms"}, ""),
     "needed": ("needed", ("policy", "benchmark"), {"": "rows"}, ""),
 }  # fmt: skip
 """Tables of lists within records: the list of the results, keys of its records, the inner lists by
@@ -140,6 +143,10 @@ def write_figures(results: Results, folder: str | Path) -> list[Path]:
         name = "accuracy_at_n" if len(results.policies) == 1 else f"accuracy_at_n_{i + 1}"
         curves = partial(plots.accuracy_at_n, policy=row.policy)
         drawn[name] = curves, "accuracy_at_n", {"policy": row.policy, "headline": True}
+    for i, study in enumerate(results.trained):
+        drawn[f"gains_{i + 1}" if i else "gains"] = (
+            lambda _, study=study: plots.gains(study), "trained", {"policy": study.policy},
+        )  # fmt: skip
     written = []
     for name, (draw, table, rows) in drawn.items():
         try:

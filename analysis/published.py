@@ -4,11 +4,15 @@ One row per rewarder (and policy, if there are several) with its benchmark score
 accuracy. Rows whose name is in parentheses, such as `(majority vote)`, are reference lines without
 a score. Lines that start with `#` are notes. The column `family` names the base model; where it is
 missing or blank, a known name of a model suggests one, with a question mark.
+
+Columns `ppo`, `dpo`, `sft`, `outcome` and the like, or `after` (with `before`, `method`, `seed`),
+are gains by training, correlated with the scores and with Best-of-N, also by `lineage`.
 """
 
 import csv
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +27,7 @@ from bon.analysis.correlation.pooled import pool
 from bon.analysis.correlation.power import what_if
 from bon.analysis.estimators import resampling
 from bon.analysis.finding.verdict import find
+from bon.analysis.outcomes import AFTER, OUTCOME, correlation_of, widened
 from bon.analysis.results import (
     Correlation,
     CorrelationReport,
@@ -30,6 +35,7 @@ from bon.analysis.results import (
     Flag,
     Options,
     Reference,
+    UpliftCorrelation,
     WhatIf,
 )
 from bon.analysis.results.phrasing import names, percent, plural
@@ -40,7 +46,7 @@ from bon.core.files import read_text
 REWARDER = ("rewarder", "judge", "reward_model", "model", "name")
 POLICY = ("policy", "base_model", "generator")
 BEST_OF_N = re.compile(r"best[_-]?of[_-]?(n|\d+)|bon|bon[_@-]?\d*|.*bon[_-]acc.*", re.IGNORECASE)
-ABOUT = ("family", "before", "size", "length_bias")
+ABOUT = ("family", "before", "size", "length_bias", "lineage", "policy_family")
 AXES = ("macro", "overall")
 POINTS = {"policy", "benchmark", "axis", "leaks", "n", "rewarder", "x", "y"}
 """Columns of tables/correlation_points.csv of a run."""
@@ -62,8 +68,14 @@ class Columns:
 
     rewarder: str
     policy: str | None
-    y: str
+    y: str | None
     xs: tuple[str, ...]
+    outcomes: tuple[str, ...]
+
+    @property
+    def scores(self) -> list[str]:
+        """Accuracies: Best-of-N, then benchmark scores."""
+        return [*([self.y] if self.y else []), *self.xs]
 
 
 def correlate_table(
@@ -77,12 +89,17 @@ def correlate_table(
     frame = source if isinstance(source, pd.DataFrame) else read_csv(Path(source))
     if set(frame.columns) >= POINTS:
         frame = _from_points(frame)
+    lower = {str(c).lower().strip(): c for c in reversed(frame.columns)}
+    if AFTER in lower:
+        rewarder, policy = (_role(lower, roles) for roles in (REWARDER, POLICY))
+        if rewarder is not None:
+            frame = widened(frame.rename(columns=str.strip), rewarder, policy)
     columns = _columns(frame)
     frame, lines, unit = _clean(frame, columns)
     references = _references(lines, columns)
     correlations, measured = [], []
     for name, part in _by_policy(frame, columns):
-        for axis in columns.xs:
+        for axis in columns.xs if columns.y else ():
             label = Label(name, "", axis, primary=axis == columns.xs[0])
             measured.append(_measured(part, columns, axis))
             correlations.append(correlate(measured[-1], label, options))
@@ -92,13 +109,20 @@ def correlate_table(
     ]
     means = tuple(p for p in pooled if p is not None)
     roles = {"rewarder": columns.rewarder, "policy": columns.policy, "y": columns.y}
+    outcomes = tuple(_outcomes(frame, columns, options.level))
+    finding = find(correlations, list(means), [], [], None)
+    if not correlations:
+        finding = finding.model_copy(
+            update={"sentence": "No correlation with Best-of-N: the table has no such column."}
+        )
     return CorrelationReport(
         source="table" if isinstance(source, pd.DataFrame) else Path(source).name,
         columns={k: v for k, v in roles.items() if v is not None} | {"x": columns.xs[0]},
         unit="percent" if unit == 100 else "fraction",
-        finding=find(correlations, list(means), [], [], None),
+        finding=finding,
         correlations=tuple(correlations),
         pooled=means,
+        outcomes=outcomes,
         what_if=tuple(_what_if(correlations, measured, references, options.level)),
         references=references,
         flags=tuple(flags(frame, columns.rewarder)),
@@ -168,25 +192,24 @@ def _columns(frame: pd.DataFrame) -> Columns:
         if known.count(column) > 1 or re.fullmatch(r".+\.\d+", column):
             raise BonError(f"column {column!r} occurs twice", "rename one of them")
     lower = {c.lower().strip(): c for c in reversed(known)}
-    rewarder, policy = (
-        next((lower[c] for c in roles if c in lower), None) for roles in (REWARDER, POLICY)
-    )
+    rewarder, policy = (_role(lower, roles) for roles in (REWARDER, POLICY))
     if rewarder is None:
         raise BonError(
             "no column with the names of the rewarders",
             f"name it 'rewarder' or 'judge'; columns are {', '.join(known)}",
         )
     target = next((c for c in known if BEST_OF_N.fullmatch(c.strip())), None)
-    if target is None:
+    outcomes = tuple(c for c in known if OUTCOME.fullmatch(c.strip()))
+    if target is None and not outcomes:
         raise BonError(
             "no column with the Best-of-N accuracy",
-            f"name it 'best_of_n'; columns are {', '.join(known)}",
+            f"name it 'best_of_n' (gains by training: 'outcome'); columns are {', '.join(known)}",
         )
-    other = (rewarder, policy, target)
+    other = (rewarder, policy, target, *outcomes)
     scores = [c for c in known if c not in other and c.lower() not in ABOUT]
     if not scores:
         raise BonError("no column with a benchmark score", "add one, such as 'macro'")
-    for column in [*scores, target]:
+    for column in [*scores, *outcomes, *([target] if target else [])]:
         bad = pd.to_numeric(frame[column], errors="coerce").isna() & frame[column].notna()
         if bad.any():
             raise BonError(
@@ -195,13 +218,19 @@ def _columns(frame: pd.DataFrame) -> Columns:
                 "leave out columns that are not scores",
             )
     first = next((lower[a] for a in AXES if lower.get(a) in scores), scores[0])
-    return Columns(rewarder, policy, target, (first, *(c for c in scores if c != first)))
+    xs = (first, *(c for c in scores if c != first))
+    return Columns(rewarder, policy, target, xs, outcomes)
+
+
+def _role(lower: dict[str, str], roles: tuple[str, ...]) -> str | None:
+    return next((lower[c] for c in roles if c in lower), None)
 
 
 def _clean(frame: pd.DataFrame, columns: Columns) -> tuple[pd.DataFrame, pd.DataFrame, float]:
     """Return rows of rewarders and reference lines as fractions, and the unit of the table."""
-    scores = [columns.y, *columns.xs]
-    frame = frame.assign(**{c: pd.to_numeric(frame[c]).astype(float) for c in scores})
+    scores = columns.scores
+    numbers = [*scores, *columns.outcomes]
+    frame = frame.assign(**{c: pd.to_numeric(frame[c]).astype(float) for c in numbers})
     if frame[columns.rewarder].isna().any():
         row = int(np.argmax(frame[columns.rewarder].isna())) + 1
         raise BonError(
@@ -257,7 +286,7 @@ def _by_policy(frame: pd.DataFrame, columns: Columns) -> list[tuple[str, pd.Data
                 f"{MIN_REWARDERS}",
                 "add rows of other rewarders",
             )
-        for column in (columns.y, *columns.xs):
+        for column in columns.scores:
             if float(np.ptp(part[column].to_numpy())) < 1e-12:
                 raise BonError(
                     f"all rewarders of {name} have the same value in column {column!r}, "
@@ -268,22 +297,29 @@ def _by_policy(frame: pd.DataFrame, columns: Columns) -> list[tuple[str, pd.Data
 
 
 def _measured(part: pd.DataFrame, columns: Columns, axis: str) -> Measured:
-    x, y = (part[column].to_numpy(dtype=float) for column in (axis, columns.y))
+    x, y = (part[column].to_numpy(dtype=float) for column in (axis, str(columns.y)))
     names = tuple(part[columns.rewarder])
     known = [tuple(Estimate(value=v, method="none") for v in side.tolist()) for side in (x, y)]
-    lower = {str(c).lower(): part[c].fillna("").astype(str) for c in part.columns}
-    families = lower.get("family", [""] * len(part))
     return Measured(
         names,
         x,
         y,
         known[0],
         known[1],
-        families=tuple(f or guessed_base(name) for f, name in zip(families, names, strict=True)),
+        families=_families(part, columns),
     )
 
 
+def _families(part: pd.DataFrame, columns: Columns) -> tuple[str, ...]:
+    names = part[columns.rewarder]
+    known = next((part[c].fillna("").astype(str) for c in part if str(c).lower() == "family"), None)
+    given = [""] * len(part) if known is None else known
+    return tuple(f or guessed_base(name) for f, name in zip(given, names, strict=True))
+
+
 def _references(lines: pd.DataFrame, columns: Columns) -> tuple[Reference, ...]:
+    if columns.y is None:
+        return ()
     return tuple(
         Reference(
             policy=str(row[columns.policy]) if columns.policy else "the policy",
@@ -296,6 +332,28 @@ def _references(lines: pd.DataFrame, columns: Columns) -> tuple[Reference, ...]:
 
 
 # ------------------------------------------------------------------ results
+
+
+def _outcomes(frame: pd.DataFrame, columns: Columns, level: float) -> Iterator[UpliftCorrelation]:
+    """Correlate gains by training with each score and with Best-of-N, whole and by lineage."""
+    lower = {str(c).lower(): c for c in frame.columns}
+    lineage = pd.Series("", index=frame.index)
+    if "lineage" in lower:
+        lineage = frame[lower["lineage"]].fillna("").astype(str)
+    elif {"family", "policy_family"} <= set(lower):
+        same = frame[lower["family"]] == frame[lower["policy_family"]]
+        lineage = same.map({True: "the policy's family", False: "other families"})
+    for policy, part in _by_policy(frame, columns):
+        own = lineage[part.index]
+        for outcome in columns.outcomes:
+            for x in (*columns.xs, *([columns.y] if columns.y else [])):
+                for group in ("", *(g for g in dict.fromkeys(own) if g and own.nunique() > 1)):
+                    kept = part[(own == group) | (group == "")].dropna(subset=[outcome])
+                    rows = zip(
+                        kept[columns.rewarder], _families(kept, columns), kept[x], kept[outcome],
+                        strict=True,
+                    )  # fmt: skip
+                    yield correlation_of(outcome, x, rows, level, policy=policy, lineage=group)
 
 
 def _what_if(
@@ -321,7 +379,7 @@ def _warnings(correlations: list[Correlation]) -> tuple[str, ...]:
         "Published accuracies come without their questions: no interval here covers the noise in "
         "them, and leaks, ties and order are unknown."
     ]
-    few = min(c.num_rewarders for c in correlations)
+    few = min((c.num_rewarders for c in correlations), default=MIN_REWARDERS)
     if few < 5:
         warnings.append(f"{few} rewarders: too few for a reliable statement on any correlation.")
     return tuple(warnings)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,27 +13,31 @@ from bon.analysis.estimators.resampling import (
     draw,
     estimate,
     holm,
-    jackknife,
-    nothing,
-    number,
-    pearson_rows,
     quantiles,
-    spearman_rows,
 )
-from bon.analysis.results import Estimate, Results
+from bon.analysis.outcomes import correlation_of, gain_table
+from bon.analysis.results import (
+    PREDICTORS,
+    REFERENCES,
+    Estimate,
+    Results,
+    TrainedArm,
+    Uplift,
+    UpliftMethod,
+)
 from bon.analysis.results.phrasing import bounded, coefficient, gained, names, points
-from bon.analysis.results.uplift import TrainedArm, Uplift, UpliftCorrelation, UpliftMethod
 from bon.choosing.opinion import Floats
 
 DRAWS = 2000
-ENOUGH = 8
-"""Fewest rewarders whose r has an interval."""
-LEVEL = 0.95
+LEVEL, Z = 0.95, 1.959964
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """One checkpoint: accuracy by question, greedy and sampled, and side effects."""
+    """One checkpoint: accuracy by question, greedy and sampled, and side effects.
+
+    `kl`: log-probability of sampled responses, minus the untrained policy's.
+    """
 
     arm: str
     method: str
@@ -41,6 +46,7 @@ class Outcomes:
     sampled: "pd.Series[float]"
     length: float
     unread: float
+    kl: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,31 +65,38 @@ def analyse_uplift(
     results: Results,
     *,
     policy: str,
-    references: Sequence[str],
     num_questions: int,
     num_unjudged: int,
     num_unjudged_by_key: int,
     seed: int,
+    scores: dict[str, dict[str, float]] | None = None,
 ) -> Uplift:
     """Compare every arm with the untrained policy, the first of `outcomes`, question by question.
 
     Intervals resample questions, the same draws for all arms, and add the variance between seeds,
     pooled over arms, where there are several. `hurts`: the interval of Best-of-N lies above zero
-    and training loses, two-sided p after Holm's correction below 1 − level.
+    and training loses, two-sided p after Holm's correction below 1 − level. `scores`: predictors
+    from a rewarder's scores, by its name.
     """
     base, rest = outcomes[0], outcomes[1:]
     questions = base.greedy.index
     draws = draw(len(questions), DRAWS, seed, "uplift")
-    benchmark, best = _axes(results, policy)
+    predictors = predictors_of(results, policy)
+    for name, known in (scores or {}).items():
+        predictors.setdefault(name, {}).update(known)
+    families = {info.rewarder: info.family for info in results.rewarders}
     arms: list[TrainedArm] = []
     methods: list[UpliftMethod] = []
     for method in dict.fromkeys(o.method for o in rest):
         own = [o for o in rest if o.method == method]
         gains = _gains(base, own)
         drawn = _drawn(gains, draws, seed)
-        trained = _arms(gains, drawn, own, base, method, references, benchmark, best)
+        trained = _arms(gains, drawn, own, base, method, predictors)
         arms += trained
-        methods.append(_method(trained, gains, drawn, method))
+        place = [i for i, arm in enumerate(trained) if not arm.reference]
+        centred = drawn[0][place] - drawn[0][place].mean(axis=0)  # what all arms share cancels
+        noise = float(np.sqrt(centred.var(axis=1).mean())) if len(place) > 1 else 0.0
+        methods.append(method_of(trained, families, noise))
     return Uplift(
         policy=policy,
         num_questions=num_questions,
@@ -98,17 +111,23 @@ def analyse_uplift(
     )
 
 
-def _axes(results: Results, policy: str) -> tuple[dict[str, float], dict[str, Estimate]]:
-    """Return the benchmark accuracy and the gain of Best-of-N by rewarder."""
-    rows = [b for b in results.best_of_n if b.policy == policy and b.headline]
-    primary = next((c.benchmark for c in results.correlations if c.primary), None)
-    scores = {
-        b.rewarder: (b.overall if results.options.axis == "overall" else b.macro).value
-        for b in results.benchmarks
-        if primary in (None, b.benchmark)
-    }
-    known = {name: value for name, value in scores.items() if value is not None}
-    return known, {row.rewarder: row.gain for row in rows}
+def predictors_of(results: Results, policy: str) -> dict[str, dict[str, Any]]:
+    """Return benchmark accuracy and gain of Best-of-N by rewarder."""
+    main = results.main
+    predictors: dict[str, dict[str, Any]] = {}
+
+    def put(rewarder: str, name: str, value: Any) -> None:
+        if value is not None:
+            predictors.setdefault(rewarder, {})[name] = value
+
+    for row in results.benchmarks:
+        if main is None or row.benchmark == main.benchmark:
+            whole = row.overall if results.options.axis == "overall" else row.macro
+            put(row.rewarder, "benchmark", whole.value)
+    for choice in results.best_of_n:
+        if choice.policy == policy and choice.headline:
+            put(choice.rewarder, "best_of_n", choice.gain)
+    return predictors
 
 
 def _gains(base: Outcomes, own: Sequence[Outcomes]) -> _Gains:
@@ -151,9 +170,7 @@ def _arms(
     own: Sequence[Outcomes],
     base: Outcomes,
     method: str,
-    references: Sequence[str],
-    benchmark: dict[str, float],
-    best: dict[str, Estimate],
+    predictors: dict[str, dict[str, Any]],
 ) -> list[TrainedArm]:
     n = len(gains.greedy)
     greedy, sampled = (
@@ -161,11 +178,8 @@ def _arms(
         for values, spread in zip((gains.greedy, gains.sampled), drawn, strict=True)
     )
     zero = gains.arms.index("random") if "random" in gains.arms else None
-    p = holm([_two_sided(row) for row in drawn[0]])
     rows = []
     for i, arm in enumerate(gains.arms):
-        chosen = best.get(arm)
-        lost = (greedy[i].high or 0) < 0 and (p[i] or 0) < 1 - LEVEL
         over = None
         if zero is not None and i != zero:
             difference = gains.greedy[:, i] - gains.greedy[:, zero]
@@ -176,19 +190,26 @@ def _arms(
             TrainedArm(
                 arm=arm,
                 method=method,
-                reference=arm in references,
+                reference=arm in REFERENCES,
                 num_seeds=len(seeds),
-                benchmark=benchmark.get(arm),
-                best_of_n=chosen,
                 greedy=greedy[i],
                 sampled=sampled[i],
                 over_random=over,
                 length=float(np.mean([o.length for o in seeds])) - base.length,
                 unread=float(np.mean([o.unread for o in seeds])) - base.unread,
-                hurts=bool(lost and chosen is not None and (chosen.low or 0) > 0),
+                kl=_mean([value for o in seeds for value in o.kl]),
+                **predictors.get(arm, {}),
             )
         )
-    return rows
+    return _flagged(rows, [_two_sided(row) for row in drawn[0]])
+
+
+def _mean(values: list[float]) -> Estimate | None:
+    if len(values) < 2:
+        return None
+    half = Z * float(np.std(values, ddof=1)) / len(values) ** 0.5
+    middle = float(np.mean(values))
+    return estimate(middle, middle - half, middle + half, len(values), "t")
 
 
 def _estimates(values: Floats, spread: Floats, n: int) -> list[Estimate]:
@@ -203,24 +224,42 @@ def _two_sided(spread: Floats) -> float:
     return float(min(1.0, 2 * min((spread <= 0).mean(), (spread >= 0).mean()) + 1 / len(spread)))
 
 
-def _method(
-    trained: list[TrainedArm], gains: _Gains, drawn: tuple[Floats, Floats], method: str
+def method_of(
+    trained: list[TrainedArm], families: dict[str, str], noise: float | None = None
 ) -> UpliftMethod:
+    """Describe one method: spread of gains, their reliability, and what predicted them.
+
+    `noise`: standard error of a gain, but for what all arms share; from the intervals if unset.
+    """
     rows = [arm for arm in trained if not arm.reference]
-    place = [gains.arms.index(arm.arm) for arm in rows]
     values = np.array([arm.greedy.value or 0.0 for arm in rows])
     spread = float(values.std(ddof=1)) if len(rows) > 1 else 0.0
-    centred = drawn[0][place] - drawn[0][place].mean(axis=0)  # noise shared by all arms cancels
-    noise = float(np.sqrt(centred.var(axis=1).mean())) if len(rows) > 1 else 0.0
-    reliability = max(1 - (noise / spread) ** 2, 0.0) if spread > 0 else None
-    correlations = tuple(_correlation(rows, method, axis) for axis in ("benchmark", "best_of_n"))
+    if noise is None:
+        errors = [_error(arm.greedy) for arm in rows]
+        noise = float(np.sqrt(np.mean(np.square(errors)))) if errors else np.nan
+    known = spread > 0 and np.isfinite(noise)
+    reliability = max(1 - (noise / spread) ** 2, 0.0) if known else None
+    method = trained[0].method
+    correlations = tuple(
+        c
+        for x in PREDICTORS
+        if (
+            c := correlation_of(
+                method,
+                x,
+                (
+                    (arm.arm, families.get(arm.arm, ""), foreseen(arm, x), arm.greedy.value)
+                    for arm in rows
+                ),
+            )
+        ).num_rewarders
+    )
     hurt = [arm.arm for arm in rows if arm.hurts]
     sentence = (
         f"{method.upper()}: gains differ by {points(spread).lstrip('+')} (SD) between rewarders"
         + ("" if reliability is None else f", reliability {coefficient(reliability)}")
         + "".join(
-            f"; r with {'the benchmark' if c.x == 'benchmark' else 'the gain by choosing'} "
-            f"{bounded(c.r)}"
+            f"; r with {PREDICTORS[c.x]} {bounded(c.r)}"
             for c in correlations
             if c.r.value is not None
         )
@@ -230,43 +269,91 @@ def _method(
     return UpliftMethod(
         method=method,
         spread=spread,
-        noise=noise,
+        noise=noise if np.isfinite(noise) else None,
         reliability=reliability,
         correlations=correlations,
         sentence=sentence,
     )
 
 
-def _correlation(rows: list[TrainedArm], method: str, axis: str) -> UpliftCorrelation:
-    points_of = [
-        (foreseen, arm.greedy.value or 0.0)
-        for arm in rows
-        if (foreseen := _foreseen(arm, axis)) is not None
+def foreseen(arm: TrainedArm, x: str) -> float | None:
+    """Return the value of a predictor."""
+    value = getattr(arm, x)
+    return value.value if isinstance(value, Estimate) else value
+
+
+def _error(gain: Estimate) -> float:
+    if gain.low is None or gain.high is None:
+        return float("nan")
+    return (gain.high - gain.low) / (2 * Z)
+
+
+def imported_gains(frame: pd.DataFrame, results: Results) -> list[Uplift]:
+    """Set imported outcomes beside the benchmark and Best-of-N of a run, policy by policy.
+
+    Columns: rewarder, policy, method, seed, before, after, and n or question.
+    """
+    studies = []
+    for policy, part in gain_table(frame, ["policy", "rewarder"]).groupby("policy", sort=False):
+        predictors = predictors_of(results, str(policy))
+        arms = []
+        for row in part.to_dict("records"):
+            name, half = row["rewarder"].strip("() "), Z * (row["error"] or np.nan)
+            n = int(row["n"]) if row["n"] == row["n"] and row["n"] else 0
+            greedy = estimate(row["gain"], row["gain"] - half, row["gain"] + half, n, "t")
+            arms.append(
+                TrainedArm(
+                    arm=name, method=row["method"], reference=name in REFERENCES,
+                    num_seeds=row["seeds"], greedy=greedy, **predictors.get(name, {}),
+                )
+            )  # fmt: skip
+        by_method = [
+            _imported_arms([arm for arm in arms if arm.method == method])
+            for method in dict.fromkeys(arm.method for arm in arms)
+        ]
+        families = {info.rewarder: info.family for info in results.rewarders}
+        studies.append(
+            Uplift(
+                policy=str(policy),
+                imported=True,
+                arms=tuple(arm for rows in by_method for arm in rows),
+                methods=tuple(method_of(rows, families) for rows in by_method),
+                warnings=("gains were measured elsewhere and imported",),
+            )
+        )
+    return studies
+
+
+def _imported_arms(arms: list[TrainedArm]) -> list[TrainedArm]:
+    """Set the gain over the arm `random`, and the flag, of arms of one method.
+
+    From the intervals of their gains, as if those were independent.
+    """
+    zero = next((arm.greedy for arm in arms if arm.arm == "random"), None)
+    rows = []
+    for arm in arms:
+        over = None
+        if zero is not None and arm.arm != "random":
+            value = (arm.greedy.value or 0.0) - (zero.value or 0.0)
+            half = Z * float(np.hypot(_error(arm.greedy), _error(zero)))
+            over = estimate(value, value - half, value + half, arm.greedy.n, "t")
+        rows.append(arm.model_copy(update={"over_random": over}))
+    ratios = [(arm.greedy.value or 0.0) / _error(arm.greedy) for arm in rows]
+    p = [float(special.erfc(abs(z) / np.sqrt(2))) if np.isfinite(z) else None for z in ratios]
+    return _flagged(rows, p)
+
+
+def _flagged(arms: list[TrainedArm], p: list[float | None]) -> list[TrainedArm]:
+    """Mark arms whose rewarder helps choosing (its interval) and hurts training (Holm)."""
+
+    def hurts(arm: TrainedArm, adjusted: float | None) -> bool:
+        lost = (arm.greedy.high or 0.0) < 0 and adjusted is not None and adjusted < 1 - LEVEL
+        return lost and arm.best_of_n is not None and (arm.best_of_n.low or 0.0) > 0
+
+    return [
+        arm.model_copy(update={"hurts": hurts(arm, adjusted)})
+        for arm, adjusted in zip(arms, holm(p), strict=True)
     ]
-    x, y = np.array(points_of, dtype=float).reshape(-1, 2).T
-    n = len(points_of)
-    r, rho = ((number(float(f(x, y))) if n > 2 else None) for f in (pearson_rows, spearman_rows))
-    low, high = _interval(x, y) if n >= ENOUGH else (None, None)
-    return UpliftCorrelation(
-        method=method,
-        x="benchmark" if axis == "benchmark" else "best_of_n",
-        num_rewarders=n,
-        r=nothing(n) if r is None else estimate(r, low, high, n, "jackknife"),
-        spearman=rho,
-    )
-
-
-def _interval(x: Floats, y: Floats) -> tuple[float, float]:
-    """Return the jackknife interval of r on Fisher's scale, Student's t with n − 1 degrees."""
-    z, error = jackknife(x, y, np.arange(len(x)))
-    half = float(special.stdtrit(len(x) - 1, (1 + LEVEL) / 2)) * error
-    return float(np.tanh(z - half)), float(np.tanh(z + half))
-
-
-def _foreseen(arm: TrainedArm, axis: str) -> float | None:
-    if axis == "benchmark":
-        return arm.benchmark
-    return None if arm.best_of_n is None else arm.best_of_n.value
 
 
 def _warnings(outcomes: Sequence[Outcomes], by_key: int) -> list[str]:
@@ -289,7 +376,7 @@ def uplift_rows(results: Uplift) -> list[dict[str, str]]:
             "trained on": f"({arm.arm})" if arm.reference else arm.arm,
             "method": arm.method,
             "greedy gain": gained(arm.greedy),
-            "sampled gain": gained(arm.sampled),
+            "sampled gain": gained(arm.sampled) if arm.sampled else "",
             "over random": gained(arm.over_random) if arm.over_random else "",
             "gain by choosing": gained(arm.best_of_n) if arm.best_of_n else "",
             "note": "helps choosing, hurts training" if arm.hurts else "",

@@ -4,7 +4,7 @@ Statements are <answer>C</answer>, boxed letters, {"answer": "C"}, "Answer: C", 
 is C", "I choose C" and "C is correct"; without any of these, a line that is a letter, or a letter
 with its own option's text. Reasoning (up to </think>) does not count; the last statement does. A
 letter next to the text of another option or another letter, one that is an article or a pronoun,
-and a negated or hypothetical one are not answers.
+and a negated, hypothetical or retracted one are not answers.
 """
 
 import re
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from bon.core.retractions import canonical, disowned, ends_in_another, takes_back
+from bon.experiment.retractions import canonical, disowned, ends_in_another, takes_back
 
 NEAR = 0.8  # similarity from which a text is that of its most similar option
 LIKE = 0.6  # a text less similar than this to every option is an explanation

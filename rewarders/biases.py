@@ -1,6 +1,6 @@
 """Biases of known strength in any rewarder, to measure what finds them.
 
-Card options: `bias` (bon.core.text_features.BIASES), `strength`, and `phrase` for the bias
+Card options: `bias` (bon.core.text.BIASES), `strength`, and `phrase` for the bias
 `phrase`. A score gains `strength` for each unit of the feature, a doubling of the length for
 `length`; a verdict or choice goes, with probability `strength`, to the response with the most of
 it. As in CHERRL (arXiv 2606.04923) the truth of what a detector should find is then known.
@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bon.core.text_features import FEATURES, PHRASE, PLACE
+from bon.core.text import FEATURES, PHRASE, PLACE
 from bon.engines.base import Engine
 from bon.experiment.config import RewarderCard
 from bon.experiment.prompts import Prompt

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from bon.core.keys import content_key
 from bon.core.patterns import compiled, last_match
 from bon.core.records import Judgement, JudgementOutcome
-from bon.core.retractions import canonical
 from bon.core.sampling import Sampling
 from bon.core.text import is_withheld
 from bon.engines.base import Sample
 from bon.experiment.config import RewarderCard, ScoreRule, VerdictRule
+from bon.experiment.retractions import canonical
 from bon.rewarders import verdict_parser
 
 _SCALE = re.compile(

@@ -7,8 +7,9 @@
     closing   = punctuation, "than the other", the scale of a number; then the reply ends
 
 A pattern that begins with a quoted key asks for JSON: the reply is one object with that key. All
-else is None with the reason, in every language: a retraction, negation or quotation is not looked
-for, it has no place in this form. Text before the statement may say anything but another verdict.
+else is None with the reason. What follows a statement need not be understood, in any language; the
+sentence before it may not disown it (bon.experiment.retractions), and no other verdict may stand
+beside it.
 """
 
 import json
@@ -18,7 +19,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from bon.core.patterns import Pattern, Span, compiled, tight_matches
-from bon.core.retractions import canonical, disowned, prefers_another
+from bon.experiment.retractions import canonical, disowned, prefers_another
 
 ValueT = TypeVar("ValueT", bound=Hashable)
 Meaning = Callable[[str], ValueT | None]

@@ -9,7 +9,7 @@ import pytest
 from bon.engines.gpu_memory import free_memory
 
 STARTS = (
-    "import subprocess; from bon.core.module_path import module_command as command; "
+    "import subprocess; from bon.dispatch.module_path import module_command as command; "
     "subprocess.run(command('beside'))"
 )
 LAST = f"import os, sys; sys.path.append(os.getcwd()); {STARTS}"

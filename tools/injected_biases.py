@@ -22,7 +22,7 @@ from bon.analysis.drift.reward_stream import analyse_rewards
 from bon.analysis.estimators.hacks import hacks
 from bon.analysis.results import Options
 from bon.core.records import Question
-from bon.core.text_features import PHRASE, PLACE
+from bon.core.text import PHRASE, PLACE
 from bon.policies.generate import text_key
 from bon.rewarders.base import Verdict
 from bon.rewarders.biases import amounts, biased

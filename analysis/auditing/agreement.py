@@ -4,12 +4,11 @@ Ratings are codes (I, A) of items by annotators, −1 missing. Every coefficient
 over items, so that its interval comes from resampling items.
 """
 
-from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
 
-from bon.analysis.estimators.resampling import Draws, from_draws
+from bon.analysis.estimators.resampling import Draws, first_by_second, of_sums
 from bon.analysis.results import Estimate
 from bon.choosing.opinion import Floats, Ints
 
@@ -29,12 +28,8 @@ def percent(ratings: Ints, draws: Draws, level: float) -> Estimate:
     pairs = total * (total - 1) / 2
     same = (counts * (counts - 1) / 2).sum(axis=1)
 
-    def statistic(sums: Floats) -> Floats:
-        return np.asarray(sums[0] / sums[1])
-
-    return _estimate(
-        np.stack([same, pairs], axis=1), statistic, draws, int((total > 1).sum()), level, share=True
-    )
+    n, columns = int((total > 1).sum()), np.stack([same, pairs], axis=1)
+    return of_sums(columns, first_by_second, draws, n, "items", level)
 
 
 def alpha(ratings: Ints, draws: Draws, level: float) -> Estimate:
@@ -55,7 +50,7 @@ def alpha(ratings: Ints, draws: Draws, level: float) -> Estimate:
         return np.asarray(1 - sums[0] / np.where(between > 0, between, np.nan))
 
     columns = np.column_stack([within, counts])
-    return _estimate(columns, statistic, draws, int((total > 1).sum()), level)
+    return of_sums(columns, statistic, draws, int((total > 1).sum()), "items", level, False)
 
 
 def kappa(first: Ints, second: Ints, draws: Draws, level: float) -> Estimate:
@@ -72,7 +67,7 @@ def kappa(first: Ints, second: Ints, draws: Draws, level: float) -> Estimate:
         chance = (table.sum(axis=0) * table.sum(axis=1)).sum(axis=0) / (n * n)
         return np.asarray((observed - chance) / np.where(chance < 1, 1 - chance, np.nan))
 
-    return _estimate(columns, statistic, draws, int(both.sum()), level)
+    return of_sums(columns, statistic, draws, int(both.sum()), "items", level, False)
 
 
 def pairs_of(ratings: Ints) -> list[tuple[int, int]]:
@@ -83,20 +78,3 @@ def pairs_of(ratings: Ints) -> list[tuple[int, int]]:
         for a, b in combinations(range(ratings.shape[1]), 2)
         if (known[:, a] & known[:, b]).sum() > 1
     ]
-
-
-def _estimate(
-    columns: Floats,
-    statistic: Callable[[Floats], Floats],
-    draws: Draws,
-    n: int,
-    level: float,
-    share: bool = False,
-) -> Estimate:
-    """Estimate a statistic of sums of columns (I, K), with bounds from its value in each draw."""
-    if n == 0:
-        return Estimate(value=None, method="none")
-    with np.errstate(invalid="ignore", divide="ignore"):
-        value = statistic(columns.sum(axis=0)[:, None])
-        spread = statistic(draws.sums(columns).astype(float))
-    return from_draws(value, spread, n, "items", level, proportion=share)[0]

@@ -5,11 +5,11 @@ from collections.abc import Callable
 import numpy as np
 
 from bon.analysis.calibration.labelled import Labelled
-from bon.analysis.estimators.resampling import Draws, from_draws, nothing
+from bon.analysis.estimators.resampling import Draws, first_by_second, nothing, of_sums
 from bon.analysis.results import Estimate
 from bon.analysis.results.calibration import FeatureBias, VerdictAccuracy
 from bon.choosing.opinion import Bools, Floats
-from bon.core.text_features import FEATURES
+from bon.core.text import FEATURES
 
 Statistic = Callable[[Floats], Floats]
 FEW = 10
@@ -56,15 +56,8 @@ def clustered(
     cells: Floats, statistic: Statistic, draws: Draws, n: int, level: float, share: bool = True
 ) -> Estimate:
     """Estimate a statistic of sums (K, B) of cells (C, K) by cluster."""
-    if n == 0:
-        return nothing()
-    with np.errstate(invalid="ignore", divide="ignore"):
-        value = statistic(cells.sum(axis=0)[:, None])
-        spread = statistic(draws.sums(cells).astype(float))
-    if not np.isfinite(value).all():
-        return nothing(n)
     units = int((cells != 0).any(axis=1).sum())
-    return from_draws(value, spread, n, "clusters", level, proportion=share, units=units)[0]
+    return of_sums(cells, statistic, draws, n, "clusters", level, share, units)
 
 
 def lean(votes: Labelled, draws: Draws, level: float) -> Estimate:
@@ -72,11 +65,7 @@ def lean(votes: Labelled, draws: Draws, level: float) -> Estimate:
     rows = votes.known
     columns = np.stack([votes.verdict - np.nan_to_num(votes.label), np.ones(len(rows))], axis=1)
     n = votes.num_items(rows)
-    return clustered(votes.sums(columns, rows), _mean, draws, n, level, share=False)
-
-
-def _mean(sums: Floats) -> Floats:
-    return np.asarray(sums[0] / sums[1])
+    return clustered(votes.sums(columns, rows), first_by_second, draws, n, level, share=False)
 
 
 def length_bias(votes: Labelled, draws: Draws, level: float) -> Estimate:
@@ -92,11 +81,15 @@ def feature_biases(votes: Labelled, draws: Draws, level: float) -> tuple[Feature
 
     Of pairs: where the response shown first has it and the other not, against the reverse.
     """
-    texts, others = (votes.frame[c].fillna("").astype(str) for c in ("text", "other"))
+    texts, others = (
+        [text if isinstance(text, str) else "" for text in votes.frame[column]]
+        for column in ("text", "other")
+    )
     pairs = votes.frame["kind"].iloc[0] == "pairs"
     biases = []
     for name, of in FEATURES.items():
-        amount = texts.map(of).to_numpy(float) - (others.map(of).to_numpy(float) if pairs else 0.5)
+        less = np.array([*map(of, others)]) if pairs else 0.5
+        amount = np.array([*map(of, texts)]) - less
         with_it, without = (
             votes.num_items(votes.known & side) for side in (amount > 0, amount < 0)
         )
@@ -149,4 +142,4 @@ def self_consistency(votes: Labelled, draws: Draws, level: float) -> Estimate:
     pairs = size * (size - 1)
     columns = np.stack([yes * (yes - 1) + no * (no - 1), pairs], axis=1)
     columns = columns / np.where(votes.weight > 0, votes.weight, 1)[:, None]
-    return clustered(votes.sums(columns, rows), _mean, draws, len(table), level)
+    return clustered(votes.sums(columns, rows), first_by_second, draws, len(table), level)

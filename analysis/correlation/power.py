@@ -146,7 +146,8 @@ def needed(
         )
         share = next(row.yes for row in as_many if row.num_rewarders == enough)
         sentence += f" The verdict is then yes in {percent(share, 0)} of studies"
-        sentence += f", with {for_yes} rewarders in 80 %." if for_yes not in (None, enough) else "."
+        more = for_yes not in (None, enough)
+        sentence += f"; with {for_yes} such rewarders, in 80 %." if more else "."
     elif powerful:
         best = min(powerful, key=lambda row: (row.num_questions, row.num_rewarders))
         sentence = (

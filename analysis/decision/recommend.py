@@ -282,12 +282,13 @@ def _sentence(
     low = pick.versus_majority.low
     if low is None or low <= 0:
         text += " It is not shown to gain more than majority vote, which costs nothing."
-    for r in cheaper:
-        text += (
-            f" {r.rewarder} costs {amount(r.cost, unit)} and may do as well: it loses "
-            f"{lost(r.loses)}."
-        )
-    return text
+    return " ".join([text, *(cheaper_text(r, unit) for r in cheaper)])
+
+
+def cheaper_text(r: Cheaper, unit: CostUnit) -> str:
+    """Say what a cheaper rewarder costs and loses."""
+    cost = amount(r.cost, unit)
+    return f"{r.rewarder} costs {cost} and may do as well: it loses {lost(r.loses)}."
 
 
 def _warnings(runs: Runs, missing: Iterable[str], unit: CostUnit) -> list[str]:

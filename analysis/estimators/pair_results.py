@@ -42,6 +42,7 @@ from bon.analysis.results import (
     TreatmentResult,
     VotesPoint,
 )
+from bon.analysis.results.format import signed
 from bon.choosing.opinion import Bools, Floats, Ints
 
 TREATMENTS: tuple[Treatment, ...] = ("drop", "wrong", "chance", "official")
@@ -281,7 +282,7 @@ def length_quartiles(gap: Floats) -> tuple[NDArray[np.str_], list[str]]:
     if known.nunique() < 2:
         return np.full(len(gap), ""), []
     quartiles = pd.qcut(known, 4, duplicates="drop").cat.categories
-    names = [f"{edges.left:+.0f} to {edges.right:+.0f}" for edges in quartiles]
+    names = [f"{signed(q.left, 0, True)} to {signed(q.right, 0, True)}" for q in quartiles]
     at = quartiles.get_indexer(pd.Index(gap))
     return np.where(at < 0, "", np.array(names)[at]), names
 

@@ -5,7 +5,7 @@ of all draws are one matrix product. The same draws serve every policy and rewar
 between them are paired.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -188,6 +188,30 @@ def from_draws(
         else:
             estimates.append(estimate(value, a, b, size, method))
     return estimates
+
+
+def of_sums(
+    columns: Floats,
+    statistic: Callable[[Floats], Floats],
+    draws: Draws,
+    n: int,
+    method: str,
+    level: float,
+    proportion: bool = True,
+    units: int | None = None,
+) -> Estimate:
+    """Estimate a statistic of the sums (K, B) of columns (Q, K), its bounds from draws of units."""
+    if n == 0:
+        return nothing()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = statistic(columns.sum(axis=0)[:, None])
+        spread = statistic(draws.sums(columns).astype(float))
+    return from_draws(value, spread, n, method, level, proportion, units)[0]
+
+
+def first_by_second(sums: Floats) -> Floats:
+    """Ratio of two sums (2, B), for `of_sums`."""
+    return np.asarray(sums[0] / sums[1])
 
 
 def sure(value: float, units: int, n: int, level: float) -> Estimate:

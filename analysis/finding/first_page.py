@@ -174,7 +174,7 @@ def _to_trust(results: Results, c: Correlation, advice: Recommendation | None) -
     more = max(enough - bases, ENOUGH_BASES - bases)
     if more <= 0:
         return ""
-    text = f"{more} more rewarders from new base models"
+    text = f"{bases + more} base models instead of {bases}: {more} more rewarders"
     if advice is not None and (cost := _cost_of_one(results, advice.unit)):
         text += f" (about {amount(more * cost, advice.unit)})"
     return f"{text}."

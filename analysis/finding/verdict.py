@@ -13,6 +13,8 @@
 Over several policies the least favourable verdict holds.
 """
 
+from collections.abc import Sequence
+
 from bon.analysis.correlation.robustness import ALPHA, STRONG, without
 from bon.analysis.results import (
     ENOUGH_BASES,
@@ -36,6 +38,7 @@ from bon.analysis.results.phrasing import (
     interval,
     names,
     percent,
+    plural,
 )
 from bon.core.base_models import GUESSED
 
@@ -168,13 +171,10 @@ def _groups(g: Groups) -> str:
     """Name the groups that may produce r, but for the largest."""
     largest = max(g.groups, key=len)
     apart = [names(list(group)) for group in g.groups if group is not largest]
-    account = (
-        f"{len(g.groups)} groups of unrelated rewarders: {'; '.join(apart)}; the other "
-        f"{len(largest)}"
-    )
+    account = f"{len(g.groups)} separate groups: {'; '.join(apart)}; the other {len(largest)}"
     within = ""
     if g.within.value is not None:
-        within = f" Within the groups r is {bounded(g.within)}."
+        within = f" Within the groups, r is {bounded(g.within)}."
     if g.withholds:
         return (
             f"Instead of one line, the rewarders form {account}. r depends on how many each group "
@@ -182,8 +182,8 @@ def _groups(g: Groups) -> str:
         )
     difference = f"{g.bic_difference:+.1f}".replace("-", "−")
     return (
-        f"The evidence for one line is not strong (BIC {difference}, a yes needs "
-        f"+{STRONG_EVIDENCE:.0f}) against {account}.{within}"
+        f"One line does not explain the points much better (BIC {difference}; a yes needs "
+        f"+{STRONG_EVIDENCE:.0f}) than {account}.{within}"
     )
 
 
@@ -271,30 +271,36 @@ def _caveats(
         and x.pearson.estimate.value is not None
     ]
     rows = [b for b in best if b.policy == c.policy and b.headline and b.rule != "baseline"]
-    by_verdict = {
-        v: [b.rewarder for b in rows if b.verdict_versus_majority == v]
-        for v in ("above", "unclear", "below")
-    }
-    below = by_verdict["below"]
-    if below or by_verdict["unclear"]:
-        found.append(
-            f"{len(by_verdict['above'])} of {len(rows)} rewarders beat majority vote, "
-            f"{len(by_verdict['unclear'])} are unclear and {len(below)} worse"
-            f"{f' ({names(below)})' if below else ''}."
-        )
+    if any(b.verdict_versus_majority in ("below", "unclear") for b in rows):
+        found.append(standings(rows))
     falls = [b.rewarder for b in rows if b.over_optimised]
     if falls:
         found.append(f"Accuracy falls as n grows under {names(falls)}.")
     return found + list(protocol.differences if protocol is not None else ())
 
 
+def standings(rows: Sequence[BestOfN]) -> str:
+    """Count the rewarders above, near and below majority vote, and name those below."""
+    if not rows:
+        return ""
+    above, unclear, below = (
+        [b.rewarder for b in rows if b.verdict_versus_majority == v]
+        for v in ("above", "unclear", "below")
+    )
+    worse = f"{len(below)} {'is' if len(below) == 1 else 'are'} worse ({names(below)})"
+    return (
+        f"{len(above)} of {plural(len(rows), 'rewarder')} beat majority vote, {len(unclear)} "
+        f"cannot be told from it and {worse if below else 'none is worse'}."
+    )
+
+
 def _would_change(c: Correlation, worst: Verdict, needed: list[Needed]) -> list[str]:
     enough = c.families is None or c.families.enough
-    of = "" if enough else f" from {ENOUGH_BASES} base models or more"
+    of = "" if enough else f" from at least {ENOUGH_BASES} known base models"
     strong = coefficient(STRONG)
     criterion = (
-        "strong evidence for one line (their base models known), which holds without any one "
-        "rewarder or family and within the top half"
+        "strong evidence for one line, which holds without any single rewarder or family and "
+        "within the top half"
         if objections(c)
         else f"a lower bound of r above {strong}"
     )

@@ -109,7 +109,7 @@ def _draw(lines: list[Line], width: Width) -> Figure:
             panels.append((axes[0], oracle))
         _log2(body, max(x.x[-1] for x in lines))
         _kl_axis(axes[0], body.get_xticks().tolist())
-        body.set_xlabel("n (candidates to choose from)")
+        body.set_xlabel("n (responses to choose from)")
         body.set_ylabel("accuracy (%)")
         for ax, shown in panels:
             for line in shown:

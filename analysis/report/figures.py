@@ -52,6 +52,13 @@ def report_figures(results: Results) -> Figures:
         partial(plots.correlation, results),
         plots.WIDTHS["double"] if several else 4.8,
     )
+    for i, study in enumerate(results.trained):
+        figures.add(
+            f"trained:{i}",
+            "Gain by training against benchmark accuracy and gain by choosing",
+            partial(plots.gains, study),
+            plots.WIDTHS["double"],
+        )
     for policy in (p.policy for p in results.policies):
         figures.add(
             f"accuracy_at_n:{policy}",

@@ -13,6 +13,7 @@ from bon.analysis.results import (
     PolicyResult,
     Results,
     RewarderInfo,
+    Uplift,
 )
 from bon.core.errors import BonError
 
@@ -42,6 +43,7 @@ class BoardRow:
     benchmark: BenchmarkResult | None
     score: Estimate | None
     unparsed: Estimate | None
+    trained: dict[str, Estimate]
 
     @property
     def baseline(self) -> bool:
@@ -66,6 +68,10 @@ def leaderboard(results: Results, policy: PolicyResult) -> list[BoardRow]:
     for key, accuracy in alone.items():
         if accuracy is not None:
             infos.setdefault(key, RewarderInfo(rewarder=key, kind="baseline", baseline=True))
+    gains: dict[str, dict[str, Estimate]] = {}
+    for study in studies(results, policy.policy):
+        for arm in study.arms:
+            gains.setdefault(arm.arm, {})[arm.method] = arm.greedy
     rows = []
     for name, info in infos.items():
         choice, pairs = best.get(name), measured.get(name)
@@ -81,9 +87,21 @@ def leaderboard(results: Results, policy: PolicyResult) -> list[BoardRow]:
                 pairs,
                 score(pairs, axis),
                 _unparsed(pairs),
+                gains.get(name, {}),
             )
         )
     return sorted(rows, key=lambda r: (-_number(r.accuracy), r.name))
+
+
+def studies(results: Results, policy: str) -> list[Uplift]:
+    """Return the training studies of a policy, imported ones first."""
+    own = [study for study in results.trained if study.policy == policy]
+    return sorted(own, key=lambda study: not study.imported)
+
+
+def trained_methods(results: Results, policy: str) -> list[str]:
+    """Return the methods by which a policy was trained."""
+    return list(dict.fromkeys(m.method for s in studies(results, policy) for m in s.methods))
 
 
 def frame(results: Results, policy: str = "") -> pd.DataFrame:

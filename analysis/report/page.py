@@ -9,13 +9,15 @@ from typing import Any
 
 from markupsafe import Markup
 
-from bon.analysis.finding.first_page import first_page
+from bon.analysis.decision.recommend import cheaper_text
+from bon.analysis.finding.first_page import FirstPage, first_page
+from bon.analysis.finding.verdict import standings
 from bon.analysis.report import leaderboard
 from bon.analysis.report.browser_data import Packing
 from bon.analysis.report.figures import report_figures
 from bon.analysis.report.question_views import QuestionView
 from bon.analysis.report.templates import render
-from bon.analysis.results import BenchmarkResult, BestOfN, Correlation, Results
+from bon.analysis.results import PREDICTORS, BenchmarkResult, BestOfN, Correlation, Results
 from bon.analysis.results import format as text
 from bon.analysis.results.phrasing import names
 
@@ -49,7 +51,7 @@ def write_report(
         for view in views:
             packing.add(view)
         packed = packing.finish(max_bytes - _MARGIN - len(html.encode()))
-        packed.data["labels"] = _labels(results)
+        packed.data["labels"] = context["labels"]
         html = render("report.html.jinja", figures, packed, data=Markup(packed.text()), **context)
     path.write_text(html, encoding="utf-8")
     return path
@@ -68,10 +70,11 @@ def _context(results: Results) -> dict[str, Any]:
     }
     return {
         "first": first,
-        "openers": _openers(results),
+        "openers": _openers(results, first),
         "main": results.main,
         "main_correlations": leaderboard.carried(results),
         "coefficients": _coefficients(results),
+        "correlation_of": _by_axis(results),
         "boards": [(p, leaderboard.leaderboard(results, p)) for p in results.policies],
         "chosen": chosen,
         "ranks": {(r.policy, r.benchmark, r.rewarder): r for r in results.ranks},
@@ -83,27 +86,41 @@ def _context(results: Results) -> dict[str, Any]:
             r.cost or r.seconds or r.num_judgements for r in results.rewarders if not r.baseline
         ),
         "estimated": _estimated(results),
+        "labels": _labels(results),
         "rated_in_full": max((j.rated_questions for j in results.judging), default=0)
         if any(_raced(b) for b in results.best_of_n)
         else 0,
         "find": _find,
+        "trained_methods": leaderboard.trained_methods,
+        "predictors": PREDICTORS,
     }
 
 
-def _openers(results: Results) -> dict[str, str]:
+def _openers(results: Results, first: FirstPage) -> dict[str, str]:
     """One plain sentence for each question of the page."""
     leaks, counts = results.leaks, results.counts
-    groups: dict[str, float] = {}
-    for c in results.correlations:
-        if c.axis.startswith("group:") and c.leaks == "in" and c.pearson.estimate.value is not None:
-            groups.setdefault(c.axis.removeprefix("group:"), c.pearson.estimate.value)
+    groups = {
+        axis: c.pearson.estimate.value
+        for axis, c in _by_axis(results).items()
+        if c.axis.startswith("group:") and c.pearson.estimate.value is not None
+    }
     falls = [b.rewarder for b in results.best_of_n if b.headline and b.over_optimised]
     consistency = [
         (b.consistency.value, b.rewarder)
         for b in results.benchmarks
         if b.consistency is not None and b.consistency.value is not None
     ]
+    rows = [b for b in results.best_of_n if b.headline and b.rule != "baseline"]
+    several = len(results.policies) > 1
+    standing = [
+        f"{p.policy}: {said}" if several else said
+        for p in results.policies
+        if (said := standings([b for b in rows if b.policy == p.policy]))
+    ]
+    if first.advice:
+        standing += [cheaper_text(r, first.advice.unit) for r in first.advice.cheaper]
     openers = {
+        "leaderboard": " ".join(standing),
         "sure": results.finding.sentence,
         "other_n": f"Accuracy falls as n grows under {names(falls)}."
         if falls
@@ -114,6 +131,7 @@ def _openers(results: Results) -> dict[str, str]:
         if leaks.num_questions or leaks.num_pairs
         else "No question is in both sets.",
         "judges": "",
+        "trained": " ".join(f"{m.sentence}." for s in results.trained for m in s.methods),
         "asked": f"{text.count(counts.calls_made)} judge calls; all comparisons would have taken "
         f"{text.count(counts.calls_made + counts.calls_saved)}.",
         "questions": f"{text.count(counts.questions)} questions with all responses, choices and "
@@ -132,6 +150,16 @@ def _openers(results: Results) -> dict[str, str]:
             f"{text.percent(high, 0)} ({best}) of the pairs."
         )
     return openers
+
+
+def _by_axis(results: Results) -> dict[str, Correlation]:
+    """Correlations like the headline's, but for the axis: macro, overall or a group's name."""
+    main = results.main
+    return {
+        leaderboard.axis_name(c.axis): c
+        for c in results.correlations
+        if main and (c.policy, c.benchmark, c.leaks) == (main.policy, main.benchmark, main.leaks)
+    }
 
 
 def _coefficients(results: Results) -> dict[str, list[Correlation]]:

@@ -17,7 +17,10 @@ function sections() {
       marked = marked || here;
     }
   }, { rootMargin: "-25% 0px -60% 0px" });
-  for (const id of links.keys()) if ($(id)) watch.observe($(id));
+  for (const [id, link] of links) {
+    if ($(id)) watch.observe($(id));
+    link.addEventListener("click", () => { if ($(id)) $(id).open = true; });
+  }
 }
 
 // The report that bon serves leads back to its validation.
@@ -166,7 +169,7 @@ class Browser {
       const button = make("button", {
         type: "button", "data-i": i, "aria-current": i === this.current ? "true" : null,
         onclick: () => this.open(i),
-      }, make("b", { text: this.index.text[i].replace(/<image \d+>/g, "[image]").trim() || this.index.id[i] }), make("span", { text: notes || this.index.id[i] }));
+      }, make("b", { text: plain(this.index.text[i]).trim() || this.index.id[i] }), make("span", { text: notes || this.index.id[i] }));
       return make("li", {}, button);
     });
     if (this.shown.length > this.limit) {
@@ -257,22 +260,25 @@ function question(browser, i, detail) {
   const head = make("h3", {}, make("a", { href: `#q=${encodeURIComponent(index.link[i])}`, text: index.id[i] }), " ",
     make("span", { class: "soft", text: about }));
   if (!detail) {
-    return [head, make("p", { class: "q-text", text: index.text[i] }),
+    return [head, make("p", { class: "q-text", text: plain(index.text[i]) }),
       make("p", { class: "flag", text: `The details of the questions are in the folder ${data.folder}, which is not beside this file.` })];
   }
   const policy = browser.policy.value || "0";
   const pool = detail.c[policy] || [], choices = detail.s[policy] || [];
-  const parts = [head, make("p", { class: "q-text", text: detail.q }), pictures(data, detail.i), options(detail, pool)];
+  const parts = [head, make("p", { class: "q-text", text: plain(detail.q) }), pictures(data, detail.i), options(detail, pool)];
   if (pool.length) {
-    parts.push(make("h3", { text: "Candidates" }),
+    parts.push(make("h3", { text: "Responses" }),
       make("div", { class: "candidates" }, ...pool.map((c) => card(data, policy, c, choices))));
   }
   if (choices.length) parts.push(make("h3", { text: "What the rewarders chose" }), scores(data, pool, choices));
   else if (pool.length && data.rewarders.length) {
-    parts.push(make("p", { class: "note", text: "Not judged: where all candidates give the same answer, no choice can change the accuracy." }));
+    parts.push(make("p", { class: "note", text: "Not judged: where all responses give the same answer, no choice can change the accuracy." }));
   }
   return parts.filter(Boolean);
 }
+
+// "<image 1>" stands for the first image below.
+const plain = (text) => (text || "").replace(/<image (\d+)>/g, "[image $1]");
 
 // Small images are shown enlarged.
 function enlarged(image) {
@@ -288,7 +294,7 @@ function pictures(data, images) {
     const image = make("img", { src: source, alt: `image ${k + 1} of the question` });
     enlarged(image);
     image.addEventListener("error", () => image.replaceWith(make("p", { class: "note", text: `image ${k + 1} is not beside this file` })));
-    return make("figure", {}, image);
+    return make("figure", {}, image, images.length > 1 ? make("figcaption", { text: `[image ${k + 1}]` }) : null);
   });
   return make("div", { class: "images" }, ...nodes);
 }
@@ -299,10 +305,10 @@ function options(detail, pool) {
   const most = Math.max(0, ...Object.values(votes));
   return make("ol", { class: "options" }, ...detail.o.map((text, k) => {
     const letter = String.fromCharCode(65 + k), right = letter === detail.a, count = votes[letter] || 0;
-    const note = [right ? "✓ right" : "", count ? `${count} candidate${count > 1 ? "s" : ""}` : "",
+    const note = [right ? "✓ right" : "", count ? `${count} response${count > 1 ? "s" : ""}` : "",
       count && count === most && most > 1 ? "vote" : ""].filter(Boolean).join(" · ");
     return make("li", { class: right ? "right" : "" }, make("span", { text: `${letter}.` }),
-      make("span", { text }), make("span", { class: "votes", text: note }));
+      make("span", { text: plain(text) }), make("span", { class: "votes", text: note }));
   }));
 }
 
@@ -316,7 +322,7 @@ function card(data, policy, [number, answer, outcome, correct, text], choices) {
   const by = choices.filter(([, picked]) => picked.includes(number)).map(([r, picked]) =>
     data.rewarders[r] + (picked.length > 1 ? " (tie)" : ""));
   const more = make("button", { type: "button", text: "show all", "aria-expanded": "false", hidden: "" });
-  const body = make("p", { class: "said", text });
+  const body = make("p", { class: "said", text: plain(text) });
   more.addEventListener("click", () => {
     const open = body.classList.toggle("open");
     more.textContent = open ? "show less" : "show all";
@@ -350,7 +356,7 @@ function scores(data, pool, choices) {
 }
 
 function short(value) {
-  return (Math.abs(value) >= 100 ? value.toFixed(0) : Math.abs(value) >= 10 ? value.toFixed(1) : value.toFixed(2)).replace("-", "−");
+  return (Math.abs(value) >= 100 ? value.toFixed(0) : Math.abs(value) >= 10 ? value.toFixed(1) : value.toFixed(2)).replace(/^-(0[.0]*)$/, "$1").replace("-", "−");
 }
 
 // A button per rewarder; its rationales are shown below.
@@ -372,7 +378,7 @@ function why([first, second, outcome, score, text]) {
   const shown = second === null ? `#${first}` : `#${first} against #${second}`;
   const result = outcome === "scored" && score !== null ? `score ${short(score)}`
     : outcome === "first" ? `#${first} is better` : outcome === "second" ? `#${second} is better` : outcome;
-  return make("blockquote", {}, make("b", { text: `${shown}: ${result}` }), text || "(no text)");
+  return make("blockquote", {}, make("b", { text: `${shown}: ${result}` }), plain(text) || "(no text)");
 }
 
 // ------------------------------------------------------------------ start

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 import bon
 from bon.analysis.report import leaderboard
@@ -22,6 +23,25 @@ if TYPE_CHECKING:
     from bon.analysis.report.figures import Figures
 
 HERE = Path(__file__).parent
+_ON_PAGE_ONE = re.compile(
+    r"(?<![\w-])(?:pass@1|majority vote|rewarders?|base models?|oracle|r)(?![\w-])"
+)
+
+
+def explained(html: str) -> Markup:
+    """Give the first of each term in a text of HTML its definition on hover and focus."""
+    seen = set()
+
+    def define(match: re.Match[str]) -> str:
+        term = match[0] if match[0] in TERMS else match[0].removesuffix("s")
+        if term in seen:
+            return match[0]
+        seen.add(term)
+        return f'<abbr tabindex="0" title="{escape(TERMS[term])}">{match[0]}</abbr>'
+
+    parts = re.split(r"(<[^>]*>)", html)
+    parts[::2] = [_ON_PAGE_ONE.sub(define, part) for part in parts[::2]]
+    return Markup("".join(parts))
 
 
 def environment(*folders: Path) -> Environment:
@@ -37,6 +57,7 @@ def environment(*folders: Path) -> Environment:
     env.filters.update(
         {name: getattr(text, name) for name in (*filters.split(), "money", "short")},
         names=partial(names, most=9),
+        explained=explained,
         axis=leaderboard.axis_name,
         plain_points=partial(text.signed, digits=1, sign=True, scale=100),
     )

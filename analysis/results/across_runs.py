@@ -7,6 +7,7 @@ from bon.analysis.results.correlation import Correlation, Pooled
 from bon.analysis.results.decision import Finding
 from bon.analysis.results.prediction import WhatIf
 from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Record
+from bon.analysis.results.uplift import UpliftCorrelation
 
 
 class PooledStudy(Record):
@@ -119,7 +120,7 @@ class Flag(Record):
 
 
 class CorrelationReport(Record):
-    """The output of `bon correlate TABLE.csv --json`."""
+    """The output of `bon correlate TABLE.csv --json`; `outcomes`: with gains by training."""
 
     schema_version: str = SCHEMA_VERSION
     source: str
@@ -128,6 +129,7 @@ class CorrelationReport(Record):
     finding: Finding
     correlations: tuple[Correlation, ...]
     pooled: tuple[Pooled, ...] = ()
+    outcomes: tuple[UpliftCorrelation, ...] = ()
     what_if: tuple[WhatIf, ...] = ()
     references: tuple[Reference, ...] = ()
     flags: tuple[Flag, ...] = ()

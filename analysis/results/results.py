@@ -10,7 +10,7 @@ Conventions (docs/results.md describes each field):
 
 from html import escape
 
-from bon.analysis.results import accuracy, correlation, decision, prediction, study
+from bon.analysis.results import accuracy, correlation, decision, prediction, study, uplift
 from bon.analysis.results.record import SCHEMA_VERSION, Options, Record
 
 
@@ -47,6 +47,7 @@ class Results(Record):
     needed: tuple[prediction.Needed, ...] = ()
     judging: tuple[study.JudgeCalls, ...] = ()
     hacks: tuple[study.Hack, ...] = ()
+    trained: tuple[uplift.Uplift, ...] = ()
     repeats: tuple[study.RepeatCheck, ...] = ()
     costs: tuple[study.ModelCost, ...] = ()
     leaks: study.LeakReport

@@ -1,16 +1,28 @@
-"""The schema of uplift.json: gains by training (`bon uplift`)."""
-
-from typing import Literal
+"""The schema of uplift.json: gains by training, by `bon uplift` or measured elsewhere."""
 
 from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Record
+
+REFERENCES = ("random", "majority", "oracle")
+"""Arms without a rewarder; `random` is the zero line."""
+
+PREDICTORS = {
+    "benchmark": "the benchmark",
+    "best_of_n": "the gain by choosing",
+    "pair_accuracy": "accuracy on the policy's own pairs",
+    "score_variance": "variance of scores within questions",
+}
+"""What may predict a gain: fields of TrainedArm with their names."""
 
 
 class TrainedArm(Record):
     """One arm: what was trained on its choices, against the untrained policy.
 
-    `greedy` and `sampled`: gain in accuracy, over questions and seeds; `over_random`: greedy
-    accuracy against the arm trained on random choices, the zero line. `length` and `unread`: of
-    sampled responses, against the untrained policy.
+    `greedy` and `sampled`: gain in accuracy, over questions and seeds (imported outcomes have the
+    first alone); `over_random`: greedy accuracy against the arm trained on random choices, the
+    zero line. `length` and `unread`: of sampled responses, against the untrained policy. `kl`: mean
+    log-probability ratio of sampled responses, trained to untrained, in nats per response.
+    `pair_accuracy`: of a right against a wrong response of the policy; `score_variance`: share of
+    the variance of scores that lies within questions.
     """
 
     arm: str
@@ -20,21 +32,31 @@ class TrainedArm(Record):
     benchmark: float | None = None
     best_of_n: Estimate | None = None
     greedy: Estimate
-    sampled: Estimate
+    sampled: Estimate | None = None
     over_random: Estimate | None = None
-    length: float
-    unread: float
+    length: float | None = None
+    unread: float | None = None
+    kl: Estimate | None = None
+    pair_accuracy: float | None = None
+    score_variance: float | None = None
     hurts: bool = False
 
 
 class UpliftCorrelation(Record):
-    """r between two axes over rewarders; no interval below eight rewarders."""
+    """r of gains by training with what may predict them, over rewarders.
 
+    `x`: a column of TrainedArm, or a benchmark score of a table. `lineage`: of a table, where only
+    its rewarders count. Intervals as of the main correlation: none
+    over fewer than five base models that rewarders share.
+    """
+
+    policy: str = ""
     method: str
-    x: Literal["benchmark", "best_of_n"]
+    x: str
+    lineage: str = ""
     num_rewarders: int
     r: Estimate
-    spearman: float | None
+    spearman: Estimate
 
 
 class UpliftMethod(Record):
@@ -42,23 +64,24 @@ class UpliftMethod(Record):
 
     method: str
     spread: float
-    noise: float
+    noise: float | None
     reliability: float | None
     correlations: tuple[UpliftCorrelation, ...]
     sentence: str
 
 
 class Uplift(Record):
-    """The output of `bon uplift`."""
+    """Gains by training of one policy; imported ones have no numbers of questions."""
 
     schema_version: str = SCHEMA_VERSION
     policy: str
-    num_questions: int
-    num_unjudged: int
-    num_unjudged_by_key: int
-    num_evaluated: int
-    greedy: float
-    sampled: float
+    imported: bool = False
+    num_questions: int = 0
+    num_unjudged: int = 0
+    num_unjudged_by_key: int = 0
+    num_evaluated: int = 0
+    greedy: float | None = None
+    sampled: float | None = None
     arms: tuple[TrainedArm, ...]
     methods: tuple[UpliftMethod, ...]
     warnings: tuple[str, ...] = ()

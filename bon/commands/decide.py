@@ -209,18 +209,18 @@ def recommend(
 def correlate(
     table: Annotated[
         Path,
-        Argument(help="CSV: rewarder, benchmark scores, Best-of-N accuracy, family (base model)."),
+        Argument(help="CSV: rewarder, benchmark scores, Best-of-N, gains by training, family."),
     ],
     out: options.OutFolder = None,
     as_json: options.Json = False,
 ) -> None:
-    """Correlate published benchmark scores with Best-of-N accuracy."""
+    """Correlate published benchmark scores with Best-of-N accuracy and gains by training."""
     from bon.analysis import plots
     from bon.analysis.published import correlate_table
     from bon.commands.decide_text import correlation_text
 
     results = correlate_table(table)
-    figures = {"correlation": plots.correlation(results)} if out else {}
+    figures = {"correlation": plots.correlation(results)} if out and results.correlations else {}
     _save(out, "correlation", results.model_dump(mode="json"), figures)
     emit(results, lambda: correlation_text(results), as_json)
 

@@ -122,6 +122,20 @@ def correlation_text(report: CorrelationReport) -> str:
         if row.primary and row.carried_by is not None
     ]
     lines.append(show_listing(rows))
+    if report.outcomes:
+        gains = [
+            {
+                "policy": row.policy,
+                "trained": row.method,
+                "predictor": row.x,
+                "lineage": row.lineage or "all",
+                "n": row.num_rewarders,
+                "Pearson": bounded(row.r),
+                "Spearman": bounded(row.spearman),
+            }
+            for row in report.outcomes
+        ]
+        lines += ["", "Gains by training:", show_listing(gains)]
     for title, texts in (
         ("One point decides", influences),
         ("Check these values", [flag.sentence for flag in report.flags]),

@@ -62,12 +62,17 @@ def settings_of(
 
 def columns_of(columns: list[str] | None) -> dict[str, str]:
     """Split each ROLE=COLUMN."""
+    return pairs_of("--columns", columns, "response=output")
+
+
+def pairs_of(option: str, texts: list[str] | None, example: str = "ARM=FOLDER") -> dict[str, str]:
+    """Split each NAME=VALUE of an option."""
     pairs = {}
-    for text in columns or []:
-        role, separator, column = text.partition("=")
+    for text in texts or []:
+        name, separator, value = text.partition("=")
         if not separator:
-            raise BonError(f"--columns {text!r} has no '='", "write --columns response=output")
-        pairs[role.strip()] = column
+            raise BonError(f"{option} {text!r} has no '='", f"write {option} {example}")
+        pairs[name.strip()] = value
     return pairs
 
 

@@ -28,14 +28,22 @@ def import_(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Create a run from existing responses (several files: several candidates) and scores."""
+    """Create a run from responses and scores, or add outcomes of trainings to a run."""
     from bon.commands.regrade import pass_at_1, regraded
     from bon.policies.extractors import EXTRACTORS
     from bon.running.imports.import_files import import_files
+    from bon.running.imports.import_outcomes import import_outcomes, is_outcomes
     from bon.running.reporting import report_run
     from bon.storage.store import Store
 
     silent = quiet or as_json
+    if all(map(is_outcomes, files)):
+        number = import_outcomes(files, out)
+        report = report_run(out, quiet=silent)
+        if not silent:
+            typer.echo(f"{number} outcomes of training in {out}")
+        options.print_results(report, as_json)
+        return
     answers = import_files(
         files,
         policy,
@@ -82,11 +90,22 @@ def export(
 ) -> None:
     """Export a run as tables, training data or a dataset."""
     from bon.exports import export_run
-    from bon.exports.preferences import BY_KEY, Preferences
+    from bon.exports.preferences import (
+        BY_KEY,
+        Preferences,
+        num_unjudged_by_key,
+        unjudged_note,
+    )
+    from bon.running.reporting import open_run
+    from bon.storage.store import Store
 
     preferences = None
     if by or margin is not None or pairs != "best-worst":
         preferences = Preferences(by or BY_KEY, pairs, margin)
+    if by and by != BY_KEY:
+        with Store(directory, readonly=True) as store:
+            if count := num_unjudged_by_key(open_run(store), store, by):
+                typer.echo(unjudged_note(count, directory), err=True)
     out = out or directory / "export" / ("" if form == "parquet" else form)
     for path in export_run(directory, out, form, preferences, replace=replace):
         typer.echo(path)

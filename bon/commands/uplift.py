@@ -1,7 +1,7 @@
 """`bon uplift`: gains by training on what rewarders prefer."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
@@ -9,6 +9,9 @@ from bon.commands import options
 from bon.commands.options import emit
 from bon.core.console import show_listing
 from bon.core.errors import BonError
+
+if TYPE_CHECKING:
+    from bon.analysis.results import Uplift
 
 
 def uplift(
@@ -28,6 +31,17 @@ def uplift(
     rate: Annotated[float | None, Option(min=0, help="Peak learning rate.")] = None,
     beta: Annotated[float, Option(min=0, help="Beta of DPO.")] = 0.1,
     samples: Annotated[int, Option(min=1, help="Sampled responses per question.")] = 1,
+    export: Annotated[
+        Path | None,
+        Option(help="Write data, TRL script and settings of all arms here instead of training."),
+    ] = None,
+    add: Annotated[
+        list[str] | None,
+        Option(
+            metavar="ARM=CHECKPOINT",
+            help="Evaluate a checkpoint trained elsewhere; repeatable, trains nothing.",
+        ),
+    ] = None,
     limit: options.Limit = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -35,12 +49,12 @@ def uplift(
     """Train a policy on what each rewarder prefers, and measure its gain on other questions."""
     from typing import get_args
 
-    from bon.analysis.uplift import uplift_rows
     from bon.engines.tuning import Method
     from bon.experiment.config import DatasetSpec
     from bon.running.reporting import open_run
     from bon.storage.store import Store
     from bon.training.uplift import Study
+    from bon.training.uplift import export as export_arms
     from bon.training.uplift import uplift as run_uplift
 
     known: dict[str, Method] = {name: name for name in get_args(Method)}
@@ -67,17 +81,26 @@ def uplift(
         beta=beta,
         samples=samples,
         policy=policy,
+        added=tuple((arm, Path(path)) for arm, path in options.pairs_of("--add", add).items()),
     )
+    if export is not None:
+        paths = [str(path) for path in export_arms(directory, study, export, quiet=as_json)]
+        emit(paths, lambda: "\n".join(paths), as_json)
+        return
     results = run_uplift(directory, study, quiet=quiet or as_json)
 
-    def text() -> str:
-        accuracy = f"greedy {results.greedy:.3f}, sampled {results.sampled:.3f}"
-        lines = [
-            show_listing(uplift_rows(results)),
-            "",
-            f"{results.policy} untrained: {accuracy} on {results.num_evaluated:,} questions",
-        ]
-        lines += [m.sentence for m in results.methods]
-        return "\n".join([*lines, *(f"  - {line}" for line in results.warnings)])
+    emit(results, lambda: show_study(results), as_json)
 
-    emit(results, text, as_json)
+
+def show_study(study: "Uplift") -> str:
+    """Return the arms, the sentence of each method and warnings."""
+    from bon.analysis.uplift import uplift_rows
+
+    accuracy = f"greedy {study.greedy:.3f}, sampled {study.sampled:.3f}"
+    lines = [
+        show_listing(uplift_rows(study)),
+        "",
+        f"{study.policy} untrained: {accuracy} on {study.num_evaluated:,} questions",
+        *(m.sentence for m in study.methods),
+    ]
+    return "\n".join([*lines, *(f"  - {line}" for line in study.warnings)])

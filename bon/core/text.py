@@ -1,6 +1,9 @@
-"""Text that can be stored and sent, and the text of a chat completion."""
+"""Text that can be stored and sent, the text of a chat completion, and features of texts."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from math import log2
 from typing import Any, NamedTuple
 
 
@@ -79,3 +82,32 @@ def read_choice(choice: Mapping[str, Any]) -> ChatReply:
     elif choice.get("error") or finish == "error":
         raise ValueError(f"the error {choice.get('error') or 'of a reply cut short'}")
     return ChatReply(text, reasoning if isinstance(reasoning, str) else "", finish)
+
+
+# ------------------------------------------------------------------ features
+# What a rewarder may like in a text whatever it says: length, markdown, self-praise, a letter.
+
+_MARKDOWN = re.compile(r"^#{1,6} |\*\*[^*\n]+\*\*|^[-*] ", re.MULTILINE)
+_PRAISE = re.compile(
+    r"\bno doubt\b|\b(certainly|definitely) correct\b|\bexcellent answer\b|\bverified twice\b"
+    r"|\bchecked (every|it twice)\b",
+    re.IGNORECASE,
+)
+LETTERS = "ABCD"
+
+
+def _ends_in(letter: str, text: str) -> float:
+    return float(bool(re.search(rf"\b{letter}\b[^A-Za-z]*$", text)))
+
+
+FEATURES: dict[str, Callable[[str], float]] = {
+    "length": lambda text: log2(1 + len(text)),
+    "markdown": lambda text: float(bool(_MARKDOWN.search(text))),
+    "praise": lambda text: float(bool(_PRAISE.search(text))),
+    **{f"letter {letter}": partial(_ends_in, letter) for letter in LETTERS},
+}
+"""Name -> a number of a text: doublings of its length, or 1 where it has the feature."""
+
+PLACE, PHRASE = "first place", "phrase"
+BIASES = (*FEATURES, PLACE, PHRASE)
+"""Biases that can be injected (bon.rewarders.biases)."""

@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 
 from bon.analysis.auditing import item_scores, shortcuts
 from bon.analysis.auditing.shortcuts import FEATURES, RULES, Formed, form_of
-from bon.analysis.estimators.resampling import Draws, from_draws, number
+from bon.analysis.estimators.resampling import (
+    Draws,
+    first_by_second,
+    from_draws,
+    number,
+    of_sums,
+)
 from bon.analysis.results import Estimate, Options
 from bon.analysis.results.audit import (
     Discrimination,
@@ -133,15 +139,9 @@ def _rewarders(
 def _mean(x: Floats, weight: Floats, draws: Draws, level: float) -> Estimate:
     """Weighted mean (Hájek) of the known values, with questions resampled."""
     weight = np.where(np.isfinite(x), weight, 0.0)
-    n = int((weight > 0).sum())
-    if n == 0:
-        return Estimate(value=None, method="none")
     columns = np.column_stack([weight * np.nan_to_num(x), weight])
-    sums = draws.sums(columns).astype(float)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        spread = sums[[0]] / sums[[1]]
-    value = np.array([columns[:, 0].sum() / columns[:, 1].sum()])
-    return from_draws(value, spread, n, "questions", level)[0]
+    n = int((weight > 0).sum())
+    return of_sums(columns, first_by_second, draws, n, "questions", level)
 
 
 def _discrimination(x: Floats, right: Floats, r: Floats, options: Options) -> Discrimination | None:

@@ -25,8 +25,8 @@ from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-d
 from ray.job_config import JobConfig
 
 from bon.core.errors import BonError
-from bon.core.module_path import cwd_first
 from bon.dispatch import sentinel
+from bon.dispatch.module_path import cwd_first
 
 _ENVIRONMENT = {
     "GLOO_SOCKET_IFNAME": "lo",  # torch.distributed listens on other interfaces otherwise

@@ -23,7 +23,7 @@ from bon.core import patterns
 from bon.core.console import say_once
 from bon.core.errors import BonError, shown
 from bon.core.sampling import Sampling
-from bon.core.text_features import BIASES, PHRASE, PLACE
+from bon.core.text import BIASES, PHRASE, PLACE
 from bon.engines import settings_of
 
 
@@ -245,20 +245,50 @@ Aggregate = Literal["mean", "min", "product", "last", "geometric"]
 """How the scores of a response's steps are combined."""
 
 
+GITHUB = "https://raw.githubusercontent.com"
+
+
+class PinnedFile(Strict):
+    """A file on GitHub at a commit."""
+
+    repository: str
+    commit: str = Field(pattern=r"^[0-9a-f]{40}$")
+    path: str
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+    def url(self, base: str = GITHUB) -> str:
+        """Return the file's URL on GitHub or on a mirror laid out like it."""
+        return f"{base.rstrip('/')}/{self.repository}/{self.commit}/{self.path}"
+
+
+class PublishedExample(Strict):
+    """Conversations of one question, in a README's or script's Python, and their image."""
+
+    file: PinnedFile
+    chats: tuple[str, ...] = Field(min_length=1, description="variables, one per response")
+    image: PinnedFile
+
+
 class KnownScores(Strict):
     """Known scores of the model, for `bon doctor --rewarder`; images lie beside the card."""
 
-    prompt: str = Field(min_length=1, examples=["What is shown?"])
-    responses: tuple[str, ...] = Field(min_length=1, examples=[["A cat.", "A dog."]])
+    prompt: str = Field("", examples=["What is shown?"])
+    responses: tuple[str, ...] = Field((), examples=[["A cat.", "A dog."]])
+    example: PublishedExample | None = Field(
+        None, description="instead of prompt, responses and images"
+    )
     scores: tuple[float, ...] = Field(min_length=1, examples=[[1.5, -0.25]])
     images: tuple[str, ...] = ()
     tolerance: float = Field(0.02, gt=0)
 
     @model_validator(mode="after")
     def _as_many(self) -> Self:
-        if len(self.scores) != len(self.responses):
+        responses = self.example.chats if self.example else self.responses
+        if (self.example is None) == (not self.prompt):
+            raise ValueError("neither or both of prompt and example", "give one of them")
+        if len(self.scores) != len(responses):
             raise ValueError(
-                f"{len(self.scores)} scores of {len(self.responses)} responses",
+                f"{len(self.scores)} scores of {len(responses)} responses",
                 "give one score per response, in the same order",
             )
         return self

@@ -19,11 +19,10 @@ from pydantic import Field
 from bon.core.errors import BonError, suggestion
 from bon.core.files import cache_folder, write_atomic
 from bon.core.validation import validate
-from bon.experiment.config import Strict
+from bon.experiment.config import GITHUB, PinnedFile, PublishedExample
 from bon.experiment.prompts import Prompt
 from bon.experiment.yamlfile import load_yaml, read_yaml
 
-GITHUB = "https://raw.githubusercontent.com"
 MAX_BYTES = 2_000_000
 TIMEOUT = 30.0
 REGISTRY = Path(__file__).parent / "upstream.yaml"
@@ -33,14 +32,10 @@ Segment = tuple[str, str]
 """Literal text and the placeholder after it, or ""."""
 
 
-class Upstream(Strict):
+class Upstream(PinnedFile):
     """Location of a published prompt and the mapping of its placeholders to our names."""
 
     title: str
-    repository: str
-    commit: str = Field(pattern=r"^[0-9a-f]{40}$")
-    path: str
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     licence: str
     template: str = Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of our template")
     values: dict[str, str] = Field(default_factory=dict)
@@ -51,10 +46,6 @@ class Upstream(Strict):
     jinja: bool = Field(False, description="Other files: the whole is a template")
     markers: tuple[str, str] | None = Field(None, description="Other files: text between these")
     before: str = Field("", description="text that the source's code prepends")
-
-    def url(self, base: str = GITHUB) -> str:
-        """Return the file's URL on GitHub or on a mirror laid out like it."""
-        return f"{base.rstrip('/')}/{self.repository}/{self.commit}/{self.path}"
 
 
 @lru_cache(maxsize=1)
@@ -89,6 +80,14 @@ def published(name: str) -> Prompt:
 def pull(name: str, base: str = GITHUB) -> Path:
     """Download, verify and cache a prompt's file, unless it is cached already."""
     source = entry(name)
+    # Raises before anything is kept if the prompt cannot be read.
+    return fetched(source, base, lambda data: _registered(source, data.decode("utf-8"), name))
+
+
+def fetched(
+    source: PinnedFile, base: str = GITHUB, read: Callable[[bytes], object] = lambda _: None
+) -> Path:
+    """Download, verify and cache a pinned file that `read` can read, unless it is cached."""
     path = cache_path(source)
     if state(source) == "pulled":
         return path
@@ -101,13 +100,29 @@ def pull(name: str, base: str = GITHUB) -> Path:
             f"not {source.sha256[:12]}…): nothing was kept",
             "try again, or use another source with --mirror",
         )
-    _registered(source, data.decode("utf-8"), name)  # raises if it cannot be read
+    read(data)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, data)
     return path
 
 
-def state(source: Upstream) -> State:
+def example_texts(example: PublishedExample, base: str = GITHUB) -> tuple[str, list[str]]:
+    """Return the question and the responses of a published example; its code is not run."""
+    text = fetched(example.file, base).read_text(encoding="utf-8")
+    codes = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL) or [text]
+    values: dict[str, ast.expr] = {}
+    try:
+        for node in (node for code in codes for node in ast.walk(ast.parse(code))):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                values.setdefault(node.targets[0].id, node.value)
+        turns = [ast.literal_eval(values[name]) for name in example.chats]
+        return str(turns[0][0]["content"]), [str(chat[1]["content"]) for chat in turns]
+    except (SyntaxError, LookupError, ValueError, TypeError):
+        chats = " and ".join(example.chats)
+        raise BonError(f"{example.file.path} holds no conversations {chats}") from None
+
+
+def state(source: PinnedFile) -> State:
     """Compare the cached file with its registered SHA-256."""
     try:
         data = cache_path(source).read_bytes()
@@ -116,7 +131,7 @@ def state(source: Upstream) -> State:
     return "pulled" if hashlib.sha256(data).hexdigest() == source.sha256 else "damaged"
 
 
-def cache_path(source: Upstream) -> Path:
+def cache_path(source: PinnedFile) -> Path:
     """Return the cached file's path, named by its SHA-256."""
     return cache_folder() / "prompts" / source.sha256
 

@@ -7,6 +7,7 @@ The prompt is the one that the policy received, with images in place. A policy o
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 from typing import Literal, get_args
 
 from bon.choosing.opinion import KIND_OF, Candidates, item_opinion
@@ -135,6 +136,33 @@ def ranking(setup: Setup, store: Store, by: str) -> Rank:
         choices = ", ".join([BY_KEY, *rewarders])
         raise BonError(f"the run has no rewarder {by!r}", f"use one of {choices}")
     return lambda question, rows: _standing(store, rewarders[by], question, rows)
+
+
+def num_unjudged_by_key(setup: Setup, store: Store, by: str) -> int:
+    """Count questions with different answers that a rewarder did not judge because of the key."""
+    rank = ranking(setup, store, by)
+    return sum(
+        all_alike(question, rows) and not rank(question, rows)
+        for policy in setup.policies
+        for question in store.questions()
+        if (rows := with_texts(store, policy, question))
+    )
+
+
+def all_alike(question: Question, rows: list[Candidate]) -> bool:
+    """Whether different answers are all right or all wrong by the answer key."""
+    grades = grades_of(question, rows)
+    alike = len({grade.right for grade in grades}) == 1
+    return alike and len({grade.answer for grade in grades}) > 1
+
+
+def unjudged_note(count: int, directory: Path) -> str:
+    """Say how many questions the answer key left out, and how to judge them."""
+    return (
+        f"{count:,} questions with different answers were not judged because all are wrong by the "
+        f"answer key; to judge them: bon run {directory / 'experiment.yaml'} "
+        "--set judging.skip_constant=false"
+    )
 
 
 def _standing(

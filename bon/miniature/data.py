@@ -1,7 +1,8 @@
 """The miniature's two data sets, as the Parquet files of MMMU-Pro and VL-RewardBench.
 
 questions.jsonl and pairs.jsonl hold their rows (tools/miniature/data.py makes them), with scenes
-in the place of images, which are drawn as they are written.
+in the place of images, which are drawn as they are written. On uplift_questions.jsonl, of other
+boards, `bon demo --uplift` evaluates what it trained.
 """
 
 import io
@@ -51,17 +52,25 @@ def write(
 
     `num_questions`, `num_pairs`: only the first ones (of 200 and 300).
     """
+    return (
+        write_table(folder, "questions", QUESTION_SCHEMA, num_questions),
+        write_table(folder, "pairs", PAIR_SCHEMA, num_pairs),
+    )
+
+
+def write_table(
+    folder: Path, name: str, schema: pa.Schema = QUESTION_SCHEMA, count: int | None = None
+) -> Path:
+    """Write the first rows of one table atomically; return its path."""
     folder.mkdir(parents=True, exist_ok=True)
-    tables = (("questions", num_questions, QUESTION_SCHEMA), ("pairs", num_pairs, PAIR_SCHEMA))
-    for name, count, schema in tables:
-        part = folder / f"{name}.part"
-        pq.write_table(pa.Table.from_pylist(rows(name)[:count], schema), part)
-        part.replace(folder / f"{name}.parquet")
-    return folder / "questions.parquet", folder / "pairs.parquet"
+    path, part = folder / f"{name}.parquet", folder / f"{name}.part"
+    pq.write_table(pa.Table.from_pylist(rows(name)[:count], schema), part)
+    part.replace(path)
+    return path
 
 
 def rows(name: str) -> list[dict[str, Any]]:
-    """Return the rows of `questions` or `pairs`, their images drawn."""
+    """Return the rows of `questions`, `pairs` or `uplift_questions`, their images drawn."""
     lines = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     return [
         {key: _png(value) if key.startswith("image") else value for key, value in row.items()}

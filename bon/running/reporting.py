@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from bon.analysis.results import Estimate, ModelCost, Results, RunCompleteness
+from bon.analysis.results import Estimate, ModelCost, Results, RunCompleteness, Uplift
 from bon.core.console import say, show_listing
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 BASELINES = ("pass@1", "majority vote", "oracle")
 """Baselines that a terminal shows."""
+
+UPLIFT, OUTCOMES = "uplift", "outcomes.csv"
+"""The folder of a run with gains by training, and the file of imported ones in it."""
 
 PER = 1000
 """Costs are per this many candidates or judgements."""
@@ -113,6 +116,7 @@ def report_run(
             extra["depth"] = depth(read(deep), options(setup))
         if (repeated := repeat_table(setup, store)) is not None:
             extra["repeats"] = repeats(repeated, options(setup))
+        extra["trained"] = tuple(gains_by_training(directory, results))
         results = results.model_copy(update=extra)
         picks = choices(arrays, results)
         write_tables(results, directory / "tables", picks)
@@ -123,6 +127,7 @@ def report_run(
         write_figures(results, directory / "figures")
     if counts.complete:
         sentences = [results.finding.sentence, *(row.sentence for row in results.repeats)]
+        sentences += [method.sentence for study in results.trained for method in study.methods]
         if by_gold := arrays.tables.meta.get("read_as_pairs"):
             sentences.append(warning(by_gold))
         for line in (*leaderboards(results), *sentences, f"report: {page}"):
@@ -130,10 +135,26 @@ def report_run(
     return page
 
 
+def gains_by_training(directory: Path, results: Results) -> Iterator[Uplift]:
+    """Yield the studies of `bon uplift` and of imported outcomes in a run."""
+    import pandas as pd
+
+    from bon.analysis.uplift import imported_gains
+
+    study, outcomes = (directory / UPLIFT / name for name in ("uplift.json", OUTCOMES))
+    if study.is_file():
+        try:
+            yield Uplift.model_validate_json(study.read_bytes())
+        except ValidationError:
+            say(f"{study} is not of this version and left out: bon uplift {directory} …")
+    if outcomes.is_file():
+        yield from imported_gains(pd.read_csv(outcomes), results)
+
+
 def leaderboards(results: Results) -> list[str]:
     """Return tables of rewarders and baselines by policy, or benchmark, and what to take."""
     from bon.analysis.finding.first_page import first_page
-    from bon.analysis.report.leaderboard import leaderboard
+    from bon.analysis.report.leaderboard import leaderboard, trained_methods
     from bon.analysis.results.format import interval, signed
 
     def cell(estimate: Estimate | None, sign: bool = False) -> str:
@@ -145,6 +166,7 @@ def leaderboards(results: Results) -> list[str]:
 
     tables = []
     for policy in results.policies:
+        methods = trained_methods(results, policy.policy)
         rows = [
             {
                 "": row.name,
@@ -153,6 +175,7 @@ def leaderboards(results: Results) -> list[str]:
                 if row.best and row.standing != "is"
                 else "",
                 "benchmark": cell(row.score),
+                **{f"trained ({m})": cell(row.trained.get(m), sign=True) for m in methods},
             }
             for row in leaderboard(results, policy)
             if not row.baseline or row.name in BASELINES

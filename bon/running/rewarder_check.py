@@ -17,6 +17,7 @@ from bon.core.errors import BonError
 from bon.dispatch.direct import Direct, DirectQuestion, Picture
 from bon.experiment.cards import Loaded, load_rewarder
 from bon.experiment.config import RewarderCard
+from bon.experiment.upstream import example_texts, fetched
 from bon.policies.generate import text_key
 from bon.rewarders.registry import rewarder_class
 
@@ -83,9 +84,13 @@ async def _check(direct: Direct, loaded: Loaded[RewarderCard], remote_code: bool
             check.right += right > wrong
             check.ties += right == wrong
     for known in loaded.card.check:
+        prompt, responses = known.prompt, list(known.responses)
         images: list[Picture] = [loaded.base / image for image in known.images]
-        question = DirectQuestion.of(known.prompt, (), images)
-        scores = await _scores(direct, loaded, question, known.responses, remote_code)
+        if known.example:
+            prompt, responses = example_texts(known.example)
+            images = [fetched(known.example.image)]
+        question = DirectQuestion.of(prompt, (), images)
+        scores = await _scores(direct, loaded, question, responses, remote_code)
         check.recorded += zip(scores, known.scores, strict=True)
     check.faults = list(_faults(check, loaded.card))
     return check

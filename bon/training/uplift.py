@@ -20,6 +20,7 @@ from bon.core.console import say
 from bon.core.errors import BonError, Incomplete, one_line, some
 from bon.core.files import write_atomic
 from bon.core.images import ImageStore
+from bon.core.keys import content_key
 from bon.core.records import Question
 from bon.dispatch.connection import connected
 from bon.dispatch.tasks import run_tasks
@@ -29,19 +30,21 @@ from bon.engines.settings import TransformersSettings
 from bon.engines.tuning import Example, FineTuned, Method, Tuning
 from bon.experiment.cards import Loaded
 from bon.experiment.config import DatasetSpec, PolicyCard
-from bon.exports.preferences import messages_of
+from bon.exports.preferences import messages_of, unjudged_note, with_texts
 from bon.planning.run_tables import run_tables
 from bon.planning.setup import Setup, located, prepare
-from bon.running.reporting import open_run, read_results
+from bon.running.reporting import UPLIFT, open_run, read_results, report_run
 from bon.running.runner import compute
 from bon.running.start import start
 from bon.storage.store import Store
-from bon.training.arms import REFERENCES, Arm, Choices, choose
+from bon.training.arms import Arm, Choices, choose
+from bon.training.elsewhere import added_arms, export_arms
 
-FOLDER = "uplift"
 UNTRAINED = "untrained"
 GREEDY = ".greedy"
 DONE = "training.json"
+MOST_RATIOS = 100
+"""Questions whose responses are compared with the untrained policy."""
 RATES: dict[Method, tuple[int, float]] = {"sft": (64, 3e-4), "dpo": (32, 1e-4)}
 """Batch and peak rate by method, for full fine-tuning of a small policy."""
 
@@ -51,6 +54,7 @@ class Study:
     """Settings of a training study.
 
     `questions`: the data to evaluate on, and `samples` per question beside a greedy response.
+    `added`: checkpoints by arm; with any, arms that have one are evaluated and none is trained.
     """
 
     methods: tuple[Method, ...]
@@ -63,22 +67,66 @@ class Study:
     beta: float = 0.1
     samples: int = 1
     policy: str = ""
+    added: tuple[tuple[str, Path], ...] = ()
 
 
 def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift:
-    """Run or continue a study in RUN/uplift and return its results (uplift.json).
+    """Run or continue a study in RUN/uplift; return its results (uplift.json).
 
     Raises:
         BonError: the run lacks what training needs, or questions to evaluate on were trained on.
         Incomplete: an arm failed; the others are kept.
     """
     results_of_run = read_results(directory)
+    setup, policy, choices, arms = _prepared(
+        directory, study, quiet=quiet, elsewhere=bool(study.added)
+    )
+    folder = directory / UPLIFT
+    own, checkpoints = added_arms(folder, dict(study.added), arms)
+    missing = [arm for arm in arms if arm.label not in checkpoints]
+    if study.added:
+        missing = [arm for arm in missing if is_trained(folder, arm)]
+    arms = [*missing, *own]
+    folders = train(folder, missing, choices, policy, setup, quiet=quiet) | checkpoints
+    evaluation = evaluate(folder, arms, folders, policy, setup, study, quiet=quiet)
+    ratios = {}
+    if policy.card.engine == "transformers":
+        ratios = divergences(evaluation, folders, policy, setup, quiet=quiet)
+    results = analyse_uplift(
+        _outcomes(evaluation, arms, ratios),
+        results_of_run,
+        policy=policy.card.name,
+        num_questions=len(choices.questions),
+        num_unjudged=choices.unjudged,
+        num_unjudged_by_key=choices.by_key,
+        scores=choices.predictors,
+        seed=setup.experiment.seed,
+    )
+    write_atomic(directory / UPLIFT / "uplift.json", results.model_dump_json(indent=1))
+    report_run(directory, quiet=True)
+    return results
+
+
+def export(directory: Path, study: Study, out: Path, *, quiet: bool = False) -> list[Path]:
+    """Write what a study trains on, a script for TRL and its settings; return the paths."""
+    _, policy, choices, arms = _prepared(directory, study, quiet=quiet, elsewhere=True)
+    return export_arms(arms, choices, policy, study.seeds, out)
+
+
+def _prepared(
+    directory: Path, study: Study, *, quiet: bool, elsewhere: bool = False
+) -> tuple[Setup, Loaded[PolicyCard], Choices, list[Arm]]:
     with Store(directory, readonly=True) as store:
         setup = open_run(store)
-        policy = _policy(setup, study.policy)
+        policy = _policy(setup, study, elsewhere)
         names = _rewarders(setup, study.rewarders)
         choices = choose(setup, store, policy, names, setup.experiment.seed)
-    say(_description(choices, policy), quiet=quiet)
+    line = f"training on {len(choices.questions):,} questions of {policy.card.name}"
+    if choices.unjudged:
+        line += f"; {choices.unjudged:,} with different answers were not judged by all rewarders"
+    say(line, quiet=quiet)
+    if choices.by_key:
+        say(unjudged_note(choices.by_key, directory), quiet=quiet)
     refuse_overlap(choices.questions, study.questions, directory)
     arms = [
         Arm(name, _tuning(study, method, seed), rows, policy.spec)
@@ -86,23 +134,11 @@ def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift:
         for seed in range(study.seeds)
         for name, rows in choices.by_arm.items()
     ]
-    folders = train(directory / FOLDER, arms, choices, policy, setup, quiet=quiet)
-    evaluation = evaluate(directory / FOLDER, arms, folders, policy, setup, study, quiet=quiet)
-    results = analyse_uplift(
-        _outcomes(evaluation, arms),
-        results_of_run,
-        policy=policy.card.name,
-        references=REFERENCES,
-        num_questions=len(choices.questions),
-        num_unjudged=choices.unjudged,
-        num_unjudged_by_key=choices.by_key,
-        seed=setup.experiment.seed,
-    )
-    write_atomic(directory / FOLDER / "uplift.json", results.model_dump_json(indent=1))
-    return results
+    return setup, policy, choices, arms
 
 
-def _policy(setup: Setup, name: str) -> Loaded[PolicyCard]:
+def _policy(setup: Setup, study: Study, elsewhere: bool) -> Loaded[PolicyCard]:
+    name = study.policy
     known = {policy.card.name: policy for policy in setup.policies}
     if name and name not in known:
         raise BonError(f"the run has no policy {name!r}", f"one of {', '.join(known)}")
@@ -111,10 +147,10 @@ def _policy(setup: Setup, name: str) -> Loaded[PolicyCard]:
             f"the run has {len(known)} policies", f"--policy {next(iter(known), 'NAME')}"
         )
     policy = known[name or next(iter(known))]
-    if policy.card.engine != "transformers":
+    if policy.card.engine != "transformers" and not elsewhere:
         raise BonError(
             f"{policy.card.name} runs on {policy.card.engine}: its weights cannot be trained here",
-            "train elsewhere: bon export RUN --preferences REWARDER --format trl",
+            "train elsewhere: --export FOLDER, then --add ARM=CHECKPOINT",
         )
     return policy
 
@@ -133,21 +169,9 @@ def _tuning(study: Study, method: Method, seed: int) -> Tuning:
     )
 
 
-def _description(choices: Choices, policy: Loaded[PolicyCard]) -> str:
-    line = f"training on {len(choices.questions):,} questions of {policy.card.name}"
-    if choices.unjudged:
-        line += f"; {choices.unjudged:,} with different answers were not judged"
-        if choices.by_key:
-            line += (
-                f", {choices.by_key:,} of them because all candidates are wrong by the answer key "
-                "(judging.judge_unanimous judges them)"
-            )
-    return line
-
-
 def refuse_overlap(trained: Iterable[Question], spec: DatasetSpec, base: Path) -> None:
     """Raise BonError if questions to evaluate on share content or images with trained ones."""
-    images_of = ImageStore(base / FOLDER / "evaluation" / "images")
+    images_of = ImageStore(base / UPLIFT / "evaluation" / "images")
     keys, images, bare = set(), set(), set()
     for question in trained:
         keys.add(question.key)
@@ -185,14 +209,13 @@ def train(
     quiet: bool = False,
 ) -> dict[str, Path]:
     """Train the arms that have no checkpoint yet; return the folder of each by label."""
-    folders = {arm.label: folder / "checkpoints" / f"{arm.label}-{arm.key[:10]}" for arm in arms}
-    missing = [arm for arm in arms if not (folders[arm.label] / DONE).is_file()]
+    folders = {arm.label: checkpoint(folder, arm) for arm in arms}
+    missing = [arm for arm in arms if not is_trained(folder, arm)]
     if not missing:
         return folders
-    card = policy.card
-    arguments = engine_arguments(
-        card, policy.model_path, remote_code=setup.experiment.allow_remote_code
-    )
+    for part in (folder / "checkpoints").glob("*.part"):  # of a training that was killed
+        shutil.rmtree(part, ignore_errors=True)
+    card, arguments = policy.card, _arguments(policy, setup)
     messages = {question.key: messages_of(question, policy) for question in choices.questions}
     failed = {}
     with connected(setup.experiment.cluster, quiet=quiet) as connection:
@@ -216,6 +239,21 @@ def train(
             "the same command trains what is missing",
         )
     return folders
+
+
+def checkpoint(folder: Path, arm: Arm) -> Path:
+    """Return where an arm's checkpoint is kept."""
+    return folder / "checkpoints" / f"{arm.label}-{arm.key[:10]}"
+
+
+def is_trained(folder: Path, arm: Arm) -> bool:
+    """Whether an arm's training is finished; it is never repeated then."""
+    return (checkpoint(folder, arm) / DONE).is_file()
+
+
+def _arguments(policy: Loaded[PolicyCard], setup: Setup) -> dict[str, Any]:
+    remote_code = setup.experiment.allow_remote_code
+    return engine_arguments(policy.card, policy.model_path, remote_code=remote_code)
 
 
 def _examples(arm: Arm, messages: dict[str, Any]) -> list[Example]:
@@ -272,7 +310,7 @@ def evaluate(
         greedy = {**(card.get("sampling") or {}), "temperature": 0.0}
         cards += [sampled, sampled | {"name": label + GREEDY, "n": 1, "sampling": greedy}]
     raw = {
-        "name": FOLDER,
+        "name": UPLIFT,
         "seed": setup.experiment.seed,
         "questions": located(study.questions, Path()).model_dump(mode="json", exclude_unset=True),
         "policies": cards,
@@ -280,7 +318,7 @@ def evaluate(
         "allow_remote_code": setup.experiment.allow_remote_code,
     }
     out = folder / "evaluation"
-    evaluation = prepare(raw, Path(), FOLDER)
+    evaluation = prepare(raw, Path(), UPLIFT)
     with Store(out) as store:
         start(evaluation, store, replace=True, quiet=True)
         counts = compute(evaluation, store, quiet=quiet)
@@ -289,7 +327,73 @@ def evaluate(
     return out
 
 
-def _outcomes(directory: Path, arms: list[Arm]) -> list[Outcomes]:
+def divergences(
+    evaluation: Path,
+    folders: dict[str, Path],
+    policy: Loaded[PolicyCard],
+    setup: Setup,
+    *,
+    quiet: bool = False,
+) -> dict[str, tuple[float, ...]]:
+    """Return by label how much more probable training made sampled responses, on some questions.
+
+    Kept in RUN/uplift/kl under the key of checkpoint and responses.
+    """
+    ratios: dict[str, tuple[float, ...]] = {}
+    missing: dict[str, tuple[str, list[Example]]] = {}
+    with Store(evaluation, readonly=True) as store:
+        models = {loaded.card.name: loaded for loaded in open_run(store).policies}
+        for label, folder in folders.items():
+            rows = [
+                Example(messages_of(question, models[label]), row.text)
+                for question in list(store.questions())[:MOST_RATIOS]
+                for row in with_texts(store, models[label], question)[:1]
+            ]
+            key = content_key("kl", str(folder.resolve()), [row.chosen for row in rows])
+            path = _ratios_file(evaluation, label)
+            stored = json.loads(path.read_text()) if path.is_file() else {}
+            if stored.get("key") == key:
+                ratios[label] = tuple(stored["ratios"])
+            elif rows:
+                missing[label] = key, rows
+    if not missing:
+        return ratios
+    arguments = _arguments(policy, setup)
+    say(f"comparing {len(missing)} policies with the untrained one (KL)", quiet=quiet)
+    with connected(setup.experiment.cluster, quiet=quiet) as connection:
+        tasks = [(arguments, str(folders[label]), rows) for label, (_, rows) in missing.items()]
+        placement = policy.card.placement
+        for index, result in run_tasks(
+            divergence_of, tasks, connection, cpus=placement.cpus, gpus=placement.gpus
+        ):
+            label = list(missing)[index]
+            if isinstance(result, list):  # else it is left out: a side figure of the study
+                ratios[label] = tuple(result)
+                value = {"key": missing[label][0], "ratios": result}
+                path = _ratios_file(evaluation, label)
+                path.parent.mkdir(exist_ok=True)
+                write_atomic(path, json.dumps(value))
+            else:
+                say(f"no KL of {label}: {one_line(result, 200)}")
+    return ratios
+
+
+def _ratios_file(evaluation: Path, label: str) -> Path:
+    return evaluation.parent / "kl" / f"{label}.json"
+
+
+def divergence_of(arguments: dict[str, Any], trained: str, examples: list[Example]) -> list[float]:
+    """Compare a checkpoint with the policy's model."""
+    from bon.engines.hf.fine_tuning import divergence
+
+    settings = read_settings("transformers", arguments)
+    assert isinstance(settings, TransformersSettings)
+    return divergence(settings, trained, examples)
+
+
+def _outcomes(
+    directory: Path, arms: list[Arm], ratios: dict[str, tuple[float, ...]]
+) -> list[Outcomes]:
     """Return the accuracy of each checkpoint by question."""
     with Store(directory, readonly=True) as store:
         candidates = run_tables(open_run(store), store).candidates
@@ -308,6 +412,7 @@ def _outcomes(directory: Path, arms: list[Arm]) -> list[Outcomes]:
                 sampled["correct"].astype(float),
                 float(sampled["length"].mean()),
                 float(sampled["unread"].mean()),
+                ratios.get(label, ()),
             )
         )
     return outcomes

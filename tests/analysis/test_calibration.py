@@ -14,9 +14,16 @@ from bon.analysis.calibration import probabilities
 from bon.analysis.calibration.calibrate import agreement_of, calibrate, metrics, requirements
 from bon.analysis.calibration.labelled import COLUMNS, Labelled, by_rewarder, youden
 from bon.analysis.calibration.prevalence import next_items, prevalence
-from bon.analysis.calibration.verdict_accuracy import lean, length_bias, self_consistency
+from bon.analysis.calibration.verdict_accuracy import (
+    lean,
+    length_bias,
+    self_consistency,
+    verdict_accuracy,
+)
 from bon.analysis.calibration.versions import version_drift
-from bon.analysis.results import Options
+from bon.analysis.decision.abstention import upper_bound
+from bon.analysis.estimators.resampling import wilson
+from bon.analysis.results import Estimate, Options
 from bon.commands.main import main
 from bon.core.errors import BonError
 
@@ -126,6 +133,58 @@ def test_numbers_equal_scikit_learn():
     assert probabilities.platt(y, p, one, at) == pytest.approx(
         fit.predict_proba(at[:, None])[:, 1], abs=1e-4
     )
+
+
+def test_numbers_equal_statsmodels():
+    proportion = pytest.importorskip("statsmodels.stats.proportion")
+    inter_rater = pytest.importorskip("statsmodels.stats.inter_rater")
+    contingency = pytest.importorskip("statsmodels.stats.contingency_tables")
+    table, _ = simulated(3, 500, 500)
+    (row,) = calibrate(table, OPTIONS, labels="x").rewarders
+    y, hard = table["label"].to_numpy() == 1, table["score"].to_numpy() >= 0.5
+    cells = [[(y & hard).sum(), (y & ~hard).sum()], [(~y & hard).sum(), (~y & ~hard).sum()]]
+    kappa = inter_rater.cohens_kappa(np.array(cells)).kappa
+    assert row.overall.kappa.value == pytest.approx(kappa, abs=1e-9)
+    for hits in (0, 7, 180):
+        theirs = proportion.proportion_confint(hits, 200, 0.05, "wilson")
+        assert [wilson(hits, 200, 0.95).low, wilson(hits, 200, 0.95).high] == pytest.approx(
+            theirs, abs=1e-9
+        )
+        above = proportion.proportion_confint(hits, 200, 0.2, "beta")[1]  # .1 on either side
+        assert upper_bound(hits, 200, 0.9) == pytest.approx(above, abs=1e-9)
+    before, after = frame(label=y * 1.0, verdict=hard * 1.0), frame(label=y * 1.0, verdict=y * 1.0)
+    drift = version_drift(*(next(by_rewarder(t)) for t in (before, after)), 0.95, 0, 100)
+    changes = [[0, drift.to_positive], [drift.to_negative, 0]]
+    theirs = contingency.mcnemar(changes, exact=True).pvalue
+    assert drift.p_value == pytest.approx(theirs, abs=1e-9)
+
+
+def test_intervals_cover_the_truth_in_500_draws():
+    """Items in clusters of four whose verdicts err together; the truth is that of 200,000 items."""
+
+    def drawn(seed: int, clusters: int) -> pd.DataFrame:
+        rng = np.random.default_rng(seed)
+        ability = np.repeat(rng.normal(size=clusters), 4)
+        label = (rng.random(4 * clusters) < special.expit(ability)).astype(float)
+        right = rng.random(4 * clusters) < special.expit(1.2 + 0.8 * ability)
+        verdict = np.where(right, label, 1 - label)
+        cluster = np.repeat(np.arange(clusters), 4).astype(str)
+        return frame(label=label, verdict=verdict, cluster=cluster)
+
+    def measured(table: pd.DataFrame, draws: int) -> dict[str, Estimate]:
+        v = next(by_rewarder(table))
+        resampled = v.draws(0, draws)
+        found = verdict_accuracy(v, v.known, resampled, 0.95)
+        names = ("accuracy", "tpr", "tnr", "precision", "npv", "kappa")
+        return {name: getattr(found, name) for name in names} | {"lean": lean(v, resampled, 0.95)}
+
+    truth = {name: e.value for name, e in measured(drawn(10**6, 50_000), 2).items()}
+    covered = dict.fromkeys(truth, 0)
+    for seed in range(500):
+        for name, e in measured(drawn(seed, 60), 200).items():
+            covered[name] += e.low <= truth[name] <= e.high
+    # 500 draws of .95 have a standard error of .01; bootstraps of 60 clusters fall a little short.
+    assert all(0.915 <= count / 500 <= 0.985 for count in covered.values()), covered
 
 
 def test_the_threshold_of_scores_without_a_scale_is_chosen_on_other_items():

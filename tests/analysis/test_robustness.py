@@ -64,7 +64,7 @@ def test_a_yes_that_the_two_worst_models_make_is_none():
     assert found.groups.within.value == pytest.approx(np.corrcoef(centred)[0, 1])
     assert verdict(found) == "weak"
     said = find([found], [], [], [], None)
-    assert any("unrelated rewarders: r15 and r16; " in c for c in said.caveats)
+    assert any(" separate groups: r15 and r16; " in c for c in said.caveats)
 
 
 def test_a_benchmark_that_predicts_still_gets_its_yes():
@@ -218,7 +218,7 @@ def test_two_bases_give_no_interval_and_no_yes():
     assert "over 20 rewarders from 2 base models, too few for an interval)" in finding.sentence
     assert "(." not in finding.sentence
     change = finding.would_change[0]
-    assert "from 5 base models or more" in change
+    assert "from at least 5 known base models" in change
     assert "strong evidence for one line" in change
     alone = studied(x, y, tuple("abcdefghijklmnopqrst"))
     assert alone.families is None

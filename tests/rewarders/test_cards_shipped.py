@@ -1,13 +1,15 @@
 """The shipped rewarder cards: valid, honest, readable replies, prompts that render. No model."""
 
 import math
+import re
 from pathlib import Path
 
 import pytest
 
 from bon.curating.labelling.drafts import PROMPT
 from bon.engines.base import Sample, TokenLogprob
-from bon.experiment.cards import ROOT, load_rewarder, shipped
+from bon.experiment.cards import ROOT, load_policy, load_rewarder, shipped
+from bon.experiment.config import Price
 from bon.planning.catalogue import sample_values
 from bon.rewarders.registry import rewarder_class
 from bon.rewarders.reply_parsing import read_score, read_verdict
@@ -104,6 +106,15 @@ def test_a_card_says_what_it_must(loaded):
         parallel = card.engine_args.get("engine_args", {}).get("tensor_parallel_size", 1)
         assert card.placement.gpus % parallel == 0
     assert card.sampling.temperature == 0 or card.votes > 1 or card.kind != "scalar"
+
+
+@pytest.mark.parametrize("room", ["policies", "rewarders"])
+def test_a_price_says_when_it_was_looked_up(room):
+    load = load_policy if room == "policies" else load_rewarder
+    for name in shipped(room):
+        card = load(name, Path()).card
+        if isinstance(card.cost, Price):
+            assert re.search(r"[Pp]rice (of|holds through) [\w ]*20\d\d", card.notes), name
 
 
 def test_its_prompt_renders_with_what_it_judges(loaded):

@@ -5,9 +5,8 @@ import pytest
 from bon.analysis.calibration.calibrate import calibrate
 from bon.analysis.results import Options
 from bon.core.errors import BonError
-from bon.core.text_features import BIASES, FEATURES, PLACE
+from bon.core.text import BIASES, FEATURES, PLACE
 from bon.experiment.cards import load_rewarder
-from bon.planning.setup import prepare
 from bon.rewarders.base import Verdict
 from bon.rewarders.biases import amounts, biased
 from bon.running.labelled_votes import votes_of
@@ -67,15 +66,14 @@ def test_a_biased_card_of_a_run_is_found_by_calibrate(make_experiment, go):
             "WHERE a.rewarder = 'loves-a' AND b.rewarder = 'head'"
         )
         texts = dict(store.query("SELECT text_key, text FROM candidates"))
-    gained = {gap for gap, key in rows if key in texts and FEATURES["letter A"](texts[key])}
-    assert gained == {pytest.approx(5.0)}
-    assert {gap for gap, key in rows if key in texts} - gained == {0.0}
+    known = [(gap, FEATURES["letter A"](texts[key])) for gap, key in rows if key in texts]
+    assert {feature for _, feature in known} == {0.0, 1.0}
+    assert [gap for gap, _ in known] == pytest.approx([5 * feature for _, feature in known])
     found = calibrate(votes_of(directory, {}), Options(draws=200), labels="the answer key")
     by = {r.rewarder: {b.feature: b.bias for b in r.biases} for r in found.rewarders
           if r.kind == "answers"}  # fmt: skip
     assert by["loves-a"]["letter A"].low > 0.3
     assert by["head"]["letter A"].low < 0.1
-    assert prepare(experiment, directory.parent).rewarders[0].spec  # keys of others stay
 
 
 @pytest.mark.parametrize("bias", ["length", "markdown", "praise", "letter B", "first place"])

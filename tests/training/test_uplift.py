@@ -4,6 +4,10 @@ import asyncio
 import io
 import json
 import math
+import os
+import signal
+import sys
+import time
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,18 +21,23 @@ from PIL import Image
 import bon.training.uplift as training
 from bon.analysis.results import Estimate
 from bon.analysis.uplift import Outcomes, analyse_uplift
+from bon.benchmarks import load_questions
 from bon.commands.main import main
 from bon.core.errors import BonError
+from bon.core.images import ImageStore
 from bon.engines.base import ImagePart, Message, ScoreRequest
 from bon.engines.hf import fine_tuning
 from bon.engines.hf.engine import TransformersEngine
 from bon.engines.settings import TransformersSettings
-from bon.engines.tuning import Example, Tuning
+from bon.engines.tuning import Example, FineTuned, Tuning
 from bon.experiment.config import DatasetSpec
+from bon.miniature.data import write_table
 from bon.planning.run_tables import run_tables
 from bon.running.reporting import open_run, report_run
 from bon.storage.store import Store
 from bon.training.arms import REFERENCES, Arm, Choice, choose
+from bon.training.demo import demo_study
+from bon.training.elsewhere import added_arms
 from tests.conftest import write_questions
 from tests.engines.tiny_checkpoint import make_checkpoint
 from tests.running.conftest import change
@@ -51,6 +60,9 @@ def test_every_arm_chooses_on_the_same_questions(make_experiment, go):
     differ = set(answers[answers > 1].index)
     assert set(asked) <= differ
     assert len(differ) == len(asked) + choices.unjudged
+    for known in choices.predictors.values():
+        assert 0 <= known["score_variance"] <= 1
+        assert 0 <= known["pair_accuracy"] <= 1
     correct = tables.candidates.groupby("question")["correct"].max()
     assert choices.by_key == sum(not correct[q] for q in differ - set(asked))
 
@@ -102,6 +114,102 @@ def test_questions_that_were_trained_on_are_refused(make_experiment, go, tmp_pat
     with pytest.raises(BonError, match="6 questions to evaluate on are trained on"):
         training.refuse_overlap(questions, spec, tmp_path)
     training.refuse_overlap([], spec, tmp_path)
+
+
+def test_the_questions_of_the_demo_share_nothing_with_what_it_trains_on(tmp_path):
+    study = demo_study(tmp_path)
+    write_table(tmp_path, "questions")
+    spec = DatasetSpec(benchmark="mmmu_pro", path=str(tmp_path / "questions.parquet"))
+    questions = list(load_questions(spec, ImageStore(tmp_path / "images")))
+    assert len(questions) == 200
+    training.refuse_overlap(questions, study.questions, tmp_path)
+    assert len(list(load_questions(study.questions, ImageStore(tmp_path / "images")))) == 300
+
+
+# ------------------------------------------------------------------ checkpoints
+
+
+def test_a_kill_at_any_place_loses_no_finished_arm_and_trains_none_twice(tmp_path, monkeypatch):
+    log = tmp_path / "log"
+
+    def slow(_settings, _examples, tuning, part):
+        with log.open("a") as file:
+            file.write(f"{tuning.seed}\n")
+        for number in range(4):
+            (part / f"weights{number}").write_text("whole")
+            time.sleep(0.01)
+        return FineTuned(1.0, 0.5, 0.0)
+
+    trainer = SimpleNamespace(fine_tune=slow)
+    monkeypatch.setitem(sys.modules, "bon.engines.hf.fine_tuning", trainer)
+    settings = TransformersSettings(model="none")
+    monkeypatch.setattr(training, "read_settings", lambda *_: settings)
+    arms = [Arm("a", Tuning("dpo", 1, 1, 1e-3, seed=seed), (), "p") for seed in range(6)]
+
+    def work():
+        for arm in arms:
+            if not training.is_trained(tmp_path, arm):
+                training.train_arm({}, [], arm.tuning, str(training.checkpoint(tmp_path, arm)))
+
+    finished: dict[int, int] = {}  # seed: how often it was started when it was first seen finished
+    for place in range(10):
+        child = os.fork()
+        if child == 0:
+            work()
+            os._exit(0)
+        time.sleep(0.013 * (place + 1))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        starts = log.read_text().split() if log.exists() else []
+        for arm in arms:
+            seed = arm.tuning.seed
+            if training.is_trained(tmp_path, arm):
+                finished.setdefault(seed, starts.count(str(seed)))
+            else:
+                assert seed not in finished
+    assert finished
+    work()
+    starts = log.read_text().split()
+    assert all(starts.count(str(seed)) == count for seed, count in finished.items())
+    for arm in arms:
+        assert len(list(training.checkpoint(tmp_path, arm).glob("weights*"))) == 4
+
+
+def test_checkpoints_brought_in_are_remembered_and_checked(tmp_path):
+    arms = [Arm(n, Tuning("dpo", 1, 1, 1e-3), (), "p") for n in ("judge-2.5", "random")]
+    whole, adapter = tmp_path / "whole", tmp_path / "adapter"
+    for folder, name in ((whole, "config.json"), (adapter, "adapter_config.json")):
+        folder.mkdir()
+        (folder / name).write_text("{}")
+    new = {"judge-2.5": whole, "random.grpo.3": whole}
+    own, folders = added_arms(tmp_path, new, arms)
+    assert set(folders) == {"judge-2.5.dpo.0", "random.grpo.3"}
+    assert [(a.name, a.tuning.method, a.tuning.seed) for a in own] == [
+        ("judge-2.5", "dpo", 0), ("random", "grpo", 3),
+    ]  # fmt: skip
+    assert added_arms(tmp_path, {}, arms) == (own, folders)
+    for name, folder, message in (
+        ("nobody", whole, "no arm 'nobody'"),
+        ("random", adapter, "is an adapter"),
+        ("random", tmp_path, "holds no config.json"),
+    ):
+        with pytest.raises(BonError, match=message):
+            added_arms(tmp_path, {name: folder}, arms)
+
+
+def test_exports_and_studies_name_what_the_key_left_out(make_experiment, go, capsys, monkeypatch):
+    directory = go(make_experiment(12))
+    with Store(directory, readonly=True) as store:
+        setup = open_run(store)
+        count = choose(setup, store, setup.policies[0], ["head"], seed=0).by_key
+    assert count
+    arguments = ["export", str(directory), "--format", "trl", "--preferences", "head"]
+    monkeypatch.setattr("sys.argv", ["bon", *arguments])
+    with pytest.raises(SystemExit):
+        main()
+    error = capsys.readouterr().err
+    assert error.startswith(f"{count} questions with different answers were not judged")
+    assert "--set judging.skip_constant=false" in error
 
 
 # ------------------------------------------------------------------ losses
@@ -207,7 +315,8 @@ class Stored:
             return Estimate(value=value, low=value - 0.02, high=value + 0.02, n=200)
 
         self.options = SimpleNamespace(axis="macro")
-        self.correlations = ()
+        self.main = None
+        self.rewarders = ()
         self.benchmarks = [
             SimpleNamespace(rewarder=name, benchmark="b", macro=exact(v), overall=exact(v))
             for name, v in benchmark.items()
@@ -224,7 +333,6 @@ def analysed(arms: dict[str, float], best: dict[str, float], **options):
         outcomes(arms, **options),
         Stored(benchmark, best),  # type: ignore[arg-type]
         policy="p",
-        references=REFERENCES,
         num_questions=500,
         num_unjudged=0,
         num_unjudged_by_key=0,
@@ -252,7 +360,7 @@ def test_r_needs_eight_rewarders_for_an_interval_and_follows_the_planted_order()
     benchmark, choosing = results.methods[0].correlations
     assert benchmark.r.value > 0.9
     assert benchmark.r.low is not None
-    assert choosing.spearman > 0.8
+    assert choosing.spearman.value > 0.8
     assert results.methods[0].reliability > 0.8
     few = analysed({"a": 0.01, "b": 0.02, "c": 0.05}, {"a": 0.01, "b": 0.02, "c": 0.03})
     assert few.methods[0].correlations[0].r.low is None
@@ -267,7 +375,7 @@ def test_seeds_that_differ_widen_the_intervals():
         for o in rows
     ]
     wide = analyse_uplift(
-        moved, Stored(best, best), policy="p", references=REFERENCES, num_questions=1,  # type: ignore[arg-type]
+        moved, Stored(best, best), policy="p", num_questions=1,  # type: ignore[arg-type]
         num_unjudged=0, num_unjudged_by_key=3, seed=0,
     )  # fmt: skip
     width = [r.arms[0].greedy.high - r.arms[0].greedy.low for r in (plain, wide)]
@@ -305,13 +413,14 @@ def test_a_study_is_trained_once_and_its_failed_arms_again(
     real = training.run_tasks
 
     def counted(function, tasks, connection, **options):
-        calls.extend(Path(task[3]).name for task in tasks)
+        if function is training.train_arm:
+            calls.extend(Path(task[3]).name for task in tasks)
         return real(function, tasks, connection, **options)
 
     monkeypatch.setattr(training, "run_tasks", counted)
 
-    def uplift() -> tuple[int, str]:
-        arguments = ["uplift", directory, other, "--rewarders", "head"]
+    def uplift(*more: object) -> tuple[int, str]:
+        arguments = ["uplift", directory, other, "--rewarders", "head", *more]
         monkeypatch.setattr("sys.argv", ["bon", *map(str, arguments), "--steps", "2"])
         with pytest.raises(SystemExit) as ended:
             main()
@@ -327,4 +436,15 @@ def test_a_study_is_trained_once_and_its_failed_arms_again(
     folder = directory / "uplift" / "checkpoints" / calls[0]
     (folder / training.DONE).unlink()  # as if killed before the end
     assert uplift()[0] == 0
-    assert calls[4:] == calls[:1]
+    trained = 1 + len(REFERENCES)
+    assert calls[trained:][:1] == calls[:1]
+    before = len(calls)
+    code, out = uplift("--add", f"head.grpo.0={checkpoint}")  # the untrained policy itself
+    assert code == 0, out
+    assert len([name for name in calls[before:] if name in calls[:trained]]) == 0
+    stored = json.loads((directory / "uplift" / "uplift.json").read_text())
+    added = next(arm for arm in stored["arms"] if arm["method"] == "grpo")
+    assert added["greedy"]["value"] == 0
+    assert added["kl"]["value"] == 0
+    assert all(arm["kl"]["value"] is not None for arm in stored["arms"])
+    assert "trained, GRPO" in (directory / "report.html").read_text()

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bon.core.module_path import module_command
+from bon.dispatch.module_path import module_command
 
 HERE = Path(__file__).parents[1]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bon.core.files import write_atomic
-from bon.core.module_path import module_command
+from bon.dispatch.module_path import module_command
 from bon.service.settings import Settings
 from bon.service.validations.job import LOG, OUTCOME, REQUEST, read_json
 from bon.service.validations.jobs import Jobs, Validation

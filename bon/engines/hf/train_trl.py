@@ -1,0 +1,105 @@
+"""Train arms of `bon uplift --export` with TRL: `python train_trl.py arms.yaml [LABEL ...]`.
+
+A label is ARM.METHOD.SEED; all by default. Runs without bon: `pip install trl peft datasets pillow
+pyyaml torchvision`. A finished arm is not trained again. Checkpoints are whole (LoRA merged), for
+`bon uplift RUN QUESTIONS --add LABEL=FOLDER`.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+DONE = "training.json"
+
+
+def main(path: Path, names: list[str]) -> None:
+    """Train all arms of a settings file, or the named ones."""
+    import yaml
+
+    settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for method, own in settings["methods"].items():
+        for seed in range(settings["seeds"]):
+            for arm in settings["arms"]:
+                label = f"{arm}.{method}.{seed}"
+                out = path.parent / "checkpoints" / label
+                if (not names or label in names) and not (out / DONE).exists():
+                    train(path.parent / f"{arm}.parquet", out, method, seed, own, settings)
+
+
+def train(
+    file: Path, out: Path, method: str, seed: int, own: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    """Train one arm and save the whole model with its processor."""
+    trainer = make_trainer(file, out, method, seed, own, settings)
+    trainer.train()
+    model = trainer.model
+    if settings.get("lora"):
+        model = model.merge_and_unload()
+    model.save_pretrained(out)
+    source = Path(settings["model"])
+    if source.is_dir():  # files of a local checkpoint stay as they are
+        for file in source.iterdir():
+            settings_of = file.suffix in (".json", ".jinja", ".model", ".txt")
+            if settings_of and not (out / file.name).exists():
+                shutil.copy(file, out)
+    else:
+        trainer.processing_class.save_pretrained(out)
+    trainer.state.save_to_json(str(out / DONE))
+
+
+def load_processor(model: str) -> Any:
+    """Return the tokenizer and image processor of a checkpoint."""
+    from transformers import AutoProcessor
+
+    return AutoProcessor.from_pretrained(model)
+
+
+def make_trainer(
+    file: Path, out: Path, method: str, seed: int, own: dict[str, Any], settings: dict[str, Any]
+) -> Any:
+    """Return TRL's trainer of one arm."""
+    import trl
+    from datasets import load_dataset
+    from transformers import AutoModelForImageTextToText
+
+    cache = str(out.parent / "cache")
+    data = load_dataset("parquet", data_files=str(file), split="train", cache_dir=cache)
+    lora = None
+    if settings.get("lora"):
+        from peft import LoraConfig
+
+        lora = LoraConfig(task_type="CAUSAL_LM", **settings["lora"])
+    model = AutoModelForImageTextToText.from_pretrained(settings["model"], dtype="auto")
+    common: dict[str, Any] = {
+        "output_dir": str(out),
+        "max_steps": own["steps"],
+        "per_device_train_batch_size": own["batch"] // settings["accumulate"],
+        "gradient_accumulation_steps": settings["accumulate"],
+        "learning_rate": own["rate"],
+        "lr_scheduler_type": "cosine",
+        "warmup_steps": settings["warmup"],
+        "seed": seed,
+        "max_length": None,
+        "save_strategy": "no",
+        "logging_steps": 1,
+        "report_to": [],
+        **settings.get("trainer", {}),
+    }
+    rest: dict[str, Any] = {
+        "model": model,
+        "processing_class": load_processor(settings["model"]),
+        "peft_config": lora,
+    }
+    if method == "sft":
+        rows = data.rename_column("chosen", "completion")
+        columns = [c for c in ("images", "prompt", "completion") if c in rows.column_names]
+        arguments = trl.SFTConfig(completion_only_loss=True, **common)
+        return trl.SFTTrainer(train_dataset=rows.select_columns(columns), args=arguments, **rest)
+    return trl.DPOTrainer(
+        train_dataset=data, args=trl.DPOConfig(beta=own["beta"], **common), **rest
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,98 @@
+"""Arms trained elsewhere: data, script and settings for TRL, and checkpoints brought in."""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from bon.core.errors import BonError, some
+from bon.core.files import staged, write_atomic
+from bon.engines.hf import train_trl
+from bon.engines.tuning import Method
+from bon.experiment.cards import Loaded
+from bon.experiment.config import PolicyCard
+from bon.exports import layouts
+from bon.exports.preferences import Contrast, messages_of
+from bon.training.arms import Arm, Choices
+
+ADDED = "added.json"
+LORA = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.0, "target_modules": "all-linear"}
+
+
+def export_arms(
+    arms: list[Arm], choices: Choices, policy: Loaded[PolicyCard], seeds: int, out: Path
+) -> list[Path]:
+    """Write one Parquet per arm (TRL's DPO columns), train_trl.py and arms.yaml for all of them."""
+    settings: dict[str, Any] = {
+        "model": str(policy.model_path),
+        "seeds": seeds,
+        "warmup": arms[0].tuning.warmup,
+        "accumulate": 1,
+        "lora": LORA,
+        "methods": {
+            arm.tuning.method: {
+                name: getattr(arm.tuning, name) for name in ("steps", "batch", "rate", "beta")
+            }
+            for arm in arms
+        },
+        "arms": list(choices.by_arm),
+    }
+    with staged(out, replace=True) as folder:
+        paths = [folder / "arms.yaml", folder / "train_trl.py"]
+        paths[0].write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
+        shutil.copyfile(str(train_trl.__file__), paths[1])
+        for name in choices.by_arm:
+            images = any(question.images for question in choices.questions)
+            target = layouts.Target(folder, out, name, images)
+            paths += layouts.write_parquet(_rows(name, choices, policy), target)
+    return [out / path.name for path in paths]
+
+
+def _rows(name: str, choices: Choices, policy: Loaded[PolicyCard]) -> Iterator[Contrast]:
+    for question, row in zip(choices.questions, choices.by_arm[name], strict=True):
+        messages = messages_of(question, policy)
+        yield Contrast(
+            question, policy.card.name, name, messages, row.chosen, row.rejected, 1.0, 0.0
+        )
+
+
+def added_arms(
+    folder: Path, new: Mapping[str, Path], arms: list[Arm]
+) -> tuple[list[Arm], dict[str, Path]]:
+    """Remember checkpoints by ARM or ARM.METHOD.SEED; return their arms and folders by label.
+
+    Raises:
+        BonError: an unknown arm, or a folder that is no whole checkpoint.
+    """
+    path = folder / ADDED
+    known = {arm.label: arm for arm in arms}
+    by_name = {arm.name: arm for arm in reversed(arms)}
+    checkpoints = dict(json.loads(path.read_text())) if path.is_file() else {}
+    for name, checkpoint in new.items():
+        label = by_name[name].label if name in by_name else name
+        _arm(label, known, by_name)
+        if (checkpoint / "adapter_config.json").is_file():
+            raise BonError(f"{checkpoint} is an adapter", "merge it: merge_and_unload() of peft")
+        if not (checkpoint / "config.json").is_file():
+            raise BonError(f"{checkpoint} holds no config.json", "name a Hugging Face checkpoint")
+        checkpoints[label] = str(checkpoint.resolve())
+    if new:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, json.dumps(checkpoints, indent=1))
+    own = [_arm(label, known, by_name) for label in checkpoints]
+    return own, {label: Path(name) for label, name in checkpoints.items()}
+
+
+def _arm(label: str, known: Mapping[str, Arm], by_name: Mapping[str, Arm]) -> Arm:
+    """Return the arm of a label; one of another method or seed was trained elsewhere alone."""
+    if label in known:
+        return known[label]
+    name, method, seed = ["", "", *label.rsplit(".", 2)][-3:]
+    if name not in by_name or not method or not seed.isdigit():
+        raise BonError(f"no arm {label!r}", f"ARM or ARM.METHOD.SEED of {some(sorted(by_name))}")
+    arm = by_name[name]
+    return replace(arm, tuning=replace(arm.tuning, method=cast(Method, method), seed=int(seed)))

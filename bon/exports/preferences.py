@@ -152,8 +152,7 @@ def num_unjudged_by_key(setup: Setup, store: Store, by: str) -> int:
 def all_alike(question: Question, rows: list[Candidate]) -> bool:
     """Whether different answers are all right or all wrong by the answer key."""
     grades = grades_of(question, rows)
-    alike = len({grade.right for grade in grades}) == 1
-    return alike and len({grade.answer for grade in grades}) > 1
+    return len({g.answer for g in grades}) > 1 and len({g.right for g in grades}) == 1
 
 
 def unjudged_note(count: int, directory: Path) -> str:

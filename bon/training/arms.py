@@ -18,7 +18,7 @@ from bon.core.records import Candidate, Question
 from bon.engines.tuning import Tuning
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
-from bon.exports.preferences import all_alike, ranking, with_texts
+from bon.exports.preferences import ranking, with_texts
 from bon.graders import grades_of
 from bon.planning.setup import Setup
 from bon.storage.store import Store
@@ -94,7 +94,7 @@ def choose(
         scores = {name: rank(question, rows) for name, rank in ranks.items()}
         if not all(len(scored) > 1 for scored in scores.values()):
             unjudged += 1
-            by_key += all_alike(question, rows)
+            by_key += len({grade.right for grade in grades}) == 1
             continue
         for name, scored in scores.items():
             values[name].append(list(scored.values()))

@@ -11,7 +11,7 @@ REWARDERS = (
     *("critic-b", "scalar-b", "likelihood-a"),
 )
 STEPS = 12
-"""Half of the default: with more, the demo would take longer than five minutes of a processor."""
+"""Half of the default, to keep the demo short (docs/measurements/demo.md)."""
 
 
 def demo_study(out: Path) -> Study:

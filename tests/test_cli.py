@@ -113,6 +113,9 @@ def test_the_published_figure(tmp_path):
     assert result.exit_code == 0, result.output
     assert "Qwen2-VL-7B: Without GPT-4o, r falls to .84." in result.output
     assert "overall accuracy for Phi-3.5-Vision" in result.output
+    *_, sentence, path = result.output.strip().splitlines()
+    assert sentence.startswith("This study cannot tell whether the benchmark predicts")
+    assert path == str(tmp_path)
     report = json.loads((tmp_path / "correlation.json").read_text())
     plotted = {
         row["policy"]: round(row["pearson"]["estimate"]["value"], 3)
@@ -121,3 +124,13 @@ def test_the_published_figure(tmp_path):
     }
     assert plotted == {"Qwen2-VL-7B": 0.946, "LLaVA-OneVision-7B": 0.914}
     assert (tmp_path / "correlation.svg").exists()
+
+
+def test_a_smaller_demo_has_fewer_questions_and_pairs(tmp_path, monkeypatch):
+    setups = []
+    monkeypatch.setattr("bon.running.runner.run", lambda setup, out, **_: setups.append(setup))
+    monkeypatch.setattr("bon.commands.options.print_results", lambda path, as_json: None)
+    assert invoke("demo", "--limit", "40", "--out", str(tmp_path)).exit_code == 0
+    (experiment,) = [setup.experiment for setup in setups]
+    limits = (experiment.questions.limit, *(pairs.limit for pairs in experiment.pairs))
+    assert limits == (40, 40)

@@ -203,7 +203,9 @@ def recommend(
     advice = recommending.recommend(read_runs(directories), budget, units.get(cost))
     figures = {"gain_and_cost": plots.gain_and_cost(advice)} if out else {}
     _save(out, "recommendation", advice.model_dump(mode="json"), figures)
-    emit(advice, lambda: recommendation_text(advice), as_json)
+    emit(
+        advice, lambda: f"{recommendation_text(advice)}\n{out or _report(directories[0])}", as_json
+    )
 
 
 def correlate(
@@ -222,7 +224,7 @@ def correlate(
     results = correlate_table(table)
     figures = {"correlation": plots.correlation(results)} if out and results.correlations else {}
     _save(out, "correlation", results.model_dump(mode="json"), figures)
-    emit(results, lambda: correlation_text(results), as_json)
+    emit(results, lambda: correlation_text(results) + (f"\n{out}" if out else ""), as_json)
 
 
 def regrade(
@@ -280,6 +282,11 @@ def _choices(directory: Path) -> "pd.DataFrame":
             f"bon report {directory}",
         )
     return pd.read_parquet(path)
+
+
+def _report(directory: Path) -> Path:
+    """Return the report of a run or results file."""
+    return (directory if directory.is_dir() else directory.parent) / "report.html"
 
 
 def _save(out: Path | None, name: str, value: Any, figures: "Mapping[str, Figure]") -> None:

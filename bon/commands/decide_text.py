@@ -104,7 +104,7 @@ def recommendation_text(advice: Recommendation) -> str:
 def correlation_text(report: CorrelationReport) -> str:
     """Format the correlations of a published table."""
     finding = report.finding
-    lines = [finding.sentence, *bullets((*finding.support, *finding.caveats)), ""]
+    lines = []
     rows = [
         {
             "policy": row.policy,
@@ -137,11 +137,12 @@ def correlation_text(report: CorrelationReport) -> str:
         ]
         lines += ["", "Gains by training:", show_listing(gains)]
     for title, texts in (
+        ("Support", finding.support),
+        ("Caveats", (*finding.caveats, *report.warnings)),
         ("One point decides", influences),
         ("Check these values", [flag.sentence for flag in report.flags]),
         ("What would change this", finding.would_change),
-        ("Caveats", report.warnings),
     ):
         if texts:
             lines += ["", f"{title}:", *bullets(texts)]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", finding.sentence])

@@ -137,8 +137,12 @@ def test_the_command_its_figure_and_its_refusals(runs, tmp_path):
     said = CliRunner().invoke(app, ["recommend", *names, "--out", str(tmp_path / "out")])
     assert said.exit_code == 0
     found = recommend(runs)
-    assert said.output.strip() == summary(found).strip()
-    assert said.output.strip().splitlines()[-1].startswith(f"Take {found.pick}: it gains +")
+    text, path = said.output.strip().rsplit("\n", 1)
+    assert text == summary(found).strip()
+    assert text.splitlines()[-1].startswith(f"Take {found.pick}: it gains +")
+    assert path == str(tmp_path / "out")
+    plain = CliRunner().invoke(app, ["recommend", *names])
+    assert plain.output.strip().splitlines()[-1] == str(tmp_path / runs[0][0] / "report.html")
     assert (tmp_path / "out" / "gain_and_cost.png").is_file()
     again = CliRunner().invoke(app, ["recommend", *names, "--json"])
     assert json.loads(again.output)["pick"] == found.pick

@@ -44,8 +44,10 @@ def imported(folder: Path, case: str, file: Path, out: str = "run") -> Found:
         pairs = {pair.key: pair for _, pair in store.pairs()}
         found: Found = {
             "candidates": {
-                (labels[row.question], row.index): (row.text, row.outcome)
-                for row in store.stored_candidates()
+                (labels[question], index): (text, outcome)
+                for question, index, text, outcome in store.query(
+                    'SELECT question, "index", text, outcome FROM candidates'
+                )
             },
             "pairs": sorted((pair.id, pair.prompt, pair.group) for pair in pairs.values()),
             "said": sorted(

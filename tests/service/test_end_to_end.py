@@ -82,7 +82,7 @@ def test_a_validation_from_the_form_to_the_report(server, done, tab):
 @pytest.mark.browser
 def test_every_page_fits_a_phone(server, done, tab):
     tab.set_viewport_size({"width": 390, "height": 844})
-    pages = ("validations", f"validations/{done}", "new", f"compare?id={done}", "catalogue")
+    pages = ("validations", f"validations/{done}", "new", "catalogue")
     for page in (*pages, f"validations/{done}/report"):
         tab.goto(f"{server.address}/{page}")
         tab.wait_for_load_state("networkidle")

@@ -109,7 +109,7 @@ def test_a_server_under_a_prefix(settings, strips):
             assert report.url.path.startswith(f"/bon/reports/{key}/")
             assert meta in report.text
 
-            for path in ("validations", f"validations/{key}", "new", "compare", "annotate"):
+            for path in ("validations", f"validations/{key}", "new", "annotate"):
                 text = client.get(f"/bon/{path}").text
                 links = re.findall(r'(?:src|href|action|data-path|data-then)="(/[^"]*)"', text)
                 assert len(links) > 5

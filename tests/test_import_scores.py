@@ -167,7 +167,7 @@ def test_pairs_as_mm_rlhf_publishes_them(tmp_path):
         "better": 3, "worse": 2, "difference": 1
     }  # fmt: skip
     assert [(s.name, s.accuracy.value) for s in judge.by_length] == [
-        ("-4 to -2", 0.0), ("-2 to +1", 1.0), ("+4 to +7", 1.0)
+        ("−4 to −2", 0.0), ("−2 to +1", 1.0), ("+4 to +7", 1.0)
     ]  # fmt: skip
 
 

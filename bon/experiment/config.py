@@ -321,7 +321,9 @@ class RewarderCard(Card):
     )
     python: str = Field("", description="module:Class of a user's rewarder")
     options: dict[str, Any] = Field(default_factory=dict)
-    check: tuple[KnownScores, ...] = ()
+    check: tuple[KnownScores, ...] = Field(
+        (), examples=[[{"prompt": "Sky?", "responses": ["Blue."], "scores": [1.5]}]]
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -11,7 +11,7 @@ import time
 import uuid
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -30,6 +30,7 @@ SAFE = ("GET", "HEAD", "OPTIONS")
 FORMS = ("/login", "/logout")
 """Forms of the pages, which need no token: a session may have expired."""
 FORM_BYTES = 4096
+DISCARDED_BYTES = 65_536
 REWARDS = "/get_reward"
 """The route for trainers; one that can send no header puts its token first: /t/TOKEN/..."""
 ONLINE = (REWARDS, "/v1/score", "/v1/rank", "/v1/chat/completions")
@@ -176,7 +177,11 @@ class Guard:
             request_id.reset(token)
 
     async def _handle(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
-        self._check_head(scope, headers)
+        try:
+            self._check_head(scope, headers)
+        except ApiError:
+            await _discard(headers, receive)
+            raise
         identity: Identity | None = scope["identity"]
         if scope["path"] in PROBES:
             await self._answer(scope, receive, send)
@@ -292,6 +297,16 @@ def _move_token(scope: Scope) -> None:
         scope["path"], scope["raw_path"] = REWARDS, REWARDS.encode()
         headers = [(key, value) for key, value in scope["headers"] if key != b"authorization"]
         scope["headers"] = [*headers, (b"authorization", f"Bearer {token}".encode())]
+
+
+async def _discard(headers: Headers, receive: Receive) -> None:
+    """Read a small body before a refusal, which a proxy loses if the connection closes early."""
+    size = headers.get("content-length", "")
+    if size.isdecimal() and 0 < int(size) <= DISCARDED_BYTES:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                while (await receive()).get("more_body"):
+                    pass
 
 
 def _too_much(message: str, seconds: float) -> ApiError:

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ import torch
 from PIL import Image
 
 import bon.training.uplift as training
+from bon.analysis.outcomes import contrasts_of
 from bon.analysis.results import Estimate
 from bon.analysis.uplift import Outcomes, analyse_uplift
 from bon.benchmarks import load_questions
@@ -292,6 +294,18 @@ def _png() -> bytes:
 # ------------------------------------------------------------------ statistics
 
 
+def effects(index: list[str], **changes: float) -> pd.DataFrame:
+    """Side effects by question: 40 characters, one answer in ten unread, A and B alike."""
+    rng = np.random.default_rng(1)
+    n = len(index)
+    columns = {"length": 40 + rng.normal(size=n), "unread": rng.random(n) < 0.1}
+    columns |= {"entropy": rng.random(n), "answer A": rng.random(n) < 0.45 + changes.pop("A", 0)}
+    columns["answer B"] = ~columns["answer A"]
+    for name, more in changes.items():
+        columns[name] = columns[name] + more
+    return pd.DataFrame(columns, index=index).astype(float)
+
+
 def outcomes(arms: dict[str, float], seeds: int = 1, questions: int = 600) -> list[Outcomes]:
     """Checkpoints whose accuracy differs from .5 by a planted gain."""
     rng = np.random.default_rng(0)
@@ -301,7 +315,7 @@ def outcomes(arms: dict[str, float], seeds: int = 1, questions: int = 600) -> li
     def one(arm: str, gain: float, seed: int) -> Outcomes:
         right = (difficulty + rng.normal(scale=0.05, size=questions) < 0.5 + gain).astype(float)
         series = pd.Series(right, index=index)
-        return Outcomes(arm, "dpo", seed, series, series, 10.0, 0.0)
+        return Outcomes(arm, "dpo", seed, series, series, effects(index))
 
     rows = [one(arm, gain, seed) for arm, gain in arms.items() for seed in range(seeds)]
     return [one("untrained", 0.0, 0), *rows]
@@ -354,6 +368,47 @@ def test_a_rewarder_that_helps_choosing_and_hurts_training_is_flagged():
     assert "hurts training: harmful" in results.methods[0].sentence
 
 
+def test_planted_side_effects_are_flagged_and_what_random_training_does_is_not():
+    rows = outcomes(dict.fromkeys(("plain", "lengthy", "letter", "mute", "random"), 0.0))
+    index = list(rows[0].greedy.index)
+    planted = {
+        "lengthy": {"length": 12.0}, "letter": {"length": 2.0, "A": 0.2}, "mute": {"unread": 0.1},
+        "random": {"length": 2.0}, "plain": {"length": 2.5, "entropy": -0.2},
+    }  # fmt: skip
+    rows = [replace(o, effects=effects(index, **planted.get(o.arm, {}))) for o in rows]
+    best = dict.fromkeys(("plain", "lengthy", "letter", "mute"), 0.1)
+    results = analyse_uplift(
+        rows, Stored(best, best), policy="p", num_questions=1,  # type: ignore[arg-type]
+        num_unjudged=0, num_unjudged_by_key=0, seed=0,
+    )  # fmt: skip
+    arms = {arm.arm: arm for arm in results.arms}
+    flags = {name: arm.drift for name, arm in arms.items() if arm.drift}
+    assert flags == {
+        "lengthy": ("longer responses",), "letter": ("prefers A",), "mute": ("more unread answers",)
+    }  # fmt: skip
+    assert arms["lengthy"].length.low <= 12 <= arms["lengthy"].length.high
+    assert arms["letter"].answer == "A"
+    assert arms["letter"].answer_share.low > 0.1
+    assert arms["plain"].entropy.high < 0
+    assert "Side effects: lengthy (longer responses)" in results.methods[0].sentence
+
+
+def test_predictors_are_compared_only_with_enough_rewarders_and_base_models():
+    gains = {f"r{i}": 0.01 * i for i in range(12)}
+    good = {name: 2 * value for name, value in gains.items()}
+    bad = {name: np.sin(7 * i) for i, name in enumerate(gains)}
+    own = {name: name for name in gains}
+    (found,) = contrasts_of({"a": good, "b": bad}, gains, own)
+    expected = 1 - np.corrcoef(list(bad.values()), list(gains.values()))[0, 1]
+    assert found.difference.value == pytest.approx(expected)
+    assert found.difference.low > 0
+    assert found.p_value < 0.05
+    shared = {name: f"base {i % 2}" for i, name in enumerate(gains)}
+    assert contrasts_of({"a": good, "b": bad}, gains, shared)[0].difference.low is None
+    few = dict(list(gains.items())[:6])
+    assert contrasts_of({"a": good, "b": bad}, few, own)[0].p_value is None
+
+
 def test_r_needs_eight_rewarders_for_an_interval_and_follows_the_planted_order():
     best = {f"r{i}": 0.02 * i for i in range(9)}
     results = analysed({name: value / 2 for name, value in best.items()}, best, seeds=2)
@@ -371,7 +426,7 @@ def test_seeds_that_differ_widen_the_intervals():
     plain = analysed(dict.fromkeys(best, 0.01), best, seeds=2)
     rows = outcomes(dict.fromkeys(best, 0.0), seeds=2)
     moved = [
-        Outcomes(o.arm, o.method, o.seed, (o.greedy + 0.1 * o.seed), o.sampled, 10.0, 0.0)
+        Outcomes(o.arm, o.method, o.seed, (o.greedy + 0.1 * o.seed), o.sampled, o.effects)
         for o in rows
     ]
     wide = analyse_uplift(

@@ -137,9 +137,11 @@ def _candidates(setup: Setup, store: Store) -> pd.DataFrame:
                     answer, outcome = grade.answer, "parsed" if grade.answer else "unparsed"
                 label = (key, policy.card.name, index, texts)
                 length = None if text is None else len(text)
-                rows.append((*label, answer, outcome, grade.right, length, *numbers))
+                rows.append((*label, answer, outcome, grade.credit, length, *numbers))
                 readings.append(_read(question, text, outcome, mode, grade))
     frame = _frame("candidates", rows)
+    if frame["correct"].isin((0, 1)).all():
+        frame = frame.astype({"correct": bool})
     if not any(q.options for q in asked.values()) or all(r is NO_LETTERS for r in readings):
         return frame
     return frame.assign(**dict(zip(BothLetters._fields, zip(*readings, strict=True), strict=True)))

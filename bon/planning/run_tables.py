@@ -60,7 +60,7 @@ def run_tables(setup: Setup, store: Store) -> Tables:
 
 def deep_tables(setup: Setup, store: Store) -> Tables | None:
     """Return the tables of the questions and rewarders of `judging.deep`; None without it."""
-    deep, subset = setup.experiment.judging.deep, setup.experiment.questions.subset
+    deep, subset = setup.experiment.judging.deep, setup.experiment.subset
     if deep is None:
         return None
     policies = (policy for policy in setup.policies if not policy.card.brought)
@@ -210,6 +210,7 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
         "name": setup.experiment.name,
         "seed": setup.experiment.seed,
         "judging": judging(setup, store),
+        "tasks": {task.task: task.weight for task in setup.experiment.questions},
         "readers": {policy.card.name: policy.card.reader for policy in setup.policies},
         "created": store.meta("started", ""),
         "bon_version": versions.get("bon", ""),
@@ -229,7 +230,7 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
 
 def judging(setup: Setup, store: Store) -> dict[str, Any]:
     """Return the design of the comparisons and the questions drawn for each purpose."""
-    settings, subset = setup.experiment.judging, setup.experiment.questions.subset
+    settings, subset = setup.experiment.judging, setup.experiment.subset
     record: dict[str, Any] = {"design": settings.design}
 
     def keys(share: float) -> list[str]:
@@ -275,7 +276,7 @@ def asked_with(loaded: Loaded[Any]) -> dict[str, str]:
 
 def citations(setup: Setup) -> list[str]:
     """Return the BibTeX entries of the run's benchmarks and models."""
-    datasets = (setup.experiment.questions, *setup.experiment.pairs)
+    datasets = (*setup.experiment.questions, *setup.experiment.pairs)
     known = (spec.benchmark for spec in datasets if spec.benchmark != IMPORTED)
     entries = [adapter(benchmark).citation for benchmark in known]
     entries += [loaded.card.citation for loaded in setup.models]

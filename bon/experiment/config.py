@@ -520,7 +520,7 @@ class Experiment(Strict):
     description: str = ""
     seed: int = Field(0, ge=0)
     questions: Annotated[tuple[QuestionsSpec, ...], BeforeValidator(_one_or_many)] = Field(
-        min_length=1, examples=[[{"benchmark": "mmmu_pro"}]]
+        examples=[[{"benchmark": "mmmu_pro"}]]
     )
     pairs: Annotated[tuple[PairsSpec, ...], BeforeValidator(_one_or_many)] = ()
     policies: tuple[CardRef, ...] = Field(
@@ -545,6 +545,8 @@ class Experiment(Strict):
     @model_validator(mode="after")
     def _check_tasks(self) -> Self:
         tasks = self.questions
+        if not tasks:
+            raise ValueError("`questions` is empty", "name a benchmark")
         if len(tasks) > 1 and any(task.benchmark == IMPORTED for task in tasks):
             raise ValueError("imported questions are one task", "name the benchmarks alone")
         if len({task.subset for task in tasks}) > 1:

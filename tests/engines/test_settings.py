@@ -187,7 +187,9 @@ def rows(model: type[EngineSettings], prefix: str = "") -> Iterator[str]:
         if default not in ("", "null", "{}", '""'):
             value += f" (`{default.strip(chr(34))}`)"
         scope = ", ".join(each for each in ("shapes", "submit") if role(field, each))
-        yield f"| `{prefix}{key}` | {value} | {scope} | {field.description} |".replace("|  |", "| |")
+        yield f"| `{prefix}{key}` | {value} | {scope} | {field.description} |".replace(
+            "|  |", "| |"
+        )
         if (inside := settings_inside(field.annotation)) and not (
             model is SETTINGS["openai"] and key == "engine_args"  # listed under vllm
         ):

@@ -75,7 +75,7 @@ def uplift(
     if unknown := [name for name in method or [] if name not in known]:
         raise BonError(f"no method {unknown[0]!r}", f"one of {', '.join(known)}")
     with Store(directory, readonly=True) as store:
-        own = open_run(store).experiment.questions
+        own, *_ = open_run(store).experiment.questions
     spec = DatasetSpec(
         benchmark=benchmark or own.benchmark,
         path=str(questions.absolute()),

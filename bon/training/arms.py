@@ -103,7 +103,7 @@ def choose(
         scores = {name: rank(question, rows) for name, rank in ranks.items()}
         if not all(len(scored) > 1 for scored in scores.values()):
             unjudged += 1
-            by_key += len({grade.right for grade in grades}) == 1
+            by_key += len({grade.credit for grade in grades}) == 1
             continue
         for name, scored in scores.items():
             values[name].append(list(scored.values()))
@@ -144,7 +144,7 @@ def _reference(name: str, question: Question, rows: list[Candidate], seed: int) 
         row.text_key: {
             "random": draw.random(),
             "majority": float(votes[grade.answer]),
-            "oracle": float(grade.right),
+            "oracle": grade.credit,
         }[name]
         for row, grade in zip(rows, grades, strict=True)
     }

@@ -33,13 +33,13 @@ def calibrate(
         Path | None, Option(help="Votes of an earlier version on the same items.")
     ] = None,
     rewarder: Annotated[str | None, Option(help="Only this rewarder.")] = None,
-    threshold: Annotated[float | None, Option(help="Scores from it on count as right.")] = None,
+    threshold: Annotated[float | None, Option(help="Lowest score that counts as right.")] = None,
     minima: Annotated[
         list[str] | None,
         Option("--min", metavar="METRIC=VALUE", help="Test a minimum, e.g. kappa=.6; repeatable."),
     ] = None,
     label_next: Annotated[
-        int, Option("--next", min=0, help="Draw so many items to label next (next.csv).")
+        int, Option("--next", min=0, help="Number of items to draw for labelling (next.csv).")
     ] = 0,
     columns: options.Columns = None,
     seed: Annotated[int, Option(help="Seed of draws.")] = 0,

@@ -404,4 +404,4 @@ def opinion(run: Run, located: Located, rewarder: str) -> Opinion | None:
     rows: Bools | slice = slice(None) if usable.all() else usable
     arrays = JudgementArrays(*(column[rows] for column in columns))
     built = build_opinion(kind, arrays, located.candidates)
-    return built.with_scale() if built.asked else None
+    return built.with_scale() if built.num_judged else None

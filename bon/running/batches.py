@@ -121,8 +121,8 @@ def write_batch(
                     "add cost: {input_per_million: …, output_per_million: …}",
                 )
             requests = []
-            for key in [key for key in engine.asked if key not in outstanding]:
-                body = engine.asked[key]
+            for key in [key for key in engine.unanswered if key not in outstanding]:
+                body = engine.unanswered[key]
                 cost = most_dollars(body, *prices, image_tokens)
                 if cost > budget:
                     written.left_out += 1

@@ -57,8 +57,8 @@ def _curves(
         assert o.scores is not None
         judged = o.is_judged()
         units = _units(o)[judged]
-        values[name] = best_of_n(o.scores, [pool.correct])[0][:, ns - 1]
-        own[name] = best_of_n(o.scores[judged], [units])[0][:, ns - 1], judged
+        values[name] = best_of_n(o.scores, pool.correct)[:, ns - 1]
+        own[name] = best_of_n(o.scores[judged], units)[:, ns - 1], judged
     means = np.array([v.mean(axis=0) for v in values.values()])
     places = (means[None] > means[:, None] + 1e-12).sum(axis=1) + 1
     for at, (name, v) in enumerate(values.items()):

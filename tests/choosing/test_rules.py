@@ -209,11 +209,11 @@ def test_a_rule_is_one_entry(monkeypatch):
     monkeypatch.setattr("bon.choosing.rules.RULES", dict(RULES))
     register(Rule("worst_score", ("scores",), "lowest score", worst))
     said = scoring(np.array([3.0, 1.0, 2.0]))
-    trial = Trial(said.candidates, [np.array([[0.0, 1.0, 0.0]])], 3, 8, 0)
+    trial = Trial(said.candidates, np.array([[0.0, 1.0, 0.0]]), 3, 8, 0)
     made = Rule("worst_score", ("scores",), "lowest score", worst).replayed(said, trial)
     assert made is not None
     assert made.ns == (1, 2, 3)
-    assert made.values[0].tolist() == [[pytest.approx(1 / 3), pytest.approx(2 / 3), 1.0]]
+    assert made.values.tolist() == [[pytest.approx(1 / 3), pytest.approx(2 / 3), 1.0]]
 
 
 # ------------------------------------------------------------------ seeds

@@ -94,6 +94,7 @@ def _context(results: Results) -> dict[str, Any]:
         "words": WORDS,
         "task_columns": leaderboard.task_columns,
         "task_rows": leaderboard.task_rows,
+        "baseline_label": leaderboard.BASELINE_LABEL,
         "trained_methods": leaderboard.trained_methods,
         "predictors": PREDICTORS,
     }

@@ -43,7 +43,6 @@ class Results(Record):
     panels: tuple[decision.Panels, ...] = ()
     how_much: tuple[prediction.HowMuch, ...] = ()
     thresholds: tuple[decision.Threshold, ...] = ()
-    what_if: tuple[prediction.WhatIf, ...] = ()
     needed: tuple[prediction.Needed, ...] = ()
     judging: tuple[study.JudgeCalls, ...] = ()
     hacks: tuple[study.Hack, ...] = ()

@@ -376,7 +376,7 @@ def flags(frame: pd.DataFrame, rewarder: str = "judge") -> list[Flag]:
     frame = frame.drop_duplicates(rewarder)
     values = scores.loc[frame.index] / _unit(scores)
     rewarders = frame[rewarder].astype(str).to_numpy()
-    found = _mixed_axes(values, rewarders)
+    flagged = _mixed_axes(values, rewarders)
     groups = next((known for known in GROUP_SIZES if set(known) <= set(values.columns)), {})
     parts = values[list(groups)].to_numpy(dtype=float)
     for axis, weights, slack in (
@@ -395,8 +395,8 @@ def flags(frame: pd.DataFrame, rewarder: str = "judge") -> list[Flag]:
                 f"(more than {100 * slack:.1f} points off); {rewarders[worst]}: "
                 f"{percent(stated[worst])} stated, {percent(implied[worst])} implied."
             )
-            found.append(Flag(kind=axis, rows=tuple(rewarders[rows].tolist()), sentence=sentence))
-    return found
+            flagged.append(Flag(kind=axis, rows=tuple(rewarders[rows].tolist()), sentence=sentence))
+    return flagged
 
 
 def _mixed_axes(values: pd.DataFrame, rewarders: NDArray[np.object_]) -> list[Flag]:
@@ -404,7 +404,7 @@ def _mixed_axes(values: pd.DataFrame, rewarders: NDArray[np.object_]) -> list[Fl
         return []
     axes = {name: values[name].to_numpy(dtype=float) for name in ("macro", "overall")}
     different = np.abs(axes["macro"] - axes["overall"]) > EQUAL
-    found = []
+    flagged = []
     for column in values.columns.difference(list(axes), sort=False):
         v = values[column].to_numpy(dtype=float)
         equal = {name: (np.abs(v - axis) < EQUAL) & different for name, axis in axes.items()}
@@ -415,5 +415,5 @@ def _mixed_axes(values: pd.DataFrame, rewarders: NDArray[np.object_]) -> list[Fl
                 f"Column {column!r} is {most} accuracy for {int(rows.sum())} rewarders and {few} "
                 f"accuracy for {names(exceptions)}."
             )
-            found.append(Flag(kind="mixed axis", rows=tuple(exceptions), sentence=sentence))
-    return found
+            flagged.append(Flag(kind="mixed axis", rows=tuple(exceptions), sentence=sentence))
+    return flagged

@@ -51,6 +51,7 @@ from bon.analysis.results import (
     Results,
     RuleSupport,
 )
+from bon.analysis.tasks import parts_of, task_report
 from bon.choosing.opinion import Opinion
 from bon.choosing.replaying import EVERY_N
 from bon.choosing.rules import RULES
@@ -93,6 +94,12 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
     progress("reward benchmark")
     benchmarks = _benchmarks(run, ensembles, options)
 
+    parts = {}
+    for name, part in parts_of(run).items():
+        drawn = resampling.draw(len(part.tables.questions), options.draws, options.seed, name)
+        parts[name] = part, _policies(part, drawn, ensembles, options)
+    by_task = _known([task_report(parts, benchmarks, tables.meta.get("tasks", {}), options)])
+
     progress("correlation")
     measured = measure(run, policies, benchmarks, options)
     correlations = correct([correlate(m, label, options) for label, m in measured])
@@ -129,7 +136,16 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         sources=study_description.sources(tables),
         citations=tuple(str(c) for c in tables.meta.get("citations", ())),
         counts=study_description.counts(run, judging),
-        finding=find(correlations, pooled, best, rows["needed"], protocol, overlap=overlap),
+        finding=find(
+            correlations,
+            pooled,
+            best,
+            rows["needed"],
+            protocol,
+            overlap=overlap,
+            differing=[t.sentence for t in by_task if not t.agree],
+        ),
+        by_task=tuple(by_task),
         policies=tuple(policy_result(s, labels.get(s.pool.policy, [])) for s in studies),
         readers=tuple(extractors),
         rewarders=study_description.rewarders(run, rules, ensembles, baselines),

@@ -139,8 +139,10 @@ def test_classes_are_those_of_the_grader_and_need_no_right_answer() -> None:
 def test_partly_right_answers_are_classes_of_their_own() -> None:
     found = grades(question("anls", "paris"), ["Paris", "pariss", "parts", "rome"])
     assert found == [
-        Grade("Paris", True), Grade("pariss", True), Grade("parts", True), Grade("rome", False),
+        Grade("Paris", 1), Grade("pariss", pytest.approx(5 / 6)),
+        Grade("parts", pytest.approx(0.8)), Grade("rome", 0),
     ]  # fmt: skip
+    assert [grade.right for grade in found] == [True, True, True, False]
 
 
 def test_letters_are_graded_as_before() -> None:

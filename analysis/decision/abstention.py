@@ -83,7 +83,7 @@ def _gate(
     seed: int,
 ) -> SelectiveGate:
     rng = np.random.default_rng([seed, *b"risk"])
-    wrong = rng.random(len(right)) >= right  # a tie is a seeded pick
+    wrong = rng.random(len(right)) >= right  # a tie, or partial credit, is a seeded draw
     threshold = least_lead(lead, wrong, risk, confidence, rng)
     answered = lead >= (np.inf if threshold is None else threshold)
     q, num_answered = len(lead), int(answered.sum()) if threshold is not None else 0

@@ -258,7 +258,7 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
         )
         for i, accuracy in enumerate(_means(s, pool.correct))
     )
-    num_correct = np.bincount(pool.correct.sum(axis=1).astype(int), minlength=m + 1)
+    num_correct = np.bincount(pool.right.sum(axis=1), minlength=m + 1)
     return PolicyResult(
         policy=pool.policy,
         num_questions=q,

@@ -174,7 +174,7 @@ def sample_statistics(pool: Pool, draws: Draws, level: float) -> SampleStatistic
     answers, (q, m) = pool.candidates.answers, pool.correct.shape
     counts = (answers[:, :, None] == answers[:, None, :]).sum(axis=2)
     counts[answers < 0] = 1  # candidates without an answer agree with none
-    right = pool.correct.sum(axis=1)
+    right = pool.right.sum(axis=1)
     length = np.where(np.isnan(pool.length), 0.0, pool.length)
     spread = length.std(axis=1) / np.maximum(length.mean(axis=1), 1e-9)
 

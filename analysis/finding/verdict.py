@@ -90,10 +90,12 @@ def find(
     protocol: StudyProtocol | None,
     *,
     overlap: str = "",
+    differing: Sequence[str] = (),
 ) -> Finding:
     """Write the finding of a run (or, without `best`, of a published table).
 
-    overlap: a caveat if most of one axis is also on the other, else empty.
+    overlap: a caveat if most of one axis is also on the other, else empty. differing: what holds on
+    each of several tasks.
     """
     primary = [c for c in correlations if c.primary]
     if not primary:
@@ -125,7 +127,7 @@ def find(
         sentence=f"{lead} ({numbers.rstrip('.')}).",
         support=tuple(others + _support(c, worst, pooled)),
         caveats=(
-            *filter(None, [overlap]),
+            *filter(None, [overlap, *differing]),
             *([] if _ranks_agree(c, worst) else _ranks(c)),
             *_caveats(c, correlations, best, protocol),
         ),

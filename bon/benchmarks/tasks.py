@@ -1,7 +1,7 @@
 """Downstream tasks in their published form: columns, split and scorer as in lmms-eval.
 
-Prompts are the policy card's. Values below 1 are rounded to right or wrong (bon.graders). Where the
-published scorer asks a model, its rules without the model are used, and docs/graders.md says so.
+Prompts are the policy card's. Where the published scorer asks a model, its rules without the model
+are used, and docs/graders.md says so.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Expected accuracy of a choice among n of M candidates, for every n at once.
 
-Arrays are (Q, M): questions by candidates. `gold` is the value of choosing a candidate: 1 where it
-is correct, or any other indicator. Results are (Q, N), column n − 1 for n, averages over all
+Arrays are (Q, M): questions by candidates. `gold` is the value of choosing a candidate: its
+credit from 0 to 1, or any indicator. Results are (Q, N), column n − 1 for n, averages over all
 C(M, n) subsets of n candidates (uniform, without replacement) and over ties.
 
 Sources: pass@n, Chen et al. 2021 (arXiv 2107.03374); best-of-n, Nakano et al. 2021 (arXiv
@@ -38,11 +38,8 @@ def position_weights(size: int) -> Floats:
 
 
 def pass_at_n(correct: Floats) -> Floats:
-    """(Q, N): chance that at least one of n candidates is correct."""
-    size = correct.shape[1]
-    c, n = np.arange(size + 1)[:, None], np.arange(1, size + 1)
-    misses = np.cumprod(np.maximum(size - c - n + 1, 0) / (size - n + 1), axis=1)
-    return np.asarray(1 - misses[correct.sum(axis=1).astype(int)])  # C(M − c, n)/C(M, n)
+    """(Q, N): expected highest credit among n candidates; of right and wrong ones, pass@n."""
+    return best_of_n(correct, [correct])[0]
 
 
 def best_of_n(scores: Floats, gold: Floats) -> Floats:

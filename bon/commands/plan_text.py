@@ -15,7 +15,7 @@ WIDTH = 80
 def show_plan(plan: Plan) -> str:
     """Format a plan."""
     datasets = [
-        (plan.questions, "questions"),
+        *((rows, "questions") for rows in plan.tasks),
         *((pairs, "preference pairs") for pairs in plan.pairs),
     ]
     parts = [

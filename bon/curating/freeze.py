@@ -142,8 +142,8 @@ class Freezing:
         sources: dict[tuple[str, str], Licence] = {}
         with judged_runs(self.bench) as runs:
             for run in runs:
-                spec = run.setup.experiment.questions
-                sources["questions", name_of(spec)] = licence_of_dataset(spec)
+                for spec in run.setup.experiment.questions:
+                    sources["questions", name_of(spec)] = licence_of_dataset(spec)
                 for policy in run.setup.policies:
                     sources["answers", policy.card.name] = licence_of(policy.card.licence)
         return [(*source, licence) for source, licence in sources.items()]

@@ -18,7 +18,7 @@ from bon.core.errors import BonError
 from bon.core.files import write_atomic
 from bon.core.records import Judgement, PreferencePair, Question
 from bon.engines import ENGINES
-from bon.experiment.config import IMPORTED, RewarderCard
+from bon.experiment.config import RewarderCard
 from bon.planning.preflight import check_axis
 from bon.planning.setup import Setup, located
 from bon.planning.spec_aliases import save_specs
@@ -171,7 +171,7 @@ def _load_data(setup: Setup, store: Store, *, quiet: bool) -> None:
     bad: list[tuple[str, str, str]] = []
     experiment, base = setup.experiment, setup.base
     imports = Imports(setup, store)
-    imported = experiment.questions.benchmark == IMPORTED
+    imported = experiment.imported
 
     def usable(rows: Iterable[T | BadRow], name: str) -> Iterator[T]:
         for row in rows:
@@ -186,14 +186,17 @@ def _load_data(setup: Setup, store: Store, *, quiet: bool) -> None:
             rows = load_pairs(located(spec, base), store.images)
             yield from ((name, row) for row in usable(rows, name))
 
-    task = located(experiment.questions, base)
-    rows = imports.questions() if imported else load_questions(task, store.images)
-    num_questions = store.set_questions(usable(rows, task.benchmark))
+    def questions() -> Iterator[Question]:
+        for task in experiment.questions:
+            rows = load_questions(located(task, base), store.images)
+            yield from usable(rows, task.task)
+
+    num_questions = store.set_questions(imports.questions() if imported else questions())
     num_pairs = store.set_pairs(pairs())
     imports.fill(quiet=quiet)
     store.set_bad_rows([*bad, *imports.bad])
     leaks = set_leaks(store)
-    specs = [*(() if imported else (experiment.questions,)), *experiment.pairs]
+    specs = [*(() if imported else experiment.questions), *experiment.pairs]
     store.set_meta(
         datasets=[*imports.provenance(), *(provenance(located(spec, base)) for spec in specs)],
     )

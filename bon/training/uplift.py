@@ -33,19 +33,22 @@ from bon.experiment.config import DatasetSpec, PolicyCard
 from bon.exports.preferences import messages_of, unjudged_note, with_texts
 from bon.planning.run_tables import run_tables
 from bon.planning.setup import Setup, located, prepare
+from bon.planning.sources import question_item
+from bon.rewarders.base import Item
 from bon.running.reporting import UPLIFT, open_run, read_results, report_run
 from bon.running.runner import compute
 from bon.running.start import start
 from bon.storage.store import Store
-from bon.training.arms import Arm, Choices, choose
+from bon.training.arms import Arm, Choice, Choices, choose
 from bon.training.elsewhere import added_arms, export_arms
+from bon.training.live import LiveRewards, live_rewarder, reward_key
 
 UNTRAINED = "untrained"
 GREEDY = ".greedy"
 DONE = "training.json"
 MOST_RATIOS = 100
 """Questions whose responses are compared with the untrained policy."""
-RATES: dict[Method, tuple[int, float]] = {"sft": (64, 3e-4), "dpo": (32, 1e-4)}
+RATES: dict[Method, tuple[int, float]] = {"sft": (64, 3e-4), "dpo": (32, 1e-4), "grpo": (64, 1e-4)}
 """Batch and peak rate by method, for full fine-tuning of a small policy."""
 
 
@@ -54,7 +57,8 @@ class Study:
     """Settings of a training study.
 
     `questions`: the data to evaluate on, and `samples` per question beside a greedy response.
-    `added`: checkpoints by arm; with any, arms that have one are evaluated and none is trained.
+    `kl`: where every training ends, in nats per response. `added`: checkpoints by arm; with any,
+    arms that have one are evaluated and none is trained.
     """
 
     methods: tuple[Method, ...]
@@ -65,6 +69,8 @@ class Study:
     batch: int | None = None
     rate: float | None = None
     beta: float = 0.1
+    group: int = 8
+    kl: float | None = None
     samples: int = 1
     policy: str = ""
     added: tuple[tuple[str, Path], ...] = ()
@@ -129,12 +135,27 @@ def _prepared(
         say(unjudged_note(choices.by_key, directory), quiet=quiet)
     refuse_overlap(choices.questions, study.questions, directory)
     arms = [
-        Arm(name, _tuning(study, method, seed), rows, policy.spec)
+        _arm(setup, policy, name, rows, _tuning(study, method, seed), elsewhere)
         for method in study.methods
         for seed in range(study.seeds)
         for name, rows in choices.by_arm.items()
     ]
     return setup, policy, choices, arms
+
+
+def _arm(
+    setup: Setup,
+    policy: Loaded[PolicyCard],
+    name: str,
+    rows: tuple[Choice, ...],
+    tuning: Tuning,
+    elsewhere: bool,
+) -> Arm:
+    if tuning.method != "grpo":
+        return Arm(name, tuning, rows, policy.spec)
+    asked = tuple(replace(row, chosen="", rejected="") for row in rows)
+    reward = name if elsewhere else reward_key(name, live_rewarder(setup, name))
+    return Arm(name, tuning, asked, policy.spec, reward)
 
 
 def _policy(setup: Setup, study: Study, elsewhere: bool) -> Loaded[PolicyCard]:
@@ -165,8 +186,9 @@ def _rewarders(setup: Setup, names: tuple[str, ...]) -> list[str]:
 def _tuning(study: Study, method: Method, seed: int) -> Tuning:
     batch, rate = RATES[method]
     return Tuning(
-        method, study.steps, study.batch or batch, study.rate or rate, study.beta, seed=seed
-    )
+        method, study.steps, study.batch or batch, study.rate or rate, study.beta, seed=seed,
+        group=study.group, kl=study.kl,
+    )  # fmt: skip
 
 
 def refuse_overlap(trained: Iterable[Question], spec: DatasetSpec, base: Path) -> None:
@@ -219,16 +241,21 @@ def train(
     messages = {question.key: messages_of(question, policy) for question in choices.questions}
     failed = {}
     with connected(setup.experiment.cluster, quiet=quiet) as connection:
+        items = [question_item(question, []) for question in choices.questions]
         tasks = [
-            (arguments, _examples(arm, messages), arm.tuning, str(folders[arm.label]))
+            (
+                arguments, _examples(arm, messages), arm.tuning, str(folders[arm.label]),
+                _live(arm, policy, choices.questions, messages, items, setup),
+            )
             for arm in missing
-        ]
+        ]  # fmt: skip
         placement = card.placement
         results = run_tasks(train_arm, tasks, connection, cpus=placement.cpus, gpus=placement.gpus)
         for done, (index, result) in enumerate(results, start=1):
             arm = missing[index]
             if isinstance(result, FineTuned):
-                state = f"loss {result.first_loss:.3f} to {result.last_loss:.3f}"
+                what = "reward" if arm.tuning.method == "grpo" else "loss"
+                state = f"{what} {result.first_loss:.3f} to {result.last_loss:.3f}"
                 say(f"trained {arm.label} ({done}/{len(missing)}): {state}", quiet=quiet)
             else:
                 failed[arm.label] = one_line(result, 200)
@@ -264,8 +291,28 @@ def _examples(arm: Arm, messages: dict[str, Any]) -> list[Example]:
     ]
 
 
+def _live(
+    arm: Arm,
+    policy: Loaded[PolicyCard],
+    questions: tuple[Question, ...],
+    messages: dict[str, Any],
+    items: list[Item],
+    setup: Setup,
+) -> LiveRewards | None:
+    """Return what samples during a training; None for one that needs no samples."""
+    if arm.tuning.method != "grpo" and arm.tuning.kl is None:
+        return None
+    spec = live_rewarder(setup, arm.name) if arm.tuning.method == "grpo" else None
+    texts = tuple(messages[question.key] for question in questions)
+    return LiveRewards(arm.name, policy, questions, texts, tuple(items), arm.tuning.seed, spec)
+
+
 def train_arm(
-    arguments: dict[str, Any], examples: list[Example], tuning: Tuning, folder: str
+    arguments: dict[str, Any],
+    examples: list[Example],
+    tuning: Tuning,
+    folder: str,
+    live: LiveRewards | None = None,
 ) -> FineTuned:
     """Train one arm; its folder appears whole, with DONE in it, or not at all."""
     from bon.engines.hf.fine_tuning import fine_tune
@@ -276,7 +323,7 @@ def train_arm(
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     try:
-        result = fine_tune(settings, examples, tuning, part)
+        result = fine_tune(settings, examples, tuning, part, live)
         (part / DONE).write_text(json.dumps(asdict(tuning) | asdict(result)), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)

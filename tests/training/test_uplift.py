@@ -132,7 +132,7 @@ def test_the_questions_of_the_demo_share_nothing_with_what_it_trains_on(tmp_path
 def test_a_kill_at_any_place_loses_no_finished_arm_and_trains_none_twice(tmp_path, monkeypatch):
     log = tmp_path / "log"
 
-    def slow(_settings, _examples, tuning, part):
+    def slow(_settings, _examples, tuning, part, _live):
         with log.open("a") as file:
             file.write(f"{tuning.seed}\n")
         for number in range(4):

@@ -53,7 +53,7 @@ class Imports:
     def questions(self) -> Iterator[Question]:
         """Yield the questions that the policies answered."""
         seen: set[str] = set()
-        limit = self._setup.experiment.questions.limit
+        limit = self._setup.experiment.questions[0].limit
         for policy in self._setup.policies:
             for question in self._questions(policy):
                 if question.key not in seen and (limit is None or len(seen) < limit):
@@ -116,7 +116,13 @@ class Imports:
         name, source = policy.card.name, policy.card.elsewhere
         assert source is not None
         if name not in self._read:
-            task = self._setup.experiment.questions
+            task, *others = self._setup.experiment.questions
+            if others:
+                raise BonError(
+                    f"{name}: files of answers belong to one task, and `questions:` lists "
+                    f"{1 + len(others)}",
+                    "name one task, or a run in `from:`",
+                )
             benchmark = task.benchmark
             forms = []
             for path, form in forms_of(self._paths(source), source.format, source.columns):

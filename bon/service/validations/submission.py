@@ -59,7 +59,7 @@ def check_submission(raw: Mapping[str, Any], settings: Settings) -> Setup:
             raise BonError(f"cluster.{key} is the server's", "leave it out")
     if experiment.allow_remote_code and not settings.allow.remote_code:
         raise BonError("allow_remote_code is off on this server", "ask its operator")
-    for spec in (experiment.questions, *experiment.pairs):
+    for spec in (*experiment.questions, *experiment.pairs):
         _check_dataset(spec, root, settings.allow)
     if len(experiment.policies) + len(experiment.rewarders) > settings.limits.models:
         raise BonError(f"more than {settings.limits.models} policies and rewarders")
@@ -251,7 +251,7 @@ def _check_sizes(setup: Setup, limits: Limits) -> None:
     sizes: list[tuple[str, float | None, float]] = [
         *((f"cluster.{name}", getattr(cluster, name), most) for name, most in _CLUSTER.items()),
         ("analysis.bootstrap", experiment.analysis.bootstrap, limits.bootstrap),
-        ("questions.limit", experiment.questions.limit, limits.questions),
+        *(("questions.limit", task.limit, limits.questions) for task in experiment.questions),
         *((f"{spec.benchmark}: limit", spec.limit, limits.pairs) for spec in experiment.pairs),
         *((f"{policy.card.name}: n", policy.card.n, limits.n) for policy in setup.policies),
         ("the number of GPUs needed at once", _gpus(setup), limits.gpus_per_run),

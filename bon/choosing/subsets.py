@@ -39,7 +39,7 @@ def position_weights(size: int) -> Floats:
 
 def pass_at_n(correct: Floats) -> Floats:
     """(Q, N): expected highest credit among n candidates; of right and wrong ones, pass@n."""
-    return best_of_n(correct, [correct])[0]
+    return best_of_n(correct, correct)
 
 
 def best_of_n(scores: Floats, gold: Floats) -> Floats:

@@ -147,9 +147,9 @@ def _together(
     rows = [m.keep(np.array([m.names.index(name) for name in shared])) for m in every]
     part = [weights[task] for task in of_tasks]
 
-    def mean(field: str, power: int = 1) -> Floats:
+    def mean(field: str) -> Floats:
         values = (np.asarray(getattr(m, field), dtype=float) for m in rows)
-        return np.asarray(sum((w * v) ** power for w, v in zip(part, values, strict=True)))
+        return np.asarray(sum(w * v for w, v in zip(part, values, strict=True)))
 
     y, draws, n = mean("y"), mean("y_draws"), sum(m.y_estimates[0].n for m in rows)
     return replace(
@@ -157,7 +157,6 @@ def _together(
         y=y,
         y_draws=draws.astype(np.float32),
         y_halves=mean("y_halves"),
-        y_errors=np.sqrt(mean("y_errors", 2)),
         y_estimates=tuple(from_draws(y, draws, n, "questions", options.level)),
     )
 

@@ -309,8 +309,8 @@ def _measured(part: pd.DataFrame, columns: Columns, axis: str) -> Measured:
 def _families(part: pd.DataFrame, columns: Columns) -> tuple[str, ...]:
     names = part[columns.rewarder]
     known = next((part[c].fillna("").astype(str) for c in part if str(c).lower() == "family"), None)
-    given = [""] * len(part) if known is None else known
-    return tuple(f or guessed_base(name) for f, name in zip(given, names, strict=True))
+    families = [""] * len(part) if known is None else known
+    return tuple(f or guessed_base(name) for f, name in zip(families, names, strict=True))
 
 
 def _references(lines: pd.DataFrame, columns: Columns) -> tuple[Reference, ...]:

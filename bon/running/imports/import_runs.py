@@ -214,8 +214,8 @@ class Imports:
         items = self._items(imported, self._scored_policy(source, name))
         attach_scores(imported, [row for row in rows if row.rewarder == source.of], items)
         self.bad += [(name, row.id, row.reason) for row in imported.bad]
-        for said in imported.scores.values():
-            yield from judgements(imported, name, rewarder.spec, said, aggregate)
+        for scores in imported.scores.values():
+            yield from judgements(imported, name, rewarder.spec, scores, aggregate)
 
     def _copied(self, rewarder: Loaded[RewarderCard], run: Store, spec: str) -> Iterator[Judgement]:
         """Yield a run's judgements under a spec as judgements of this rewarder on items here."""

@@ -24,7 +24,6 @@ from pandas.api.types import is_numeric_dtype
 from bon.analysis.correlation.coefficients import correct, correlate
 from bon.analysis.correlation.paired_accuracies import MIN_REWARDERS, Label, Measured
 from bon.analysis.correlation.pooled import pool
-from bon.analysis.correlation.power import what_if
 from bon.analysis.estimators import resampling
 from bon.analysis.finding.verdict import find
 from bon.analysis.outcomes import AFTER, OUTCOME, correlation_of, widened
@@ -36,7 +35,6 @@ from bon.analysis.results import (
     Options,
     Reference,
     UpliftCorrelation,
-    WhatIf,
 )
 from bon.analysis.results.phrasing import names, percent, plural
 from bon.core.base_models import guessed_base
@@ -97,12 +95,11 @@ def correlate_table(
     columns = _columns(frame)
     frame, lines, unit = _clean(frame, columns)
     references = _references(lines, columns)
-    correlations, measured = [], []
+    correlations = []
     for name, part in _by_policy(frame, columns):
         for axis in columns.xs if columns.y else ():
             label = Label(name, "", axis, primary=axis == columns.xs[0])
-            measured.append(_measured(part, columns, axis))
-            correlations.append(correlate(measured[-1], label, options))
+            correlations.append(correlate(_measured(part, columns, axis), label, options))
     correlations = correct(correlations)
     pooled = [
         pool([c for c in correlations if c.axis == axis], options.level) for axis in columns.xs
@@ -123,7 +120,6 @@ def correlate_table(
         correlations=tuple(correlations),
         pooled=means,
         outcomes=outcomes,
-        what_if=tuple(_what_if(correlations, measured, references, options.level)),
         references=references,
         flags=tuple(flags(frame, columns.rewarder)),
         warnings=_warnings(correlations),
@@ -313,8 +309,8 @@ def _measured(part: pd.DataFrame, columns: Columns, axis: str) -> Measured:
 def _families(part: pd.DataFrame, columns: Columns) -> tuple[str, ...]:
     names = part[columns.rewarder]
     known = next((part[c].fillna("").astype(str) for c in part if str(c).lower() == "family"), None)
-    given = [""] * len(part) if known is None else known
-    return tuple(f or guessed_base(name) for f, name in zip(given, names, strict=True))
+    families = [""] * len(part) if known is None else known
+    return tuple(f or guessed_base(name) for f, name in zip(families, names, strict=True))
 
 
 def _references(lines: pd.DataFrame, columns: Columns) -> tuple[Reference, ...]:
@@ -356,24 +352,6 @@ def _outcomes(frame: pd.DataFrame, columns: Columns, level: float) -> Iterator[U
                     yield correlation_of(outcome, x, rows, level, policy=policy, lineage=group)
 
 
-def _what_if(
-    correlations: list[Correlation],
-    measured: list[Measured],
-    references: tuple[Reference, ...],
-    level: float,
-) -> list[WhatIf]:
-    results = []
-    for c, m in zip(correlations, measured, strict=True):
-        if c.primary:
-            lines = {r.name.lower(): r.accuracy for r in references if r.policy == c.policy}
-            base, vote = (
-                next((v for k, v in lines.items() if re.search(pattern, k)), None)
-                for pattern in (r"without|w/o|pass|no b", r"major|vot")
-            )
-            results.append(what_if(m, c, base, vote, level))
-    return [w for w in results if w is not None]
-
-
 def _warnings(correlations: list[Correlation]) -> tuple[str, ...]:
     warnings = [
         "Published accuracies come without their questions: no interval here covers the noise in "
@@ -398,7 +376,7 @@ def flags(frame: pd.DataFrame, rewarder: str = "judge") -> list[Flag]:
     frame = frame.drop_duplicates(rewarder)
     values = scores.loc[frame.index] / _unit(scores)
     rewarders = frame[rewarder].astype(str).to_numpy()
-    found = _mixed_axes(values, rewarders)
+    flagged = _mixed_axes(values, rewarders)
     groups = next((known for known in GROUP_SIZES if set(known) <= set(values.columns)), {})
     parts = values[list(groups)].to_numpy(dtype=float)
     for axis, weights, slack in (
@@ -417,8 +395,8 @@ def flags(frame: pd.DataFrame, rewarder: str = "judge") -> list[Flag]:
                 f"(more than {100 * slack:.1f} points off); {rewarders[worst]}: "
                 f"{percent(stated[worst])} stated, {percent(implied[worst])} implied."
             )
-            found.append(Flag(kind=axis, rows=tuple(rewarders[rows].tolist()), sentence=sentence))
-    return found
+            flagged.append(Flag(kind=axis, rows=tuple(rewarders[rows].tolist()), sentence=sentence))
+    return flagged
 
 
 def _mixed_axes(values: pd.DataFrame, rewarders: NDArray[np.object_]) -> list[Flag]:
@@ -426,7 +404,7 @@ def _mixed_axes(values: pd.DataFrame, rewarders: NDArray[np.object_]) -> list[Fl
         return []
     axes = {name: values[name].to_numpy(dtype=float) for name in ("macro", "overall")}
     different = np.abs(axes["macro"] - axes["overall"]) > EQUAL
-    found = []
+    flagged = []
     for column in values.columns.difference(list(axes), sort=False):
         v = values[column].to_numpy(dtype=float)
         equal = {name: (np.abs(v - axis) < EQUAL) & different for name, axis in axes.items()}
@@ -437,5 +415,5 @@ def _mixed_axes(values: pd.DataFrame, rewarders: NDArray[np.object_]) -> list[Fl
                 f"Column {column!r} is {most} accuracy for {int(rows.sum())} rewarders and {few} "
                 f"accuracy for {names(exceptions)}."
             )
-            found.append(Flag(kind="mixed axis", rows=tuple(exceptions), sentence=sentence))
-    return found
+            flagged.append(Flag(kind="mixed axis", rows=tuple(exceptions), sentence=sentence))
+    return flagged

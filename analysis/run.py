@@ -17,7 +17,7 @@ from bon.analysis.correlation.paired_accuracies import (
     errors_of_means,
 )
 from bon.analysis.correlation.pooled import pool as pool_policies
-from bon.analysis.correlation.power import needed, what_if
+from bon.analysis.correlation.power import needed
 from bon.analysis.data.arrays import Pool, Run, opinion, read
 from bon.analysis.data.gold_pairs import warning as read_as_pairs
 from bon.analysis.data.tables import Tables
@@ -184,7 +184,6 @@ def _of_primary(
     base = {over: float(s.replays[row].at(s.n)[kept].mean()) for over, row in rows.items()}
     free = {"A single response": base["pass@1"], "Majority vote": base["majority"]}
     yield "needed", [needed(c, len(s.pool.rows), len(b.pairs.frame), options)]
-    yield "what_if", [what_if(m, c, base["pass@1"], base["majority"], options.level)]
     yield "decisions", [decide(label, m, options, free)]
     by_score = sorted(zip(m.names, m.x.tolist(), strict=True), key=lambda row: -row[1])
     ranked = [name for name, _ in by_score]
@@ -320,7 +319,7 @@ def _warnings(run: Run, studies: list[Study], benchmarks: list[ScoredPairs]) -> 
     warnings = [str(w) for w in run.tables.meta.get("warnings", ())]
     if by_gold := run.tables.meta.get("read_as_pairs"):
         warnings.append(read_as_pairs(by_gold))
-    asked = {name for name in run.rewarders if len(run.candidates[name])}
+    judges = {name for name in run.rewarders if len(run.candidates[name])}
     for s in studies:
         pool, unparsed = s.pool, s.pool.unparsed.mean()
         if pool.short:
@@ -334,16 +333,12 @@ def _warnings(run: Run, studies: list[Study], benchmarks: list[ScoredPairs]) -> 
             )
         warnings += [
             f"{name} on {pool.policy}: no rule can be replayed from its judgements."
-            for name in sorted(asked - {r.rewarder for r in s.replays})
+            for name in sorted(judges - {r.rewarder for r in s.replays})
         ]
     for b, r in ((scored, r) for scored in benchmarks for r in scored.results):
         if r.num_pairs < len(b.pairs.frame):
             warnings.append(
                 f"{r.rewarder} was asked about {r.num_pairs} of {len(b.pairs.frame)} pairs of "
                 f"{b.pairs.name}; its accuracy is over those."
-            )
-        if not r.overall_agrees:
-            warnings.append(
-                f"{r.rewarder} on {b.pairs.name}: its groups imply another overall accuracy."
             )
     return warnings

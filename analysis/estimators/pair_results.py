@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import special
 
 from bon.analysis.data.verdicts import (
     NOT_ASKED,
@@ -46,8 +45,6 @@ from bon.analysis.results.format import signed
 from bon.choosing.opinion import Bools, Floats, Ints
 
 TREATMENTS: tuple[Treatment, ...] = ("drop", "wrong", "chance", "official")
-SLACK = 0.003  # of an overall accuracy that follows from its groups
-NEWTON_STEPS = 25
 
 
 def benchmark_results(
@@ -66,14 +63,13 @@ def benchmark_results(
     tags = pairs.frame["tag"].fillna("").to_numpy(dtype=str)
     tagged = _by_label(pairs, worth, codes, tags, sorted(set(tags) - {""}), options)
     by_length = _by_label(pairs, worth, codes, *length_quartiles(length_gap(pairs.frame)), options)
-    controlled = _length_controlled(pairs, worth, options)
     consistent, position, per_judgement = _by_judgement(pairs, list(verdicts.values()), options)
     length = _length_biases(pairs, worth, options)
     best_of_k = _best_of_k(pairs, codes, options)
     results = []
-    for r, (name, said) in enumerate(verdicts.items()):
-        asked = codes[:, r] != NOT_ASKED
-        n = int(asked.sum())
+    for r, (name, verdict) in enumerate(verdicts.items()):
+        judged = codes[:, r] != NOT_ASKED
+        n = int(judged.sum())
         if not n:
             continue
 
@@ -90,10 +86,6 @@ def benchmark_results(
             for treatment, (by_axis, count) in treated.items()
         ]
         overall, macro = sensitivity[0].overall, sensitivity[0].macro
-        groups = _slices(pairs, everything, r, asked, options)
-        size = sum(s.accuracy.n for s in groups)
-        hits = sum((s.accuracy.value or 0.0) * s.accuracy.n for s in groups)
-        implied = hits / size if size else None
         results.append(
             BenchmarkResult(
                 benchmark=pairs.name,
@@ -104,21 +96,18 @@ def benchmark_results(
                 natural=at(everything, "natural"),
                 overall_without_leaks=at(kept, "overall"),
                 macro_without_leaks=at(kept, "macro"),
-                groups=groups,
+                groups=_slices(pairs, everything, r, judged, options),
                 tags=tagged[r],
                 by_length=by_length[r],
-                overall_from_groups=implied,
                 acc_plus=_acc_plus(pairs, codes[:, r], options),
                 best_of_k=best_of_k[r],
                 per_judgement=per_judgement[r],
-                overall_agrees=implied is None or abs(implied - (overall.value or 0)) <= SLACK,
-                votes=_votes(pairs, said, asked, options, overall, macro),
-                outcomes=_rates(said.outcomes, options.level),
-                sensitivity=tuple(sensitivity) if said.outcomes else (),
+                votes=_votes(pairs, verdict, judged, options, overall, macro),
+                outcomes=_rates(verdict.outcomes, options.level),
+                sensitivity=tuple(sensitivity) if verdict.outcomes else (),
                 consistency=consistent[r],
                 position_bias=position[r],
                 length_bias=length[r],
-                length_controlled=controlled[r],
             )
         )
     return results
@@ -173,9 +162,9 @@ def _treated(
 
 
 def _slices(
-    pairs: PairSet, by_axis: dict[str, Axis], r: int, asked: Bools, options: Options
+    pairs: PairSet, by_axis: dict[str, Axis], r: int, judged: Bools, options: Options
 ) -> tuple[Slice, ...]:
-    sizes = np.bincount(pairs.group[asked], minlength=len(pairs.groups)).tolist()
+    sizes = np.bincount(pairs.group[judged], minlength=len(pairs.groups)).tolist()
     return tuple(
         Slice(name=name, accuracy=_estimate(by_axis[f"group:{name}"], r, n, options))
         for name, n in zip(pairs.groups, sizes, strict=True)
@@ -214,7 +203,7 @@ def _rates(outcomes: dict[str, int], level: float) -> tuple[OutcomeRate, ...]:
 def _votes(
     pairs: PairSet,
     verdicts: Verdicts,
-    asked: Bools,
+    judged: Bools,
     options: Options,
     overall: Estimate,
     macro: Estimate,
@@ -223,12 +212,12 @@ def _votes(
     most, (num, den) = verdicts.votes, worths("headline", options)
     if not most:
         return ()
-    points, n = [], int(asked.sum())
+    points, n = [], int(judged.sum())
     for k in range(1, most):
         chance = code_chances(verdicts, pairs.preferred, k, options.seed)
         worth = Worth(
-            np.where(asked, chance @ (num * den), 0.0)[:, None],
-            np.where(asked, chance @ den, 0.0)[:, None],
+            np.where(judged, chance @ (num * den), 0.0)[:, None],
+            np.where(judged, chance @ den, 0.0)[:, None],
         )
         by_axis = axes(pairs, worth)
         both = {name: _estimate(by_axis[name], 0, n, options) for name in ("overall", "macro")}
@@ -301,51 +290,6 @@ def lengths(pairs: PairSet) -> list[PairLengths]:
         )
         for name, (low, median, high) in quartiles.items()
     ]  # fmt: skip
-
-
-def _length_controlled(pairs: PairSet, worth: Worth, options: Options) -> list[Estimate | None]:
-    """Accuracy expected if both responses were of one length, as AlpacaEval 2 controls win rates.
-
-    Logistic regression of right on tanh of the standardised length difference, at a difference of
-    zero (Dubois et al. 2024).
-    """
-    gap = length_gap(pairs.frame)
-    known = np.isfinite(gap)
-    if len(np.unique(gap[known])) < 2:
-        return [None] * worth.num.shape[1]
-    x = np.stack([np.ones(len(gap)), np.tanh(gap / np.nanstd(gap))], axis=1)
-    z = float(special.ndtri((1 + options.level) / 2)) * np.array([0, -1, 1])
-    results: list[Estimate | None] = []
-    for num, den in zip(worth.num.T, worth.den.T, strict=True):
-        used = known & (den > 0)
-        logit, error = intercept(x[used], num[used] / den[used], pairs.cluster[used])
-        value, low, high = special.expit(logit + z * error)
-        fitted = np.isfinite([value, low, high]).all()
-        results.append(estimate(value, low, high, int(used.sum()), "pairs") if fitted else None)
-    return results
-
-
-def intercept(x: Floats, y: Floats, cluster: Ints) -> tuple[float, float]:
-    """Return the first coefficient of a logistic regression of y in [0, 1] on x (P, K).
-
-    Its standard error is robust to clusters (Liang and Zeger 1986). NaN where the likelihood has no
-    maximum (separation).
-    """
-    beta = np.zeros(x.shape[1])
-    for _ in range(NEWTON_STEPS):
-        p = special.expit(x @ beta)
-        information = (x.T * (p * (1 - p))) @ x
-        if not np.linalg.cond(information) < 1e8:
-            return np.nan, np.nan
-        step = np.linalg.solve(information, x.T @ (y - p))
-        beta = beta + step
-        if np.abs(step).max() < 1e-9:
-            break
-    else:
-        return np.nan, np.nan
-    scores = pd.DataFrame(x * (y - p)[:, None]).groupby(cluster).sum().to_numpy()
-    half = np.linalg.solve(information, scores.T)[0]
-    return float(beta[0]), float(np.sqrt(half @ half * len(half) / max(len(half) - 1, 1)))
 
 
 def _length_biases(pairs: PairSet, worth: Worth, options: Options) -> list[Estimate | None]:

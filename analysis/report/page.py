@@ -117,9 +117,9 @@ def _openers(results: Results, first: FirstPage) -> dict[str, str]:
     rows = [b for b in results.best_of_n if b.headline and b.rule != "baseline"]
     several = len(results.policies) > 1
     standing = [
-        f"{p.policy}: {summary}" if several else summary
+        f"{p.policy}: {sentence}" if several else sentence
         for p in results.policies
-        if (summary := standings([b for b in rows if b.policy == p.policy]))
+        if (sentence := standings([b for b in rows if b.policy == p.policy]))
     ]
     if first.advice:
         standing += [cheaper_text(r, first.advice.unit) for r in first.advice.cheaper]

@@ -248,7 +248,6 @@ class BenchmarkResult(Record):
     - `position_bias`: share of decided verdicts for the first response minus the second.
     - `length_bias`: accuracy where the better response is the longer one minus the rest.
     - `by_length`: accuracy in quartiles of the better response's length minus the other's.
-    - `length_controlled`: accuracy expected if both responses were of one length.
     """
 
     benchmark: str
@@ -261,8 +260,6 @@ class BenchmarkResult(Record):
     groups: tuple[Slice, ...]
     tags: tuple[Slice, ...] = ()
     by_length: tuple[Slice, ...] = ()
-    overall_from_groups: float | None
-    overall_agrees: bool
     acc_plus: Estimate | None = None
     best_of_k: Estimate | None = None
     natural: Estimate | None = None
@@ -271,7 +268,6 @@ class BenchmarkResult(Record):
     consistency: Estimate | None
     position_bias: Estimate | None
     length_bias: Estimate | None
-    length_controlled: Estimate | None = None
     outcomes: tuple[OutcomeRate, ...] = ()
     sensitivity: tuple[TreatmentResult, ...] = ()
 

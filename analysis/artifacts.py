@@ -70,6 +70,7 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "correlation_by_n": ("correlation_by_n", (*_AXIS, "leaks"), {"": "points"}, ""),
     "shortlists": ("decisions", (*_AXIS, "leaks"), {"": "shortlists"}, ""),
     "how_much": ("how_much", _AXIS, {"": "sizes"}, ""),
+    "what_if": ("what_if", _AXIS, {"": "rows"}, ""),
     "trained": ("trained", ("policy", "imported"), {"": "arms"}, ""),
     "needed": ("needed", ("policy", "benchmark"), {"": "rows"}, ""),
 }  # fmt: skip

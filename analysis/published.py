@@ -24,6 +24,7 @@ from pandas.api.types import is_numeric_dtype
 from bon.analysis.correlation.coefficients import correct, correlate
 from bon.analysis.correlation.paired_accuracies import MIN_REWARDERS, Label, Measured
 from bon.analysis.correlation.pooled import pool
+from bon.analysis.correlation.power import what_if
 from bon.analysis.estimators import resampling
 from bon.analysis.finding.verdict import find
 from bon.analysis.outcomes import AFTER, OUTCOME, correlation_of, widened
@@ -35,6 +36,7 @@ from bon.analysis.results import (
     Options,
     Reference,
     UpliftCorrelation,
+    WhatIf,
 )
 from bon.analysis.results.phrasing import names, percent, plural
 from bon.core.base_models import guessed_base
@@ -95,11 +97,12 @@ def correlate_table(
     columns = _columns(frame)
     frame, lines, unit = _clean(frame, columns)
     references = _references(lines, columns)
-    correlations = []
+    correlations, measured = [], []
     for name, part in _by_policy(frame, columns):
         for axis in columns.xs if columns.y else ():
             label = Label(name, "", axis, primary=axis == columns.xs[0])
-            correlations.append(correlate(_measured(part, columns, axis), label, options))
+            measured.append(_measured(part, columns, axis))
+            correlations.append(correlate(measured[-1], label, options))
     correlations = correct(correlations)
     pooled = [
         pool([c for c in correlations if c.axis == axis], options.level) for axis in columns.xs
@@ -120,6 +123,7 @@ def correlate_table(
         correlations=tuple(correlations),
         pooled=means,
         outcomes=outcomes,
+        what_if=tuple(_what_if(correlations, measured, references, options.level)),
         references=references,
         flags=tuple(flags(frame, columns.rewarder)),
         warnings=_warnings(correlations),
@@ -350,6 +354,24 @@ def _outcomes(frame: pd.DataFrame, columns: Columns, level: float) -> Iterator[U
                         strict=True,
                     )  # fmt: skip
                     yield correlation_of(outcome, x, rows, level, policy=policy, lineage=group)
+
+
+def _what_if(
+    correlations: list[Correlation],
+    measured: list[Measured],
+    references: tuple[Reference, ...],
+    level: float,
+) -> list[WhatIf]:
+    results = []
+    for c, m in zip(correlations, measured, strict=True):
+        if c.primary:
+            lines = {r.name.lower(): r.accuracy for r in references if r.policy == c.policy}
+            base, vote = (
+                next((v for k, v in lines.items() if re.search(pattern, k)), None)
+                for pattern in (r"without|w/o|pass|no b", r"major|vot")
+            )
+            results.append(what_if(m, c, base, vote, level))
+    return [w for w in results if w is not None]
 
 
 def _warnings(correlations: list[Correlation]) -> tuple[str, ...]:

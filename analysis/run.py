@@ -17,7 +17,7 @@ from bon.analysis.correlation.paired_accuracies import (
     errors_of_means,
 )
 from bon.analysis.correlation.pooled import pool as pool_policies
-from bon.analysis.correlation.power import needed
+from bon.analysis.correlation.power import needed, what_if
 from bon.analysis.data.arrays import Pool, Run, opinion, read
 from bon.analysis.data.gold_pairs import warning as read_as_pairs
 from bon.analysis.data.tables import Tables
@@ -184,6 +184,7 @@ def _of_primary(
     base = {over: float(s.replays[row].at(s.n)[kept].mean()) for over, row in rows.items()}
     free = {"A single response": base["pass@1"], "Majority vote": base["majority"]}
     yield "needed", [needed(c, len(s.pool.rows), len(b.pairs.frame), options)]
+    yield "what_if", [what_if(m, c, base["pass@1"], base["majority"], options.level)]
     yield "decisions", [decide(label, m, options, free)]
     by_score = sorted(zip(m.names, m.x.tolist(), strict=True), key=lambda row: -row[1])
     ranked = [name for name, _ in by_score]

@@ -1,4 +1,4 @@
-"""The size that a study needs.
+"""The gain of a new rewarder predicted from its score, and the size a study needs.
 
 Plans promise what simulated studies of independent rewarders give, read as a report reads them: the
 interval of `coefficients.read_interval` and the conditions of a yes (`finding.verdict`).
@@ -10,8 +10,11 @@ import numpy as np
 from scipy import special
 
 from bon.analysis.correlation.coefficients import SMALL
+from bon.analysis.correlation.families import without_bounds
+from bon.analysis.correlation.line import Line
+from bon.analysis.correlation.paired_accuracies import Measured
 from bon.analysis.correlation.robustness import CARRIES, HOLDS, STRONG, line_or_groups
-from bon.analysis.estimators.resampling import pearson_among, pearson_rows
+from bon.analysis.estimators.resampling import estimate, nothing, pearson_among, pearson_rows
 from bon.analysis.results import (
     ENOUGH_REWARDERS,
     STRONG_EVIDENCE,
@@ -19,12 +22,73 @@ from bon.analysis.results import (
     Needed,
     NeededRow,
     Options,
+    Prediction,
+    WhatIf,
 )
-from bon.analysis.results.phrasing import coefficient, percent
+from bon.analysis.results.phrasing import coefficient, interval, percent, points
 from bon.choosing.opinion import Bools, Floats
 
 REWARDERS = (6, 8, 10, 14, 18, 24, 36, 50, 75, 100, 150, 200)
 POWER = 0.8  # `needed` says 80 %
+
+
+def what_if(
+    measured: Measured,
+    correlation: Correlation,
+    pass_at_1: float | None,
+    majority: float | None,
+    level: float,
+) -> WhatIf | None:
+    """Predict the Best-of-N accuracy of a new rewarder over a range of benchmark scores.
+
+    Student's prediction interval of the fitted line, for a new rewarder of the same population
+    on as many pairs; pass@1 is taken as known. There is none with too few base models.
+    """
+    m = measured.complete()
+    line = Line.through(m.x, m.y)
+    if line is None or line.n < 4:
+        return None
+    few = correlation.families is not None and not correlation.families.enough
+    r, t = line.n, line.t(level)
+    step = 0.05 if np.ptp(m.x) > 0.15 else 0.01
+    first = max(0.0, np.floor(m.x.min() / step - 1) * step)
+    last = min(1.0, np.ceil(m.x.max() / step + 1) * step)
+    base = pass_at_1 or 0.0
+    rows = []
+    for x in np.arange(first, last + step / 2, step).tolist():
+        value, error = line.at(x), line.error(x, new=True)
+        low, high = max(value - t * error, 0.0), min(value + t * error, 1.0)
+        above = None
+        if majority is not None and error > 0:
+            above = float(special.stdtr(r - 2, (value - majority) / error))
+        gain = estimate(value - base, low - base, high - base, r, "t")
+        accuracy = estimate(value, low, high, r, "t")
+        if few:
+            gain, accuracy, above = without_bounds(gain), without_bounds(accuracy), None
+        rows.append(
+            Prediction(
+                x=round(x, 6),
+                accuracy=accuracy,
+                gain=gain if pass_at_1 is not None else nothing(r),
+                probability_above_majority=above,
+                extrapolated=bool(x < m.x.min() - 1e-9 or x > m.x.max() + 1e-9),
+            )
+        )
+    top = max((row for row in rows if not row.extrapolated), key=lambda row: row.x)
+    text = (
+        f"A new rewarder that scores {percent(top.x, 0)} would reach "
+        f"{percent(top.accuracy.value)} Best-of-N accuracy{interval(top.accuracy, percent)} on "
+        f"{correlation.policy}"
+    )
+    if top.gain.value is not None:
+        text += f", a gain of {points(top.gain.value)}"
+    return WhatIf(
+        policy=correlation.policy,
+        benchmark=correlation.benchmark,
+        axis=correlation.axis,
+        rows=tuple(rows),
+        sentence=f"{text}.",
+    )
 
 
 def needed(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import special
 
 from bon.analysis.data.verdicts import (
     NOT_ASKED,
@@ -45,6 +46,7 @@ from bon.analysis.results.format import signed
 from bon.choosing.opinion import Bools, Floats, Ints
 
 TREATMENTS: tuple[Treatment, ...] = ("drop", "wrong", "chance", "official")
+NEWTON_STEPS = 25
 
 
 def benchmark_results(
@@ -63,6 +65,7 @@ def benchmark_results(
     tags = pairs.frame["tag"].fillna("").to_numpy(dtype=str)
     tagged = _by_label(pairs, worth, codes, tags, sorted(set(tags) - {""}), options)
     by_length = _by_label(pairs, worth, codes, *length_quartiles(length_gap(pairs.frame)), options)
+    controlled = _length_controlled(pairs, worth, options)
     consistent, position, per_judgement = _by_judgement(pairs, list(verdicts.values()), options)
     length = _length_biases(pairs, worth, options)
     best_of_k = _best_of_k(pairs, codes, options)
@@ -108,6 +111,7 @@ def benchmark_results(
                 consistency=consistent[r],
                 position_bias=position[r],
                 length_bias=length[r],
+                length_controlled=controlled[r],
             )
         )
     return results
@@ -290,6 +294,51 @@ def lengths(pairs: PairSet) -> list[PairLengths]:
         )
         for name, (low, median, high) in quartiles.items()
     ]  # fmt: skip
+
+
+def _length_controlled(pairs: PairSet, worth: Worth, options: Options) -> list[Estimate | None]:
+    """Accuracy expected if both responses were of one length, as AlpacaEval 2 controls win rates.
+
+    Logistic regression of right on tanh of the standardised length difference, at a difference of
+    zero (Dubois et al. 2024).
+    """
+    gap = length_gap(pairs.frame)
+    known = np.isfinite(gap)
+    if len(np.unique(gap[known])) < 2:
+        return [None] * worth.num.shape[1]
+    x = np.stack([np.ones(len(gap)), np.tanh(gap / np.nanstd(gap))], axis=1)
+    z = float(special.ndtri((1 + options.level) / 2)) * np.array([0, -1, 1])
+    results: list[Estimate | None] = []
+    for num, den in zip(worth.num.T, worth.den.T, strict=True):
+        used = known & (den > 0)
+        logit, error = intercept(x[used], num[used] / den[used], pairs.cluster[used])
+        value, low, high = special.expit(logit + z * error)
+        fitted = np.isfinite([value, low, high]).all()
+        results.append(estimate(value, low, high, int(used.sum()), "pairs") if fitted else None)
+    return results
+
+
+def intercept(x: Floats, y: Floats, cluster: Ints) -> tuple[float, float]:
+    """Return the first coefficient of a logistic regression of y in [0, 1] on x (P, K).
+
+    Its standard error is robust to clusters (Liang and Zeger 1986). NaN where the likelihood has no
+    maximum (separation).
+    """
+    beta = np.zeros(x.shape[1])
+    for _ in range(NEWTON_STEPS):
+        p = special.expit(x @ beta)
+        information = (x.T * (p * (1 - p))) @ x
+        if not np.linalg.cond(information) < 1e8:
+            return np.nan, np.nan
+        step = np.linalg.solve(information, x.T @ (y - p))
+        beta = beta + step
+        if np.abs(step).max() < 1e-9:
+            break
+    else:
+        return np.nan, np.nan
+    scores = pd.DataFrame(x * (y - p)[:, None]).groupby(cluster).sum().to_numpy()
+    half = np.linalg.solve(information, scores.T)[0]
+    return float(beta[0]), float(np.sqrt(half @ half * len(half) / max(len(half) - 1, 1)))
 
 
 def _length_biases(pairs: PairSet, worth: Worth, options: Options) -> list[Estimate | None]:

@@ -248,6 +248,7 @@ class BenchmarkResult(Record):
     - `position_bias`: share of decided verdicts for the first response minus the second.
     - `length_bias`: accuracy where the better response is the longer one minus the rest.
     - `by_length`: accuracy in quartiles of the better response's length minus the other's.
+    - `length_controlled`: accuracy expected if both responses were of one length.
     """
 
     benchmark: str
@@ -268,6 +269,7 @@ class BenchmarkResult(Record):
     consistency: Estimate | None
     position_bias: Estimate | None
     length_bias: Estimate | None
+    length_controlled: Estimate | None = None
     outcomes: tuple[OutcomeRate, ...] = ()
     sensitivity: tuple[TreatmentResult, ...] = ()
 

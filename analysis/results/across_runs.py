@@ -5,6 +5,7 @@ from typing import Literal
 from bon.analysis.results.accuracy import SampleStatistics
 from bon.analysis.results.correlation import Correlation, Pooled
 from bon.analysis.results.decision import Finding
+from bon.analysis.results.prediction import WhatIf
 from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Record
 from bon.analysis.results.uplift import UpliftCorrelation
 
@@ -129,6 +130,7 @@ class CorrelationReport(Record):
     correlations: tuple[Correlation, ...]
     pooled: tuple[Pooled, ...] = ()
     outcomes: tuple[UpliftCorrelation, ...] = ()
+    what_if: tuple[WhatIf, ...] = ()
     references: tuple[Reference, ...] = ()
     flags: tuple[Flag, ...] = ()
     warnings: tuple[str, ...] = ()

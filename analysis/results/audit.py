@@ -15,6 +15,15 @@ class Agreement(Record):
     alpha: Estimate
 
 
+class Kappa(Record):
+    """Cohen's kappa of two annotators over the items that both answered."""
+
+    a: str
+    b: str
+    percent: Estimate
+    kappa: Estimate
+
+
 class AnnotatorAudit(Record):
     """One annotator; `against_gold` is the share of choices that contradict the label.
 
@@ -67,6 +76,7 @@ class LabelAudit(Record):
     annotator_error: Estimate
     draft_agrees: Estimate | None
     agreement: Agreement | None
+    kappas: tuple[Kappa, ...]
     annotators: tuple[AnnotatorAudit, ...]
     tags: tuple[TagError, ...]
     changed_after_draft: Estimate | None

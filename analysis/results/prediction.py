@@ -1,6 +1,23 @@
-"""The size that a study needs, and what fewer pairs give."""
+"""Predictions for a new rewarder, and the size that a study needs."""
 
 from bon.analysis.results.record import Estimate, Leaks, PerAxis, Record
+
+
+class Prediction(Record):
+    """A new rewarder with this benchmark score; prediction intervals for one rewarder."""
+
+    x: float
+    accuracy: Estimate
+    gain: Estimate
+    probability_above_majority: float | None
+    extrapolated: bool
+
+
+class WhatIf(PerAxis):
+    """Predictions over the range of benchmark scores."""
+
+    rows: tuple[Prediction, ...]
+    sentence: str
 
 
 class NeededRow(Record):

@@ -44,6 +44,7 @@ class Results(Record):
     by_task: tuple[decision.TaskReport, ...] = ()
     how_much: tuple[prediction.HowMuch, ...] = ()
     thresholds: tuple[decision.Threshold, ...] = ()
+    what_if: tuple[prediction.WhatIf, ...] = ()
     needed: tuple[prediction.Needed, ...] = ()
     judging: tuple[study.JudgeCalls, ...] = ()
     hacks: tuple[study.Hack, ...] = ()

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -174,11 +174,14 @@ def pool(
     directories: options.Directories, out: options.OutFolder = None, as_json: options.Json = False
 ) -> None:
     """Pool runs in a meta-analysis of how well a benchmark predicts across policies and tasks."""
+    from bon.analysis import plots
     from bon.analysis.decision.pool_runs import pool_runs
     from bon.commands.decide_text import pooled_text
 
     pooled = pool_runs(read_runs(directories))
-    _save(out, "pool", [row.model_dump(mode="json") for row in pooled])
+    names = ["forest", *(f"forest_{i + 1}" for i in range(1, len(pooled)))]
+    figures = dict(zip(names, map(plots.forest, pooled), strict=False)) if out else {}
+    _save(out, "pool", [row.model_dump(mode="json") for row in pooled], figures)
     emit(pooled, lambda: "\n\n".join(map(pooled_text, pooled)), as_json)
 
 
@@ -199,7 +202,7 @@ def recommend(
         raise BonError(f"no cost unit {cost!r}", f"choose {', '.join(units)}")
     advice = recommending.recommend(read_runs(directories), budget, units.get(cost))
     figures = {"gain_and_cost": plots.gain_and_cost(advice)} if out else {}
-    _save(out, "recommendation", advice.model_dump(mode="json"), **figures)
+    _save(out, "recommendation", advice.model_dump(mode="json"), figures)
     emit(
         advice, lambda: f"{recommendation_text(advice)}\n{out or _report(directories[0])}", as_json
     )
@@ -220,7 +223,7 @@ def correlate(
 
     results = correlate_table(table)
     figures = {"correlation": plots.correlation(results)} if out and results.correlations else {}
-    _save(out, "correlation", results.model_dump(mode="json"), **figures)
+    _save(out, "correlation", results.model_dump(mode="json"), figures)
     emit(results, lambda: correlation_text(results) + (f"\n{out}" if out else ""), as_json)
 
 
@@ -286,7 +289,7 @@ def _report(directory: Path) -> Path:
     return (directory if directory.is_dir() else directory.parent) / "report.html"
 
 
-def _save(out: Path | None, name: str, value: Any, **figures: "Figure") -> None:
+def _save(out: Path | None, name: str, value: Any, figures: "Mapping[str, Figure]") -> None:
     """Write NAME.json and the figures into a folder."""
     if out is None:
         return

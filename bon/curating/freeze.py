@@ -259,7 +259,11 @@ class Freezing:
                 row.model_copy(update={"annotator": self._pseudonym(row.annotator)})
                 for row in labels.annotators
             )
-            labels = labels.model_copy(update={"annotators": annotators})
+            kappas = tuple(
+                row.model_copy(update={"a": self._pseudonym(row.a), "b": self._pseudonym(row.b)})
+                for row in labels.kappas
+            )
+            labels = labels.model_copy(update={"annotators": annotators, "kappas": kappas})
         return self.audit.model_copy(update={"missing": missing, "labels": labels})
 
 

@@ -23,6 +23,7 @@ from bon.analysis.results import Estimate, Options
 from bon.analysis.results.audit import (
     Agreement,
     AnnotatorAudit,
+    Kappa,
     LabelAudit,
     TagError,
 )
@@ -155,6 +156,7 @@ def label_audit(labelling: Labelling, options: Options) -> LabelAudit | None:
     )
     outcomes = labelling.outcomes
     count = Counter(outcomes.values())
+    agreed_on, kappas = _agreement(labelling, options)
     return LabelAudit(
         items=len(items),
         answered=len(labelling.answers),
@@ -169,7 +171,8 @@ def label_audit(labelling: Labelling, options: Options) -> LabelAudit | None:
         ceiling=ceiling(corrected if corrected.value is not None else error),
         annotator_error=own,
         draft_agrees=_draft_agreement(labelling, decided, level),
-        agreement=_agreement(labelling, options),
+        agreement=agreed_on,
+        kappas=kappas,
         annotators=tuple(_annotator(labelling, name, level) for name in labelling.annotators),
         tags=_tags(labelling, decided, level),
         changed_after_draft=_switched(labelling, level),
@@ -205,11 +208,13 @@ def _draft_agreement(labelling: Labelling, keys: Iterable[str], level: float) ->
     return wilson(sum(same), len(same), level) if same else None
 
 
-def _agreement(labelling: Labelling, options: Options) -> Agreement | None:
-    """Agreement of all annotators on items with independent answers."""
+def _agreement(
+    labelling: Labelling, options: Options
+) -> tuple[Agreement | None, tuple[Kappa, ...]]:
+    """Agreement of all annotators, and of every two, on items with independent answers."""
     keys = [key for key in labelling.answers if len(labelling.first(key)) > 1]
     if not keys:
-        return None
+        return None, ()
     names = labelling.annotators
     codes: dict[str, int] = {}
     table = np.full((len(keys), len(names)), MISSING)
@@ -220,11 +225,21 @@ def _agreement(labelling: Labelling, options: Options) -> Agreement | None:
                 table[index, names.index(row.annotator)] = code
     draws = question_draws([labelling.by_key[key] for key in keys], options, "annotated items")
     level = options.level
-    return Agreement(
+    every = Agreement(
         items=len(keys),
         percent=agreement.percent(table, draws, level),
         alpha=agreement.alpha(table, draws, level),
     )
+    kappas = (
+        Kappa(
+            a=names[a],
+            b=names[b],
+            percent=agreement.percent(table[:, [a, b]], draws, level),
+            kappa=agreement.kappa(table[:, a], table[:, b], draws, level),
+        )
+        for a, b in agreement.pairs_of(table)
+    )
+    return every, tuple(kappas)
 
 
 def _tags(labelling: Labelling, decided: Sequence[str], level: float) -> tuple[TagError, ...]:

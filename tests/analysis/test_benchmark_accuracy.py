@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import optimize, special
 from synthetic import analyse, synthetic_tables
 
 from bon.analysis.data import verdicts
@@ -243,3 +244,35 @@ def test_the_natural_axis_can_be_the_headline():
     assert all(point.x.value == scores[point.rewarder] for point in with_leaks.points)
     with pytest.raises(BonError, match="no axis 'natural'"):
         analyse(t, draws=200, axis="natural")
+
+
+def test_length_controlled_accuracy_is_logistic_regression_at_equal_length(results):
+    found, pairs, said = results
+    gap = sets.length_gap(pairs.frame)
+    x, code = np.tanh(gap / gap.std()), said["rewarder-01"].code
+    y = (code == RIGHT) + 0.5 * (code == TIE)
+
+    def loss(beta):
+        return -(y * (z := beta[0] + beta[1] * x) - np.logaddexp(0, z)).sum()
+
+    best = optimize.minimize(loss, [0, 0], method="Nelder-Mead", options={"xatol": 1e-9})
+    controlled = found["rewarder-01"].length_controlled
+    assert controlled.value == pytest.approx(special.expit(best.x[0]), abs=1e-5)
+    assert found["longest"].length_controlled is None  # separated
+    low, high = special.logit([controlled.low, controlled.high])
+    p = special.expit(best.x[0] + best.x[1] * x)
+    design = np.stack([np.ones_like(x), x], axis=1)
+    model = np.linalg.inv((design.T * (p * (1 - p))) @ design)[0, 0] ** 0.5
+    assert (high - low) / (2 * 1.959964) == pytest.approx(model, rel=0.1)
+
+
+def test_length_control_undoes_a_preference_for_length(results):
+    _, pairs, _ = results
+    rng = np.random.default_rng(3)
+    gap = sets.length_gap(pairs.frame)
+    chance = special.expit(0.8 + 2 * np.tanh(gap / gap.std()))
+    codes = np.where(rng.random((len(gap), 400)) < chance[:, None], RIGHT, WRONG)
+    judges = {str(j): Verdicts(code, None, None, {}) for j, code in enumerate(codes.T)}
+    controlled = [b.length_controlled for b in benchmark_results(pairs, judges, OPTIONS)]
+    covered = np.mean([e.low < special.expit(0.8) < e.high for e in controlled])
+    assert 0.92 <= covered <= 0.98

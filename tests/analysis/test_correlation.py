@@ -231,6 +231,20 @@ def test_policies_that_differ_are_said_to_differ():
     assert "read each policy on its own" in apart.sentence
 
 
+def test_what_if_is_the_prediction_of_the_line():
+    x = np.linspace(0.3, 0.8, 10)
+    y = 0.2 + 0.5 * x + 0.01 * np.cos(7 * x)
+    m = measured(x, y)
+    found = power.what_if(m, correlate(m, label(), OPTIONS), 0.4, 0.45, 0.95)
+    row = next(r for r in found.rows if r.x == 0.6)
+    line = stats.linregress(x, y)
+    assert row.accuracy.value == pytest.approx(line.intercept + 0.6 * line.slope)
+    assert row.gain.value == pytest.approx(row.accuracy.value - 0.4)
+    assert row.probability_above_majority > 0.9
+    assert found.rows[0].extrapolated
+    assert not row.extrapolated
+
+
 def test_more_rewarders_are_needed_for_a_smaller_margin():
     x = np.linspace(0.3, 0.8, 10)
     rng = np.random.default_rng(0)

@@ -9,6 +9,7 @@ from synthetic import analyse, synthetic_tables
 from test_robustness import studied
 from typer.testing import CliRunner
 
+from bon.analysis import plots
 from bon.analysis.decision.pool_runs import next_study, pool_runs, random_effects
 from bon.commands.main import app
 from bon.core.errors import BonError
@@ -163,7 +164,7 @@ def test_a_base_that_all_studies_share_widens_the_interval():
     assert found.pearson.mean.high - found.pearson.mean.low > 0.7 * (one.high - one.low)
 
 
-def test_the_command(runs, tmp_path):
+def test_the_command_and_its_forest(runs, tmp_path):
     for name, results in runs:
         (tmp_path / name).mkdir()
         (tmp_path / name / "results.json").write_text(results.model_dump_json())
@@ -173,7 +174,13 @@ def test_the_command(runs, tmp_path):
     assert said.output.startswith("Over 3 policies of 2 runs, synthetic-rewardbench has a mean r")
     assert "the next policy can be expected to show an r between" in said.output
     assert "mean r without it" in said.output
+    assert (tmp_path / "out" / "forest.svg").is_file()
     again = CliRunner().invoke(app, ["pool", *names, "--json"])
     assert json.loads(again.output) == json.loads((tmp_path / "out" / "pool.json").read_text())
     twice = CliRunner().invoke(app, ["pool", names[0], names[0]])
     assert "occurs twice" in str(twice.exception)
+    (found,) = pool_runs(runs)
+    for width in ("single", "double"):
+        axes = plots.forest(found, width=width).axes
+        shown = [t.get_text() for t in axes[0].get_yticklabels()]
+        assert shown == ["first\na", "first\nb", "second\nc", "mean", "next policy"]

@@ -108,6 +108,7 @@ def test_agreement_and_tags():
     assert found.agreement.items == 40
     assert found.agreement.percent.value == pytest.approx(0.75)
     assert [one.tag for one in found.tags] == ["counting"]
+    assert found.kappas[0].percent.value == pytest.approx(0.75)
 
 
 def test_who_went_over_to_the_draft():

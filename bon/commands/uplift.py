@@ -21,7 +21,7 @@ def uplift(
         Path, Argument(help="Questions to evaluate on, none of them in the run: a data file.")
     ],
     benchmark: Annotated[
-        str, Option(help="Benchmark of these questions; the run's if unset.")
+        str, Option(help="Benchmark of these questions; the run's by default.")
     ] = "",
     method: Annotated[list[str] | None, Option(help="sft, dpo or grpo; repeatable.")] = None,
     rewarders: Annotated[str, Option(help="Rewarders, separated by commas; all if unset.")] = "",
@@ -41,7 +41,7 @@ def uplift(
     ] = False,
     export: Annotated[
         Path | None,
-        Option(help="Write data, TRL script and settings of all arms here instead of training."),
+        Option(help="Write all arms' data, settings and TRL script here, untrained."),
     ] = None,
     serve: Annotated[
         str, Option(metavar="URL", help="Address of `bon serve`, for rewards of exported GRPO.")
@@ -50,7 +50,7 @@ def uplift(
         list[str] | None,
         Option(
             metavar="ARM=CHECKPOINT",
-            help="Evaluate a checkpoint trained elsewhere; repeatable, trains nothing.",
+            help="Evaluate a checkpoint trained elsewhere; repeatable.",
         ),
     ] = None,
     limit: options.Limit = None,

@@ -92,7 +92,7 @@ def gains_by_kl(study: Uplift, results: Results, *, width: Width = "double") -> 
             ax.axhline(0, color=MUTED, linewidth=0.8)
             ax.set_xlabel("KL from the policy (nats)")
             ax.set_ylabel(f"sampled gain, {method.upper()} (points)")
-            ax.margins(x=0.12, y=0.1)
+            ax.margins(x=0.06, y=0.1)
         fix_layout(figure)
         for ax, method in zip(axes, methods, strict=False):
             own = shown[method]
@@ -140,8 +140,8 @@ def _panel(ax: Axes, study: Uplift, method: str, x: str) -> None:
     for arm in _references(study, method):
         ax.axhline(_y(arm), color=MUTED, linewidth=0.9, linestyle=(0, (1, 1.6)))
         ax.annotate(
-            arm.arm, (1.0, _y(arm)), xycoords=("axes fraction", "data"), xytext=(-3, 2),
-            textcoords="offset points", ha="right", va="bottom", fontsize=6.5, color=MUTED,
+            arm.arm, (1.0, _y(arm)), xycoords=("axes fraction", "data"), xytext=(3, 0),
+            textcoords="offset points", ha="left", va="center", fontsize=6.5, color=MUTED,
         )  # fmt: skip
     ax.set_xlabel(_AXES[x])
     ax.set_ylabel(f"gain by {method.upper()} (points)")

@@ -98,9 +98,8 @@ def test_stress_splits_what_is_not_seen_from_what_is_argued(tmp_path, monkeypatc
     raw = echo_experiment()
     raw["questions"] = {"benchmark": "mmmu_pro", "path": "questions.parquet"}
     raw["pairs"] = [{"benchmark": "vl_rewardbench", "path": "pairs.parquet"}]
-    raw["policies"] = [
-        {**raw["policies"][0], "engine_args": {"accuracy": 0.9, "reply": "So. Answer: {choice}"}}
-    ]
+    right = {"accuracy": 1.0, "reply": "So. Answer: {choice}"}  # so that nothing else is judged
+    raw["policies"] = [{**raw["policies"][0], "n": 2, "engine_args": right}]
     card = {"kind": "python", "python": "reader:Reader", "engine": "none"}
     raw["rewarders"] = [
         {**card, "name": "sees"},

@@ -52,7 +52,6 @@ def threshold(
         over=over,
         accuracy=base,
         score=result,
-        extrapolated=bool(np.isfinite(score) and score > m.x.max()),
         sentence=_sentence(label, WORDS[over], score, m, base) + caveat,
     )
 

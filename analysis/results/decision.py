@@ -64,7 +64,6 @@ class Threshold(PerAxis):
     over: Base
     accuracy: float
     score: Estimate
-    extrapolated: bool
     sentence: str
 
 

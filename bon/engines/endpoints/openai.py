@@ -326,7 +326,7 @@ class OpenAIEngine(Engine):
         sent, received, known = read_usage(usage, lambda: count_prompt_tokens(body), completion)
         totals.estimated += not known
         if not known and self._priced:
-            self._warn("usage", "gives no usable usage with its replies: tokens are counted here")
+            self._warn("usage", "reports no usable usage: tokens are counted here")
         details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
         cached = read_amount(details.get("cached_tokens")) if isinstance(details, dict) else None
         note_cached(sent, cached)

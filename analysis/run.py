@@ -320,7 +320,7 @@ def _warnings(run: Run, studies: list[Study], benchmarks: list[ScoredPairs]) -> 
     warnings = [str(w) for w in run.tables.meta.get("warnings", ())]
     if by_gold := run.tables.meta.get("read_as_pairs"):
         warnings.append(read_as_pairs(by_gold))
-    asked = {name for name in run.rewarders if len(run.candidates[name])}
+    judges = {name for name in run.rewarders if len(run.candidates[name])}
     for s in studies:
         pool, unparsed = s.pool, s.pool.unparsed.mean()
         if pool.short:
@@ -334,16 +334,12 @@ def _warnings(run: Run, studies: list[Study], benchmarks: list[ScoredPairs]) -> 
             )
         warnings += [
             f"{name} on {pool.policy}: no rule can be replayed from its judgements."
-            for name in sorted(asked - {r.rewarder for r in s.replays})
+            for name in sorted(judges - {r.rewarder for r in s.replays})
         ]
     for b, r in ((scored, r) for scored in benchmarks for r in scored.results):
         if r.num_pairs < len(b.pairs.frame):
             warnings.append(
                 f"{r.rewarder} was asked about {r.num_pairs} of {len(b.pairs.frame)} pairs of "
                 f"{b.pairs.name}; its accuracy is over those."
-            )
-        if not r.overall_agrees:
-            warnings.append(
-                f"{r.rewarder} on {b.pairs.name}: its groups imply another overall accuracy."
             )
     return warnings

@@ -38,7 +38,7 @@ compare what it sends with what it sent before (`tests/data/rendered.yaml`).
   processor needs torchvision). Models that a vendor serves or that bring their own code have none.
 - **published code**: the tests compare what is sent with what this published file makes (`bon
   prompts pull`).
-- **commit**: pinned on the card; a run of a card without one keeps the commit of its first start.
+- **\\***: the card pins a commit; a run of another keeps the commit of its first start.
 """
 
 
@@ -60,7 +60,7 @@ def table(room: str, known) -> list[str]:
     """One row for the cards with the same evidence."""
     load = load_policy if room == "policies" else load_rewarder
     rendered = yaml.safe_load(STORED.read_text())
-    cards: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    cards: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, path in shipped(room).items():
         loaded = load(name, Path())
         if "miniature" in path.parts or getattr(loaded.card, "kind", "") == "ensemble":
@@ -71,11 +71,10 @@ def table(room: str, known) -> list[str]:
         assert f"{room}/{name}" in rendered
         runs = {"openai": "served", "none": "its own code"}
         other = "" if card.engine_args.get("serve") else runs.get(card.engine, "")
-        commit = f"`{card.revision[:10]}`" if card.revision else ""
-        evidence = (other or architecture(card, known), ", ".join(compared), commit)
-        cards[evidence].append(name)
-    lines = [f"\n## {room.capitalize()}\n", "| architecture | published code | commit | cards |"]
-    lines.append("|---|---|---|---|")
+        evidence = (other or architecture(card, known), ", ".join(compared))
+        cards[evidence].append(f"{name}{chr(92) + '*' if card.revision else ''}")
+    lines = [f"\n## {room.capitalize()}\n", "| architecture | published code | cards |"]
+    lines.append("|---|---|---|")
     for evidence, names in sorted(cards.items()):
         lines.append(f"| {' | '.join(cell or '-' for cell in evidence)} | {', '.join(names)} |")
     return lines

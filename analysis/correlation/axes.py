@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bon.analysis.correlation.paired_accuracies import Label, Measured
+from bon.analysis.correlation.paired_accuracies import Label, Measured, errors_of_means
 from bon.analysis.data.arrays import Run
 from bon.analysis.data.verdicts import Verdicts
 from bon.analysis.estimators import pair_sets, resampling
@@ -48,7 +48,7 @@ class ScoredPairs:
 class _Axis:
     """Values (R), draws (R, B) and halves (2, R, S) of one axis, resting on `n` items.
 
-    `units` were resampled.
+    `units` were resampled; `errors` (R, R) of differences in closed form.
     """
 
     values: Floats
@@ -56,6 +56,7 @@ class _Axis:
     halves: Floats
     n: int
     units: int
+    errors: Floats | None = None
 
 
 def measure(
@@ -93,7 +94,7 @@ def measure(
 
 
 def _too_leaked(questions: Bools, pairs: Bools) -> str:
-    """Say that too little remains without leaks: below half, and below ENOUGH of either."""
+    """Note that too little remains without leaks: below half, and below ENOUGH of either."""
     for leaked, what in ((pairs, "pairs"), (questions, "questions")):
         left = int((~leaked).sum())
         if left < min(ENOUGH, len(leaked) / 2):
@@ -142,7 +143,8 @@ def _y_axis(policy: Policy, names: list[str], leaks: Leaks, halves: Bools) -> _A
     split = np.stack(
         [Draws(side.astype(np.float32)).means(values).astype(float) for side in (half, ~half)]
     )
-    return _Axis(values.mean(axis=0), draws[rows], split, len(values), len(values))
+    n, errors = len(values), errors_of_means(values)
+    return _Axis(values.mean(axis=0), draws[rows], split, n, n, errors)
 
 
 def _halves(size: int, seed: int) -> Bools:
@@ -171,6 +173,7 @@ def _measured(
         y.draws,
         x.halves,
         y.halves,
+        y_errors=y.errors,
         families=tuple(table["family"].fillna("").astype(str)),
         rules=rules,
     )

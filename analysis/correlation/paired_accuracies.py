@@ -20,8 +20,9 @@ MIN_REWARDERS = 3
 class Measured:
     """R rewarders on both axes.
 
-    `x`, `y` (R); `x_draws`, `y_draws` (R, B) share their draws across rewarders;
-    `x_halves`, `y_halves` (2, R, S): accuracies on S random halves and on their complements.
+    `x`, `y` (R); `x_draws`, `y_draws` (R, B) share their draws across rewarders; `y_errors`
+    (R, R): standard errors of differences in y in closed form; `x_halves`, `y_halves` (2, R, S):
+    accuracies on S random halves and on their complements.
     """
 
     names: tuple[str, ...]
@@ -33,6 +34,7 @@ class Measured:
     y_draws: Floats32 | None = None
     x_halves: Floats | None = None
     y_halves: Floats | None = None
+    y_errors: Floats | None = None
     families: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
 
@@ -42,6 +44,8 @@ class Measured:
         for name, values in ((f.name, getattr(self, f.name)) for f in fields(self)):
             if values is None or isinstance(values, tuple):
                 kept[name] = tuple(values[i] for i in rows) if values else values
+            elif name == "y_errors":
+                kept[name] = values[np.ix_(rows, rows)]
             else:
                 kept[name] = values[:, rows] if name.endswith("_halves") else values[rows]
         return replace(self, **kept)
@@ -49,6 +53,22 @@ class Measured:
     def complete(self) -> "Measured":
         """Select the rewarders with a number on both axes."""
         return self.keep(np.flatnonzero(np.isfinite(self.x) & np.isfinite(self.y)))
+
+    @property
+    def error_variances(self) -> tuple[Floats, Floats] | None:
+        """Variances (R) of the measurement errors of x and y, but for what all rewarders share.
+
+        None without draws on both axes, or with an axis that has no error.
+        """
+        if self.x_draws is None or self.y_draws is None:
+            return None
+        r = len(self.names)
+        x, y = (
+            (np.asarray(d, dtype=float) - d.mean(axis=0)).var(axis=1) * r / max(r - 1, 1)
+            for d in (self.x_draws, self.y_draws)
+        )
+        known = np.isfinite(x + y).all() and (x + y > 0).all()
+        return (x, y) if known else None
 
     def at(self, x: Floats) -> "Measured":
         """Replace the benchmark scores (R), without draws and halves of theirs."""

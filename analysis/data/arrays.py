@@ -366,10 +366,10 @@ def _judged(
     for name in names:
         index = rows.get(name, np.array([], dtype=np.int64))
         index = index[of_kind[index]]
-        asked = [column[index] for column in columns]
-        if not previous or not all(map(np.array_equal, asked, previous)):
-            previous = asked
-            item, first, second, no_second, vote = asked
+        located = [column[index] for column in columns]
+        if not previous or not all(map(np.array_equal, located, previous)):
+            previous = located
+            item, first, second, no_second, vote = located
             first, second = find(item, first), find(item, second)
             keep = (item >= 0) & (first >= 0) & ((second >= 0) | no_second)
             vote = vote.astype(np.int64)
@@ -410,4 +410,4 @@ def opinion(run: Run, located: Located, rewarder: str) -> Opinion | None:
     rows: Bools | slice = slice(None) if usable.all() else usable
     arrays = JudgementArrays(*(column[rows] for column in columns))
     built = build_opinion(kind, arrays, located.candidates)
-    return built.with_scale() if built.asked else None
+    return built.with_scale() if built.num_judged else None

@@ -37,7 +37,7 @@ def chosen_by_gold(first: Ints, second: Ints, right: Bools, question: Ints) -> b
 
 
 def warning(rewarders: Sequence[str]) -> str:
-    """Say how the comparisons of these rewarders are read."""
+    """Explain how the comparisons of these rewarders are read."""
     return (
         f"{names(list(rewarders))} compared almost only right with wrong candidates. The gold "
         "chose these comparisons, so they are read as accuracy on pairs, not as Best-of-N."

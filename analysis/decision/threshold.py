@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.correlation.families import family_codes
+from bon.analysis.correlation.line import structural
 from bon.analysis.correlation.paired_accuracies import Label, Measured, rewarder_draws
 from bon.analysis.decision.gate import WORDS
 from bon.analysis.estimators.resampling import estimate, nothing, quantiles
@@ -18,6 +19,7 @@ from bon.analysis.results.phrasing import percent, plural
 from bon.choosing.opinion import Floats
 
 MIN_REWARDERS = 5
+MAX_DRAWS = 2000  # for the line of true accuracies, which is fitted in steps
 NEVER = 1.0  # value of draws without a threshold, in its interval
 
 
@@ -41,7 +43,8 @@ def threshold(
         return None
     codes = family_codes(m)
     count = r if codes is None else int(codes.max()) + 1
-    result = _sufficient(m, base, base_draws, options, count >= ENOUGH_BASES)
+    enough, errors = count >= ENOUGH_BASES, m.error_variances
+    result = _sufficient(m, base, base_draws, options, enough)
     score = np.inf if result.value is None else result.value
     caveat = ""
     if count < ENOUGH_BASES:
@@ -52,28 +55,35 @@ def threshold(
         over=over,
         accuracy=base,
         score=result,
-        extrapolated=bool(np.isfinite(score) and score > m.x.max()),
+        true_score=_sufficient(m, base, base_draws, options, enough, errors) if errors else None,
         sentence=_sentence(label, WORDS[over], score, m, base) + caveat,
     )
 
 
-def lowest(x: Floats, y: Floats, base: Floats, level: float) -> Floats:
+def lowest(
+    x: Floats, y: Floats, base: Floats, level: float, errors: tuple[Floats, Floats] | None = None
+) -> Floats:
     """Find the lowest score in [0, 1] at which Student's lower prediction limit reaches `base`.
 
-    For least squares over the last axis of x and y (…, R). NaN if no score reaches it, or if the
-    line does not rise. The limit is concave in the score, so its crossing from below is the smaller
-    root of a quadratic.
+    For fits over the last axis of x and y (…, R): least squares, or the line of true accuracies if
+    the error variances of both axes are given. NaN if no score reaches it, or if the line does not
+    rise. The limit is concave in the score, so its crossing from below is the smaller root of a
+    quadratic.
     """
     r = x.shape[-1]
     t = special.stdtrit(r - 2, (1 + level) / 2)
     with np.errstate(invalid="ignore", divide="ignore"):
-        centre, height = x.mean(axis=-1), y.mean(axis=-1)
-        dx, dy = x - centre[..., None], y - height[..., None]
-        sxx = (dx * dx).sum(axis=-1)
-        slope = (dx * dy).sum(axis=-1) / sxx
-        residual = dy - slope[..., None] * dx
-        noise = (residual**2).sum(axis=-1) / (r - 2)
-        tilt, spread = t**2 * noise / sxx, t**2 * noise * (1 + 1 / r)
+        if errors is None:
+            centre, height = x.mean(axis=-1), y.mean(axis=-1)
+            dx, dy = x - centre[..., None], y - height[..., None]
+            sxx = (dx * dx).sum(axis=-1)
+            slope = (dx * dy).sum(axis=-1) / sxx
+            residual = dy - slope[..., None] * dx
+            noise = (residual**2).sum(axis=-1) / (r - 2)
+            tilt, spread = t**2 * noise / sxx, t**2 * noise * (1 + 1 / r)
+        else:
+            slope, centre, height, scatter, slope_error, height_error = structural(x, y, *errors)
+            tilt, spread = t**2 * slope_error, t**2 * (scatter + height_error)
         missing = base - height  # solve (slope·u − missing)² = spread + tilt·u²
         a = slope**2 - tilt
         b = -slope * missing
@@ -96,20 +106,25 @@ def _sufficient(
     base_draws: NDArray[np.floating],
     options: Options,
     bounded: bool,
+    errors: tuple[Floats, Floats] | None = None,
 ) -> Estimate:
     """Return the sufficient score; its interval resamples rewarders, pairs and questions."""
     r = len(m.names)
-    score = float(lowest(m.x, m.y, np.array(base), options.level))
+    score = float(lowest(m.x, m.y, np.array(base), options.level, errors))
     if not np.isfinite(score):
         return nothing(r)
     low, high = np.array([np.nan]), np.array([np.nan])
     if bounded and m.x_draws is not None and m.y_draws is not None:
-        rows = rewarder_draws(r, len(base_draws), options.seed)
+        count = len(base_draws) if errors is None else min(len(base_draws), MAX_DRAWS)
+        rows = rewarder_draws(r, count, options.seed)
         x, y = (
-            np.take_along_axis(np.asarray(d.T, dtype=float), rows, 1)
+            np.take_along_axis(np.asarray(d.T[:count], dtype=float), rows, 1)
             for d in (m.x_draws, m.y_draws)
         )
-        scores = lowest(x, y, np.asarray(base_draws, dtype=float), options.level)
+        doubled = None  # a draw adds an error of the same variance to the one measured
+        if errors is not None:
+            doubled = (2 * errors[0][rows], 2 * errors[1][rows])
+        scores = lowest(x, y, np.asarray(base_draws[:count], dtype=float), options.level, doubled)
         low, high = quantiles(np.where(np.isfinite(scores), scores, NEVER), options.level)
     return estimate(score, low[0], high[0], r, "rewarders and questions")
 

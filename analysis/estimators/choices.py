@@ -138,8 +138,10 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
                 peak_n=peak,
                 fall_from_peak=fall,
                 over_optimised=fall.high is not None and fall.high < 0,
-                undecided=wilson(replay.undecided * replay.asked, replay.asked, level, "judgements")
-                if replay.asked
+                undecided=wilson(
+                    replay.undecided * replay.num_judged, replay.num_judged, level, "judgements"
+                )
+                if replay.num_judged
                 else Estimate(value=0.0, low=0.0, high=0.0, n=0, method="none"),
             )
         )

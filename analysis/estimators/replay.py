@@ -89,10 +89,9 @@ class Replay:
     """Expected accuracy (Q, len(ns)) of a rewarder's choice under a rule.
 
     `error`: standard error from drawing subsets, None where exact. `undecided`: share of the
-    `asked` items without a decided vote. `scale`: unit of scores that were weights; `unit`: of
-    scores in a panel.
-    `estimated`: the n at which only a sample of questions is judged; there single questions are
-    meaningless and only the mean is an estimate.
+    `num_judged` items without a decided vote. `scale`: unit of scores that were weights; `unit`: of
+    scores in a panel. `estimated`: the n at which only a sample of questions is judged; there
+    single questions are meaningless and only the mean is an estimate.
     """
 
     policy: str
@@ -102,7 +101,7 @@ class Replay:
     values: Floats
     error: float | None = None
     undecided: float = 0.0
-    asked: int = 0
+    num_judged: int = 0
     scale: float | None = None
     unit: float | None = None
     estimated: dict[int, Basis] = field(default_factory=dict)
@@ -216,7 +215,7 @@ def replay_opinion(
         if replayed is not None and supported:
             details = {
                 "undecided": opinion.undecided,
-                "asked": opinion.asked,
+                "num_judged": opinion.num_judged,
                 "scale": opinion.scale if rule.scaled else None,
                 "unit": unit,
                 "estimated": estimated,

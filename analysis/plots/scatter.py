@@ -116,10 +116,15 @@ def _panel(ax: Axes, correlation: Correlation) -> None:
     colour, fit = MUTED, correlation.fit  # no family's colour
     if fit is not None and fit.band:
         x = [100 * b.x for b in fit.band]
+        line = fit.structural.band if fit.structural else fit.band
         low, high, *predicted = (
             [100 * y for y in ends if y is not None]
             for ends in zip(
-                *((b.low, b.high, b.predict_low, b.predict_high) for b in fit.band), strict=True
+                *(
+                    (a.low, a.high, b.predict_low, b.predict_high)
+                    for a, b in zip(line, fit.band, strict=True)
+                ),
+                strict=True,
             )
         )
         if low and correlation.num_rewarders > 3:  # around three points it would fill the panel
@@ -128,7 +133,7 @@ def _panel(ax: Axes, correlation: Correlation) -> None:
                 ax.plot(
                     x, ends, color=colour, linewidth=0.7, linestyle=_DASHES[0], alpha=0.7, zorder=1
                 )
-        ax.plot(x, [100 * b.y for b in fit.band], color=colour, linewidth=1.4, zorder=3)
+        ax.plot(x, [100 * b.y for b in line], color=colour, linewidth=1.4, zorder=3)
 
 
 def _set_limits(
@@ -212,7 +217,7 @@ def _settle(
 ) -> None:
     """Move a text to the first place that covers fewest points, with a margin, and no text."""
     pad, at = 8 * ax.figure.dpi / 72, ax.transData.transform(marks)
-    taken = [box_of(other) for other in ax.texts if other is not text]
+    occupied = [box_of(other) for other in ax.texts if other is not text]
 
     def covered(place: dict[str, Any]) -> float:
         text.set(**place)
@@ -220,7 +225,7 @@ def _settle(
         inside = (at > (left - pad, bottom - pad)) & (at < (right + pad, top + pad))
         frame = ax.get_window_extent()
         out = max(right - frame.x1, frame.x0 - left, frame.y0 - bottom, top - frame.y1, 0.0)
-        texts = sum(overlap(box_of(text), box) for box in taken)
+        texts = sum(overlap(box_of(text), box) for box in occupied)
         return float(inside.all(axis=1).sum() + texts + out)
 
     text.set(**min(places, key=covered))
@@ -276,7 +281,8 @@ def _points(
         )  # fmt: skip
     avoid: list[_PredictionLine] = []
     if correlation.fit is not None and len(correlation.fit.band) > 1:
-        avoid.append(([(100 * b.x, 100 * b.y) for b in correlation.fit.band], 2.5))
+        line = correlation.fit.structural or correlation.fit
+        avoid.append(([(100 * b.x, 100 * b.y) for b in line.band], 2.5))
     for p in points:
         x, y = _at(p)
         avoid.append(([(end, y) for end in _bar(p.x)], 1.0))
@@ -288,7 +294,7 @@ def _points(
         points = [p for p in points if p in ends]
     place_labels(
         ax, [_at(p) for p in points], [p.rewarder for p in points], avoid=avoid,
-        taken=[box_of(text) for text in ax.texts if text.get_text()],  # not those of arrows
+        occupied=[box_of(text) for text in ax.texts if text.get_text()],  # not those of arrows
     )  # fmt: skip
 
 

@@ -159,6 +159,9 @@ def carried(results: Results) -> list[Correlation]:
     return [c for c in results.correlations if (c.benchmark, c.axis, c.leaks) == same and c.points]
 
 
+BASELINE_LABEL = {name: label for name, (label, _) in _BASELINES.items()}
+
+
 def task_columns(report: TaskReport) -> list[str]:
     """Return the tasks as columns, and last their mean if there is one."""
     own = [task.name for task in report.tasks]

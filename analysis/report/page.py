@@ -94,6 +94,7 @@ def _context(results: Results) -> dict[str, Any]:
         "words": WORDS,
         "task_columns": leaderboard.task_columns,
         "task_rows": leaderboard.task_rows,
+        "baseline_label": leaderboard.BASELINE_LABEL,
         "trained_methods": leaderboard.trained_methods,
         "predictors": PREDICTORS,
     }
@@ -116,9 +117,9 @@ def _openers(results: Results, first: FirstPage) -> dict[str, str]:
     rows = [b for b in results.best_of_n if b.headline and b.rule != "baseline"]
     several = len(results.policies) > 1
     standing = [
-        f"{p.policy}: {said}" if several else said
+        f"{p.policy}: {sentence}" if several else sentence
         for p in results.policies
-        if (said := standings([b for b in rows if b.policy == p.policy]))
+        if (sentence := standings([b for b in rows if b.policy == p.policy]))
     ]
     if first.advice:
         standing += [cheaper_text(r, first.advice.unit) for r in first.advice.cheaper]

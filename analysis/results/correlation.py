@@ -136,16 +136,30 @@ class BandPoint(Record):
     predict_high: float | None = None
 
 
+class StructuralFit(Record):
+    """The line of true accuracies, with the measurement error of both axes accounted for.
+
+    `scatter_sd`: standard deviation of true accuracies around it.
+    """
+
+    slope: Estimate
+    intercept: Estimate
+    scatter_sd: float
+    band: tuple[BandPoint, ...]
+
+
 class Fit(Record):
     """Least squares y = intercept + slope · x, over the range of the points.
 
     Bounds and bands take rewarders as independent; with too few base models there are none.
+    `structural` is the line of true accuracies, where measurement errors are known.
     """
 
     slope: Estimate
     intercept: Estimate
     residual_sd: float | None
     band: tuple[BandPoint, ...]
+    structural: StructuralFit | None = None
 
 
 class Reliability(Record):

@@ -58,13 +58,14 @@ class Decision(PerAxis):
 class Threshold(PerAxis):
     """The lowest benchmark score whose prediction interval lies above `accuracy` of `over`.
 
-    `score` is measured on as many pairs.
+    `score` is measured on as many pairs; `true_score`, on the line of true accuracies, is net of
+    the measurement error of both axes.
     """
 
     over: Base
     accuracy: float
     score: Estimate
-    extrapolated: bool
+    true_score: Estimate | None = None
     sentence: str
 
 

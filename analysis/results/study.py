@@ -107,6 +107,20 @@ class RewarderInfo(Record):
     tokens: int | None = None
 
 
+class VarianceComponents(Record):
+    """Variance of one verdict, right or wrong, on a right and a wrong candidate of a question.
+
+    Shares of the `total` between questions, pairs of candidates of a question (the policy's
+    sampling), orders shown, and votes; zero and part of the one before where there is only one.
+    """
+
+    total: Estimate
+    question: Estimate
+    candidates: Estimate
+    order: Estimate
+    vote: Estimate
+
+
 class JudgeCalls(Record):
     """Judge calls of one rewarder, made and saved.
 
@@ -122,6 +136,7 @@ class JudgeCalls(Record):
     rated_questions: int = 0
     consistency_candidates: Estimate | None = None
     position_bias_candidates: Estimate | None = None
+    variance: VarianceComponents | None = None
 
 
 class LeakReport(Record):

@@ -24,7 +24,7 @@ from bon.core.console import say_once
 from bon.core.errors import BonError, shown
 from bon.core.sampling import Sampling
 from bon.core.text import BIASES, PHRASE, PLACE
-from bon.engines import settings_of
+from bon.engines import engine_entry
 
 
 class Strict(BaseModel):
@@ -140,7 +140,7 @@ class Card(Strict):
     @classmethod
     def _known(cls, value: str) -> str:
         try:
-            settings_of(value)
+            engine_entry(value)
         except BonError as error:
             raise ValueError(error.message, error.fix) from None
         return value

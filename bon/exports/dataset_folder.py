@@ -55,7 +55,7 @@ def write_hub_folder(contents: Contents, out: Path) -> list[Path]:
     _write_questions(contents, data / "questions.parquet")
     tables = contents.tables
     texts = dict(contents.store.query("SELECT text_key, text FROM candidates"))
-    found: dict[str, pd.DataFrame] = {
+    by_name: dict[str, pd.DataFrame] = {
         "candidates": tables.candidates.assign(text=tables.candidates["text_key"].map(texts)),
         "pairs": tables.pairs,
         "judgements": tables.judgements,
@@ -63,9 +63,9 @@ def write_hub_folder(contents: Contents, out: Path) -> list[Path]:
         "choices": contents.choices,
         **frames(contents.results),
     }
-    names = ["questions", *(name for name in TABLES if len(found.get(name, ())))]
+    names = ["questions", *(name for name in TABLES if len(by_name.get(name, ())))]
     for name in names[1:]:
-        table = pa.Table.from_pandas(found[name], preserve_index=False)
+        table = pa.Table.from_pandas(by_name[name], preserve_index=False)
         pq.write_table(table.replace_schema_metadata(), data / f"{name}.parquet")
     page = out / "README.md"
     page.write_text(_card(contents, names), encoding="utf-8")

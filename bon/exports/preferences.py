@@ -156,7 +156,7 @@ def all_alike(question: Question, rows: list[Candidate]) -> bool:
 
 
 def unjudged_note(count: int, directory: Path) -> str:
-    """Say how many questions the answer key left out, and how to judge them."""
+    """Note how many questions the answer key left out, and how to judge them."""
     return (
         f"{count:,} questions with different answers were not judged because all are wrong by the "
         f"answer key; to judge them: bon run {directory / 'experiment.yaml'} "

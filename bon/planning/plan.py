@@ -257,10 +257,10 @@ class _Planner:
         )
 
     def unanimous(self, plan: Plan) -> Iterator[str]:
-        """Say what needs every question judged, and what that adds to the plan."""
+        """Yield a note on what needs every question judged, and what that would cost."""
         experiment = self._setup.experiment
-        asked = [work for work in plan.rewarders if work.on_questions]
-        if experiment.judging.judge_unanimous or not asked:
+        judges = any(work.on_questions for work in plan.rewarders)
+        if experiment.judging.judge_unanimous or not judges:
             return
         cost = "no calls beyond these, which count every question"
         if self._store is not None and self._questions.known_from == "in the run":

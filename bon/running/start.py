@@ -52,7 +52,7 @@ def start(
     errors = {model.card.name: store.errors(model.table, model.spec) for model in setup.models}
     if total := sum(errors.values()):
         named = ", ".join(f"{model} {count:,}" for model, count in errors.items() if count)
-        say(f"{total:,} errors are kept ({named}): --retry-errors asks them again", quiet=quiet)
+        say(f"{total:,} errors are kept ({named}): --retry-errors retries them", quiet=quiet)
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def starting(
     file, text = store.directory / "experiment.yaml", _text(setup)
     if previous is None and file.exists() and not _is_own(file):
         raise BonError(
-            f"{store.directory} holds an {file.name} of your own, which a run would write over",
+            f"{store.directory} holds an {file.name} of your own, which a run would overwrite",
             "choose another --out, for example a folder in it",
         )
     with store.transaction():
@@ -129,7 +129,7 @@ def _check_same(setup: Setup, store: Store, name: str, questions: set[str]) -> N
         return
     raise BonError(
         f"{store.directory} is a run of another experiment, {name!r}: {other}",
-        "choose another --out, or add --replace to go on with this one there (rows are kept)",
+        "choose another --out, or add --replace to continue with this one there (rows stay)",
     )
 
 

@@ -34,11 +34,11 @@ Scores = dict[str, float]
 """Scores by text key, NaN left out."""
 
 
-def live_rewarder(setup: Setup, name: str) -> RewarderSpec | None:
+def live_rewarder(setup: Setup, name: str, *, required: bool = True) -> RewarderSpec | None:
     """Return the rewarder of an arm, None for a reference.
 
     Raises:
-        BonError: it cannot judge responses that are new.
+        BonError: it cannot judge responses that are new; None if it is not required.
     """
     if name in REFERENCES:
         return None
@@ -46,6 +46,8 @@ def live_rewarder(setup: Setup, name: str) -> RewarderSpec | None:
     assert isinstance(spec, RewarderSpec)
     card = spec.loaded.card
     if card.brought or isinstance(card.cost, Price):
+        if not required:
+            return None
         why = "its scores were imported" if card.brought else "every reply of it costs money"
         raise BonError(
             f"{name} cannot reward responses during a training here: {why}",
@@ -174,8 +176,8 @@ class Judge:
         return self._loop.run_until_complete(work)
 
 
-def win_share(spec: RewarderSpec, items: list[Item]) -> list[float]:
-    """Return by item how far the first response beats the second: 1, 0, or .5 for a tie."""
+def win_shares(spec: RewarderSpec, items: list[Item]) -> list[float]:
+    """Return by item whether the first response beats the second: 1, 0, or .5 for a tie."""
     judge = Judge(spec)
     rows = judge.scores(items)
     judge.close()
@@ -185,5 +187,5 @@ def win_share(spec: RewarderSpec, items: list[Item]) -> list[float]:
         if not rest:
             shares.append(0.5)
         elif len(scores) == len(item.responses):
-            shares.append(0.5 + 0.5 * np.sign(scores[first] - scores[rest[0]]))
+            shares.append(0.5 + 0.5 * float(np.sign(scores[first] - scores[rest[0]])))
     return shares

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 from synthetic import analyse, synthetic_tables
 
+from bon.analysis.correlation.line import structural
 from bon.analysis.correlation.paired_accuracies import Label, Measured
 from bon.analysis.decision.threshold import lowest, threshold
 from bon.analysis.results import Estimate, Options
@@ -83,10 +84,29 @@ def test_the_interval_of_the_threshold_grows_with_noise_and_holds_it():
     )
     assert narrow.score.low < narrow.score.value < narrow.score.high
     assert wide.score.high - wide.score.low > narrow.score.high - narrow.score.low
-    assert not narrow.extrapolated
+    assert "more than any rewarder" not in narrow.sentence
     above = int((x >= narrow.score.value).sum())
     assert f"of the {above} rewarders of this run above it do" in narrow.sentence
     assert "exceed majority vote (50.0 %)" in narrow.sentence
+
+
+def test_the_true_score_that_suffices_is_net_of_noise():
+    """The limit of the line of true accuracies crosses the base there; noise only moves it."""
+    rng = np.random.default_rng(3)
+    true = np.linspace(0.4, 0.9, 14)
+    x, y = true + 0.05 * rng.normal(size=14), 0.2 + 0.5 * true + 0.02 * rng.normal(size=14)
+    m = measured(x, y, 0.05)
+    sufficient = threshold(LABEL, m, "majority", 0.5, np.full(400, 0.5), Options())
+    line = structural(x, y, *m.error_variances)
+    at = sufficient.true_score.value
+    half = stats.t.ppf(0.975, 12) * np.sqrt(
+        line.scatter + line.height_error + (at - line.centre) ** 2 * line.slope_error
+    )
+    assert line.height + line.slope * (at - line.centre) - half == pytest.approx(0.5)
+    assert sufficient.true_score.low <= at <= sufficient.true_score.high
+    assert (
+        threshold(LABEL, m.at(x), "majority", 0.5, np.full(400, 0.5), Options()).true_score is None
+    )
 
 
 def test_too_few_bases_give_no_interval():

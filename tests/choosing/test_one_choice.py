@@ -121,7 +121,7 @@ def test_a_validated_run_without_results_is_one_line(tmp_path):
     with pytest.raises(BonError, match=r"online.validated: .* holds no results.json -> bon report"):
         selector_of(card("scores"), validated=tmp_path)
     (tmp_path / "results.json").write_text('{"schema_version": "9.9"}')
-    with pytest.raises(BonError, match=r"online.validated: .*results.json is not of this version"):
+    with pytest.raises(BonError, match=r"online.validated: .*results.json is from another version"):
         selector_of(card("scores"), validated=tmp_path)
 
 

@@ -96,7 +96,7 @@ def test_preferences_average_votes_and_tell_missing_from_undecided():
     assert found.games[0, 0, :3].tolist() == [0, 2, 2]
     assert found.games[0, 4].tolist() == found.games[0, 0].tolist()  # the same text
     assert found.undecided == pytest.approx(1 / 5)
-    assert found.asked == 5
+    assert found.num_judged == 5
     assert not found.complete[0]
     assert found.candidate_scores()[0].tolist()[:3] == [0.75, 0.5, 0.0]
     assert np.isnan(found.candidate_scores()[0, 3])

@@ -53,15 +53,10 @@ OWN = {"steps": 1, "batch": 3, "rate": 1e-4, "beta": 0.3, "group": 3}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A checkpoint and data; no newline after a turn, which TRL would train and bon does not."""
+    """A checkpoint and data; its template has a newline after a turn, as Qwen's."""
     folder = tmp_path_factory.mktemp("trl")
     make_checkpoint(folder / "policy")
-    for path in (folder / "policy").iterdir():
-        if path.suffix in (".json", ".jinja"):
-            text = path.read_text()
-            for written in ("<|im_end|>\\n{% endfor", "<|im_end|>\n{% endfor"):
-                text = text.replace(written, "<|im_end|>{% endfor")
-            path.write_text(text)
+    assert "<|im_end|>\n{% endfor" in load_processor(str(folder / "policy")).chat_template
     question = Question(key="q", id="q", dataset="d", text="", options=(), answer="A")
     rows = [
         Contrast(question, "p", "arm", e.messages, e.chosen, e.rejected or "", 1.0, 0.0)

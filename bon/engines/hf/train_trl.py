@@ -48,7 +48,7 @@ def train(
             if settings_of and not (out / file.name).exists():
                 shutil.copy(file, out)
     else:
-        trainer.processing_class.save_pretrained(out)
+        load_processor(settings["model"]).save_pretrained(out)
     trainer.state.save_to_json(str(out / DONE))
 
 
@@ -71,6 +71,15 @@ def load_processor(model: str) -> Any:
     from transformers import AutoProcessor
 
     return AutoProcessor.from_pretrained(model)
+
+
+def ended(template: str) -> str:
+    """Return a chat template that ends with its last turn: TRL would train what follows it.
+
+    A newline after `<|im_end|>`, as in Qwen's template, is never sampled.
+    """
+    whole = "{% set rendered %}" + template + "{% endset %}{{ rendered.rstrip('\\n') }}"
+    return "{% if add_generation_prompt %}" + template + "{% else %}" + whole + "{% endif %}"
 
 
 def make_trainer(
@@ -103,9 +112,11 @@ def make_trainer(
         "report_to": [],
         **settings.get("trainer", {}),
     }
+    processor = load_processor(settings["model"])
+    processor.chat_template = ended(processor.chat_template)
     rest: dict[str, Any] = {
         "model": model,
-        "processing_class": load_processor(settings["model"]),
+        "processing_class": processor,
         "peft_config": lora,
     }
     if method == "grpo":

@@ -20,7 +20,7 @@ from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, Elsewhere, PolicyCard, RewarderCard
 from bon.formats import forms_of
 from bon.formats.answers import Answers, read_answers
-from bon.formats.question_join import Known, joined
+from bon.formats.question_join import Known, joined, row_of
 from bon.formats.score_tables import WITHOUT_TEXT, read_tables
 from bon.importing.imported_rows import (
     ImportedRecords,
@@ -144,19 +144,7 @@ class Imports:
     @cached_property
     def _known(self) -> list[Known]:
         """Questions of this experiment, without images, for logs that hold none."""
-        return [
-            (
-                None,
-                {
-                    "id": q.id,
-                    "question": q.text,
-                    "options": list(q.options),
-                    "answer": q.answer,
-                    **q.meta,
-                },
-            )
-            for q in self._store.questions()
-        ]
+        return [(None, row_of(q, images=False)) for q in self._store.questions()]
 
     def _questions(self, policy: Policy) -> Iterator[Question]:
         directory = self._run_of(policy)
@@ -226,8 +214,8 @@ class Imports:
         items = self._items(imported, self._scored_policy(source, name))
         attach_scores(imported, [row for row in rows if row.rewarder == source.of], items)
         self.bad += [(name, row.id, row.reason) for row in imported.bad]
-        for said in imported.scores.values():
-            yield from judgements(imported, name, rewarder.spec, said, aggregate)
+        for scores in imported.scores.values():
+            yield from judgements(imported, name, rewarder.spec, scores, aggregate)
 
     def _copied(self, rewarder: Loaded[RewarderCard], run: Store, spec: str) -> Iterator[Judgement]:
         """Yield a run's judgements under a spec as judgements of this rewarder on items here."""

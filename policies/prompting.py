@@ -53,28 +53,23 @@ def policy_messages(
     """
     text = render_prompt(question, prompt)
     images = [load_image(ref) for ref in question.images]
+    parts = [text, *images] if placement == "last" else [*images, text]
     if placement == "interleaved":
         parts = _interleave(text, images)
-    else:
-        parts = [text, *images] if placement == "last" else [*images, text]
     return (Message(role="user", parts=tuple(part for part in parts if part is not None)),)
 
 
 def _interleave(text: str, images: list[ImagePart | None]) -> list[Part | None]:
     parts: list[Part | None] = []
     named: set[int] = set()
-    pending = ""  # text since the last image
-    end = 0
-    for token in _TOKEN.finditer(text):
-        index = int(token[1]) - 1
-        pending += text[end : token.start()]
-        end = token.end()
+    pending, *rest = _TOKEN.split(text)  # text since the last image
+    for number, after in zip(rest[::2], rest[1::2], strict=True):
+        index = int(number) - 1
         if 0 <= index < len(images) and images[index] is not None:
             parts += [pending, images[index]] if pending else [images[index]]
-            pending = ""
+            pending = after
             named.add(index)
         else:  # the token of a dropped or missing image stays
-            pending += token[0]
-    pending += text[end:]
+            pending += f"<image {number}>{after}"
     unnamed = [image for index, image in enumerate(images) if index not in named]
     return [*unnamed, *parts, pending] if pending else [*unnamed, *parts]

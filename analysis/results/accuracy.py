@@ -162,7 +162,6 @@ class BestOfN(Record):
     peak_n: int
     fall_from_peak: Estimate
     over_optimised: bool
-    unparsed_chosen: Estimate
     undecided: Estimate
 
 

@@ -34,7 +34,7 @@ def calibrate(
         Path | None, Option(help="Votes of an earlier version on the same items.")
     ] = None,
     rewarder: Annotated[str | None, Option(help="Only this rewarder.")] = None,
-    threshold: Annotated[float | None, Option(help="Scores from it on count as right.")] = None,
+    threshold: Annotated[float | None, Option(help="Lowest score that counts as right.")] = None,
     minima: Annotated[
         list[str] | None,
         Option("--min", metavar="METRIC=VALUE", help="Test a minimum, e.g. kappa=.6; repeatable."),
@@ -43,7 +43,7 @@ def calibrate(
         float | None, Option("--pass", help="Grades from it on are right (labels and verdicts).")
     ] = None,
     label_next: Annotated[
-        int, Option("--next", min=0, help="Draw so many items to label next into --out.")
+        int, Option("--next", min=0, help="Number of items to draw for labelling, into --out.")
     ] = 0,
     grades: Annotated[str, Option(help="Choices of /annotate, comma-separated.")] = "right,wrong",
     columns: options.Columns = None,

@@ -10,6 +10,7 @@ from bon.analysis.calibration.labelled import COLUMNS
 from bon.analysis.data.tables import Tables
 from bon.benchmarks.base import BadRow
 from bon.core.errors import BonError, some
+from bon.core.records import RIGHT_FROM
 from bon.formats.base import file_rows
 from bon.planning.run_tables import run_tables
 from bon.policies.generate import text_key
@@ -117,7 +118,7 @@ def _answers(tables: Tables, texts: dict[str, str]) -> pd.DataFrame:
             "item": joined["question"] + "/" + joined["text_key"],
             "cluster": joined["question"],
             "category": subject,
-            "label": joined["correct"].astype(float),
+            "label": (joined["correct"] >= RIGHT_FROM).astype(float),
             "verdict": np.nan,
             "score": joined["score"].astype(float),
             "vote": joined["vote"],

@@ -1,12 +1,15 @@
-"""Create, open and lock the SQLite file of a run."""
+"""Create, open, lock and salvage the SQLite file of a run."""
 
 import contextlib
 import fcntl
 import os
+import shutil
 import sqlite3
+import threading
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from bon.core.errors import BonError
 
@@ -14,6 +17,7 @@ DATABASE = "run.sqlite"
 SCHEMA_VERSION = 1
 CACHE_KIB = 32 * 1024
 CHECKPOINT_KIB = 32 * 1024
+TABLES = ("meta", "questions", "pairs", "bad_rows", "candidates", "judgements", "spent")
 PAGE = 8192
 """Page size in bytes; smaller pages cost more to write."""
 
@@ -58,27 +62,18 @@ def guard(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        raise _convert(path, error) from None
-
-
-def _convert(path: Path, error: sqlite3.DatabaseError) -> BonError:
-    text = str(error)
-    if isinstance(error, sqlite3.OperationalError):
-        if "full" in text:
-            return BonError(
-                f"the disk that holds {path.parent} is full",
-                "free space and run the same command again: what was committed is kept",
-            )
-        return BonError(f"{path}: {text}", "check the disk and its permissions")
-    if "not a database" in text:
-        return BonError(
-            f"{path} is not a database: nothing in it can be read",
-            "put a copy of it back, or move it aside to start anew",
-        )
-    return BonError(
-        f"{path} is damaged ({text})",
-        f"save every row that can be read: bon doctor {path.parent} --repair",
-    )
+        text = str(error)
+        problem = f"{path} is damaged ({text})"
+        fix = f"save every row that can be read: bon doctor {path.parent} --repair"
+        if isinstance(error, sqlite3.OperationalError):
+            problem, fix = f"{path}: {text}", "check the disk and its permissions"
+            if "full" in text:
+                problem = f"the disk that holds {path.parent} is full"
+                fix = "free space and run the same command again: what was committed is kept"
+        elif "not a database" in text:
+            problem = f"{path} is not a database: nothing in it can be read"
+            fix = "put a copy of it back, or move it aside to start anew"
+        raise BonError(problem, fix) from None
 
 
 def open_database(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
@@ -89,10 +84,8 @@ def open_database(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
     """
     if path.is_file():
         if path.stat().st_size == 0:
-            raise BonError(
-                f"{path} is empty (0 bytes): it held the rows of this run",
-                "put a copy of it back, or delete it to start anew",
-            )
+            fix = "put a copy of it back, or delete it to start anew"
+            raise BonError(f"{path} is empty (0 bytes): it held the rows of this run", fix)
     elif readonly:
         raise BonError(f"no run in {path.parent}", "give the directory that `bon run` wrote")
     else:
@@ -111,10 +104,8 @@ def open_database(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
         version = db.execute("PRAGMA user_version").fetchone()[0]
     if version != SCHEMA_VERSION:
         db.close()
-        raise BonError(
-            f"{path} has schema version {version}, this is version {SCHEMA_VERSION}",
-            "use the version of bon that wrote it, or a new --out directory",
-        )
+        problem = f"{path} has schema version {version}, this is version {SCHEMA_VERSION}"
+        raise BonError(problem, "use the version of bon that wrote it, or a new --out directory")
     return db
 
 
@@ -134,6 +125,35 @@ def create(path: Path) -> None:
     temporary.replace(path)
 
 
+class SharedDatabase:
+    """One connection in autocommit mode that the threads of a process share, one at a time."""
+
+    def __init__(self, path: Path, synchronous: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path, self._lock = path, threading.RLock()
+        options: Any = {"timeout": 30, "check_same_thread": False, "isolation_level": None}
+        self._db = sqlite3.connect(path, **options)
+        path.chmod(0o600)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute(f"PRAGMA synchronous = {synchronous}")
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._db.close()
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection, for this thread alone."""
+        with self._lock:
+            yield self._db
+
+    def rows(self, statement: str, *values: Any) -> list[Any]:
+        """Return the rows of one statement."""
+        with self._lock:
+            return list(self._db.execute(statement, values))
+
+
 def take_lock(directory: Path) -> IO[str]:
     """Take the driver's lock on a run directory; closing the file releases it."""
     lock = (directory / "driver.lock").open("a+", encoding="utf-8")
@@ -143,11 +163,75 @@ def take_lock(directory: Path) -> IO[str]:
         lock.seek(0)
         owner = lock.read().strip() or "unknown"
         lock.close()
-        raise BonError(
-            f"another driver (process {owner}) is writing {directory}",
-            "wait for it, stop it, or choose another --out",
-        ) from None
+        fix = "wait for it, stop it, or choose another --out"
+        raise BonError(f"another driver (process {owner}) is writing {directory}", fix) from None
     lock.truncate(0)
     lock.write(str(os.getpid()))
     lock.flush()
     return lock
+
+
+# ------------------------------------------------------------------ salvage
+
+
+def damage_of(directory: Path) -> str:
+    """Describe the damage of a run's database; empty for a sound one.
+
+    Raises BonError if it is no database at all.
+    """
+    try:
+        db = open_database(directory / DATABASE, readonly=True)
+        problems = [text for (text,) in db.execute("PRAGMA integrity_check(20)")]
+        db.close()
+    except sqlite3.DatabaseError as error:
+        problems = [str(error)]
+    return "" if problems == ["ok"] else " ".join(problems[0].split())
+
+
+def repair(directory: Path) -> Path:
+    """Salvage the database of a run and return the folder with its backup."""
+    with take_lock(directory):
+        folder = directory / f"backup-{datetime.now():%Y%m%dT%H%M%S.%f}"
+        folder.mkdir()
+        for part in (directory / DATABASE, directory / f"{DATABASE}-wal"):
+            if part.exists():
+                shutil.copy2(part, folder / part.name)
+        salvage(directory / DATABASE)
+    return folder
+
+
+def salvage(database: Path) -> None:
+    """Replace a damaged database by one of its readable rows; BonError if there are none."""
+    fresh = database.with_name(f".{database.name}.salvage")
+    create(fresh)
+    old, new = sqlite3.connect(database), sqlite3.connect(fresh)
+    old.text_factory = lambda text: text.decode("utf-8", "replace")
+    try:
+        for table in TABLES:
+            order = "spec" if table == "spent" else "rowid"
+            _copy(old, new, table, order) or _copy(old, new, table, f"{order} DESC")
+        new.commit()
+        saved = any(new.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in TABLES)
+    finally:
+        old.close()
+        new.close()
+    if not saved:
+        fresh.unlink()
+        fix = "put a copy of it back, or move it aside"
+        raise BonError(f"no row of {database} can be read", fix)
+    for ending in ("-wal", "-shm"):
+        database.with_name(database.name + ending).unlink(missing_ok=True)
+    fresh.replace(database)
+
+
+def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: str, order: str) -> bool:
+    """Copy rows until one cannot be read; return whether all were copied."""
+    try:
+        names = [row[1] for row in new.execute(f"PRAGMA table_info({table})")]
+        columns, places = ", ".join(f'"{n}"' for n in names), ", ".join("?" * len(names))
+        rows = old.execute(f"SELECT {columns} FROM {table} ORDER BY {order}")
+        for row in rows:
+            new.execute(f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({places})", row)
+    except sqlite3.DatabaseError:
+        return False
+    return True

@@ -96,7 +96,7 @@ def test_preferences_average_votes_and_tell_missing_from_undecided():
     assert found.games[0, 0, :3].tolist() == [0, 2, 2]
     assert found.games[0, 4].tolist() == found.games[0, 0].tolist()  # the same text
     assert found.undecided == pytest.approx(1 / 5)
-    assert found.asked == 5
+    assert found.num_judged == 5
     assert not found.complete[0]
     assert found.candidate_scores()[0].tolist()[:3] == [0.75, 0.5, 0.0]
     assert np.isnan(found.candidate_scores()[0, 3])
@@ -194,6 +194,23 @@ def _rank(rule: Rule) -> int:
     return rule.rank
 
 
+@pytest.mark.parametrize("name", RULES)
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**6))
+def test_the_shares_of_every_rule_add_up_and_move_with_the_candidates(name, seed):
+    rng, rule = np.random.default_rng(seed), RULES[name]
+    answers, order = rng.integers(-1, 3, 5), rng.permutation(5)
+    for kind in rule.kinds:
+        if kind == "preferences":
+            said = preferring(complete(rng.choice([0.0, 0.5, 1.0], (5, 5))), answers)
+        else:
+            said = replace(scoring(rng.choice([0.0, 1.0, np.nan], 5), answers), kind=kind, scale=1)
+        shares = rule.choose(said)
+        assert (shares >= 0).all()
+        assert shares.sum() == pytest.approx(1)
+        assert rule.choose(said.select_candidates(order)) == pytest.approx(shares[:, order])
+
+
 def test_a_name_is_taken_once():
     with pytest.raises(BonError, match="there is a selection rule 'copeland' already"):
         register(RULES["copeland"])
@@ -209,11 +226,11 @@ def test_a_rule_is_one_entry(monkeypatch):
     monkeypatch.setattr("bon.choosing.rules.RULES", dict(RULES))
     register(Rule("worst_score", ("scores",), "lowest score", worst))
     said = scoring(np.array([3.0, 1.0, 2.0]))
-    trial = Trial(said.candidates, [np.array([[0.0, 1.0, 0.0]])], 3, 8, 0)
+    trial = Trial(said.candidates, np.array([[0.0, 1.0, 0.0]]), 3, 8, 0)
     made = Rule("worst_score", ("scores",), "lowest score", worst).replayed(said, trial)
     assert made is not None
     assert made.ns == (1, 2, 3)
-    assert made.values[0].tolist() == [[pytest.approx(1 / 3), pytest.approx(2 / 3), 1.0]]
+    assert made.values.tolist() == [[pytest.approx(1 / 3), pytest.approx(2 / 3), 1.0]]
 
 
 # ------------------------------------------------------------------ seeds

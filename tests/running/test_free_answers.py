@@ -1,15 +1,19 @@
 """A study of questions without options, from its file to the report, regraded and imported."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from PIL import Image
 from typer.testing import CliRunner
 
 from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.exports.preferences import ranking
+from bon.graders import gold_of
 from bon.planning.completeness import completeness
 from bon.planning.plan import make_plan
 from bon.planning.setup import prepare
@@ -111,3 +115,38 @@ def test_answers_of_a_file_are_graded_by_the_study(study, go, tmp_path):
     assert "50.0 %" in result.stdout
     result = CliRunner().invoke(app, ["regrade", str(file), "--reader", "official"])
     assert "the questions have no options" in str(result.exception)
+
+
+def test_the_ten_lines_of_the_page_are_a_study(study, go, tmp_path):
+    page = (Path(__file__).parents[2] / "docs/own_task.md").read_text()
+    text = re.search(r"```yaml\n(# free\.yaml.*?)```", page, re.DOTALL)[1]
+    row = json.loads(re.search(r"rows such as (\{.*\})", text)[1])
+    assert len([line for line in text.splitlines() if not line.startswith("#")]) <= 10
+    Image.new("RGB", (8, 8)).save(tmp_path / row["picture"])
+    rows = [{**row, "question": f"{row['question']} ({i})", "answer": i + 0.2} for i in range(6)]
+    write(tmp_path / "questions.jsonl", rows)
+    models = {key: study[key] for key in ("policies", "rewarders", "pairs")}
+    directory = go(yaml.safe_load(text) | models)
+    report_run(directory, quiet=True)
+    assert read_results(directory).policies[0].num_questions == 6
+
+
+def test_labels_of_answers_correct_the_grader(study, go, tmp_path):
+    directory = go(study)
+    report_run(directory, quiet=True)
+    with Store(directory, readonly=True) as store:
+        rows = store.query("SELECT question, text_key, text FROM candidates")
+        golds = {question.key: gold_of(question).answers[0] for question in store.questions()}
+    labels = [
+        {"item": f"{q}/{key}", "label": float(golds[q] in text), "annotator": "ann"}
+        for q, key, text in rows
+    ]
+    table = write(tmp_path / "labels.jsonl", labels)
+    result = CliRunner().invoke(app, ["regrade", str(directory), "--labels", str(table), "--json"])
+    assert result.exit_code == 0, result.output
+    check = json.loads(result.stdout)
+    assert check["right_as_right"]["value"] == check["wrong_as_wrong"]["value"] == 1
+    assert {row["rewarder"] for row in check["accuracies"]} == {"pass@1", "judge", "critic", "head"}
+    assert all(abs(row["difference"]["value"]) < 1e-9 for row in check["accuracies"])
+    result = CliRunner().invoke(app, ["regrade", str(table), "--labels", str(table)])
+    assert "--labels corrects the accuracies of one run" in str(result.exception)

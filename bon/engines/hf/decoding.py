@@ -96,43 +96,29 @@ def decode(
 def likelihoods(
     model: Any, inputs: dict[str, Any], responses: Sequence[Sequence[int]], pad_id: int
 ) -> torch.Tensor:
-    """Return summed log-probabilities [rows] of responses, in one pass with their prompts."""
-    width = max(map(len, responses))
-    inputs = _append_responses(model, inputs, responses, pad_id)
+    """Return summed log-probabilities [rows] of responses, in one pass with their prompts.
+
+    Prompts are padded on the left, responses on the right.
+    """
+    inputs, width, device = dict(inputs), max(map(len, responses)), inputs["input_ids"].device
+    target = torch.tensor([[*ids, *[pad_id] * (width - len(ids))] for ids in responses])
+    mask = torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in responses])
+    more = {"input_ids": target.to(device), "attention_mask": mask.to(device)}
+    zeros = torch.zeros_like(more["input_ids"])
+    more |= {"mm_token_type_ids": zeros, "token_type_ids": zeros}
+    inputs |= {key: torch.cat([inputs[key], more[key]], -1) for key in more if key in inputs}
+    if "cross_attention_mask" in inputs:  # [rows, tokens, images, tiles]; as the last token's
+        crossing = inputs["cross_attention_mask"]
+        added = crossing[:, -1:].expand(-1, width, -1, -1)
+        inputs["cross_attention_mask"] = torch.cat([crossing, added], 1)
+    if model._supports_logits_to_keep():  # those of the responses and of the token before them
+        inputs["logits_to_keep"] = width + 1
     logits = model(**inputs, use_cache=False).logits[:, -width - 1 : -1]
     sums = []
     for row, ids in zip(logits, responses, strict=True):  # a whole batch of them would be large
         index = torch.tensor(ids, device=row.device)[:, None]
         sums.append(row[: len(ids)].float().log_softmax(-1).gather(-1, index).sum())
     return torch.stack(sums)
-
-
-def _append_responses(
-    model: Any, inputs: dict[str, Any], responses: Sequence[Sequence[int]], pad_id: int
-) -> dict[str, Any]:
-    """Return the inputs of prompts (padded left) followed by responses (padded right).
-
-    The model keeps the logits of the responses and of the token before them, where it can.
-    """
-    inputs = dict(inputs)
-    width = max(map(len, responses))
-    device = inputs["input_ids"].device
-    target = torch.tensor([[*ids, *[pad_id] * (width - len(ids))] for ids in responses])
-    mask = torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in responses])
-    target, mask = target.to(device), mask.to(device)
-    inputs["input_ids"] = torch.cat([inputs["input_ids"], target], -1)
-    inputs["attention_mask"] = torch.cat([inputs["attention_mask"], mask], -1)
-    for key in ("mm_token_type_ids", "token_type_ids"):
-        if key in inputs:
-            inputs[key] = torch.cat([inputs[key], torch.zeros_like(target)], -1)
-    if "cross_attention_mask" in inputs:  # [rows, tokens, images, tiles]; as the last token's
-        crossing = inputs["cross_attention_mask"]
-        inputs["cross_attention_mask"] = torch.cat(
-            [crossing, crossing[:, -1:].expand(-1, width, -1, -1)], 1
-        )
-    if model._supports_logits_to_keep():
-        inputs["logits_to_keep"] = width + 1
-    return inputs
 
 
 def last_states(
@@ -236,7 +222,13 @@ def _decode(
     rows: list[Decoded],
 ) -> None:
     prompt_mask = kwargs.get("attention_mask")
-    kwargs = _without_prompt(_updated(model, output, kwargs))
+    flag = {"is_encoder_decoder": model.config.is_encoder_decoder}  # which Mllama requires
+    kwargs = model._update_model_kwargs_for_generation(output, kwargs, **flag)
+    # Later steps need no pixels, and of per-token inputs the last column.
+    kwargs = _without_pixels(kwargs)
+    for key in ("position_ids", "token_type_ids", "mm_token_type_ids"):
+        if isinstance(kwargs.get(key), torch.Tensor):
+            kwargs[key] = kwargs[key][..., -1:]
     keep = torch.tensor(plan.prompts, device=input_ids.device)
     logits = output.logits[:, -1].to(input_ids.device, torch.float32)
     if len(plan.prompts) > input_ids.shape[0] or list(plan.prompts) != list(range(len(keep))):
@@ -245,15 +237,19 @@ def _decode(
     penalty = plan.sampling.repetition_penalty
     occurs = None  # [rows, vocabulary]: tokens that the penalty applies to
     if penalty != 1:
-        occurs = _occurring(input_ids, prompt_mask, logits.shape[-1])[keep]
+        size = logits.shape[-1]
+        occurs = input_ids.new_zeros(input_ids.shape[0], size + 1, dtype=torch.bool)
+        shown = input_ids if prompt_mask is None else input_ids.masked_fill(prompt_mask == 0, size)
+        # Image placeholders may lie beyond the output's vocabulary: they land in the extra column.
+        occurs = occurs.scatter_(-1, shown.clamp(max=size), True)[:, :size][keep]
     draws = uniforms(plan.seeds, plan.steps).to(input_ids.device)
     active = list(range(len(rows)))
     for step in range(plan.steps):
-        if occurs is None:
-            tokens = draw(logits, draws[:, step], plan.sampling)
-        else:
+        drawn_from = logits
+        if occurs is not None:
             penalised = torch.where(logits > 0, logits / penalty, logits * penalty)
-            tokens = draw(torch.where(occurs, penalised, logits), draws[:, step], plan.sampling)
+            drawn_from = torch.where(occurs, penalised, logits)
+        tokens = draw(drawn_from, draws[:, step], plan.sampling)
         for i, row in enumerate(active):
             if rows[row].forced:
                 tokens[i] = rows[row].forced.pop(0)
@@ -275,25 +271,8 @@ def _decode(
             tokens[:, None], next_sequence_length=1, **kwargs
         )
         output = model(**inputs, return_dict=True)
-        kwargs = _updated(model, output, kwargs)
+        kwargs = model._update_model_kwargs_for_generation(output, kwargs, **flag)
         logits = output.logits[:, -1].to(input_ids.device, torch.float32)
-
-
-def _occurring(ids: torch.Tensor, mask: torch.Tensor | None, size: int) -> torch.Tensor:
-    """Return which tokens each prompt holds, padding excepted, as [rows, vocabulary]."""
-    occurs = ids.new_zeros(ids.shape[0], size + 1, dtype=torch.bool)
-    padding = torch.zeros_like(ids) if mask is None else mask == 0
-    # Image placeholders may lie beyond the output's vocabulary: they land in the extra column.
-    occurs.scatter_(-1, ids.masked_fill(padding.bool(), size).clamp_(max=size), True)
-    return occurs[:, :size]
-
-
-def _updated(model: Any, output: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-    flag = model.config.is_encoder_decoder  # which Mllama requires
-    updated: dict[str, Any] = model._update_model_kwargs_for_generation(
-        output, kwargs, is_encoder_decoder=flag
-    )
-    return updated
 
 
 def _record(logits: torch.Tensor, tokens: torch.Tensor, plan: Plan, rows: list[Decoded]) -> None:
@@ -312,15 +291,6 @@ def _record(logits: torch.Tensor, tokens: torch.Tensor, plan: Plan, rows: list[D
             row.top_logprobs.append(top_values[i])
         if token in plan.end_ids or (plan.sampling.stop and plan.stopped(row.ids)):
             row.finish = "stop"
-
-
-def _without_prompt(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Keep what later steps need: no pixels, and of per-token inputs the last column."""
-    kept = _without_pixels(kwargs)
-    for key in ("position_ids", "token_type_ids", "mm_token_type_ids"):
-        if isinstance(kept.get(key), torch.Tensor):
-            kept[key] = kept[key][..., -1:]
-    return kept
 
 
 def _without_pixels(kwargs: dict[str, Any]) -> dict[str, Any]:

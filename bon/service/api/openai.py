@@ -19,6 +19,7 @@ from bon.service.errors import ApiError
 from bon.service.online.selector import Choice, Usage
 
 router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"], responses=ONLINE_ERRORS)
+_SHOWN = ("text", "num_tokens", "logprob", "finish", "seed")
 
 
 class StreamOptions(Open):
@@ -112,11 +113,8 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
     best = candidates[ranking.best]
     text = "" if choice.abstained else best.text
     finish = "length" if best.finish == "length" else "stop"
-    head = {
-        "id": f"chatcmpl-{uuid.uuid4().hex}",
-        "created": int(time.time()),
-        "model": body.model,
-    }
+    name = f"chatcmpl-{uuid.uuid4().hex}"
+    head = {"id": name, "created": int(time.time()), "model": body.model}
     if body.stream:
         with_usage = body.stream_options is not None and body.stream_options.include_usage
         chunks = _stream(head, text, finish, usage if with_usage else None)
@@ -134,10 +132,7 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
         "abstained": choice.abstained,
         "candidates": [
             {"answer": answer, "score": score, "probability": probability}
-            | {
-                key: getattr(row, key)
-                for key in ("text", "num_tokens", "logprob", "finish", "seed")
-            }
+            | {key: getattr(row, key) for key in _SHOWN}
             for row, answer, score, probability in rows
         ],
         "judgements": judgements_of(choice),
@@ -148,14 +143,10 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
 
 def _stream(head: dict[str, Any], text: str, finish: str, usage: Usage | None) -> list[str]:
     """The events of a stream: role, text, end, usage."""
-    deltas: list[tuple[dict[str, Any], str | None]] = [
-        ({"role": "assistant", "content": ""}, None),
-        ({"content": text}, None),
-        ({}, finish),
-    ]
+    deltas: Any = {"role": "assistant", "content": ""}, {"content": text}, {}
     rows: list[dict[str, Any]] = [
-        {"choices": [{"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}]}
-        for delta, reason in deltas
+        {"choices": [{"index": 0, "delta": delta, "finish_reason": end, "logprobs": None}]}
+        for delta, end in zip(deltas, (None, None, finish), strict=True)
     ]
     if usage is not None:
         rows.append({"choices": [], "usage": usage.as_dict()})

@@ -38,10 +38,17 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def main(directory: Path, attempt: int) -> int:
     """Run the validation, unless the server has started another attempt since."""
+
+    def end_with_server() -> None:
+        os.read(0, 1)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(STOP_SECONDS)
+        os.killpg(0, signal.SIGKILL)
+
     # A process started in the background of a shell ignores SIGINT unless told otherwise.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    threading.Thread(target=_end_with_server, daemon=True).start()
+    threading.Thread(target=end_with_server, daemon=True).start()
     with (directory / "job.lock").open("a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # wait until no other process works on this run
         request = read_json(directory / REQUEST)
@@ -53,34 +60,20 @@ def main(directory: Path, attempt: int) -> int:
     return 0 if state == "done" else 1
 
 
-def _end_with_server() -> None:
-    os.read(0, 1)
-    os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(STOP_SECONDS)
-    os.killpg(0, signal.SIGKILL)
-
-
 def _run(directory: Path, request: dict[str, Any]) -> tuple[str, str]:
     from bon.planning.setup import prepare
     from bon.running.runner import run
 
     try:
         setup = prepare(request["experiment"], Path(request["base"]))
-        run(
-            setup,
-            directory,
-            retry_errors=request["retry_errors"],
-            progress_file=directory / PROGRESS,
-        )
+        again = request["retry_errors"]
+        run(setup, directory, retry_errors=again, progress_file=directory / PROGRESS)
     except KeyboardInterrupt:
         print("stopped; what was computed is kept", file=sys.stderr, flush=True)
         return "cancelled", ""
-    except Unavailable as error:  # the server tries again: a lost cluster may come back
+    except BonError as error:  # a lost cluster may come back: the server tries again
         print(f"bon: {error}", file=sys.stderr, flush=True)
-        return "crashed", str(error)
-    except BonError as error:
-        print(f"bon: {error}", file=sys.stderr, flush=True)
-        return "failed", str(error)
+        return "crashed" if isinstance(error, Unavailable) else "failed", str(error)
     except Exception as error:
         traceback.print_exc()
         return "crashed", one_line(error)

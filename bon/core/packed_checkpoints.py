@@ -113,8 +113,9 @@ def tensors_of(folder: Path) -> Tensors:
     tensors = dict(tensors_of(folder.parent / header["parent"])) if header["parent"] else {}
     shapes: dict[str, list[int]] = header["tensors"]
     rows = sum(row_count(shape) for shape in shapes.values())
-    steps = np.frombuffer(numbers, "<f4", rows)
-    low, high = np.frombuffer(numbers, np.uint8, offset=4 * rows).reshape(2, -1).astype(np.int32)
+    steps = np.frombuffer(numbers[: 4 * rows], "<f4")
+    coded = np.frombuffer(numbers[4 * rows :], np.uint8).astype(np.int32)
+    low, high = coded.reshape(2, len(coded) // 2)
     coded = low | high << 8
     counts = (coded >> 1) ^ -(coded & 1)
     row = at = 0

@@ -21,6 +21,7 @@ ENTRIES = [
     {"name": "base", "base": "base", "role": "likelihood-base"},
     {"name": "judge", "base": "base", "role": "pointwise", "starts_from": "base"},
     {"name": "policy", "base": "base", "role": "policy"},
+    {"name": "copy", "base": "base", "role": "policy"},
 ]
 
 
@@ -32,7 +33,7 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     base = {"eyes": torch.randn(8, 3, 4), "words": torch.randn(50, 32), "norm": torch.ones(32)}
     judge = base | {"words": base["words"] + 0.1 * torch.randn(50, 32), "head": torch.randn(1, 32)}
     policy = base | {"words": base["words"] + 0.1 * torch.randn(50, 32)}
-    for name, tensors in (("base", base), ("judge", judge), ("policy", policy)):
+    for name, tensors in (("base", base), ("judge", judge), ("policy", policy), ("copy", base)):
         folder = tmp_path / "plain" / name
         folder.mkdir(parents=True)
         save_file(
@@ -61,6 +62,8 @@ def test_an_unpacked_checkpoint_is_an_ordinary_folder_close_to_the_original(pack
 def test_what_is_equal_in_the_parent_is_stored_once_and_stays_equal(packed: Path) -> None:
     base, judge = tensors_of(packed / "base"), tensors_of(packed / "judge")
     assert judge["eyes"] is base["eyes"]
+    assert tensors_of(packed / "copy").keys() == base.keys()
+    assert (packed / "copy" / "weights.xz").stat().st_size < 200
     assert (packed / "shared" / "tokenizer.json").exists()
     assert not (packed / "judge" / "tokenizer.json").exists()
 

@@ -90,7 +90,7 @@ def pack(
     mine, theirs = originals[source.name], originals[parent] if parent else {}
     before: Tensors = tensors_of(out / parent) if parent else {}
     shapes: dict[str, list[int]] = {}
-    steps, counts = [], []
+    steps, counts = [np.zeros(0, np.float32)], [np.zeros(0, np.int32)]
     for name, tensor in mine.items():
         if name in theirs and torch.equal(tensor, theirs[name]):
             continue
@@ -103,7 +103,7 @@ def pack(
         steps.append(step.ravel())
     flat = np.concatenate(counts)
     coded = (flat << 1) ^ (flat >> 31)
-    assert coded.max() < 1 << 16
+    assert coded.max(initial=0) < 1 << 16
     header: dict[str, Any] = {
         "parent": parent,
         "dropped": sorted(theirs.keys() - mine.keys()),

@@ -48,6 +48,9 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "policy_files": ("policies", ("policy",), {"": "files"}, ""),
     "accuracy_at_n": ("best_of_n", (*_CHOICE, "headline"), {"": "curve"}, ""),
     "depth_points": ("depth", ("policy", "rewarder"), {"": "points"}, ""),
+    "task_weights": ("by_task", (), {"": "tasks"}, ""),
+    "task_accuracies": ("by_task", (), {"": "accuracies"}, ""),
+    "task_correlations": ("by_task", (), {"": "correlations"}, ""),
     "panel_sizes": ("panels", _AXIS, {"": "sizes"}, ""),
     "trained_methods": ("trained", ("policy", "imported"), {"": "methods"}, ""),
     "slices": (

@@ -313,8 +313,8 @@ def _measured(part: pd.DataFrame, columns: Columns, axis: str) -> Measured:
 def _families(part: pd.DataFrame, columns: Columns) -> tuple[str, ...]:
     names = part[columns.rewarder]
     known = next((part[c].fillna("").astype(str) for c in part if str(c).lower() == "family"), None)
-    given = [""] * len(part) if known is None else known
-    return tuple(f or guessed_base(name) for f, name in zip(given, names, strict=True))
+    families = [""] * len(part) if known is None else known
+    return tuple(f or guessed_base(name) for f, name in zip(families, names, strict=True))
 
 
 def _references(lines: pd.DataFrame, columns: Columns) -> tuple[Reference, ...]:
@@ -398,7 +398,7 @@ def flags(frame: pd.DataFrame, rewarder: str = "judge") -> list[Flag]:
     frame = frame.drop_duplicates(rewarder)
     values = scores.loc[frame.index] / _unit(scores)
     rewarders = frame[rewarder].astype(str).to_numpy()
-    found = _mixed_axes(values, rewarders)
+    flagged = _mixed_axes(values, rewarders)
     groups = next((known for known in GROUP_SIZES if set(known) <= set(values.columns)), {})
     parts = values[list(groups)].to_numpy(dtype=float)
     for axis, weights, slack in (
@@ -417,8 +417,8 @@ def flags(frame: pd.DataFrame, rewarder: str = "judge") -> list[Flag]:
                 f"(more than {100 * slack:.1f} points off); {rewarders[worst]}: "
                 f"{percent(stated[worst])} stated, {percent(implied[worst])} implied."
             )
-            found.append(Flag(kind=axis, rows=tuple(rewarders[rows].tolist()), sentence=sentence))
-    return found
+            flagged.append(Flag(kind=axis, rows=tuple(rewarders[rows].tolist()), sentence=sentence))
+    return flagged
 
 
 def _mixed_axes(values: pd.DataFrame, rewarders: NDArray[np.object_]) -> list[Flag]:
@@ -426,7 +426,7 @@ def _mixed_axes(values: pd.DataFrame, rewarders: NDArray[np.object_]) -> list[Fl
         return []
     axes = {name: values[name].to_numpy(dtype=float) for name in ("macro", "overall")}
     different = np.abs(axes["macro"] - axes["overall"]) > EQUAL
-    found = []
+    flagged = []
     for column in values.columns.difference(list(axes), sort=False):
         v = values[column].to_numpy(dtype=float)
         equal = {name: (np.abs(v - axis) < EQUAL) & different for name, axis in axes.items()}
@@ -437,5 +437,5 @@ def _mixed_axes(values: pd.DataFrame, rewarders: NDArray[np.object_]) -> list[Fl
                 f"Column {column!r} is {most} accuracy for {int(rows.sum())} rewarders and {few} "
                 f"accuracy for {names(exceptions)}."
             )
-            found.append(Flag(kind="mixed axis", rows=tuple(exceptions), sentence=sentence))
-    return found
+            flagged.append(Flag(kind="mixed axis", rows=tuple(exceptions), sentence=sentence))
+    return flagged

@@ -51,6 +51,7 @@ from bon.analysis.results import (
     Results,
     RuleSupport,
 )
+from bon.analysis.tasks import parts_of, task_report
 from bon.choosing.opinion import Opinion
 from bon.choosing.replaying import EVERY_N
 from bon.choosing.rules import RULES
@@ -93,6 +94,12 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
     progress("reward benchmark")
     benchmarks = _benchmarks(run, ensembles, options)
 
+    parts = {}
+    for name, part in parts_of(run).items():
+        drawn = resampling.draw(len(part.tables.questions), options.draws, options.seed, name)
+        parts[name] = part, _policies(part, drawn, ensembles, options)
+    by_task = _known([task_report(parts, benchmarks, tables.meta.get("tasks", {}), options)])
+
     progress("correlation")
     measured = measure(run, policies, benchmarks, options)
     correlations = correct([correlate(m, label, options) for label, m in measured])
@@ -129,7 +136,16 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         sources=study_description.sources(tables),
         citations=tuple(str(c) for c in tables.meta.get("citations", ())),
         counts=study_description.counts(run, judging),
-        finding=find(correlations, pooled, best, rows["needed"], protocol, overlap=overlap),
+        finding=find(
+            correlations,
+            pooled,
+            best,
+            rows["needed"],
+            protocol,
+            overlap=overlap,
+            differing=[t.sentence for t in by_task if not t.agree],
+        ),
+        by_task=tuple(by_task),
         policies=tuple(policy_result(s, labels.get(s.pool.policy, [])) for s in studies),
         readers=tuple(extractors),
         rewarders=study_description.rewarders(run, rules, ensembles, baselines),
@@ -304,7 +320,7 @@ def _warnings(run: Run, studies: list[Study], benchmarks: list[ScoredPairs]) -> 
     warnings = [str(w) for w in run.tables.meta.get("warnings", ())]
     if by_gold := run.tables.meta.get("read_as_pairs"):
         warnings.append(read_as_pairs(by_gold))
-    asked = {name for name in run.rewarders if len(run.candidates[name])}
+    judges = {name for name in run.rewarders if len(run.candidates[name])}
     for s in studies:
         pool, unparsed = s.pool, s.pool.unparsed.mean()
         if pool.short:
@@ -318,16 +334,12 @@ def _warnings(run: Run, studies: list[Study], benchmarks: list[ScoredPairs]) -> 
             )
         warnings += [
             f"{name} on {pool.policy}: no rule can be replayed from its judgements."
-            for name in sorted(asked - {r.rewarder for r in s.replays})
+            for name in sorted(judges - {r.rewarder for r in s.replays})
         ]
     for b, r in ((scored, r) for scored in benchmarks for r in scored.results):
         if r.num_pairs < len(b.pairs.frame):
             warnings.append(
                 f"{r.rewarder} was asked about {r.num_pairs} of {len(b.pairs.frame)} pairs of "
                 f"{b.pairs.name}; its accuracy is over those."
-            )
-        if not r.overall_agrees:
-            warnings.append(
-                f"{r.rewarder} on {b.pairs.name}: its groups imply another overall accuracy."
             )
     return warnings

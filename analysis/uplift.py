@@ -15,7 +15,7 @@ from bon.analysis.estimators.resampling import (
     holm,
     quantiles,
 )
-from bon.analysis.outcomes import correlation_of, gain_table
+from bon.analysis.outcomes import contrasts_of, correlation_of, gain_table
 from bon.analysis.results import (
     PREDICTORS,
     REFERENCES,
@@ -26,6 +26,7 @@ from bon.analysis.results import (
     UpliftMethod,
 )
 from bon.analysis.results.phrasing import bounded, coefficient, gained, names, points
+from bon.analysis.side_effects import two_sided, with_side_effects
 from bon.choosing.opinion import Floats
 
 DRAWS = 2000
@@ -34,9 +35,10 @@ LEVEL, Z = 0.95, 1.959964
 
 @dataclass(frozen=True)
 class Outcomes:
-    """One checkpoint: accuracy by question, greedy and sampled, and side effects.
+    """One checkpoint: accuracy by question, greedy and sampled, and side effects (Q × effects).
 
-    `kl`: log-probability of sampled responses, minus the untrained policy's.
+    `kl`: log-probability of sampled responses, minus the untrained policy's. `own`: 1 where the
+    rewarder prefers the response to the untrained policy's, 0 where not, .5 for a tie.
     """
 
     arm: str
@@ -44,9 +46,9 @@ class Outcomes:
     seed: int
     greedy: "pd.Series[float]"
     sampled: "pd.Series[float]"
-    length: float
-    unread: float
+    effects: pd.DataFrame
     kl: tuple[float, ...] = ()
+    own: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,15 @@ def analyse_uplift(
         own = [o for o in rest if o.method == method]
         gains = _gains(base, own)
         drawn = _drawn(gains, draws, seed)
-        trained = _arms(gains, drawn, own, base, method, predictors)
+        trained = _arms(gains, drawn, own, method, predictors)
+        tables = {
+            arm: pd.concat([o.effects for o in own if o.arm == arm])
+            .groupby(level=0)
+            .mean()
+            .loc[questions]
+            for arm in gains.arms
+        }
+        trained = with_side_effects(trained, tables, base.effects.loc[questions], draws, LEVEL)
         arms += trained
         place = [i for i, arm in enumerate(trained) if not arm.reference]
         centred = drawn[0][place] - drawn[0][place].mean(axis=0)  # what all arms share cancels
@@ -168,7 +178,6 @@ def _arms(
     gains: _Gains,
     drawn: tuple[Floats, Floats],
     own: Sequence[Outcomes],
-    base: Outcomes,
     method: str,
     predictors: dict[str, dict[str, Any]],
 ) -> list[TrainedArm]:
@@ -195,13 +204,12 @@ def _arms(
                 greedy=greedy[i],
                 sampled=sampled[i],
                 over_random=over,
-                length=float(np.mean([o.length for o in seeds])) - base.length,
-                unread=float(np.mean([o.unread for o in seeds])) - base.unread,
                 kl=_mean([value for o in seeds for value in o.kl]),
+                own_score=_mean([value - 0.5 for o in seeds for value in o.own]),
                 **predictors.get(arm, {}),
             )
         )
-    return _flagged(rows, [_two_sided(row) for row in drawn[0]])
+    return _flagged(rows, [two_sided(row) for row in drawn[0]])
 
 
 def _mean(values: list[float]) -> Estimate | None:
@@ -218,10 +226,6 @@ def _estimates(values: Floats, spread: Floats, n: int) -> list[Estimate]:
         estimate(v, a, b, n, "questions and seeds")
         for v, a, b in zip(values, low, high, strict=True)
     ]
-
-
-def _two_sided(spread: Floats) -> float:
-    return float(min(1.0, 2 * min((spread <= 0).mean(), (spread >= 0).mean()) + 1 / len(spread)))
 
 
 def method_of(
@@ -254,7 +258,14 @@ def method_of(
             )
         ).num_rewarders
     )
+    foretold = {
+        x: {arm.arm: value for arm in rows if (value := foreseen(arm, x)) is not None}
+        for x in PREDICTORS
+    }
+    gained_by = {arm.arm: arm.greedy.value or 0.0 for arm in rows}
+    contrasts = contrasts_of(foretold, gained_by, families)
     hurt = [arm.arm for arm in rows if arm.hurts]
+    changed = [f"{arm.arm} ({', '.join(arm.drift)})" for arm in rows if arm.drift]
     sentence = (
         f"{method.upper()}: gains differ by {points(spread).lstrip('+')} (SD) between rewarders"
         + ("" if reliability is None else f", reliability {coefficient(reliability)}")
@@ -266,12 +277,15 @@ def method_of(
     )
     if hurt:
         sentence += f". Helps choosing, hurts training: {names(hurt)}"
+    if changed:
+        sentence += f". Side effects: {names(changed)}"
     return UpliftMethod(
         method=method,
         spread=spread,
         noise=noise if np.isfinite(noise) else None,
         reliability=reliability,
         correlations=correlations,
+        contrasts=contrasts,
         sentence=sentence,
     )
 
@@ -379,7 +393,9 @@ def uplift_rows(results: Uplift) -> list[dict[str, str]]:
             "sampled gain": gained(arm.sampled) if arm.sampled else "",
             "over random": gained(arm.over_random) if arm.over_random else "",
             "gain by choosing": gained(arm.best_of_n) if arm.best_of_n else "",
-            "note": "helps choosing, hurts training" if arm.hurts else "",
+            "KL": "" if arm.kl is None else bounded(arm.kl),
+            "own score": "" if arm.own_score is None else gained(arm.own_score),
+            "note": "; ".join(["helps choosing, hurts training"] * arm.hurts + [*arm.drift]),
         }
         for arm in rows
     ]

@@ -131,14 +131,8 @@ class _Extractor:
             for other in statements
             if other.begin < last.begin
         )
-        if (
-            disputed
-            or disowned(text[: last.begin])
-            or takes_back(rest)
-            or ends_in_another(rest, last.letter, self.letters)
-        ):
-            return None
-        return last.letter
+        revoked = takes_back(rest) or ends_in_another(rest, last.letter, self.letters)
+        return None if disputed or revoked or disowned(text[: last.begin]) else last.letter
 
     # ------------------------------------------------------------------ statements
 
@@ -161,7 +155,7 @@ class _Extractor:
             colon = mark["colon"] is not None
             if DOUBT.search(words_before(text, mark.start(), 1 if colon else 30)):
                 continue
-            after = _first_line(text[mark.end() :])
+            after = next(filter(_bare_line, text[mark.end() :].splitlines()), "")
             letter = self._content(after, either_case=colon)
             if letter is not None or colon or (not mark["verb"] and self._names_letters(after)):
                 end = text.find(after, mark.end()) + len(after)
@@ -213,8 +207,10 @@ class _Extractor:
         if not plain:
             return None
         prefix = max((o for o in self.plain if o and plain.startswith(o)), key=len, default="")
-        own = self.plain[index]
-        same = _same_numbers(_numbers(self.options[index]), _numbers(text))
+        own, stated = self.plain[index], _numbers(text)
+        missing = _numbers(self.options[index]) - stated
+        # An option's numbers are stated with their signs: -3 and 10% are not 3 and 10.
+        same = all(number.isalpha() and f"-{number}" not in stated for number in missing)
         if prefix:
             return prefix == own and same and plain[len(own) : len(own) + 1] not in tuple("×·/^_+")
         similarity = [SequenceMatcher(None, plain, o).ratio() if o else 0.0 for o in self.plain]
@@ -223,12 +219,8 @@ class _Extractor:
 
     def _names_another(self, letter: str, text: str) -> bool:
         """Whether a text contains another option's letter that is no article or pronoun."""
-        return any(
-            match[1] in self.letters
-            and match[1] != letter
-            and not (match[1] in "AI" and _WORD.match(text, match.end()))
-            for match in _ALONE.finditer(text)
-        )
+        matches = (m for m in _ALONE.finditer(text) if m[1] in self.letters and m[1] != letter)
+        return any(not (m[1] in "AI" and _WORD.match(text, m.end())) for m in matches)
 
     # ------------------------------------------------------------------ without a statement
 
@@ -264,10 +256,6 @@ def _bare_line(line: str) -> str:
     return _BULLET.sub("", _unmarked(line).strip(), count=1).strip()
 
 
-def _first_line(text: str) -> str:
-    return next((line for line in text.splitlines() if _bare_line(line)), "")
-
-
 def words_before(text: str, position: int, words: int) -> str:
     """Return at most the last words of the sentence before a position."""
     before = text[max(0, position - 300) : position]
@@ -294,12 +282,6 @@ def _numbers(text: str) -> set[str]:
     """Return the numbers and variables of a text, with minus and percent signs."""
     matches = _NUMBER.finditer(_unmarked(canonical(text)).lower())
     return {"-" * any(match.group(1, 2, 3)) + "".join(match[4].split()) for match in matches}
-
-
-def _same_numbers(own: set[str], stated: set[str]) -> bool:
-    """Whether an option's numbers are stated with their signs: -3 and 10% are not 3 and 10."""
-    missing = own - stated
-    return not any(not number.isalpha() or f"-{number}" in stated for number in missing)
 
 
 def _unmarked(text: str) -> str:

@@ -175,25 +175,21 @@ def pattern_letter(pattern: str) -> Extractor:
     return extract
 
 
-def _of_replies(extract: Extractor) -> Extractor:
-    """Return an extractor that reads no letter from unfinished thinking or a withheld reply."""
-
-    def of_reply(text: str, letters: str, options: Sequence[str]) -> str | None:
-        return None if _withheld(text) else extract(text, letters, options)
-
-    return of_reply
-
-
 def _withheld(text: str) -> bool:
+    """Whether a reply ends within its reasoning, or was not given at all."""
     thinks = text.lstrip()[:7].lower() == "<think>" and "</think>" not in text.lower()
     return thinks or is_withheld(text)
 
 
+def _letter(extract: Extractor, text: str, letters: str, options: Sequence[str]) -> str | None:
+    return None if _withheld(text) else extract(text, letters, options)
+
+
 EXTRACTORS: Mapping[str, Extractor] = MappingProxyType(
     {
-        "official": _of_replies(official_letter),
-        "strict": _of_replies(stated_letter),
-        "lmms-eval": _of_replies(partial(official_letter, marked=False)),
-        "vlmevalkit": _of_replies(vlmevalkit_letter),
+        "official": partial(_letter, official_letter),
+        "strict": partial(_letter, stated_letter),
+        "lmms-eval": partial(_letter, partial(official_letter, marked=False)),
+        "vlmevalkit": partial(_letter, vlmevalkit_letter),
     }
 )

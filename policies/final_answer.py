@@ -41,13 +41,9 @@ def final_answer(text: str) -> str | None:
     """Return the final answer of a reply, at most MAX_ANSWER characters long, or None."""
     whole = after_thinking(text).strip()
     text = whole[-SEARCHED:].replace("**", "").replace("`", "").replace("’", "'")
-    statements: list[tuple[int, str]] = []
-    for tag in TAG.finditer(text):
-        statements.append((tag.end(), tag[2] if tag[2] is not None else tag[3]))
-    for field in FIELD.finditer(text):
-        statements.append((field.end(), field[3]))
-    for field in _FIELD_NUMBER.finditer(text):
-        statements.append((field.end(), field[1]))
+    statements = [(tag.end(), tag[3] if tag[2] is None else tag[2]) for tag in TAG.finditer(text)]
+    statements += [(field.end(), field[3]) for field in FIELD.finditer(text)]
+    statements += [(field.end(), field[1]) for field in _FIELD_NUMBER.finditer(text)]
     boxes = list(BOX.finditer(text))
     if boxes:
         inside = balanced(text, boxes[-1].end())

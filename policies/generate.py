@@ -6,14 +6,7 @@ from functools import lru_cache
 from bon.core.errors import one_line
 from bon.core.keys import content_key, item_seed
 from bon.core.records import Candidate
-from bon.engines.base import (
-    Engine,
-    GenerateRequest,
-    Generation,
-    Message,
-    Sample,
-    call_for_all,
-)
+from bon.engines.base import Engine, GenerateRequest, Generation, Message, Sample, call_for_all
 from bon.experiment.config import PolicyCard
 from bon.experiment.letters import option_letters
 from bon.policies.extractors import extract_answer
@@ -79,28 +72,13 @@ def _rows(card: PolicyCard, spec: str, ask: Ask, generation: Generation) -> list
         text: (text_key(text), *extract_answer(text, ask.options, card.reader)) for text in texts
     }
     cost = generation.cost / len(seeds)
-    rows = []
+    read, rows = generation.num_prompt_tokens, []
     for index, seed, sample in zip(ask.missing, seeds, generation.samples, strict=True):
         shared_key, answer, outcome = answers[sample.text]
-        rows.append(
-            Candidate(  # by position: twice as fast as by name
-                candidate_key(spec, ask.question, index),
-                ask.question,
-                card.name,
-                spec,
-                index,
-                sample.text,
-                shared_key,
-                answer,
-                outcome,
-                seed,
-                sample.logprob,
-                sample.num_tokens,
-                generation.num_prompt_tokens,
-                sample.finish,
-                cost=cost,
-            )
-        )
+        # By position: twice as fast as by name.
+        name = candidate_key(spec, ask.question, index), ask.question, card.name, spec, index
+        reply = sample.text, shared_key, answer, outcome, seed, sample.logprob, sample.num_tokens
+        rows.append(Candidate(*(name + reply), read, sample.finish, cost=cost))
     return rows
 
 

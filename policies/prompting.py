@@ -53,10 +53,9 @@ def policy_messages(
     """
     text = render_prompt(question, prompt)
     images = [load_image(ref) for ref in question.images]
+    parts = [text, *images] if placement == "last" else [*images, text]
     if placement == "interleaved":
         parts = _interleave(text, images)
-    else:
-        parts = [text, *images] if placement == "last" else [*images, text]
     return (Message(role="user", parts=tuple(part for part in parts if part is not None)),)
 
 

@@ -106,13 +106,20 @@ class Rewarder(ABC):
         return item.images
 
 
-class OnEcho(Rewarder):
+class Wrapper(Rewarder):
+    """A rewarder around another one, of the same arity."""
+
+    def __init__(self, rewarder: Rewarder) -> None:
+        super().__init__(rewarder.card, rewarder.prompt, rewarder.engine)
+        self.arity = rewarder.arity  # type: ignore[misc]  # of the instance
+        self._rewarder = rewarder
+
+
+class OnEcho(Wrapper):
     """A rewarder on the echo engine, which receives the answer key; the rewarder does not."""
 
     def __init__(self, rewarder: Rewarder, correct: Mapping[str, bool]) -> None:
-        super().__init__(rewarder.card, rewarder.prompt, rewarder.engine)
-        self.arity = rewarder.arity  # type: ignore[misc]  # of the instance, as the wrapped one's
-        self._rewarder = rewarder
+        super().__init__(rewarder)
         self._correct = correct
 
     async def judge(self, item: Item, shown: Shown, seeds: Seeds) -> list[Verdict]:

@@ -15,7 +15,7 @@ from bon.core.text import FEATURES, PHRASE, PLACE
 from bon.engines.base import Engine
 from bon.experiment.config import RewarderCard
 from bon.experiment.prompts import Prompt
-from bon.rewarders.base import Item, Rewarder, Seeds, Shown, Verdict
+from bon.rewarders.base import Item, Rewarder, Seeds, Shown, Verdict, Wrapper
 from bon.rewarders.registry import rewarder_class
 
 
@@ -27,13 +27,8 @@ def make_rewarder(
     return Biased(rewarder) if card.options.get("bias") else rewarder
 
 
-class Biased(Rewarder):
+class Biased(Wrapper):
     """A rewarder whose verdicts have a bias."""
-
-    def __init__(self, rewarder: Rewarder) -> None:
-        super().__init__(rewarder.card, rewarder.prompt, rewarder.engine)
-        self.arity = rewarder.arity  # type: ignore[misc]  # of the instance, as the wrapped one's
-        self._rewarder = rewarder
 
     async def judge(self, item: Item, shown: Shown, seeds: Seeds) -> list[Verdict]:
         """Judge, then bias each verdict."""

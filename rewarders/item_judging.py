@@ -10,14 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from bon.choosing.designs import (
-    Design,
-    Pair,
-    most_pairs,
-    most_windows,
-    next_pairs,
-    next_windows,
-)
+from bon.choosing.designs import Design, Pair, most_pairs, most_windows, next_pairs, next_windows
 from bon.choosing.opinion import Candidates, item_opinion, shown_of
 from bon.choosing.race import EarlyStopping
 from bon.core.errors import BonError, one_line
@@ -121,26 +114,26 @@ async def make_calls(
     rewarder: Rewarder, item: Item, protocol: Protocol, calls: Sequence[Call]
 ) -> list[Judgement]:
     """Make these calls, whatever exists for the item."""
-    seeds = [item_seed(protocol.spec, item.key, call.shown) for call in calls]
     filing = Filing.of(rewarder, item, protocol)
     batches = await asyncio.gather(
-        *(_ask(rewarder, filing, call, seed) for call, seed in zip(calls, seeds, strict=True)),
-        return_exceptions=True,
+        *(_ask(rewarder, filing, call) for call in calls), return_exceptions=True
     )
     rows: list[Judgement] = []
+    failure: BonError | None = None
     for batch in batches:
         if isinstance(batch, BaseException) and not isinstance(batch, BonError):
             raise batch
         rows += batch.rows if isinstance(batch, BonError) else batch
-    for failure in batches:
-        if isinstance(failure, BonError):
-            failure.rows = tuple(rows)  # the other calls are paid for
-            raise failure
+        failure = failure or (batch if isinstance(batch, BonError) else None)
+    if failure:
+        failure.rows = tuple(rows)  # the other calls are paid for
+        raise failure
     return rows
 
 
-async def _ask(rewarder: Rewarder, filing: Filing, call: Call, seed: int) -> list[Judgement]:
+async def _ask(rewarder: Rewarder, filing: Filing, call: Call) -> list[Judgement]:
     """Make one call, again after an exception; it is filed as an error if no attempt succeeds."""
+    seed = item_seed(filing.protocol.spec, filing.item.key, call.shown)
 
     async def judgements_of(seeds: tuple[int, ...]) -> list[Judgement]:
         part = replace(call, votes=tuple([each - seed for each in seeds]))
@@ -180,8 +173,7 @@ def missing_calls(
     early_stopping: EarlyStopping | None = None,
 ) -> list[Call]:
     """Return the calls of the next round, given what exists; empty when the item is done."""
-    keys = sorted(responses)
-    votes = protocol.votes
+    keys, votes = sorted(responses), protocol.votes
     # As if the run had always had today's settings.
     existing = existing and [
         row
@@ -193,37 +185,21 @@ def missing_calls(
         showings = [(key,) for key in keys]
     elif arity == "many":
         showings = next_windows(keys, item, card.window, existing)
-    else:
-        showings = [
-            shown
-            for pair in _open_pairs(keys, item, protocol, card, existing, early_stopping)
-            for shown in orders(pair, item, card.orders)
-        ]
+    else:  # pairs that lack an order or a vote, else the pairs of the next round
+        shown = ((row.first, row.second) for row in existing if row.second is not None)
+        counts = Counter((min(pair), max(pair)) for pair in shown)
+        needed = votes * (2 if card.orders == "both" else 1)
+        pairs = [pair for pair, count in counts.items() if count < needed]
+        if not pairs:
+            opinion = item_opinion("preferences", existing, Candidates.of(item, keys))
+            pairs = next_pairs(protocol.design, opinion, early_stopping)
+        showings = [order for pair in pairs for order in orders(pair, item, card.orders)]
     judged = {(shown_of(row), row.vote) for row in existing}
     calls = [
         Call(shown, tuple([vote for vote in range(votes) if (shown, vote) not in judged]))
         for shown in showings
     ]
     return [call for call in calls if call.votes]
-
-
-def _open_pairs(
-    keys: list[str],
-    item: str,
-    protocol: Protocol,
-    card: RewarderCard,
-    existing: Sequence[Judgement],
-    early_stopping: EarlyStopping | None,
-) -> list[Pair]:
-    """Return pairs that lack an order or a vote, else the pairs of the next round."""
-    pairs = ((row.first, row.second) for row in existing if row.second is not None)
-    votes = Counter((min(pair), max(pair)) for pair in pairs)
-    needed = protocol.votes * (2 if card.orders == "both" else 1)
-    partial = [pair for pair, count in votes.items() if count < needed]
-    if partial:
-        return partial
-    opinion = item_opinion("preferences", existing, Candidates.of(item, keys))
-    return next_pairs(protocol.design, opinion, early_stopping)
 
 
 def orders(pair: Pair, item: str, policy: str) -> list[Pair]:
@@ -307,25 +283,13 @@ def _file(filing: Filing, call: Call, verdicts: Sequence[Verdict]) -> list[Judge
         # An unparsed choice names the first response; its outcome says that it is unparsed.
         picked = arity == "many" and verdict.outcome == "chosen"
         index = int(verdict.score) if picked and verdict.score is not None else 0
-        rows.append(
-            Judgement(  # by position: twice as fast as by name
-                content_key(spec, item.key, call.shown, vote),
-                filing.card.name,
-                spec,
-                item.kind,
-                item.key,
-                call.shown[index],
-                call.shown[1] if arity == "two" else None,
-                vote,
-                verdict.outcome,
-                verdict.score,
-                verdict.text,
-                call.shown if arity == "many" else (),
-                filing.prompt_hash,
-                verdict.num_tokens,
-                verdict.num_prompt_tokens,
-                cost=verdict.cost,
-                error=verdict.reason,
-            )
-        )
+        shown = call.shown[index], call.shown[1] if arity == "two" else None
+        listed = call.shown if arity == "many" else ()
+        # By position: twice as fast as by name.
+        key = content_key(spec, item.key, call.shown, vote)
+        name = key, filing.card.name, spec, item.kind, item.key, *shown, vote
+        reply = verdict.outcome, verdict.score, verdict.text, listed, filing.prompt_hash
+        tokens = verdict.num_tokens, verdict.num_prompt_tokens
+        row = Judgement(*name, *reply, *tokens, cost=verdict.cost, error=verdict.reason)
+        rows.append(row)
     return rows

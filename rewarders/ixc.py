@@ -59,17 +59,13 @@ def load(model: str, revision: str | None) -> Any:
     except ImportError as error:
         raise BonError(f"IXC-2.5-Reward needs {error.name}", "see its card's runtime_env") from None
     if int(transformers.__version__.split(".")[0]) >= 5:
-        raise BonError(
-            f"IXC-2.5-Reward's code does not run with transformers {transformers.__version__}",
-            "keep placement.runtime_env of its card, which pins an older one",
-        )
+        problem = f"IXC-2.5-Reward's code does not run with transformers {transformers.__version__}"
+        raise BonError(problem, "keep placement.runtime_env of its card, which pins an older one")
     if not torch.cuda.is_available():
         raise BonError("IXC-2.5-Reward needs a GPU", "set placement.gpus: 1")
     if find_spec("flash_attn") is None:
-        raise BonError(
-            "IXC-2.5-Reward's code needs the package flash-attn",
-            "on the workers: pip install flash-attn --no-build-isolation (docs/rewarders.md)",
-        )
+        fix = "on the workers: pip install flash-attn --no-build-isolation (docs/rewarders.md)"
+        raise BonError("IXC-2.5-Reward's code needs the package flash-attn", fix)
     source = {"revision": revision, "trust_remote_code": True}
     dtype = torch.float16
     loaded = transformers.AutoModelForCausalLM.from_pretrained(model, torch_dtype=dtype, **source)

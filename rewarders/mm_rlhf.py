@@ -115,9 +115,8 @@ def load(model: str, revision: str | None) -> Critic:
 
         builder = _llava("model.builder")
     except ImportError as error:
-        raise BonError(
-            f"MM-RLHF-Reward needs {error.name}", "keep placement.runtime_env of its card"
-        ) from None
+        fix = "keep placement.runtime_env of its card"
+        raise BonError(f"MM-RLHF-Reward needs {error.name}", fix) from None
     if not torch.cuda.is_available():
         raise BonError("MM-RLHF-Reward needs a GPU", "set placement.gpus: 1")
     folder = snapshot_download(model, revision=revision)

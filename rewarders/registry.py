@@ -37,15 +37,11 @@ def rewarder_class(card: RewarderCard) -> type[Rewarder]:
     try:
         cls: Any = getattr(import_module(module), name) if separator else PLUGINS.get(target)
     except (ImportError, AttributeError) as error:
-        raise BonError(
-            f"card {card.name!r}: cannot import {target!r} ({error})",
-            "put its file beside the experiment, or install it (python: module:Class)",
-        ) from None
+        fix = "put its file beside the experiment, or install it (python: module:Class)"
+        raise BonError(f"card {card.name!r}: cannot import {target!r} ({error})", fix) from None
     if not (isinstance(cls, type) and issubclass(cls, Rewarder)):
-        raise BonError(
-            f"card {card.name!r}: {target!r} is not a rewarder",
-            "name a subclass of bon.Rewarder as module:Class, or register it under that name",
-        )
+        fix = "name a subclass of bon.Rewarder as module:Class, or register it under that name"
+        raise BonError(f"card {card.name!r}: {target!r} is not a rewarder", fix)
     return cls
 
 

@@ -71,9 +71,10 @@ def read_verdict(text: str, rule: VerdictRule, *, cut: bool = False) -> Reading:
     sides |= dict.fromkeys(rule.first, "first")  # it wins where lists overlap
     if rule.reader == "published":
         match, reason = _last_match(text, rule.pattern, rule.delete)
-        if match is not None and match not in sides:
-            reason = f"states {match[:40]!r}, which the rule does not know"
-        return Reading(sides[match]) if match in sides else _unparsed(reason)
+        if match in sides:
+            return Reading(sides[match])
+        unknown = match and f"states {match[:40]!r}, which the rule does not know"
+        return _unparsed(unknown or reason)
 
     def meaning(word: str) -> JudgementOutcome | None:
         word = word.strip()
@@ -105,8 +106,9 @@ def read_score(sample: Sample, rule: ScoreRule, *, cut: bool = False) -> Reading
         word = word.strip()
         return _score(word if word in values else word.casefold(), values, rule)
 
-    asked = sample.text, rule.pattern, rule.delete
-    score, reason = verdict_parser.parse(*asked, cut=cut, meaning=meaning, unit=_unit(rule))
+    score, reason = verdict_parser.parse(
+        sample.text, rule.pattern, rule.delete, cut=cut, meaning=meaning, unit=_unit(rule)
+    )
     if score is None:
         return _unparsed(reason)
     if rule.range and any(

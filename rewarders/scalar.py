@@ -13,14 +13,13 @@ class ScoringRewarder(Rewarder):
     arity = "one"
 
     @abstractmethod
-    async def _score(self, item: Item, response: str) -> tuple[float, int]:
-        """Return the score of a response and the number of tokens read."""
+    async def _score(self, item: Item, response: str) -> Verdict:
+        """Return the score of a response as a verdict."""
 
     async def judge(self, item: Item, shown: Shown, seeds: Seeds) -> list[Verdict]:
         """Score once; a score that is not finite is an error."""
         (key,) = shown
-        score, num_prompt_tokens = await self._score(item, item.responses[key])
-        return [scored(score, num_prompt_tokens)] * len(seeds)
+        return [await self._score(item, item.responses[key])] * len(seeds)
 
     def _conversation(self, item: Item, response: str) -> ScoreRequest:
         return ScoreRequest((*self.turns(item), Message("assistant", item.parts(response))))
@@ -29,18 +28,18 @@ class ScoringRewarder(Rewarder):
 class ScalarHead(ScoringRewarder):
     """Raw output of a checkpoint's reward head on (user turn, response)."""
 
-    async def _score(self, item: Item, response: str) -> tuple[float, int]:
+    async def _score(self, item: Item, response: str) -> Verdict:
         reward = await self.engine.reward(self._conversation(item, response))
-        return reward.score, reward.num_prompt_tokens
+        return scored(reward.score, reward.num_prompt_tokens)
 
 
 class MeanLikelihood(ScoringRewarder):
     """Mean natural log-probability per token of the response under the card's model."""
 
-    async def _score(self, item: Item, response: str) -> tuple[float, int]:
+    async def _score(self, item: Item, response: str) -> Verdict:
         likelihood = await self.engine.likelihood(self._conversation(item, response))
         mean = likelihood.logprob / max(1, likelihood.num_tokens)
-        return mean, likelihood.num_prompt_tokens
+        return scored(mean, likelihood.num_prompt_tokens)
 
 
 class Reranker(ScoringRewarder):
@@ -50,12 +49,11 @@ class Reranker(ScoringRewarder):
     `document`; an endpoint has it as its `--chat-template`.
     """
 
-    async def _score(self, item: Item, response: str) -> tuple[float, int]:
+    async def _score(self, item: Item, response: str) -> Verdict:
         query, document = (*item.images, *item.parts(item.prompt)), item.parts(response)
         instruction = str(self.card.options.get("instruction", ""))
-        request = RankRequest(query, document, instruction, self.prompt.text)
-        reward = await self.engine.rank(request)
-        return reward.score, reward.num_prompt_tokens
+        reward = await self.engine.rank(RankRequest(query, document, instruction, self.prompt.text))
+        return scored(reward.score, reward.num_prompt_tokens)
 
 
 def scored(score: float, num_prompt_tokens: int = 0, text: str = "") -> Verdict:

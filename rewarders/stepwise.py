@@ -51,11 +51,9 @@ class StepwiseCritic(Rewarder):
         (key,) = shown
         steps = self._steps(item.responses[key])
         rule = self.card.score
-        asked = self.card.sampling, seeds, alternatives(rule), score_words(rule)
-        requests = [
-            GenerateRequest(self._messages(item, steps[:number]), *asked)
-            for number in range(1, len(steps) + 1)
-        ]
+        options = self.card.sampling, seeds, alternatives(rule), score_words(rule)
+        prompts = (self._messages(item, steps[:end]) for end in range(1, len(steps) + 1))
+        requests = [GenerateRequest(messages, *options) for messages in prompts]
         replies = await asyncio.gather(*map(self.engine.generate, requests))
         return [self._verdict(replies, vote) for vote in range(len(seeds))]
 

@@ -6,6 +6,7 @@
 import os
 import re
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -29,18 +30,15 @@ OF_FAMILIES = {"llama-3.2": "mllama", "molmo": None, "qwen2.5-omni": None}
 HEAD = """# Cards, checked without their weights
 
 Made from the cards and the tests' registries (`BON_RENDERED=write python -m pytest
-tests/test_card_evidence.py`); no card has been [run on a GPU](gpu.md) yet.
+tests/test_card_evidence.py`); no card has been [run on a GPU](gpu.md) yet. For every card the tests
+compare what it sends with what it sent before (`tests/data/rendered.yaml`).
 
-- **rendered**: the tests compare what the card sends with what it sent before
-  (`tests/data/rendered.yaml`).
-- **architecture**: a tiny random checkpoint of this class of transformers answers in mixed
-  batches as `generate` does (`tests/engines/tiny_architectures.py`; where its processor needs
-  torchvision, the language model). Models that a vendor serves and those that bring their own
-  code have none.
+- **architecture**: a tiny random checkpoint of this transformers class answers in mixed batches as
+  `generate` does (`tests/engines/tiny_architectures.py`; only the language model where the
+  processor needs torchvision). Models that a vendor serves or that bring their own code have none.
 - **published code**: the tests compare what is sent with what this published file makes (`bon
   prompts pull`).
-- **pinned**: the commit on the card; a run of a card without one keeps to the commit at which it
-  starts.
+- **\\***: the card pins a commit; a run of another keeps the commit of its first start.
 """
 
 
@@ -59,13 +57,10 @@ def architecture(card, known) -> str:
 
 
 def table(room: str, known) -> list[str]:
+    """One row for the cards with the same evidence."""
     load = load_policy if room == "policies" else load_rewarder
     rendered = yaml.safe_load(STORED.read_text())
-    lines = [f"\n## {room.capitalize()}\n"]
-    lines += [
-        "| card | rendered | architecture | published code | pinned |",
-        "|---|---|---|---|---|",
-    ]
+    cards: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, path in shipped(room).items():
         loaded = load(name, Path())
         if "miniature" in path.parts or getattr(loaded.card, "kind", "") == "ensemble":
@@ -73,15 +68,15 @@ def table(room: str, known) -> list[str]:
         card, prompts = loaded.card, [loaded.prompt, loaded.prompt.system]
         compared = [p.id.removeprefix("upstream:") for p in prompts if p and "upstream:" in p.id]
         assert set(compared) <= set(upstream.registry())  # test_rendered compares each of them
+        assert f"{room}/{name}" in rendered
         runs = {"openai": "served", "none": "its own code"}
         other = "" if card.engine_args.get("serve") else runs.get(card.engine, "")
-        cells = [
-            "yes" if f"{room}/{name}" in rendered else "-",
-            other or architecture(card, known),
-            ", ".join(compared),
-            f"`{card.revision[:10]}`" if card.revision else "",
-        ]
-        lines.append(" | ".join([f"| {name}", *(cell or "-" for cell in cells)]) + " |")
+        evidence = (other or architecture(card, known), ", ".join(compared))
+        cards[evidence].append(f"{name}{chr(92) + '*' if card.revision else ''}")
+    lines = [f"\n## {room.capitalize()}\n", "| architecture | published code | cards |"]
+    lines.append("|---|---|---|")
+    for evidence, names in sorted(cards.items()):
+        lines.append(f"| {' | '.join(cell or '-' for cell in evidence)} | {', '.join(names)} |")
     return lines
 
 

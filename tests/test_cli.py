@@ -132,5 +132,5 @@ def test_a_smaller_demo_has_fewer_questions_and_pairs(tmp_path, monkeypatch):
     monkeypatch.setattr("bon.commands.options.print_results", lambda path, as_json: None)
     assert invoke("demo", "--limit", "40", "--out", str(tmp_path)).exit_code == 0
     (experiment,) = [setup.experiment for setup in setups]
-    limits = (experiment.questions.limit, *(pairs.limit for pairs in experiment.pairs))
+    limits = (experiment.questions[0].limit, *(pairs.limit for pairs in experiment.pairs))
     assert limits == (40, 40)

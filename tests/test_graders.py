@@ -1,11 +1,15 @@
 """Answers without options: final answers, graders, their classes, and hostile replies."""
 
+import re
 import time
+import unicodedata
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import bon
 from bon import graders
@@ -139,8 +143,10 @@ def test_classes_are_those_of_the_grader_and_need_no_right_answer() -> None:
 def test_partly_right_answers_are_classes_of_their_own() -> None:
     found = grades(question("anls", "paris"), ["Paris", "pariss", "parts", "rome"])
     assert found == [
-        Grade("Paris", True), Grade("pariss", True), Grade("parts", True), Grade("rome", False),
+        Grade("Paris", 1), Grade("pariss", pytest.approx(5 / 6)),
+        Grade("parts", pytest.approx(0.8)), Grade("rome", 0),
     ]  # fmt: skip
+    assert [grade.right for grade in found] == [True, True, True, False]
 
 
 def test_letters_are_graded_as_before() -> None:
@@ -238,3 +244,53 @@ def test_formulas(answer: str, right: str, expected: bool) -> None:
 def test_equal_formulas_are_one_class() -> None:
     found = grades(question("math", "7"), [r"\sqrt{8}", r"2\sqrt{2}", "3", "3.0"])
     assert [grade.answer for grade in found] == [r"\sqrt{8}", r"\sqrt{8}", "3", "3"]
+
+
+LENGTH = Gold(("-1,234.5",), "", "km")
+EQUAL = ["-1234.5", "−1234.5 km", "–1,234.5", "-1 234.5 km", "-1'234.5 kms", "-1.2345e3", "-2469/2"]
+UNEQUAL = [
+    "1234.5", "+1,234.5 km", "-1234.5 m", "-1234.5 miles", "-1.234,5", "-12,34.5", "-1234.5 or 5",
+    "not -1234.5", "-1234.5 to -1234.6", "between -1234.5 and 0", "-1234.5 -1234.6", "-1234.5²",
+    "--1234.5", "-1234.5%", "-1234.5 km²", "1234.5-", "~-1234.6", "-1234.50001", "-1234.5·10",
+    "‐1234.6", "-1234.5 × 10^1", "-1234.5 thousand", "-1,234.5,000", "-0x4d2", "NaN", "-inf", "",
+    "-1234.5 or so, maybe 7", "it is not -1234.5", "-1234.5/0", "-1234.5**2", "1e9999", "-1234.5j",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("answer", EQUAL)
+def test_signs_separators_and_units_that_say_the_same(answer: str) -> None:
+    assert value("number", answer, LENGTH) == 1
+
+
+@pytest.mark.parametrize("answer", UNEQUAL)
+def test_signs_separators_and_units_that_say_something_else(answer: str) -> None:
+    assert not value("number", answer, LENGTH)
+
+
+PIECES = [
+    "5", "-", "−", "–", ",", ".", "000", " ", "km", "m", "%", "or", "not", "and", "e", "^", "**",
+    "(", ")", "{", "}", "\\frac", "\\text", "$", "=", "<", ">", "\n", "\u202e", "\u200b", "٥", "½",
+    "five", "red", "__import__('os')", "\\write18{ls}", "\\input{/etc/passwd}", "lambda:0",
+    "9" * 30,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("grader", [name for name in graders.GRADERS if name != "math"])
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+@settings(max_examples=150, deadline=2000)
+def test_no_mix_of_pieces_hangs_fails_or_wins_silently(grader: str, answer: str) -> None:
+    worth = value(grader, answer, Gold(("5",), "", "km"))
+    assert worth is None or 0 <= worth <= 1
+    if worth == 1:  # then it says five, whatever else is in it, and no other number
+        plain = unicodedata.normalize("NFKC", answer).replace("٥", "5").replace("five", "5")
+        assert "5" in plain
+        if grader == "number":
+            assert not re.search(r"9|½|%|\bnot\b|\bor\b", plain)
+            assert not re.search(r"[-−–]\s*5", plain)
+
+
+@pytest.mark.parametrize("grader", ["exact", "anls", "vqa", "number", "relaxed"])
+def test_a_list_of_all_answers_does_not_win(grader: str) -> None:
+    everything = ", ".join(map(str, range(10)))
+    assert (value(grader, everything, Gold(("5",))) or 0) < 0.5
+    assert (value("f1", everything, Gold(("5",))) or 0) < 0.5

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from bon.analysis import artifacts
-from bon.analysis.results import Record, Results
+from bon.analysis.results import Estimate, Record, Results
 from bon.benchmarks import BENCHMARKS
 from bon.choosing import rules
 from bon.engines import ENGINES
@@ -278,6 +278,7 @@ def test_every_field_of_the_results_is_described_tested_shown_and_exported():
     read = set(re.findall(r"\w+", page)) | set(
         re.findall(r"\.(\w+)", text_of("analysis/report/*.jinja"))
     )
+    read |= set(re.findall(r"`(\w+)`", text_of("docs/statistics.md", "docs/panels.md")))
     for file, tree in TREES.items():
         if not file.startswith("analysis/results/"):
             read |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
@@ -306,6 +307,19 @@ def test_every_field_of_the_results_is_described_tested_shown_and_exported():
             if name not in read
         ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_every_statistic_of_the_results_is_defined():
+    """By the name of its field; `*_without_leaks` is that of the field without the suffix."""
+    pages = text_of("docs/statistics.md", "docs/panels.md", "docs/uplift.md").lower()
+    missing = [
+        f"docs/statistics.md: no definition of {record.__name__}.{name}"
+        for record in dict.fromkeys(records(Results))
+        for name, field in record.model_fields.items()
+        if Estimate in (field.annotation, *typing.get_args(field.annotation))
+        and not re.search(name.removesuffix("_without_leaks").replace("_", "[ _-]"), pages)
+    ]
+    assert not missing, "\n".join(missing)
 
 
 def registered(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:

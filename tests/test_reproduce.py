@@ -55,7 +55,7 @@ def test_it_is_the_reproduction_that_it_says(name: str) -> None:
     assert [spec.benchmark for spec in setup.experiment.pairs] == [
         "vl_rewardbench", "multimodal_rewardbench", "mmrb2",
     ]  # fmt: skip
-    assert setup.experiment.questions.benchmark == "mmmu_pro"
+    assert setup.experiment.questions[0].benchmark == "mmmu_pro"
     assert not setup.experiment.allow_remote_code
     for loaded in setup.rewarders:  # MMRB2: two dozen images, some text, and the longest reply
         flags = loaded.card.engine_args.get("engine_args", {})

@@ -174,18 +174,18 @@ def small(q: int = 40, m: int = 8, draws: int = 500) -> None:
     sampled = resampling.draw(q, draws, 0, "bench")
     x, y = rng.random((draws, 20)), rng.random((draws, 20))
     masks, average = subsets.masks_for(m, tuple(range(1, m + 1)), 1, 0)
-    table = subsets.best_of_n(scores, [right])[0]
+    table = subsets.best_of_n(scores, right)
     cases: tuple[tuple[str, Callable[[], Floats], Callable[[], Floats]], ...] = (
         (
             "best score, every n",
             lambda: loop_best(scores, right),
-            lambda: subsets.best_of_n(scores, [right])[0],
+            lambda: subsets.best_of_n(scores, right),
         ),
         ("pass@n", lambda: loop_pass(right), lambda: subsets.pass_at_n(right)),
         (
             "weighted vote, every n",
             lambda: loop_vote(answers, weights, right),
-            lambda: subsets.vote_values(answers, weights, [right], masks, average)[0],
+            lambda: subsets.vote_values(answers, weights, right, masks, average),
         ),
         (
             f"{draws} bootstrap draws",

@@ -1,7 +1,7 @@
 """Item statistics: difficulty, discrimination, order flips, reliability, number of items needed.
 
 `credit` (I, R) is the score of each rewarder on each item, in [0, 1], the mean over orders; NaN not
-asked. All statistics are relative to these rewarders.
+judged. All statistics are relative to these rewarders.
 """
 
 import numpy as np
@@ -26,9 +26,9 @@ FLAT = 1e-12
 
 
 def share_right(credit: Floats) -> Floats:
-    """(I): mean credit over rewarders; NaN where none was asked."""
-    asked = np.isfinite(credit).sum(axis=1)
-    return np.where(asked > 0, np.nansum(credit, axis=1) / np.maximum(asked, 1), np.nan)
+    """(I): mean credit over rewarders; NaN where none judged it."""
+    judged = np.isfinite(credit).sum(axis=1)
+    return np.where(judged > 0, np.nansum(credit, axis=1) / np.maximum(judged, 1), np.nan)
 
 
 def discrimination(credit: Floats) -> Floats:
@@ -92,8 +92,8 @@ def negatives(credit: Floats, right: Floats, seed: int) -> tuple[Below, ...]:
 
 def odds(right: Floats) -> Floats:
     """(R): odds of each rewarder to be right, with half an item more on either side."""
-    hits, asked = np.nansum(right, axis=0), np.isfinite(right).sum(axis=0)
-    return np.asarray((hits + 0.5) / (asked - hits + 0.5))
+    hits, judged = np.nansum(right, axis=0), np.isfinite(right).sum(axis=0)
+    return np.asarray((hits + 0.5) / (judged - hits + 0.5))
 
 
 def sample(odds: Floats, right: Floats, count: int, rng: np.random.Generator) -> Floats:
@@ -161,13 +161,13 @@ def reliability(credit: Floats, level: float) -> Estimate:
     return estimate(value, low, high, items, "Feldt")
 
 
-def asked_enough(credit: Floats) -> NDArray[np.bool_]:
-    """(R): rewarders asked at least half as many items as any other.
+def judged_enough(credit: Floats) -> NDArray[np.bool_]:
+    """(R): rewarders that judged at least half as many items as any other.
 
-    Statistics on common items would otherwise be limited by the least asked.
+    Statistics on common items would otherwise be limited by those that judged the fewest.
     """
-    asked = np.isfinite(credit).sum(axis=0)
-    return np.asarray(2 * asked >= asked.max(initial=0))
+    judged = np.isfinite(credit).sum(axis=0)
+    return np.asarray(2 * judged >= judged.max(initial=0))
 
 
 def _complete(credit: Floats) -> Floats:

@@ -41,14 +41,14 @@ def predicted_error(drafts: Floats, people: Floats, level: float) -> Estimate:
 
     Args:
         drafts: (N) 1 where the draft contradicts the label.
-        people: (N) 1 where annotators contradict it, NaN where nobody was asked.
+        people: (N) 1 where annotators contradict it, NaN where nobody labelled it.
         level: of the interval.
     """
-    asked = np.isfinite(people)
-    n, m = len(drafts), int(asked.sum())
+    checked = np.isfinite(people)
+    n, m = len(drafts), int(checked.sum())
     if m < 2:
         return nothing(m)
-    rest = (people - drafts)[asked]
+    rest = (people - drafts)[checked]
     value = float(drafts.mean() + rest.mean())
     spread = (float(rest @ rest) + 1) / (m + 2) - rest.mean() ** 2
     rate = min(max(value, 0.0), 1.0)

@@ -130,7 +130,8 @@ def next_items(votes: Labelled, count: int, seed: int) -> pd.DataFrame:
     share = (groups.sum() + 1) / (groups.count() + 2)
     sizes = open_items.groupby("stratum")["value"].size()
     want = ((share * (1 - share)).pow(0.5) * sizes).dropna()
-    counts = (want / want.sum() * count).round().clip(lower=1).clip(upper=sizes).astype(int)
+    ends = (want / want.sum() * count).cumsum().round()  # so that the counts add up
+    counts = ends.diff().fillna(ends).clip(lower=1).clip(upper=sizes).astype(int)
     drawn = [items[items["label"].notna()]]
     for stratum, part in open_items.groupby("stratum"):
         rows = rng.choice(len(part), int(counts[stratum]), replace=False)

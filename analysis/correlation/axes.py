@@ -94,7 +94,7 @@ def measure(
 
 
 def _too_leaked(questions: Bools, pairs: Bools) -> str:
-    """Say that too little remains without leaks: below half, and below ENOUGH of either."""
+    """Note that too little remains without leaks: below half, and below ENOUGH of either."""
     for leaked, what in ((pairs, "pairs"), (questions, "questions")):
         left = int((~leaked).sum())
         if left < min(ENOUGH, len(leaked) / 2):

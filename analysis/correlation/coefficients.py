@@ -231,9 +231,9 @@ def correct(correlations: list[Correlation]) -> list[Correlation]:
     for name in COEFFICIENTS:
         for key in dict.fromkeys(keys):
             rows = [i for i, k in enumerate(keys) if k == key]
-            found = [getattr(correlations[i], name) for i in rows]
-            adjusted = resampling.holm([c.p_value for c in found])
-            for i, c, p in zip(rows, found, adjusted, strict=True):
+            own = [getattr(correlations[i], name) for i in rows]
+            adjusted = resampling.holm([c.p_value for c in own])
+            for i, c, p in zip(rows, own, adjusted, strict=True):
                 updates[i][name] = c.model_copy(update={"p_adjusted": p})
     return [c.model_copy(update=u) for c, u in zip(correlations, updates, strict=True)]
 

@@ -99,7 +99,7 @@ def carried(pearson: Coefficient, left_out: tuple[LeaveOneOut, ...]) -> LeaveOne
 
 
 def without(name: str, r: float | None, left: LeaveOneOut) -> str:
-    """Say what r becomes without a rewarder or family."""
+    """Describe what r becomes without a rewarder or family."""
     rises = left.pearson is not None and r is not None and left.pearson > r
     moves = "rises" if rises else "falls"
     return f"Without {name}, r {moves} to {tested(left.pearson, left.p_value)}."

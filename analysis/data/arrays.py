@@ -27,6 +27,7 @@ from bon.choosing.opinion import (
 from bon.choosing.opinion import opinion as build_opinion
 from bon.core.errors import BonError
 from bon.core.keys import content_key
+from bon.core.records import RIGHT_FROM
 
 SAMPLED = 128
 """Questions whose content is compared between runs (a bottom-k sketch, Broder 1997)."""
@@ -52,7 +53,7 @@ class Pool:
     `rows`: rows of its questions in the table of questions. `indexes`: numbers the policy gave
     the candidates. `located`: the same candidates as rules read them; `everyone` includes those
     left out of the pool, padded with blank keys. `short`: questions left out because they have
-    fewer candidates.
+    fewer candidates. `correct`: credit from 0 to 1.
     """
 
     policy: str
@@ -81,13 +82,18 @@ class Pool:
         return self.located.candidates
 
     @property
+    def right(self) -> Bools:
+        """Candidates that count as right where only right and wrong are told apart (Q, M)."""
+        return self.correct >= RIGHT_FROM
+
+    @property
     def leaked(self) -> Bools:
         """Questions that are also in the reward benchmark (Q)."""
         return np.asarray(self.frame["leaked"].fillna(False), dtype=bool)
 
     @property
     def constant(self) -> Bools:
-        """Questions whose candidates are all correct or all wrong (Q)."""
+        """Questions whose candidates are all worth the same (Q)."""
         return np.asarray(self.correct.min(axis=1) == self.correct.max(axis=1))
 
     @property
@@ -211,7 +217,7 @@ def read(tables: Tables) -> Run:
     pairs = pd.Index(tables.pairs["pair"])
     judged = _judged(tables.judgements, rows, names, "question", questions, *find_response)
     right = np.zeros(len(responses), dtype=bool)
-    right[response] = frame["correct"].to_numpy(dtype=bool) & (frame["outcome"] == "parsed")
+    right[response] = (frame["correct"] >= RIGHT_FROM) & (frame["outcome"] == "parsed")
     owner = responses // max(len(keys), 1)
     by_gold = [n for n, j in judged.items() if chosen_by_gold(j.first, j.second, right, owner)]
     if by_gold and tables.meta.get("judging", {}).get("design", "all_pairs") == "all_pairs":
@@ -360,10 +366,10 @@ def _judged(
     for name in names:
         index = rows.get(name, np.array([], dtype=np.int64))
         index = index[of_kind[index]]
-        asked = [column[index] for column in columns]
-        if not previous or not all(map(np.array_equal, asked, previous)):
-            previous = asked
-            item, first, second, no_second, vote = asked
+        located = [column[index] for column in columns]
+        if not previous or not all(map(np.array_equal, located, previous)):
+            previous = located
+            item, first, second, no_second, vote = located
             first, second = find(item, first), find(item, second)
             keep = (item >= 0) & (first >= 0) & ((second >= 0) | no_second)
             vote = vote.astype(np.int64)
@@ -404,4 +410,4 @@ def opinion(run: Run, located: Located, rewarder: str) -> Opinion | None:
     rows: Bools | slice = slice(None) if usable.all() else usable
     arrays = JudgementArrays(*(column[rows] for column in columns))
     built = build_opinion(kind, arrays, located.candidates)
-    return built.with_scale() if built.asked else None
+    return built.with_scale() if built.num_judged else None

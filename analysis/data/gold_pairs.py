@@ -13,6 +13,7 @@ import pandas as pd
 from bon.analysis.data.tables import PAIR_EXTRAS, Tables
 from bon.analysis.results.phrasing import names
 from bon.choosing.opinion import Bools, Ints
+from bon.core.records import RIGHT_FROM
 
 NAME = "right against wrong candidates"
 LEAST, EXPECTED = 0.25, 5.0
@@ -36,7 +37,7 @@ def chosen_by_gold(first: Ints, second: Ints, right: Bools, question: Ints) -> b
 
 
 def warning(rewarders: Sequence[str]) -> str:
-    """Say how the comparisons of these rewarders are read."""
+    """Explain how the comparisons of these rewarders are read."""
     return (
         f"{names(list(rewarders))} compared almost only right with wrong candidates. The gold "
         "chose these comparisons, so they are read as accuracy on pairs, not as Best-of-N."
@@ -60,7 +61,7 @@ def as_pairs(tables: Tables, rewarders: Sequence[str]) -> Tables:
     for i in (0, 1):
         rows = candidates.reindex(pd.MultiIndex.from_frame(pairs[["cluster", f"response_{i}"]]))
         pairs[f"length_{i}"] = rows["length"].to_numpy()
-        pairs[f"right_{i}"] = rows["correct"].to_numpy(dtype=float)
+        pairs[f"right_{i}"] = (rows["correct"] >= RIGHT_FROM).to_numpy(dtype=float)
     pairs = pairs[pairs["right_0"] + pairs["right_1"] == 1]
     pairs["pair"] = pairs["cluster"] + ":" + pairs["response_0"] + ":" + pairs["response_1"]
     moved = judged.loc[pairs.index].assign(item_kind="pair", item=pairs["pair"])

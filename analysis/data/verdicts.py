@@ -52,9 +52,9 @@ def verdicts(judged: Judged, preferred: Ints) -> Verdicts:
     scored = judged.outcome == OUTCOMES.index("scored")
     cell = (judged.item[scored], judged.first[scored], judged.vote[scored])
     scores[cell] = judged.score[scored]
-    asked = np.zeros(p, dtype=bool)
-    asked[judged.item] = True
-    code = np.where(asked, score_codes(scores, preferred), NOT_ASKED)
+    known = np.zeros(p, dtype=bool)
+    known[judged.item] = True
+    code = np.where(known, score_codes(scores, preferred), NOT_ASKED)
     return Verdicts(code, None, scores, outcomes)
 
 

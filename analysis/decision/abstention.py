@@ -83,14 +83,14 @@ def _gate(
     seed: int,
 ) -> SelectiveGate:
     rng = np.random.default_rng([seed, *b"risk"])
-    wrong = rng.random(len(right)) >= right  # a tie is a seeded pick
+    wrong = rng.random(len(right)) >= right  # a tie, or partial credit, is a seeded draw
     threshold = least_lead(lead, wrong, risk, confidence, rng)
     answered = lead >= (np.inf if threshold is None else threshold)
-    q, given = len(lead), int(answered.sum()) if threshold is not None else 0
+    q, num_answered = len(lead), int(answered.sum()) if threshold is not None else 0
     error = float(1 - right.mean())
     bound = max(0.0, (error - risk) / (1 - risk))
-    share = wilson(given, q, confidence)
-    rate = wilson(float(wrong[answered].sum()), given, confidence)
+    share = wilson(num_answered, q, confidence)
+    rate = wilson(float(wrong[answered].sum()), num_answered, confidence)
     answer: Answer = "inconclusive" if threshold is None else "go"
     return SelectiveGate(
         policy=policy,
@@ -99,7 +99,7 @@ def _gate(
         confidence=confidence,
         lead=threshold,
         answered=share,
-        error=rate if given else Estimate(value=None, method="none"),
+        error=rate if num_answered else Estimate(value=None, method="none"),
         error_of_all=wilson(q * error, q, confidence),
         least_abstained=bound,
         answer=answer,

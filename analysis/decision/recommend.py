@@ -286,7 +286,7 @@ def _sentence(
 
 
 def cheaper_text(r: Cheaper, unit: CostUnit) -> str:
-    """Say what a cheaper rewarder costs and loses."""
+    """Describe what a cheaper rewarder costs and loses."""
     cost = amount(r.cost, unit)
     return f"{r.rewarder} costs {cost} and may do as well: it loses {lost(r.loses)}."
 

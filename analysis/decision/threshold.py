@@ -56,7 +56,6 @@ def threshold(
         accuracy=base,
         score=result,
         true_score=_sufficient(m, base, base_draws, options, enough, errors) if errors else None,
-        extrapolated=bool(np.isfinite(score) and score > m.x.max()),
         sentence=_sentence(label, WORDS[over], score, m, base) + caveat,
     )
 

@@ -150,11 +150,11 @@ def _by_question(groups: pd.DataFrame) -> pd.DataFrame:
 
 
 def _mean(name: Quantity, values: "pd.Series[float]", level: float) -> Estimate:
-    found = _student(values.to_numpy(float), level, "questions, Student's t")
+    mean = _student(values.to_numpy(float), level, "questions, Student's t")
     least, most = BOUNDS.get(name, (-np.inf, np.inf))
-    if found.low is None or found.high is None:
-        return found
-    return found.model_copy(update={"low": max(least, found.low), "high": min(most, found.high)})
+    if mean.low is None or mean.high is None:
+        return mean
+    return mean.model_copy(update={"low": max(least, mean.low), "high": min(most, mean.high)})
 
 
 def _student(values: Floats, level: float, method: str) -> Estimate:

@@ -31,10 +31,10 @@ def readers(run: Run, s: Study) -> Readers | None:
     official, strict = (own[r].fillna("").to_numpy(object) for r in ("official", "strict"))
     declined = own["declined"].to_numpy(bool)
     credited = declined & (official == right)
-    flags = np.stack([official != strict, official == right, strict == right, declined]).reshape(
-        4, q, m
-    )
-    values = flags.mean(axis=2).T
+    flags = np.stack([official != strict, official == right, strict == right, declined])
+    values = flags.reshape(4, q, m).mean(axis=2).T
+    free = (pool.frame["num_options"] == 0).to_numpy()  # a grader read these, alike for both
+    values[free, 1:3] = pool.correct[free].mean(axis=1, keepdims=True)
     differ, by_official, by_strict, declines = from_draws(
         values.mean(axis=0), s.draws.means(values), q, "questions", s.options.level
     )

@@ -23,20 +23,20 @@ ON_PAIRS = ("random", "longest")
 def baseline_replays(setting: Setting) -> list[Replay]:
     """Replay every baseline at every n; those of log-probabilities only where they are known."""
     pool, trial = setting.pool, setting.trial
-    correct, unparsed = trial.golds
+    correct = trial.gold
     ns = tuple(range(1, pool.size + 1))
 
-    def replay(name: str, *values: Floats) -> Replay:
-        grids = [np.broadcast_to(value, (len(correct), pool.size)) for value in values]
-        return setting.replay(name, "baseline", Replayed(ns, grids, None))
+    def replay(name: str, values: Floats) -> Replay:
+        grid = np.broadcast_to(values, (len(correct), pool.size))
+        return setting.replay(name, "baseline", Replayed(ns, grid, None))
 
     # There is one vote per pool, so it can afford more random orders than a rewarder.
     more = replace(trial, draws=4 * trial.draws)
     voted = RULES["majority"].replayed(no_opinion(pool.candidates), more)
     assert voted is not None
     replays = [
-        replay("random", correct.mean(axis=1)[:, None], unparsed.mean(axis=1)[:, None]),
-        replay("first", pool.first_correct[:, None], unparsed[:, :1]),
+        replay("random", correct.mean(axis=1)[:, None]),
+        replay("first", pool.first_correct[:, None]),
         setting.replay("majority", "baseline", voted),
     ]
     for name, scores in (
@@ -45,6 +45,6 @@ def baseline_replays(setting: Setting) -> list[Replay]:
         ("logprob_sum", pool.logprob),
     ):
         if np.isfinite(scores).any():
-            replays.append(replay(name, *subsets.best_of_n(scores, trial.golds)))
-    replays.append(replay("oracle", subsets.pass_at_n(correct), np.zeros((1, 1))))
+            replays.append(replay(name, subsets.best_of_n(scores, correct)))
+    replays.append(replay("oracle", subsets.pass_at_n(correct)))
     return replays

@@ -138,9 +138,10 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
                 peak_n=peak,
                 fall_from_peak=fall,
                 over_optimised=fall.high is not None and fall.high < 0,
-                unparsed_chosen=_mean(s, replay.unparsed),
-                undecided=wilson(replay.undecided * replay.asked, replay.asked, level, "judgements")
-                if replay.asked
+                undecided=wilson(
+                    replay.undecided * replay.num_judged, replay.num_judged, level, "judgements"
+                )
+                if replay.num_judged
                 else Estimate(value=0.0, low=0.0, high=0.0, n=0, method="none"),
             )
         )
@@ -259,7 +260,7 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
         )
         for i, accuracy in enumerate(_means(s, pool.correct))
     )
-    num_correct = np.bincount(pool.correct.sum(axis=1).astype(int), minlength=m + 1)
+    num_correct = np.bincount(pool.right.sum(axis=1), minlength=m + 1)
     return PolicyResult(
         policy=pool.policy,
         num_questions=q,

@@ -57,8 +57,8 @@ def _curves(
         assert o.scores is not None
         judged = o.is_judged()
         units = _units(o)[judged]
-        values[name] = best_of_n(o.scores, [pool.correct])[0][:, ns - 1]
-        own[name] = best_of_n(o.scores[judged], [units])[0][:, ns - 1], judged
+        values[name] = best_of_n(o.scores, pool.correct)[:, ns - 1]
+        own[name] = best_of_n(o.scores[judged], units)[:, ns - 1], judged
     means = np.array([v.mean(axis=0) for v in values.values()])
     places = (means[None] > means[:, None] + 1e-12).sum(axis=1) + 1
     for at, (name, v) in enumerate(values.items()):
@@ -174,7 +174,7 @@ def sample_statistics(pool: Pool, draws: Draws, level: float) -> SampleStatistic
     answers, (q, m) = pool.candidates.answers, pool.correct.shape
     counts = (answers[:, :, None] == answers[:, None, :]).sum(axis=2)
     counts[answers < 0] = 1  # candidates without an answer agree with none
-    right = pool.correct.sum(axis=1)
+    right = pool.right.sum(axis=1)
     length = np.where(np.isnan(pool.length), 0.0, pool.length)
     spread = length.std(axis=1) / np.maximum(length.mean(axis=1), 1e-9)
 

@@ -52,15 +52,15 @@ def hacks(
                 own = before.code[[rows[c] for c in pairs.frame["cluster"]]]
                 code = np.where((own == RIGHT) | (own == WRONG), code, NOT_ASKED)
                 won = code == own
-            asked = code != NOT_ASKED
-            count = int(asked.sum())
+            counted = code != NOT_ASKED
+            count = int(counted.sum())
             results.append(
                 Hack(
                     rewarder=rewarder,
                     attack=name,
                     what=what.get(name, name),
                     num_pairs=count,
-                    wins=wilson(float((won & asked).sum()), count, options.level),
+                    wins=wilson(float((won & counted).sum()), count, options.level),
                     ties=int((code == TIE).sum()),
                     undecided=int((code == UNDECIDED).sum()),
                     over_plain=_over(code, pairs, verdicts_of, sets.get(plain), rewarder, options)

@@ -46,7 +46,6 @@ from bon.analysis.results.format import signed
 from bon.choosing.opinion import Bools, Floats, Ints
 
 TREATMENTS: tuple[Treatment, ...] = ("drop", "wrong", "chance", "official")
-SLACK = 0.003  # of an overall accuracy that follows from its groups
 NEWTON_STEPS = 25
 
 
@@ -71,9 +70,9 @@ def benchmark_results(
     length = _length_biases(pairs, worth, options)
     best_of_k = _best_of_k(pairs, codes, options)
     results = []
-    for r, (name, said) in enumerate(verdicts.items()):
-        asked = codes[:, r] != NOT_ASKED
-        n = int(asked.sum())
+    for r, (name, verdict) in enumerate(verdicts.items()):
+        judged = codes[:, r] != NOT_ASKED
+        n = int(judged.sum())
         if not n:
             continue
 
@@ -90,10 +89,6 @@ def benchmark_results(
             for treatment, (by_axis, count) in treated.items()
         ]
         overall, macro = sensitivity[0].overall, sensitivity[0].macro
-        groups = _slices(pairs, everything, r, asked, options)
-        size = sum(s.accuracy.n for s in groups)
-        hits = sum((s.accuracy.value or 0.0) * s.accuracy.n for s in groups)
-        implied = hits / size if size else None
         results.append(
             BenchmarkResult(
                 benchmark=pairs.name,
@@ -104,17 +99,15 @@ def benchmark_results(
                 natural=at(everything, "natural"),
                 overall_without_leaks=at(kept, "overall"),
                 macro_without_leaks=at(kept, "macro"),
-                groups=groups,
+                groups=_slices(pairs, everything, r, judged, options),
                 tags=tagged[r],
                 by_length=by_length[r],
-                overall_from_groups=implied,
                 acc_plus=_acc_plus(pairs, codes[:, r], options),
                 best_of_k=best_of_k[r],
                 per_judgement=per_judgement[r],
-                overall_agrees=implied is None or abs(implied - (overall.value or 0)) <= SLACK,
-                votes=_votes(pairs, said, asked, options, overall, macro),
-                outcomes=_rates(said.outcomes, options.level),
-                sensitivity=tuple(sensitivity) if said.outcomes else (),
+                votes=_votes(pairs, verdict, judged, options, overall, macro),
+                outcomes=_rates(verdict.outcomes, options.level),
+                sensitivity=tuple(sensitivity) if verdict.outcomes else (),
                 consistency=consistent[r],
                 position_bias=position[r],
                 length_bias=length[r],
@@ -173,9 +166,9 @@ def _treated(
 
 
 def _slices(
-    pairs: PairSet, by_axis: dict[str, Axis], r: int, asked: Bools, options: Options
+    pairs: PairSet, by_axis: dict[str, Axis], r: int, judged: Bools, options: Options
 ) -> tuple[Slice, ...]:
-    sizes = np.bincount(pairs.group[asked], minlength=len(pairs.groups)).tolist()
+    sizes = np.bincount(pairs.group[judged], minlength=len(pairs.groups)).tolist()
     return tuple(
         Slice(name=name, accuracy=_estimate(by_axis[f"group:{name}"], r, n, options))
         for name, n in zip(pairs.groups, sizes, strict=True)
@@ -214,7 +207,7 @@ def _rates(outcomes: dict[str, int], level: float) -> tuple[OutcomeRate, ...]:
 def _votes(
     pairs: PairSet,
     verdicts: Verdicts,
-    asked: Bools,
+    judged: Bools,
     options: Options,
     overall: Estimate,
     macro: Estimate,
@@ -223,12 +216,12 @@ def _votes(
     most, (num, den) = verdicts.votes, worths("headline", options)
     if not most:
         return ()
-    points, n = [], int(asked.sum())
+    points, n = [], int(judged.sum())
     for k in range(1, most):
         chance = code_chances(verdicts, pairs.preferred, k, options.seed)
         worth = Worth(
-            np.where(asked, chance @ (num * den), 0.0)[:, None],
-            np.where(asked, chance @ den, 0.0)[:, None],
+            np.where(judged, chance @ (num * den), 0.0)[:, None],
+            np.where(judged, chance @ den, 0.0)[:, None],
         )
         by_axis = axes(pairs, worth)
         both = {name: _estimate(by_axis[name], 0, n, options) for name in ("overall", "macro")}

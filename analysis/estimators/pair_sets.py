@@ -162,11 +162,11 @@ def worths(treatment: Treatment, options: Options) -> tuple[Floats, Floats]:
 
 
 def worth_of(codes: Ints, treatment: Treatment, options: Options) -> Worth:
-    """Return the weights of pairs with these codes (P, R); 0 where not asked."""
+    """Return the weights of pairs with these codes (P, R); 0 where not judged."""
     num, den = worths(treatment, options)
-    asked = codes != NOT_ASKED
-    safe = np.where(asked, codes, 0)
-    return Worth(np.where(asked, num[safe], 0.0), np.where(asked, den[safe], 0.0))
+    judged = codes != NOT_ASKED
+    safe = np.where(judged, codes, 0)
+    return Worth(np.where(judged, num[safe], 0.0), np.where(judged, den[safe], 0.0))
 
 
 def axes(pairs: PairSet, worth: Worth, keep: Bools | None = None) -> dict[str, Axis]:

@@ -33,7 +33,7 @@ def choices(run: Run, results: Results) -> pd.DataFrame:
         rated = rated.fill_ties(pool.constant)
         chosen = np.where(judged, rule.choose(rated), np.nan)
         # A choice of the same accuracy, also known where a race was stopped.
-        certain = np.where(judged, rule.certain(rated, [pool.correct]), np.nan)
+        certain = np.where(judged, rule.certain(rated, pool.correct), np.nan)
         correct = np.where(np.isfinite(certain), certain * pool.correct, np.nan).sum(axis=1)
         frame = pd.DataFrame(
             {

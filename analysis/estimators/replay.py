@@ -88,11 +88,10 @@ def equivalent_questions(z: Floats, values: Floats, drawn: Bools) -> float | Non
 class Replay:
     """Expected accuracy (Q, len(ns)) of a rewarder's choice under a rule.
 
-    `unparsed` (Q): chance that the chosen candidate has no answer, at the headline n. `error`:
-    standard error from drawing subsets, None where exact. `undecided`: share of the `asked` items
-    without a decided vote. `scale`: unit of scores that were weights; `unit`: of scores in a panel.
-    `estimated`: the n at which only a sample of questions is judged; there single questions are
-    meaningless and only the mean is an estimate.
+    `error`: standard error from drawing subsets, None where exact. `undecided`: share of the
+    `num_judged` items without a decided vote. `scale`: unit of scores that were weights; `unit`: of
+    scores in a panel. `estimated`: the n at which only a sample of questions is judged; there
+    single questions are meaningless and only the mean is an estimate.
     """
 
     policy: str
@@ -100,10 +99,9 @@ class Replay:
     rule: str
     ns: tuple[int, ...]
     values: Floats
-    unparsed: Floats
     error: float | None = None
     undecided: float = 0.0
-    asked: int = 0
+    num_judged: int = 0
     scale: float | None = None
     unit: float | None = None
     estimated: dict[int, Basis] = field(default_factory=dict)
@@ -143,7 +141,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Setting:
-    """A pool to replay rules on, with two golds: correct, and without a parsed answer.
+    """A pool to replay rules on.
 
     `samples`: questions (Q) drawn at random to be judged, the larger sample first.
     """
@@ -156,35 +154,33 @@ class Setting:
     @classmethod
     def of(cls, pool: Pool, n: int, options: Options, run: Run | None = None) -> "Setting":
         """Build the setting for a headline n, with the samples that the run judged."""
-        golds = [pool.correct, pool.unparsed.astype(float)]
-        trial = Trial(pool.candidates, golds, n, options.subsets, options.seed)
+        trial = Trial(pool.candidates, pool.correct, n, options.subsets, options.seed)
         samples = () if run is None else tuple(sample[pool.rows] for sample in run.samples)
         return cls(pool, trial, samples, options.covariates)
 
-    def sample(self, drawn: Bools, gold: int = 0, exact: Replayed | None = None) -> Drawn:
-        """Return a sample of the questions for one gold.
+    def sample(self, drawn: Bools, exact: Replayed | None = None) -> Drawn:
+        """Return a sample of the questions.
 
         `exact`: values of the rule that are known for every question at some n.
         """
-        values = self.trial.golds[gold]
-        known = [values.mean(axis=1), self.vote[gold], self._oracle] if self.covariates else []
+        gold = self.trial.gold
+        known = [gold.mean(axis=1), self.vote, self._oracle] if self.covariates else []
         if exact is not None and exact.ns[-1] > 1:
-            known.append(exact.values[gold][:, -1])
-        covariates = np.stack(known, axis=1) if known else np.zeros((len(values), 0))
-        sure = np.asarray(values.min(axis=1) == values.max(axis=1))
-        return Drawn(drawn, sure, covariates)
+            known.append(exact.values[:, -1])
+        covariates = np.stack(known, axis=1) if known else np.zeros((len(gold), 0))
+        return Drawn(drawn, self.trial.constant, covariates)
 
     @cached_property
     def parts(self) -> list[tuple[Ints, Trial]]:
         """Questions of each sample in which a choice changes anything, and the trial there."""
-        rows = [np.flatnonzero(drawn & ~self.trial.indifferent) for drawn in self.samples]
+        rows = [np.flatnonzero(drawn & ~self.trial.constant) for drawn in self.samples]
         return [(part, self.trial.select_questions(part)) for part in rows]
 
     @cached_property
-    def vote(self) -> list[Floats]:
-        """Value (Q) of the majority vote among all candidates, by gold."""
+    def vote(self) -> Floats:
+        """Value (Q) of the majority vote among all candidates."""
         chosen = RULES["majority"].choose(no_opinion(self.pool.candidates))
-        return [(chosen * gold).sum(axis=1) for gold in self.trial.golds]
+        return np.asarray((chosen * self.trial.gold).sum(axis=1))
 
     @cached_property
     def _oracle(self) -> Floats:
@@ -193,18 +189,8 @@ class Setting:
 
     def replay(self, rewarder: str, rule: str, replayed: Replayed, **details: Any) -> Replay:
         """Label a replayed rule with the rewarder."""
-        correct, unparsed = replayed.values
-        headline = unparsed[:, replayed.ns.index(self.trial.n)]
-        return Replay(
-            self.pool.policy,
-            rewarder,
-            rule,
-            replayed.ns,
-            correct,
-            headline,
-            replayed.error,
-            **details,
-        )
+        values, error = replayed.values, replayed.error
+        return Replay(self.pool.policy, rewarder, rule, replayed.ns, values, error, **details)
 
     def lacking(self, opinion: Opinion) -> Bools:
         """(Q): judgements are missing that would matter."""
@@ -229,7 +215,7 @@ def replay_opinion(
         if replayed is not None and supported:
             details = {
                 "undecided": opinion.undecided,
-                "asked": opinion.asked,
+                "num_judged": opinion.num_judged,
                 "scale": opinion.scale if rule.scaled else None,
                 "unit": unit,
                 "estimated": estimated,
@@ -287,28 +273,25 @@ def _estimate(
     exact: Replayed | None,
 ) -> tuple[Replayed, dict[int, Basis]] | None:
     trial, drawn, (rows, part) = setting.trial, setting.samples[sample], setting.parts[sample]
-    samples = [setting.sample(drawn, gold, exact) for gold in range(len(trial.golds))]
-    if not samples[0].enough:
+    sampled = setting.sample(drawn, exact)
+    if not sampled.enough:
         return None
     replayed = judged(rule, opinion.select_questions(rows), part, design)
     if replayed is None:
         return None
-    values, known = [], []
-    for gold, value, design_sample in zip(trial.golds, replayed.values, samples, strict=True):
-        filled = np.repeat(gold.mean(axis=1)[:, None], len(replayed.ns), axis=1)
-        filled[rows] = value
-        known.append(filled)
-        values.append(design_sample.spread(filled) if len(design_sample.rows) else filled)
+    single = trial.gold.mean(axis=1)[:, None]
+    known = np.repeat(single, len(replayed.ns), axis=1)
+    known[rows] = replayed.values
+    values = sampled.spread(known)
     estimated = {
         n: Basis(
-            questions=len(samples[0].rows),
-            worth=equivalent_questions(values[0][:, k], known[0][:, k], drawn),
+            questions=len(sampled.rows),
+            worth=equivalent_questions(values[:, k], known[:, k], drawn),
         )
         for k, n in enumerate(replayed.ns)
         if n > 1  # one candidate needs no judge
     }
-    for gold, value in zip(trial.golds, values, strict=True):
-        value[:, np.array(replayed.ns) == 1] = gold.mean(axis=1)[:, None]
+    values[:, np.array(replayed.ns) == 1] = single
     return Replayed(replayed.ns, values, replayed.error), estimated
 
 
@@ -318,10 +301,7 @@ def _join(first: Replayed | None, second: Replayed, ns: list[int]) -> Replayed:
         return second
     order = np.argsort([*first.ns, *ns])
     columns = [second.ns.index(n) for n in ns]
-    values = [
-        np.concatenate([one, other[:, columns]], axis=1)[:, order]
-        for one, other in zip(first.values, second.values, strict=True)
-    ]
+    values = np.concatenate([first.values, second.values[:, columns]], axis=1)[:, order]
     return Replayed(tuple(sorted([*first.ns, *ns])), values, first.error)
 
 

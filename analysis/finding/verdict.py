@@ -90,10 +90,12 @@ def find(
     protocol: StudyProtocol | None,
     *,
     overlap: str = "",
+    differing: Sequence[str] = (),
 ) -> Finding:
     """Write the finding of a run (or, without `best`, of a published table).
 
-    overlap: a caveat if most of one axis is also on the other, else empty.
+    overlap: a caveat if most of one axis is also on the other, else empty. differing: what holds on
+    each of several tasks.
     """
     primary = [c for c in correlations if c.primary]
     if not primary:
@@ -125,7 +127,7 @@ def find(
         sentence=f"{lead} ({numbers.rstrip('.')}).",
         support=tuple(others + _support(c, worst, pooled)),
         caveats=(
-            *filter(None, [overlap]),
+            *filter(None, [overlap, *differing]),
             *([] if _ranks_agree(c, worst) else _ranks(c)),
             *_caveats(c, correlations, best, protocol),
         ),
@@ -141,30 +143,30 @@ def find(
 
 def objections(c: Correlation) -> list[str]:
     """List what rules out a yes; each of these alone is enough."""
-    found = [c.too_leaked] if c.too_leaked else []
+    reasons = [c.too_leaked] if c.too_leaked else []
     if c.num_rewarders < ENOUGH_REWARDERS:
-        found.append(
+        reasons.append(
             f"A yes needs at least {ENOUGH_REWARDERS} rewarders: fewer cannot tell one line from "
             "a few groups."
         )
     unknown = [p.rewarder for p in c.points if not p.family]
     if unknown:
-        found.append(
+        reasons.append(
             f"The base model of {names(unknown)} is unknown: a yes needs every rewarder's, since "
             "rewarders with one base model err alike. Add it as `family` to the table or the card."
         )
     if c.groups is not None and not c.groups.one_line:
-        found.append(_groups(c.groups))
+        reasons.append(_groups(c.groups))
     if c.carried_by is not None:
-        found.append(c.influence_sentence)
+        reasons.append(c.influence_sentence)
     if c.better_half is not None and not c.better_half.holds:
-        found.append(_within_better_half(c.better_half))
+        reasons.append(_within_better_half(c.better_half))
     if c.carried_by_family is not None:
         family = next(x for x in c.leave_family_out if x.left_out == c.carried_by_family)
-        found.append(without(f"the family {family.left_out}", c.pearson.estimate.value, family))
+        reasons.append(without(f"the family {family.left_out}", c.pearson.estimate.value, family))
     if c.families is not None and not c.families.enough:
-        found.append(c.families.sentence)
-    return found
+        reasons.append(c.families.sentence)
+    return reasons
 
 
 def _groups(g: Groups) -> str:
@@ -211,7 +213,7 @@ def _ranks_agree(c: Correlation, outcome: Verdict) -> bool:
 
 
 def _support(c: Correlation, outcome: Verdict, pooled: list[Pooled]) -> list[str]:
-    found = _ranks(c) if _ranks_agree(c, outcome) else []
+    reasons = _ranks(c) if _ranks_agree(c, outcome) else []
     a = c.agreement
     if a is not None and a.agreement.value is not None:
         text = (
@@ -223,20 +225,20 @@ def _support(c: Correlation, outcome: Verdict, pooled: list[Pooled]) -> list[str
                 f", and in {_share(a.agreement_separable)} of the {a.num_separable} that both axes "
                 "distinguish"
             )
-        found.append(f"{text}.")
+        reasons.append(f"{text}.")
     if c.influence_sentence and c.carried_by is None:
-        found.append(c.influence_sentence)
+        reasons.append(c.influence_sentence)
     if c.reliability and c.reliability.ceiling.value is not None:
-        found.append(
+        reasons.append(
             f"Measurement noise caps r at {coefficient(c.reliability.ceiling.value)}; corrected "
             f"for it, r is {bounded(c.reliability.disattenuated)}."
         )
     half = c.better_half
     if half is not None and half.holds and not half.weaker and outcome in ("predicts", "weak"):
-        found.append(_within_better_half(half))
+        reasons.append(_within_better_half(half))
     if c.families is not None and c.families.enough:
-        found.append(c.families.sentence)
-    return found + [p.sentence for p in pooled if p.axis == c.axis and p.leaks == c.leaks]
+        reasons.append(c.families.sentence)
+    return reasons + [p.sentence for p in pooled if p.axis == c.axis and p.leaks == c.leaks]
 
 
 def _share(share: Estimate) -> str:
@@ -254,17 +256,17 @@ def _caveats(
     best: list[BestOfN],
     protocol: StudyProtocol | None,
 ) -> list[str]:
-    found = objections(c)
+    reasons = objections(c)
     if c.better_half is not None and c.better_half.holds and c.better_half.weaker:
-        found.append(_within_better_half(c.better_half))
+        reasons.append(_within_better_half(c.better_half))
     guessed = [f"{p.rewarder} ({p.family})" for p in c.points if p.family.endswith(GUESSED)]
     if guessed:
-        found.append(
+        reasons.append(
             f"Base models are guessed from names: {names(guessed)}. State them as `family`."
         )
     other, word = ("in", "With") if c.leaks == "out" else ("out", "Without")
     key = (c.policy, c.benchmark, c.axis, c.n, other)
-    found += [
+    reasons += [
         f"{word} leaked questions and pairs, r is {bounded(x.pearson.estimate)}."
         for x in correlations
         if (x.policy, x.benchmark, x.axis, x.n, x.leaks) == key
@@ -272,11 +274,11 @@ def _caveats(
     ]
     rows = [b for b in best if b.policy == c.policy and b.headline and b.rule != "baseline"]
     if any(b.verdict_versus_majority in ("below", "unclear") for b in rows):
-        found.append(standings(rows))
+        reasons.append(standings(rows))
     falls = [b.rewarder for b in rows if b.over_optimised]
     if falls:
-        found.append(f"Accuracy falls as n grows under {names(falls)}.")
-    return found + list(protocol.differences if protocol is not None else ())
+        reasons.append(f"Accuracy falls as n grows under {names(falls)}.")
+    return reasons + list(protocol.differences if protocol is not None else ())
 
 
 def standings(rows: Sequence[BestOfN]) -> str:

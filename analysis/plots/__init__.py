@@ -11,7 +11,7 @@ raises `NothingToDrawError` where the results hold nothing to show.
 from bon.analysis.plots.curves import accuracy_at_n, depth
 from bon.analysis.plots.forest import forest
 from bon.analysis.plots.gain_and_cost import gain_and_cost
-from bon.analysis.plots.gains import gains
+from bon.analysis.plots.gains import gains, gains_by_kl
 from bon.analysis.plots.output import inline_svg, save
 from bon.analysis.plots.reliability import reliability
 from bon.analysis.plots.scatter import correlation
@@ -27,6 +27,7 @@ __all__ = [
     "forest",
     "gain_and_cost",
     "gains",
+    "gains_by_kl",
     "inline_svg",
     "reliability",
     "save",

@@ -79,7 +79,7 @@ def gain_and_cost(recommendation: Recommendation, *, width: Width = "double") ->
             lines.append(([(left, low), (right, low), (right, high)], 2.0))
         place_labels(
             ax, [(r.cost, _points(r)) for r in shown], [r.rewarder for r in shown], avoid=lines,
-            taken=[box_of(vote)],
+            occupied=[box_of(vote)],
         )  # fmt: skip
     return figure
 

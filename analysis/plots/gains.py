@@ -1,8 +1,10 @@
-"""Three axes: gain by training against benchmark accuracy and against gain by choosing."""
+"""Three axes: gain by training against benchmark accuracy and against gain by choosing; and KL."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from bon.analysis.plots.labels import place_labels
 from bon.analysis.plots.style import (
@@ -10,12 +12,13 @@ from bon.analysis.plots.style import (
     PALETTE,
     NothingToDrawError,
     Width,
+    colours_for,
     fix_layout,
     is_narrow,
     new_figure,
     style,
 )
-from bon.analysis.results import Estimate, TrainedArm, Uplift
+from bon.analysis.results import Estimate, Results, TrainedArm, Uplift
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,6 +50,63 @@ def gains(study: Uplift, *, width: Width = "double") -> Figure:
                 avoid=lines,
             )  # fmt: skip
     return figure
+
+
+def gains_by_kl(study: Uplift, results: Results, *, width: Width = "double") -> Figure:
+    """Plot gains in sampled accuracy against nats from the policy, by choosing and by training.
+
+    A panel per method. Lines: Best-of-n for n = 1 … N, at most ln n − (n − 1)/n nats away (Beirami
+    et al. 2024), on the run's questions; markers: trained policies, on the others.
+    """
+    rows = [
+        arm
+        for arm in study.arms
+        if arm.kl and arm.kl.value is not None and arm.sampled and arm.sampled.value is not None
+    ]
+    methods = [m.method for m in study.methods if any(a.method == m.method for a in rows)]
+    if not methods:
+        raise NothingToDrawError("no trained policy has a KL")
+    start = next((p.pass_at_1.value for p in results.policies if p.policy == study.policy), None)
+    names = list(dict.fromkeys(arm.arm for arm in rows))
+    colours = colours_for([arm.arm for arm in study.arms if not arm.reference])
+    columns = 1 if is_narrow(width) else min(len(methods), 2)
+    with style():
+        figure, axes = new_figure(
+            width, 3.0 * -(-len(methods) // columns), -(-len(methods) // columns), columns
+        )
+        for ax in axes[len(methods) :]:
+            ax.remove()
+        for ax, method in zip(axes, methods, strict=False):
+            for choice in results.best_of_n:
+                if choice.policy == study.policy and choice.headline and choice.rewarder in names:
+                    known = [p for p in choice.curve if p.accuracy.value is not None]
+                    ax.plot(
+                        [float(np.log(p.n) - (p.n - 1) / p.n) for p in known],
+                        [100 * ((p.accuracy.value or 0.0) - (start or 0.0)) for p in known],
+                        color=colours.get(choice.rewarder, MUTED), linewidth=0.9, alpha=0.7,
+                    )  # fmt: skip
+            own = [arm for arm in rows if arm.method == method]
+            for arm, (x, y) in zip(own, map(_at, own), strict=True):
+                marker = "s" if arm.reference else "v" if arm.hurts else "o"
+                ax.plot(
+                    [x], [y], marker=marker, color=colours.get(arm.arm, MUTED), linestyle="none"
+                )
+            ax.axhline(0, color=MUTED, linewidth=0.8)
+            ax.set_xlabel("KL from the policy (nats)")
+            ax.set_ylabel(f"sampled gain, {method.upper()} (points)")
+            ax.margins(x=0.12, y=0.1)
+        fix_layout(figure)
+        for ax, method in zip(axes, methods, strict=False):
+            own = [arm for arm in rows if arm.method == method]
+            place_labels(ax, [_at(arm) for arm in own], [arm.arm for arm in own])
+    return figure
+
+
+def _at(arm: TrainedArm) -> tuple[float, float]:
+    """Return the point of an arm: nats, and gain in points."""
+    assert arm.kl is not None
+    assert arm.sampled is not None
+    return arm.kl.value or 0.0, 100 * (arm.sampled.value or 0.0)
 
 
 def _y(arm: TrainedArm) -> float:

@@ -53,12 +53,12 @@ def place_labels(
     labels: Sequence[str],
     *,
     avoid: Sequence[tuple[Sequence[tuple[float, float]], float]] = (),
-    taken: Sequence[Box] = (),
+    occupied: Sequence[Box] = (),
 ) -> list[str]:
     """Write each label near its point once the layout is fixed; return labels without room.
 
     `avoid`: polylines in data coordinates that labels should not cross, and the cost of crossing;
-    `taken`: boxes in pixels that they must not cover.
+    `occupied`: boxes in pixels that they must not cover.
     """
     if not labels:
         return []
@@ -74,7 +74,7 @@ def place_labels(
     leaders = _leaders(boxes, anchors, far)
     cost = distance + _covered(ax, boxes, anchors, 3.6 * scale, avoid)
     for around, dots, row in zip(boxes, leaders, cost, strict=True):
-        row += 60 * _conflicts(around, dots, np.reshape(taken, (-1, 4)), scale)
+        row += 60 * _conflicts(around, dots, np.reshape(occupied, (-1, 4)), scale)
     cost += 60 * scale * _ambiguous(boxes, anchors, far, 6 * scale)
     cost += 60 * scale * _hidden(leaders, anchors, 5 * scale)
     # the most crowded points choose first
@@ -91,7 +91,7 @@ def place_labels(
             chosen[i] = int(np.argmin(cost[i] + 60 * crossed))
         if (chosen == before).all():
             break
-    written, dropped = [list(box) for box in taken], []
+    written, dropped = [list(box) for box in occupied], []
     inverse = ax.transData.inverted()
     for text, anchor, box, lined in zip(
         labels, anchors, boxes[np.arange(len(labels)), chosen], far[chosen], strict=True

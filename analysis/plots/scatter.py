@@ -217,7 +217,7 @@ def _settle(
 ) -> None:
     """Move a text to the first place that covers fewest points, with a margin, and no text."""
     pad, at = 8 * ax.figure.dpi / 72, ax.transData.transform(marks)
-    taken = [box_of(other) for other in ax.texts if other is not text]
+    occupied = [box_of(other) for other in ax.texts if other is not text]
 
     def covered(place: dict[str, Any]) -> float:
         text.set(**place)
@@ -225,7 +225,7 @@ def _settle(
         inside = (at > (left - pad, bottom - pad)) & (at < (right + pad, top + pad))
         frame = ax.get_window_extent()
         out = max(right - frame.x1, frame.x0 - left, frame.y0 - bottom, top - frame.y1, 0.0)
-        texts = sum(overlap(box_of(text), box) for box in taken)
+        texts = sum(overlap(box_of(text), box) for box in occupied)
         return float(inside.all(axis=1).sum() + texts + out)
 
     text.set(**min(places, key=covered))
@@ -294,7 +294,7 @@ def _points(
         points = [p for p in points if p in ends]
     place_labels(
         ax, [_at(p) for p in points], [p.rewarder for p in points], avoid=avoid,
-        taken=[box_of(text) for text in ax.texts if text.get_text()],  # not those of arrows
+        occupied=[box_of(text) for text in ax.texts if text.get_text()],  # not those of arrows
     )  # fmt: skip
 
 

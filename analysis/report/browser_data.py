@@ -85,7 +85,7 @@ class Packing:
                 "q": view.text,
                 "c": {
                     p: [
-                        [c.index, c.answer, _outcome(c.outcome), int(c.correct), c.text]
+                        [c.index, c.answer, _outcome(c.outcome), _short(c.correct), c.text]
                         for c in pool
                     ]
                     for p, pool in pools.items()
@@ -117,7 +117,7 @@ class Packing:
         candidates = [c for pool in pools.values() for c in pool]
         flags = LEAKED * view.leaked
         flags |= ALL_WRONG * (bool(candidates) and not any(c.correct for c in candidates))
-        flags |= ALL_RIGHT * (bool(candidates) and all(c.correct for c in candidates))
+        flags |= ALL_RIGHT * (bool(candidates) and all(c.correct == 1 for c in candidates))
         flags |= UNPARSED * any(c.outcome != "parsed" for c in candidates)
         state: dict[int, list[Any]] = {}
         for p, pool in pools.items():
@@ -129,7 +129,7 @@ class Packing:
                 flags |= DISAGREE
             state[p] = [
                 _state([c.correct for c in _voted(pool)]),
-                [[self.rewarders[x.rewarder], _state([correct.get(i, False) for i in x.picked])]
+                [[self.rewarders[x.rewarder], _state([correct.get(i, 0.0) for i in x.picked])]
                  for x in picked],
             ]  # fmt: skip
         self.index["id"].append(view.id)
@@ -201,11 +201,11 @@ def _short(value: float | None) -> float | None:
     return None if value is None or value != value else float(f"{value:.4g}")
 
 
-def _state(correct: list[bool]) -> str:
-    """r: right, w: wrong, m: a tie of both, -: nothing chosen."""
+def _state(correct: list[float]) -> str:
+    """r: right, w: wrong, m: partly right or a tie of both, -: nothing chosen."""
     if not correct:
         return "-"
-    return "r" if all(correct) else "w" if not any(correct) else "m"
+    return "r" if min(correct) == 1 else "w" if not any(correct) else "m"
 
 
 def _voted(pool: list[Any]) -> list[Any]:

@@ -59,6 +59,12 @@ def report_figures(results: Results) -> Figures:
             partial(plots.gains, study),
             plots.WIDTHS["double"],
         )
+        figures.add(
+            f"trained_kl:{i}",
+            "Gains in sampled accuracy against the distance from the policy",
+            partial(plots.gains_by_kl, study, results),
+            plots.WIDTHS["double"],
+        )
     for policy in (p.policy for p in results.policies):
         figures.add(
             f"accuracy_at_n:{policy}",

@@ -13,6 +13,7 @@ from bon.analysis.results import (
     PolicyResult,
     Results,
     RewarderInfo,
+    TaskReport,
     Uplift,
 )
 from bon.core.errors import BonError
@@ -156,3 +157,20 @@ def carried(results: Results) -> list[Correlation]:
         return []
     same = (main.benchmark, main.axis, main.leaks)
     return [c for c in results.correlations if (c.benchmark, c.axis, c.leaks) == same and c.points]
+
+
+BASELINE_LABEL = {name: label for name, (label, _) in _BASELINES.items()}
+
+
+def task_columns(report: TaskReport) -> list[str]:
+    """Return the tasks as columns, and last their mean if there is one."""
+    own = [task.name for task in report.tasks]
+    return list(dict.fromkeys([*own, *(row.task for row in report.accuracies)]))
+
+
+def task_rows(report: TaskReport, policy: str) -> list[tuple[str, list[Estimate | None]]]:
+    """Return the accuracies of each rewarder by task; the best over all tasks first."""
+    own = {(r.rewarder, r.task): r.accuracy for r in report.accuracies if r.policy == policy}
+    columns = task_columns(report)
+    rows = [(name, [own.get((name, task)) for task in columns]) for name in {n: 0 for n, _ in own}]
+    return sorted(rows, key=lambda row: -((row[1][-1] and row[1][-1].value) or 0.0))

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from bon.analysis.decision.recommend import cheaper_text
 from bon.analysis.finding.first_page import FirstPage, first_page
-from bon.analysis.finding.verdict import standings
+from bon.analysis.finding.verdict import WORDS, standings
 from bon.analysis.report import leaderboard
 from bon.analysis.report.browser_data import Packing
 from bon.analysis.report.figures import report_figures
@@ -91,6 +91,10 @@ def _context(results: Results) -> dict[str, Any]:
         if any(_raced(b) for b in results.best_of_n)
         else 0,
         "find": _find,
+        "words": WORDS,
+        "task_columns": leaderboard.task_columns,
+        "task_rows": leaderboard.task_rows,
+        "baseline_label": leaderboard.BASELINE_LABEL,
         "trained_methods": leaderboard.trained_methods,
         "predictors": PREDICTORS,
     }
@@ -113,9 +117,9 @@ def _openers(results: Results, first: FirstPage) -> dict[str, str]:
     rows = [b for b in results.best_of_n if b.headline and b.rule != "baseline"]
     several = len(results.policies) > 1
     standing = [
-        f"{p.policy}: {said}" if several else said
+        f"{p.policy}: {sentence}" if several else sentence
         for p in results.policies
-        if (said := standings([b for b in rows if b.policy == p.policy]))
+        if (sentence := standings([b for b in rows if b.policy == p.policy]))
     ]
     if first.advice:
         standing += [cheaper_text(r, first.advice.unit) for r in first.advice.cheaper]

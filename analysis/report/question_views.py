@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CandidateView:
-    """One candidate; `outcome`: parsed, unparsed or error; `correct` only if parsed."""
+    """One candidate; `outcome`: parsed, unparsed or error; `correct`: credit, 0 unless parsed."""
 
     policy: str
     index: int
     text: str
     answer: str | None
     outcome: str
-    correct: bool
+    correct: float
 
 
 Judged = tuple[int, int | None, str, float | None, str]
@@ -123,7 +123,7 @@ def _pools(candidates: pd.DataFrame, text: Callable[[str], str]) -> dict[str, Po
     for row in candidates.to_dict("records"):
         view = CandidateView(
             row["policy"], int(row["index"]), text(row["text_key"]), _text(row["answer"]) or None,
-            row["outcome"], bool(row["correct"]),
+            row["outcome"], float(row["correct"]),
         )  # fmt: skip
         pools[row["question"]][row["policy"]].append((row["text_key"], view))
     return pools

@@ -312,9 +312,13 @@ function options(detail, pool) {
   }));
 }
 
+function outcomeOf(credit) {
+  return credit === 1 ? "✓ right" : credit ? `partly right (${credit})` : "✗ wrong";
+}
+
 function verdict(outcome, correct) {
   if (outcome) return make("span", { class: "no", text: OUTCOMES[outcome] });
-  return make("span", { class: correct ? "yes" : "no", text: correct ? "✓ right" : "✗ wrong" });
+  return make("span", { class: correct ? "yes" : "no", text: outcomeOf(correct) });
 }
 
 function card(data, policy, [number, answer, outcome, correct, text], choices) {
@@ -338,16 +342,16 @@ function card(data, policy, [number, answer, outcome, correct, text], choices) {
 function scores(data, pool, choices) {
   const right = new Map(pool.map(([number, , , correct]) => [number, correct]));
   const head = make("tr", {}, make("th", { scope: "col", text: "rewarder" }),
-    ...pool.map(([number, answer, , correct]) => make("th", { scope: "col", text: `#${number} ${answer ?? "–"}${correct ? " ✓" : ""}` })),
+    ...pool.map(([number, answer, , correct]) => make("th", { scope: "col", text: `#${number} ${answer ?? "–"}${correct === 1 ? " ✓" : correct ? ` (${correct})` : ""}` })),
     make("th", { scope: "col", text: "outcome" }));
   const rows = choices.map(([r, picked, values]) => {
-    const good = picked.filter((k) => right.get(k)).length;
-    const state = !picked.length ? "–" : good === picked.length ? "✓ right" : good ? "tie" : "✗ wrong";
+    const credit = picked.map((k) => right.get(k) || 0), good = credit.filter((c) => c).length;
+    const state = !picked.length ? "–" : credit.every((c) => c === credit[0]) ? outcomeOf(credit[0]) : "tie";
     return make("tr", { class: good ? "" : "not-picked" }, make("th", { scope: "row", text: data.rewarders[r] }),
       ...pool.map(([number], k) => make("td", {
         class: picked.includes(number) ? "pick" : "", text: values[k] === null || values[k] === undefined ? "–" : short(values[k]),
       })),
-      make("td", { class: `result ${good && good === picked.length ? "yes" : good || !picked.length ? "" : "no"}`, text: state }));
+      make("td", { class: `result ${credit.length && credit.every((c) => c === 1) ? "yes" : good || !picked.length ? "" : "no"}`, text: state }));
   });
   const table = make("table", { class: "scores" }, make("thead", {}, head), make("tbody", {}, ...rows));
   const box = make("div", { class: "scroll", role: "region", "aria-label": "Scores", tabindex: "0" }, table);

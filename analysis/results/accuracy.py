@@ -162,7 +162,6 @@ class BestOfN(Record):
     peak_n: int
     fall_from_peak: Estimate
     over_optimised: bool
-    unparsed_chosen: Estimate
     undecided: Estimate
 
 
@@ -262,8 +261,6 @@ class BenchmarkResult(Record):
     groups: tuple[Slice, ...]
     tags: tuple[Slice, ...] = ()
     by_length: tuple[Slice, ...] = ()
-    overall_from_groups: float | None
-    overall_agrees: bool
     acc_plus: Estimate | None = None
     best_of_k: Estimate | None = None
     natural: Estimate | None = None

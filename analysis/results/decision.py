@@ -66,7 +66,6 @@ class Threshold(PerAxis):
     accuracy: float
     score: Estimate
     true_score: Estimate | None = None
-    extrapolated: bool
     sentence: str
 
 
@@ -151,3 +150,42 @@ class RunDifference(Record):
     rewarder: str
     difference: Estimate
     changed: tuple[Change, ...]
+
+
+class Task(Record):
+    """One of several downstream tasks; `weight` is its share in means over all tasks."""
+
+    name: str
+    num_questions: int
+    weight: float
+
+
+class TaskAccuracy(Record):
+    """Accuracy of a rewarder's or a baseline's choices on one task, or over all tasks."""
+
+    task: str
+    policy: str
+    rewarder: str
+    accuracy: Estimate
+
+
+class TaskCorrelation(PerAxis):
+    """r on one task, or of the weighted mean accuracy over all tasks."""
+
+    task: str
+    leaks: Leaks
+    num_rewarders: int
+    pearson: Estimate
+    spearman: Estimate
+    verdict: Verdict
+
+
+class TaskReport(Record):
+    """Several tasks in one study; `agree`: the verdict is the same on each."""
+
+    tasks: tuple[Task, ...]
+    weights_given: bool
+    accuracies: tuple[TaskAccuracy, ...]
+    correlations: tuple[TaskCorrelation, ...]
+    agree: bool
+    sentence: str

@@ -1,7 +1,6 @@
 """Base records, estimates and the options of an analysis."""
 
-from collections.abc import Iterator
-from typing import Any, Literal, Self
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,32 +17,6 @@ class Record(BaseModel):
     """A frozen record without NaN or infinity; unknown fields of other versions are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)
-
-    def diff(self, other: Self) -> dict[str, tuple[Any, Any]]:
-        """Return (own, other) by field where they differ; rows are matched by what they are of."""
-        before, after = (dict(_leaves(row.model_dump(mode="json"))) for row in (self, other))
-        pairs = {path: (before.get(path), after.get(path)) for path in before | after}
-        return {path: (own, others) for path, (own, others) in pairs.items() if own != others}
-
-
-_NAMES = (
-    "policy", "benchmark", "axis", "leaks", "rewarder", "a", "b", "rule", "name",
-)  # fmt: skip
-
-
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield plain values by path: best_of_n[alpha, judge-1].accuracy.value."""
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield from _leaves(item, f"{path}.{name}" if path else name)
-    elif isinstance(value, list):
-        records = value and isinstance(value[0], dict)
-        labels = [", ".join(str(row[k]) for k in _NAMES if k in row) for row in value if records]
-        distinct = all(labels) and len(set(labels)) == len(value)
-        for label, item in zip(labels if distinct else range(len(value)), value, strict=True):
-            yield from _leaves(item, f"{path}[{label}]")
-    else:
-        yield path, value
 
 
 class PerAxis(Record):

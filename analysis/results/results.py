@@ -41,6 +41,7 @@ class Results(Record):
     pooled: tuple[correlation.Pooled, ...] = ()
     decisions: tuple[decision.Decision, ...] = ()
     panels: tuple[decision.Panels, ...] = ()
+    by_task: tuple[decision.TaskReport, ...] = ()
     how_much: tuple[prediction.HowMuch, ...] = ()
     thresholds: tuple[decision.Threshold, ...] = ()
     what_if: tuple[prediction.WhatIf, ...] = ()

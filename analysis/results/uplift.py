@@ -19,10 +19,12 @@ class TrainedArm(Record):
 
     `greedy` and `sampled`: gain in accuracy, over questions and seeds (imported outcomes have the
     first alone); `over_random`: greedy accuracy against the arm trained on random choices, the
-    zero line. `length` and `unread`: of sampled responses, against the untrained policy. `kl`: mean
-    log-probability ratio of sampled responses, trained to untrained, in nats per response.
-    `pair_accuracy`: of a right against a wrong response of the policy; `score_variance`: share of
-    the variance of scores that lies within questions.
+    zero line. Side effects on sampled responses: `length` (characters), `unread`, `entropy` (nats
+    per response), `answer_share` of the `answer` that became more frequent; `drift` names flagged
+    ones. `kl`: mean log-probability ratio of sampled responses, trained to untrained, in nats per
+    response. `own_score`: share of responses that the arm's rewarder prefers to the untrained
+    policy's, minus one half. `pair_accuracy`: of a right against a wrong response of the policy;
+    `score_variance`: share of the variance of scores that lies within questions.
     """
 
     arm: str
@@ -34,9 +36,14 @@ class TrainedArm(Record):
     greedy: Estimate
     sampled: Estimate | None = None
     over_random: Estimate | None = None
-    length: float | None = None
-    unread: float | None = None
+    length: Estimate | None = None
+    unread: Estimate | None = None
+    entropy: Estimate | None = None
+    answer: str = ""
+    answer_share: Estimate | None = None
+    drift: tuple[str, ...] = ()
     kl: Estimate | None = None
+    own_score: Estimate | None = None
     pair_accuracy: float | None = None
     score_variance: float | None = None
     hurts: bool = False
@@ -59,6 +66,19 @@ class UpliftCorrelation(Record):
     spearman: Estimate
 
 
+class PredictorContrast(Record):
+    """r of the gains with a predictor minus r with another, over the same rewarders.
+
+    No interval and no p where r itself has none: too few rewarders or base models.
+    """
+
+    first: str
+    second: str
+    num_rewarders: int
+    difference: Estimate
+    p_value: float | None = None
+
+
 class UpliftMethod(Record):
     """One training method: how much of the spread between rewarders is not noise."""
 
@@ -67,6 +87,7 @@ class UpliftMethod(Record):
     noise: float | None
     reliability: float | None
     correlations: tuple[UpliftCorrelation, ...]
+    contrasts: tuple[PredictorContrast, ...] = ()
     sentence: str
 
 

@@ -21,18 +21,13 @@ from bon.core.records import PreferencePair, Question
 from bon.experiment.config import DatasetSpec
 
 TASKS = (
-    "ai2d",
-    "chartqa",
-    "docvqa",
-    "infovqa",
-    "mathvision",
-    "mathvista",
-    "mmstar",
-    "realworldqa",
-    "scienceqa",
-    "textvqa",
-)
-"""Downstream tasks as published, all in bon.benchmarks.tasks."""
+    "ai2d", "blink", "chartqa", "docvqa", "dynamath", "gpqa", "hallusionbench", "infovqa",
+    "llava_bench", "logicvista", "math500", "mathverse", "mathvision", "mathvista", "mmmu",
+    "mmstar", "mmvet", "ocrbench", "realworldqa", "scienceqa", "textvqa", "videomme", "wemath",
+)  # fmt: skip
+"""Downstream tasks as published, the rows of bon/benchmarks/tasks.yaml."""
+PAIR_SETS = ("judgebench", "omni_rewardbench", "reward_bench_2", "rm_bench")
+"""Reward benchmarks whose rows hold several responses, all in bon.benchmarks.responses."""
 BENCHMARKS = (
     "mmmu_pro",
     "multiple_choice",
@@ -42,6 +37,7 @@ BENCHMARKS = (
     "multimodal_rewardbench",
     "mm_rlhf",
     "mmrb2",
+    *PAIR_SETS,
     "preference",
 )
 ADDED: Registry[Adapter] = Registry("bon.benchmarks")
@@ -52,8 +48,11 @@ RecordT = TypeVar("RecordT", Question, PreferencePair)
 def adapter(name: str) -> Adapter:
     """Return the adapter of a benchmark."""
     if name in TASKS:
-        task: Adapter = importlib.import_module("bon.benchmarks.tasks").ADAPTERS[name]
+        task: Adapter = importlib.import_module("bon.benchmarks.tasks").task(name)
         return task
+    if name in PAIR_SETS:
+        pairs: Adapter = importlib.import_module("bon.benchmarks.responses").ADAPTERS[name]
+        return pairs
     if name in BENCHMARKS:
         shipped: Adapter = importlib.import_module(f"bon.benchmarks.{name}").ADAPTER
         return shipped
@@ -140,14 +139,14 @@ def _records(
             first_reason = first_reason or str(error)
             yield BadRow(row.id, str(error))
             continue
-        assert isinstance(converted, record)
-        # Identical rows remain separate rows, as in the published scores.
-        short = int(converted.key[:15], 16)
-        seen[short] = seen.get(short, 0) + 1
-        if seen[short] > 1:
-            converted = replace(converted, key=content_key(converted.key, seen[short]))
         valid += 1
-        yield converted
+        for one in converted if isinstance(converted, list) else [converted]:
+            assert isinstance(one, record)
+            # Identical rows remain separate rows, as in the published scores.
+            short = int(one.key[:15], 16)
+            seen[short] = seen.get(short, 0) + 1
+            known = seen[short] > 1
+            yield replace(one, key=content_key(one.key, seen[short])) if known else one
     if benchmark.check is not None:
         benchmark.check(context)
     if valid == 0:

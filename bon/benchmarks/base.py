@@ -176,7 +176,7 @@ class Adapter:
     title: str
     licence: str
     forms: tuple[Form, ...]
-    convert: Callable[[Context, Row], Question | PreferencePair]
+    convert: Callable[[Context, Row], Question | PreferencePair | list[PreferencePair]]
     hub: str = ""
     citation: str = ""
     config: Callable[[str | None], str | None] = lambda config: config

@@ -1,12 +1,15 @@
-"""Downstream tasks in their published form: columns, split and scorer as in lmms-eval.
+"""Downstream tasks in their published form: the rows of tasks.yaml as adapters.
 
-Prompts are the policy card's. Values below 1 are rounded to right or wrong (bon.graders). Where the
-published scorer asks a model, its rules without the model are used, and docs/graders.md says so.
+Prompts are the policy card's. Where the published scorer asks a model, its rules without the model
+are used, and docs/benchmarks.md says so.
 """
 
+import ast
 import re
 from collections.abc import Callable
-from types import MappingProxyType
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from bon.benchmarks.base import (
     Adapter,
@@ -20,25 +23,46 @@ from bon.benchmarks.base import (
 )
 from bon.benchmarks.multiple_choice import read_letter
 from bon.benchmarks.open_ended import free
+from bon.core.keys import content_key
 from bon.core.records import Question
 from bon.experiment.letters import LETTERS, option_letters
+from bon.experiment.yamlfile import read_yaml
 
-Convert = Callable[[Context, Row], Question]
+TABLE: dict[str, dict[str, Any]] = read_yaml(Path(__file__).with_name("tasks.yaml"))
+
+_OPTION = re.compile(
+    r"(?:^|[\n,;])\s*\(?([A-Z])[).:]\s*([^\n;]*?)(?=[,;]\s*\(?[A-Z][).:]\s|\s*\n|;?\s*$)"
+)
+_START = re.compile(r"(?:\n?(?:Options|Choices):|\n)\s*\(?A[).:]")
 
 
-def _free(grader: str) -> Convert:
-    """Return a conversion of rows whose answers are free."""
-    return lambda context, row: free(
-        context, row, row.need("question"), context.spec.grader or grader
-    )
+def _free(context: Context, row: Row, grader: str, answers: dict[str, str]) -> Question:
+    """Convert a row whose answer is free; "a <OR> b" is two right answers."""
+    row = _with_answers(row, answers)
+    return free(context, row, row.need("question"), context.spec.grader or grader or "exact")
 
 
-def _letters(context: Context, row: Row) -> Question:
+def _with_answers(row: Row, answers: dict[str, str]) -> Row:
+    """Return the row with its answer as a list or as the word that stands for it."""
+    column, value = row.columns.get("answer", ""), row.get("answer")
+    if isinstance(value, str) and "<OR>" in value:
+        value = [part.strip() for part in value.split("<OR>")]
+    elif isinstance(value, str) and value.startswith("['"):
+        value = list(ast.literal_eval(value))
+    elif str(value) in answers:
+        value = answers[str(value)]
+    return Row({**row.values, column: value}, row.columns, row.folder, row.number)
+
+
+def _letters(context: Context, row: Row, *_: Any) -> Question:
     """Convert a row with options and a letter, an index from 0 as number or text, or a text."""
-    options = parse_options(row.get("options"))
+    options = tuple(
+        re.sub(r"^[A-Z]\. ", "", option) for option in parse_options(row.get("options"))
+    )
     answer = row.get("answer")
-    if isinstance(answer, str) and answer.isdecimal() and answer not in options:
-        answer = int(answer)
+    if isinstance(answer, str):
+        answer = re.sub(r"^\(([A-Z])\)$", r"\1", answer.strip())
+        answer = int(answer) if answer.isdecimal() and answer not in options else answer
     hint, text = row.text("hint").strip(), row.need("question")
     text = f"Context: {hint}\n{text}" if hint else text
     return context.question(
@@ -46,36 +70,47 @@ def _letters(context: Context, row: Row) -> Question:
     )
 
 
-def _mathvision(context: Context, row: Row) -> Question:
-    """Convert a row of MathVision: a letter if there are options, else a formula."""
-    return _letters(context, row) if row.get("options") else _free("math")(context, row)
+def _mixed(context: Context, row: Row, grader: str, answers: dict[str, str]) -> Question:
+    """Convert a row with a letter if it has options, else with a free answer."""
+    has = row.get("options") not in (None, "", "[]", [])
+    return _letters(context, row) if has else _free(context, row, grader, answers)
 
 
-def _mathvista(context: Context, row: Row) -> Question:
+def _mathvista(context: Context, row: Row, grader: str, answers: dict[str, str]) -> Question:
     """Convert a row of MathVista; a number is right if it rounds to the answer's precision."""
     if row.get("options"):
         return _letters(context, row)
     kind = row.text("type")
     if kind == "list":
-        return _free("exact")(context, row)
+        return _free(context, row, "exact", answers)
     precision = int(float(row.text("precision") or 0))
     margin = f"{0.5 / 10**precision:.10f}" if kind == "float" else ""
-    return free(context, row, row.need("question"), context.spec.grader or "number", margin)
+    return free(context, row, row.need("question"), context.spec.grader or grader, margin)
 
 
-_OPTION = re.compile(r"(?:^|[\n,])\s*\(?([A-Z])[).:]\s*([^\n]*?)(?=,\s*\(?[A-Z][).:]\s|\s*\n|\s*$)")
+def _distractors(context: Context, row: Row, *_: Any) -> Question:
+    """Convert a row with the right option and wrong ones; a hash of their texts orders them."""
+    wrong = [row.values.get(column) for column in row.columns["options"].split(",")]
+    right = row.need("answer").strip()
+    texts = [right, *(str(text).strip() for text in wrong if text)]
+    options = tuple(sorted(texts, key=lambda text: content_key("place", text)))
+    letter = LETTERS[options.index(right)]
+    return context.question(row, row.need("question"), options, letter, context.read_images(row))
 
 
-def _inline(context: Context, row: Row) -> Question:
+def _inline(context: Context, row: Row, grader: str, answers: dict[str, str]) -> Question:
     """Convert a row whose question ends with its options: lines "A. cat" or "A: cat, B: dog"."""
-    text = re.sub(r"\s*Please answer directly with[^\n]*$", "", row.need("question").strip())
-    start = re.search(r"(?:\n?Options:|\n)\s*\(?A[).:]", text)
-    found = _OPTION.findall(text[start.start() :].replace("Options:", "\n", 1)) if start else []
+    text = "\n".join(filter(None, (row.need("question").strip(), row.text("options").strip())))
+    text = re.sub(r"\s*Please answer directly with[^\n]*$", "", text)
+    start = _START.search(text)
+    rest = re.sub("(?:Options|Choices):", "\n", text[start.start() :], count=1) if start else ""
+    found = _OPTION.findall(rest)
     letters, options = (tuple(part) for part in zip(*found, strict=True)) if found else ((), ())
     if "".join(letters) != LETTERS[: len(letters)]:
         raise RowError("its options are not in the order of their letters")
     if not start or not options:
-        return free(context, row, text, context.spec.grader or "exact")
+        row = _with_answers(row, answers)
+        return free(context, row, text, context.spec.grader or grader or "exact")
     letter = parse_letter(row.get("answer"))
     if letter not in option_letters(options):
         raise RowError(f"its answer {letter} is none of its {len(options)} options")
@@ -83,70 +118,32 @@ def _inline(context: Context, row: Row) -> Question:
     return context.question(row, text[: start.start()].strip(), options, letter, images)
 
 
-def _task(
-    title: str,
-    hub: str,
-    split: str,
-    convert: Convert,
-    *,
-    config: str = "",
-    licence: str = "not stated",
-    grader: str = "",
-    rows: int = 0,
-    may: str = "",
-    **columns: str,
-) -> Adapter:
-    """Return the adapter of a task; roles `need` a column unless they are in `may`."""
-    optional = {role: role for role in ("id", *may.split())}
-    need = {"question": "question", "answer": "answer"}
-    for role, column in {"image": "image", **columns}.items():
-        (need if role in need else optional)[role] = column
+Convert = Callable[[Context, Row, str, dict[str, str]], Question]
+CONVERSIONS: dict[str, Convert] = {
+    "letters": _letters, "free": _free, "mixed": _mixed, "inline": _inline,
+    "mathvista": _mathvista, "distractors": _distractors,
+}  # fmt: skip
+
+
+def task(name: str) -> Adapter:
+    """Return the adapter of a row of tasks.yaml."""
+    own = TABLE[name]
+    columns = {role: role for role in ("question", "answer", "image", "id")} | own.get(
+        "columns", {}
+    )
+    needed = {role: columns.pop(role) for role in ("question", "answer")}
+    grader, answers, size = own.get("grader", ""), own.get("answers", {}), own.get("size", 0)
     return Adapter(
-        kind="questions", title=title, licence=licence, hub=hub, split=split, grader=grader,
-        config=lambda name: name or config or None,
-        forms=(Form(need=need, may=optional),), convert=convert,
-        published=Published(rows, f"its {split} split") if rows else None,
+        kind="questions", title=own["title"], licence=own.get("licence", "not stated"),
+        hub=own.get("hub", ""), split=own["split"], grader=grader,
+        config=lambda config: config or own.get("config"),
+        forms=(Form(need=needed, may=columns),),
+        convert=partial(_convert, CONVERSIONS[own["rows"]], grader, answers),
+        published=Published(size, f"its {own['split']} split") if size else None,
     )  # fmt: skip
 
 
-ADAPTERS = MappingProxyType(
-    {
-        "ai2d": _task("AI2D", "lmms-lab/ai2d", "test", _letters, rows=3088, options="options"),
-        "chartqa": _task(
-            "ChartQA", "lmms-lab/ChartQA", "test", _free("relaxed"), rows=2500,
-            grader="relaxed", subject="type",
-        ),
-        "docvqa": _task(
-            "DocVQA", "lmms-lab/DocVQA", "validation", _free("anls"), rows=5349,
-            config="DocVQA", grader="anls", answer="answers", id="questionId",
-        ),
-        "infovqa": _task(
-            "InfographicVQA", "lmms-lab/DocVQA", "validation", _free("anls"), rows=2801,
-            config="InfographicVQA", grader="anls", answer="answers", id="questionId",
-        ),
-        "mathvision": _task(
-            "MathVision", "MathLLMs/MathVision", "testmini", _mathvision, rows=304,
-            grader="math", image="decoded_image", difficulty="level",
-            may="options subject",
-        ),
-        "mathvista": _task(
-            "MathVista", "AI4Math/MathVista", "testmini", _mathvista, rows=1000,
-            licence="CC BY-SA 4.0", grader="number", image="decoded_image", id="pid",
-            options="choices", type="answer_type", may="precision unit",
-        ),
-        "mmstar": _task(
-            "MMStar", "Lin-Chen/MMStar", "val", _inline, id="index", subject="category", rows=1500,
-        ),
-        "realworldqa": _task(
-            "RealWorldQA", "lmms-lab/RealWorldQA", "test", _inline, grader="exact", rows=765,
-        ),
-        "scienceqa": _task(
-            "ScienceQA, questions with an image", "lmms-lab/ScienceQA", "test", _letters, rows=2017,
-            config="ScienceQA-IMG", options="choices", may="hint subject",
-        ),
-        "textvqa": _task(
-            "TextVQA", "lmms-lab/textvqa", "validation", _free("vqa"), rows=5000,
-            grader="vqa", answer="answers", id="question_id",
-        ),
-    }
-)  # fmt: skip
+def _convert(
+    convert: Convert, grader: str, answers: dict[str, str], context: Context, row: Row
+) -> Question:
+    return convert(context, row, grader, answers)

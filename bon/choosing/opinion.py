@@ -117,7 +117,7 @@ class Opinion:
         of decided votes over both orders, so that position bias cancels.
     games (Q, M, M): decided votes between i and j.
     complete (Q): whether everything the full design asks for was judged.
-    undecided, asked: share of the items judged without a decided vote, and their number.
+    undecided, num_judged: share of the items judged without a decided vote, and their number.
     scale: unit of the scores in a vote, their spread within questions over a whole run.
     """
 
@@ -128,7 +128,7 @@ class Opinion:
     games: Ints | None
     complete: Bools
     undecided: float
-    asked: int
+    num_judged: int
     scale: float | None = None
 
     def with_scale(self) -> "Opinion":
@@ -185,12 +185,12 @@ class Opinion:
         )
 
     def count_undecided_in(self, questions: Bools) -> "Opinion":
-        """Restrict `asked` and `undecided` to some questions (Q)."""
+        """Restrict `num_judged` and `undecided` to some questions (Q)."""
         if self.prefer is None or self.games is None:
             return self
         compared = ~np.isnan(self.prefer) & ~self.candidates.same_text & questions[:, None, None]
         count, lost = int(compared.sum()) // 2, int((compared & (self.games == 0)).sum()) // 2
-        return replace(self, asked=count, undecided=lost / count if count else 0.0)
+        return replace(self, num_judged=count, undecided=lost / count if count else 0.0)
 
     def candidate_scores(self) -> Floats:
         """(Q, M): one number per candidate to show and rank by; NaN where unknown.
@@ -231,13 +231,13 @@ def opinion(kind: Kind, judged: JudgementArrays, candidates: Candidates) -> Opin
         times = total(judged.outcome == OUTCOMES.index("chosen")).astype(float)
         complete = np.asarray((total(slice(None)) > 0).any(axis=1))
         scores = np.where(times.sum(axis=1, keepdims=True) > 0, times, np.nan)
-        asked, lost = complete, complete & np.isnan(scores[:, 0])
+        known, lost = complete, complete & np.isnan(scores[:, 0])
     else:
         rows = (judged.outcome == OUTCOMES.index("scored")) & np.isfinite(judged.score)
         scores = _divide(total(rows, judged.score), total(rows))
-        asked = total(slice(None)) > 0
-        complete, lost = np.asarray(asked.all(axis=1)), asked & np.isnan(scores)
-    count = int(asked.sum())
+        known = total(slice(None)) > 0
+        complete, lost = np.asarray(known.all(axis=1)), known & np.isnan(scores)
+    count = int(known.sum())
     undecided = int(lost.sum()) / count if count else 0.0
     return Opinion(candidates, kind, scores, None, None, complete, undecided, count)
 
@@ -254,17 +254,17 @@ def _preferences(judged: JudgementArrays, candidates: Candidates) -> Opinion:
     wins, votes = total(decided, values[decided]), total(decided)
     wins = wins + (votes - wins).transpose(0, 2, 1)
     games = votes + votes.transpose(0, 2, 1)
-    asked = total(slice(None)) > 0
-    asked |= asked.transpose(0, 2, 1)
+    compared = total(slice(None)) > 0
+    compared |= compared.transpose(0, 2, 1)
     prefer = _divide(wins, games)
-    prefer[asked & (games == 0)] = 0.5
+    prefer[compared & (games == 0)] = 0.5
     prefer[:, np.arange(m), np.arange(m)] = 0.5
     texts = candidates.text_ids
     cells = (np.arange(q)[:, None, None], texts[:, :, None], texts[:, None, :])
     prefer, games = prefer[cells], games[cells].astype(np.int64)
     complete = np.asarray(~np.isnan(prefer).any(axis=(1, 2)))
-    made = Opinion(candidates, "preferences", None, prefer, np.asarray(games), complete, 0.0, 0)
-    return made.count_undecided_in(np.ones(q, dtype=bool))
+    opinion = Opinion(candidates, "preferences", None, prefer, np.asarray(games), complete, 0.0, 0)
+    return opinion.count_undecided_in(np.ones(q, dtype=bool))
 
 
 def item_opinion(
@@ -309,7 +309,7 @@ def ensemble(members: Sequence[Opinion]) -> Opinion:
         np.ones(prefer.shape, dtype=np.int64),
         np.logical_and.reduce([member.complete for member in members]),
         float(np.mean([member.undecided for member in members])),
-        sum(member.asked for member in members),
+        sum(member.num_judged for member in members),
     )
 
 
@@ -330,7 +330,7 @@ def panel(members: Sequence[Opinion], units: Sequence[float]) -> Opinion:
         None,
         np.logical_and.reduce([member.complete for member in members]),
         float(np.mean([member.undecided for member in members])),
-        sum(member.asked for member in members),
+        sum(member.num_judged for member in members),
     )
 
 

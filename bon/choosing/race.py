@@ -50,18 +50,16 @@ def contenders(low: Floats, high: Floats) -> Bools:
     return np.asarray(high >= low.max(axis=-1, keepdims=True) - SLACK)
 
 
-def settled_choice(opinion: Opinion, golds: list[Floats]) -> Floats:
+def settled_choice(opinion: Opinion, gold: Floats) -> Floats:
     """Choice probabilities (Q, M) worth as much as round robin's; NaN where uncertain.
 
-    All contenders share the choice: which of them wins may be open, but they are worth the same
-    in every one of `golds` (Q, M each).
+    All contenders share the choice: which of them wins may be open, but they are worth the
+    same `gold` (Q, M).
     """
     assert opinion.prefer is not None
     alive = contenders(*bounds(opinion.prefer))
-    sure = np.ones(len(alive), dtype=bool)
-    for gold in golds:
-        highest = np.where(alive, gold, -np.inf).max(axis=1)
-        sure &= highest == np.where(alive, gold, np.inf).min(axis=1)
+    highest = np.where(alive, gold, -np.inf).max(axis=1)
+    sure = highest == np.where(alive, gold, np.inf).min(axis=1)
     share = alive / alive.sum(axis=1, keepdims=True)
     return np.where(sure[:, None], share, np.nan)
 

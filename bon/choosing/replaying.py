@@ -1,7 +1,7 @@
 """Replay of a rule: the expected value of its choice at every n, from one pool of candidates."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,33 +18,25 @@ EVERY_N = 16
 class Trial:
     """Candidates to replay rules on, their values, and the headline n.
 
-    `golds`: arrays (Q, M), the value of choosing a candidate in several respects; the first says
-    whether it is correct. `draws`: number of subsets or orders drawn with `seed` where there are
-    too many to enumerate.
+    `gold` (Q, M): the value of choosing a candidate, 1 if it is correct. `draws`: number of subsets
+    or orders drawn with `seed` where there are too many to enumerate.
     """
 
     candidates: Candidates
-    golds: list[Floats]
+    gold: Floats
     n: int
     draws: int
     seed: int
 
     @cached_property
     def constant(self) -> Bools:
-        """(Q): no choice changes whether it is correct."""
-        return np.asarray(self.golds[0].min(axis=1) == self.golds[0].max(axis=1))
-
-    @cached_property
-    def indifferent(self) -> Bools:
-        """(Q): no choice changes any gold."""
-        alike = [gold.min(axis=1) == gold.max(axis=1) for gold in self.golds]
-        return np.asarray(np.logical_and.reduce(alike))
+        """(Q): no choice changes the value."""
+        return np.asarray(self.gold.min(axis=1) == self.gold.max(axis=1))
 
     def select_questions(self, questions: Ints) -> "Trial":
         """Keep some questions."""
-        golds = [gold[questions] for gold in self.golds]
         candidates = self.candidates.select_questions(questions)
-        return Trial(candidates, golds, self.n, self.draws, self.seed)
+        return replace(self, candidates=candidates, gold=self.gold[questions])
 
     @cached_property
     def masks(self) -> tuple[Floats, Floats]:
@@ -54,7 +46,7 @@ class Trial:
     @cached_property
     def vote_orders(self) -> subsets.VoteOrders:
         """Random orders for votes on pools too large to enumerate; the same for all rewarders."""
-        return subsets.vote_orders(self.candidates.answers, self.golds, self.orders, self.seed)
+        return subsets.vote_orders(self.candidates.answers, self.gold, self.orders, self.seed)
 
     @cached_property
     def seatings(self) -> list[tuple[Ints, Ints]]:
@@ -100,10 +92,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Replayed:
-    """Expected value (Q, len(ns)) for each gold; `error`: standard error, None where exact."""
+    """Expected value (Q, len(ns)); `error`: standard error, None where exact."""
 
     ns: tuple[int, ...]
-    values: list[Floats]
+    values: Floats
     error: float | None
 
 
@@ -111,53 +103,47 @@ def at_full_size(chosen: Floats, trial: Trial) -> Replayed:
     """Replay a choice (Q, M) that is known only for the whole pool (and for n = 1)."""
     size = chosen.shape[1]
     ns = (1, size) if size > 1 else (1,)
-    values = [
-        np.stack([gold.mean(axis=1), (chosen * gold).sum(axis=1)], axis=1)[:, : len(ns)]
-        for gold in trial.golds
-    ]
-    return Replayed(ns, values, None)
+    values = np.stack([trial.gold.mean(axis=1), (chosen * trial.gold).sum(axis=1)], axis=1)
+    return Replayed(ns, values[:, : len(ns)], None)
 
 
 def by_choosing(choose: Callable[[Opinion], Floats], opinion: Opinion, trial: Trial) -> Replayed:
     """Replay any rule by choosing among every subset of n candidates, or a sample of subsets."""
     masks, average = trial.masks
-    values = [np.empty((len(gold), len(masks))) for gold in trial.golds]
+    values = np.empty((len(trial.gold), len(masks)))
     for column, mask in enumerate(masks):
         candidates = np.flatnonzero(mask)
         chosen = choose(opinion.select_candidates(candidates))
-        for value, gold in zip(values, trial.golds, strict=True):
-            value[:, column] = (chosen * gold[:, candidates]).sum(axis=1)
-    return over_subsets([value @ average for value in values], trial)
+        values[:, column] = (chosen * trial.gold[:, candidates]).sum(axis=1)
+    return over_subsets(values @ average, trial)
 
 
 def votes(weights: Floats, trial: Trial) -> Replayed:
     """Replay a vote with weights (Q, M) that do not depend on the subset."""
     size, answers = weights.shape[1], trial.candidates.answers
     if size <= subsets.EXACT_SIZE:
-        values = subsets.vote_values(answers, weights, trial.golds, *trial.masks)
+        values = subsets.vote_values(answers, weights, trial.gold, *trial.masks)
         return Replayed(trial.ns, values, None)
     values, spread = subsets.vote_by_orders(weights, trial.vote_orders)
     return Replayed(tuple(range(1, size + 1)), values, subsets.resampling_error(spread))
 
 
-def over_subsets(values: list[Floats], trial: Trial) -> Replayed:
+def over_subsets(values: Floats, trial: Trial) -> Replayed:
     """Attach the standard error to values averaged over `Trial.masks`."""
     if trial.candidates.size <= subsets.EXACT_SIZE:
         return Replayed(trial.ns, values, None)
-    v = np.clip(values[0][:, trial.ns.index(trial.n)], 0, 1)
+    v = np.clip(values[:, trial.ns.index(trial.n)], 0, 1)
     drawn = trial.draws * len(v)  # the value of one subset varies by at most v(1 − v)
     return Replayed(trial.ns, values, float(np.sqrt(np.mean(v * (1 - v)) / drawn)))
 
 
 def over_orders(prefer: Floats, play: Play, trial: Trial) -> Replayed:
     """Replay a tournament over random orders (`Trial.seatings`)."""
-    values = [np.empty((len(prefer), len(trial.ns))) for _ in trial.golds]
+    values = np.empty((len(prefer), len(trial.ns)))
     spread = np.empty((trial.orders, len(trial.ns)))
     for k, (order, entrants) in enumerate(trial.seatings):
         chosen = play(prefer, order, entrants).chosen
-        by_order = [np.einsum("qsm,qm->qs", chosen, gold) for gold in trial.golds]
-        for value, drawn in zip(values, by_order, strict=True):
-            value[:, k] = drawn.mean(axis=1)
-        spread[:, k] = by_order[0].mean(axis=0)
-    values[0][:, 0] = trial.golds[0].mean(axis=1)  # one candidate needs no draw
+        by_order = np.einsum("qsm,qm->qs", chosen, trial.gold)
+        values[:, k], spread[:, k] = by_order.mean(axis=1), by_order.mean(axis=0)
+    values[:, 0] = trial.gold.mean(axis=1)  # one candidate needs no draw
     return Replayed(trial.ns, values, subsets.resampling_error(spread))

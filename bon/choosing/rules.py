@@ -42,7 +42,7 @@ from bon.core.plugins import Registry
 
 Choose = Callable[[Opinion], Floats]
 Replay = Callable[[Opinion, Trial], Replayed]
-Enough = Callable[[Opinion, list[Floats]], Floats]
+Enough = Callable[[Opinion, Floats], Floats]
 _READS = {
     "scores": "pointwise scores",
     "preferences": "pairwise verdicts",
@@ -63,7 +63,7 @@ class Rule:
     designs: designs that judge all it needs; served under the first. A rule that needs less than
         all pairs is replayed from what was judged, at n = N.
     enough: where the value of the choice is certain before the choice is: a choice (Q, M) worth
-        the same in every gold (Q, M); NaN where uncertain.
+        the same gold (Q, M); NaN where uncertain.
     judged: whether it reads judgements. `answers`: whether it counts answers.
     scaled: whether it needs the unit of scores, which only a run can tell.
     rank: the supported rule of lowest rank represents a rewarder.
@@ -92,10 +92,7 @@ class Rule:
     def replayed(self, opinion: Opinion, trial: Trial) -> Replayed | None:
         """Return the expected value at every n that was judged for; None where none was."""
         if self.judged:
-            free = trial.constant
-            if self.enough is not None:  # a race that was stopped says more than "no matter"
-                free = free & (trial.indifferent | ~opinion.is_judged())
-            if (~opinion.complete & ~free).any():
+            if (~opinion.complete & ~trial.constant).any():
                 return self._replay_incomplete(opinion, trial)
             opinion = opinion.fill_ties(trial.constant)
         if self.replay is None:
@@ -105,18 +102,18 @@ class Rule:
     def _replay_incomplete(self, opinion: Opinion, trial: Trial) -> Replayed | None:
         if self.designs == ("all_pairs",) or trial.n != opinion.candidates.size:
             return None
-        chosen = self.certain(opinion, trial.golds)
+        chosen = self.certain(opinion, trial.gold)
         unknown = np.isnan(chosen).any(axis=1)
         chosen[trial.constant & ~opinion.complete & unknown] = 1 / opinion.candidates.size
         return None if np.isnan(chosen).any() else at_full_size(chosen, trial)
 
-    def certain(self, opinion: Opinion, golds: list[Floats]) -> Floats:
-        """Return the choice (Q, M), or one worth the same in all `golds`; NaN where unknown."""
+    def certain(self, opinion: Opinion, gold: Floats) -> Floats:
+        """Return the choice (Q, M), or one worth the same `gold` (Q, M); NaN where unknown."""
         chosen = self.choose(opinion)
         if self.enough is None or not np.isnan(chosen).any():
             return chosen
         unknown = np.isnan(chosen).any(axis=1, keepdims=True)
-        return np.where(unknown, self.enough(opinion, golds), chosen)
+        return np.where(unknown, self.enough(opinion, gold), chosen)
 
 
 def _scores(opinion: Opinion) -> Floats:
@@ -135,7 +132,7 @@ def _highest(opinion: Opinion) -> Floats:
 
 
 def _replay_win_rate(prefer: Floats, trial: Trial) -> Replayed:
-    return over_subsets(round_robin_values(prefer, trial.golds, *trial.masks), trial)
+    return over_subsets(round_robin_values(prefer, trial.gold, *trial.masks), trial)
 
 
 def _weights(opinion: Opinion) -> Floats:
@@ -160,7 +157,7 @@ def _replay_weighted_vote(opinion: Opinion, trial: Trial) -> Replayed:
     if opinion.kind == "scores":
         return votes(_weights(opinion), trial)
     answers = opinion.candidates.answers
-    values = rate_vote_values(answers, _prefer(opinion), trial.golds, *trial.masks)
+    values = rate_vote_values(answers, _prefer(opinion), trial.gold, *trial.masks)
     return over_subsets(values, trial)
 
 
@@ -285,7 +282,7 @@ for _rule in (
         _highest,
         lambda opinion, trial: Replayed(
             tuple(range(1, opinion.candidates.size + 1)),
-            best_of_n(_scores(opinion), trial.golds),
+            best_of_n(_scores(opinion), trial.gold),
             None,
         ),
         rank=1,

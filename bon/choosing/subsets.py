@@ -1,7 +1,7 @@
 """Expected accuracy of a choice among n of M candidates, for every n at once.
 
-Arrays are (Q, M): questions by candidates. `gold` is the value of choosing a candidate: 1 where it
-is correct, or any other indicator. Results are (Q, N), column n − 1 for n, averages over all
+Arrays are (Q, M): questions by candidates. `gold` is the value of choosing a candidate: its
+credit from 0 to 1, or any indicator. Results are (Q, N), column n − 1 for n, averages over all
 C(M, n) subsets of n candidates (uniform, without replacement) and over ties.
 
 Sources: pass@n, Chen et al. 2021 (arXiv 2107.03374); best-of-n, Nakano et al. 2021 (arXiv
@@ -38,30 +38,23 @@ def position_weights(size: int) -> Floats:
 
 
 def pass_at_n(correct: Floats) -> Floats:
-    """(Q, N): chance that at least one of n candidates is correct."""
-    size = correct.shape[1]
-    c, n = np.arange(size + 1)[:, None], np.arange(1, size + 1)
-    misses = np.cumprod(np.maximum(size - c - n + 1, 0) / (size - n + 1), axis=1)
-    return np.asarray(1 - misses[correct.sum(axis=1).astype(int)])  # C(M − c, n)/C(M, n)
+    """(Q, N): expected highest credit among n candidates; of right and wrong ones, pass@n."""
+    return best_of_n(correct, correct)
 
 
-def best_of_n(scores: Floats, golds: list[Floats]) -> list[Floats]:
-    """(Q, N) for each gold: the highest score of n, ties shared; a missing score is lowest."""
+def best_of_n(scores: Floats, gold: Floats) -> Floats:
+    """(Q, N): gold of the highest score of n, ties shared; a missing score is lowest."""
     filled = np.where(np.isnan(scores), -np.inf, scores)
     order = np.argsort(filled, axis=1)
     ranked = np.take_along_axis(filled, order, axis=1)
     new = np.ones(ranked.shape, dtype=bool)
     new[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
-    weights = position_weights(scores.shape[1]).T
-    results = []
-    for gold in golds:
-        value = np.take_along_axis(gold, order, axis=1)
-        if not new.all():  # tied candidates are worth their mean at each of their positions
-            group = new.cumsum().reshape(new.shape) - 1
-            count = np.bincount(group.ravel())
-            value = (np.bincount(group.ravel(), value.ravel()) / count)[group]
-        results.append(value @ weights)
-    return results
+    value = np.take_along_axis(gold, order, axis=1)
+    if not new.all():  # tied candidates are worth their mean at each of their positions
+        group = new.cumsum().reshape(new.shape) - 1
+        count = np.bincount(group.ravel())
+        value = (np.bincount(group.ravel(), value.ravel()) / count)[group]
+    return value @ position_weights(scores.shape[1]).T
 
 
 # ------------------------------------------------------------------ over all subsets
@@ -86,18 +79,18 @@ def masks_for(size: int, ns: tuple[int, ...], subsets: int, seed: int) -> tuple[
 
 
 def vote_values(
-    answers: Ints, weights: Floats, golds: list[Floats], masks: Floats, average: Floats
-) -> list[Floats]:
-    """Replay a weighted vote on subsets: (Q, N) for each gold. `weights` (Q, M), ≥ 0."""
+    answers: Ints, weights: Floats, gold: Floats, masks: Floats, average: Floats
+) -> Floats:
+    """Replay a weighted vote on subsets: (Q, N). `weights` (Q, M), ≥ 0."""
     ballots = _ballots(answers)
     cast = ballots * np.nan_to_num(weights)
-    return _replay_votes(ballots, lambda part: cast[:, part] @ masks.T, golds, masks, average)
+    return _replay_votes(ballots, lambda part: cast[:, part] @ masks.T, gold, masks, average)
 
 
 def rate_vote_values(
-    answers: Ints, prefer: Floats, golds: list[Floats], masks: Floats, average: Floats
-) -> list[Floats]:
-    """Replay a vote weighted by the win rate within the subset: (Q, N) for each gold."""
+    answers: Ints, prefer: Floats, gold: Floats, masks: Floats, average: Floats
+) -> Floats:
+    """Replay a vote weighted by the win rate within the subset: (Q, N)."""
     ballots = _ballots(answers)
     others = np.maximum(masks.sum(axis=1) - 1, 1)
 
@@ -106,19 +99,16 @@ def rate_vote_values(
         rates = np.where(masks.T > 0, np.maximum(wins, 0) / others, 0.0)
         return np.moveaxis(np.swapaxes(ballots[:, part], 0, 1) @ rates, 1, 0)
 
-    return _replay_votes(ballots, totals, golds, masks, average)
+    return _replay_votes(ballots, totals, gold, masks, average)
 
 
-def round_robin_values(
-    prefer: Floats, golds: list[Floats], masks: Floats, average: Floats
-) -> list[Floats]:
-    """Replay the highest win rate on subsets: (Q, N) for each gold. `prefer` has no NaN."""
-    results = [np.empty((len(prefer), average.shape[1])) for _ in golds]
+def round_robin_values(prefer: Floats, gold: Floats, masks: Floats, average: Floats) -> Floats:
+    """Replay the highest win rate on subsets: (Q, N). `prefer` has no NaN."""
+    results = np.empty((len(prefer), average.shape[1]))
     for part in _chunks(len(prefer), len(masks) * prefer.shape[1]):
         rates = np.swapaxes(prefer[part] @ masks.T, 1, 2)  # (q, S, M) wins plus own half
         chosen = tied_best(rates, masks > 0)
-        for result, gold in zip(results, golds, strict=True):
-            result[part] = np.einsum("qsm,qm->qs", chosen, gold[part]) @ average
+        results[part] = np.einsum("qsm,qm->qs", chosen, gold[part]) @ average
     return results
 
 
@@ -137,17 +127,17 @@ def _ballots(answers: Ints) -> Floats:
 def _replay_votes(
     ballots: Floats,
     totals_of: Callable[[slice], Floats],
-    golds: list[Floats],
+    gold: Floats,
     masks: Floats,
     average: Floats,
-) -> list[Floats]:
+) -> Floats:
     """Average the gold of the leading answers, ties shared, over subsets by n.
 
     `totals_of`: the votes (A, q, S) of each answer in each subset, for some of the questions. A
     subset without any vote is a random choice of its candidates.
     """
     kinds, q, m = ballots.shape
-    results = [np.empty((q, average.shape[1])) for _ in golds]
+    results = np.empty((q, average.shape[1]))
     for part in _chunks(q, len(masks) * max(kinds, m)):
         present = ballots[:, part] @ masks.T
         voted = present > 0
@@ -156,12 +146,11 @@ def _replay_votes(
         leads = (totals >= top - 1e-9 * np.maximum(top, 1e-300)) & voted
         share = leads / np.maximum(leads.sum(axis=0), 1)
         no_vote = ~voted.any(axis=0)
-        for result, gold in zip(results, golds, strict=True):
-            mean = (ballots[:, part] * gold[part]) @ masks.T / np.maximum(present, 1)
-            value = (share * mean).sum(axis=0)
-            if no_vote.any():
-                value = np.where(no_vote, gold[part] @ masks.T / masks.sum(axis=1), value)
-            result[part] = value @ average
+        mean = (ballots[:, part] * gold[part]) @ masks.T / np.maximum(present, 1)
+        value = (share * mean).sum(axis=0)
+        if no_vote.any():
+            value = np.where(no_vote, gold[part] @ masks.T / masks.sum(axis=1), value)
+        results[part] = value @ average
     return results
 
 
@@ -173,8 +162,8 @@ class VoteOrders:
     """Random orders of the candidates, laid out for votes; shared by all rewarders of a pool.
 
     `candidate` (M, S·Q): the flat place of each step's candidate in (Q, M). `slot` (M, S·Q): the
-    flat place of its answer in (S·Q, A + 1), the last answer being none. `gold` (S·Q·(A + 1), G):
-    the value of choosing an answer. `head_start` (S·Q, A + 1): random numbers that break ties.
+    flat place of its answer in (S·Q, A + 1), the last answer being none. `gold` (S·Q·(A + 1)): the
+    value of choosing an answer. `head_start` (S·Q, A + 1): random numbers that break ties.
     """
 
     shape: tuple[int, int, int]
@@ -184,48 +173,43 @@ class VoteOrders:
     head_start: Floats
 
 
-def vote_orders(answers: Ints, golds: list[Floats], count: int, seed: int) -> VoteOrders:
+def vote_orders(answers: Ints, gold: Floats, count: int, seed: int) -> VoteOrders:
     """Draw `count` random orders of every question. `answers` (Q, M), −1 for none."""
     q, m = answers.shape
     kinds = int(answers.max(initial=0)) + 1
     answers = np.where(answers < 0, kinds, answers)
     given = answers[:, None, :] == np.arange(kinds + 1)[:, None]  # (Q, A + 1, M)
-    value = np.stack([(gold[:, None, :] * given).sum(axis=2) for gold in golds], axis=2)
-    value /= np.maximum(given.sum(axis=2), 1)[:, :, None]
+    value = (gold[:, None, :] * given).sum(axis=2) / np.maximum(given.sum(axis=2), 1)
     # One step after the other, all orders of all questions next to each other in each.
     orders = random_orders(m, q, count, seed) + np.arange(q)[:, None] * m
     candidate = np.ascontiguousarray(orders.reshape(-1, m).T)
     slot = answers.ravel().take(candidate) + np.arange(count * q) * (kinds + 1)
     head_start = np.random.default_rng(seed).random((count * q, kinds + 1))
     head_start[:, kinds] = np.nan  # candidates without an answer never lead
-    gold = np.tile(value.reshape(-1, len(golds)), (count, 1))
-    return VoteOrders((count, q, m), candidate, slot, gold, head_start)
+    return VoteOrders((count, q, m), candidate, slot, np.tile(value.ravel(), count), head_start)
 
 
-def vote_by_orders(weights: Floats, drawn: VoteOrders) -> tuple[list[Floats], Floats]:
+def vote_by_orders(weights: Floats, drawn: VoteOrders) -> tuple[Floats, Floats]:
     """Replay a weighted vote of the first n of each random order, every n in one pass.
 
     Weights (Q, M) are not negative, so after each candidate the leader is the former one or the
     answer that was just voted for. Tiny random head starts break ties uniformly. Returns (Q, N)
-    for each gold, and the mean of the first gold by order and n (S, N), whose spread is the
-    resampling error.
+    and the mean by order and n (S, N), whose spread is the resampling error.
     """
     s, q, m = drawn.shape
     weights = np.nan_to_num(weights)
     totals = (drawn.head_start * (1e-9 * weights.max(initial=1e-300))).ravel()
     highest = np.full(s * q, -1.0)
     leader = np.arange(1, s * q + 1) * drawn.head_start.shape[1] - 1  # no answer yet
-    results, spread = np.empty((m, q, drawn.gold.shape[1])), np.empty((m, s))
+    results, spread = np.empty((m, q)), np.empty((m, s))
     for n, (candidate, slot) in enumerate(zip(drawn.candidate, drawn.slot, strict=True)):
         votes = totals.take(slot) + weights.ravel().take(candidate)
         totals[slot] = votes
         leader = np.where(votes > highest, slot, leader)
         np.fmax(highest, votes, out=highest)
-        values = drawn.gold.take(leader, axis=0).reshape(s, q, -1)
-        values.sum(axis=0, out=results[n])
-        values[:, :, 0].sum(axis=1, out=spread[n])
-    results /= s
-    return [gold.T for gold in np.moveaxis(results, 2, 0)], spread.T / q
+        values = drawn.gold.take(leader).reshape(s, q)
+        results[n], spread[n] = values.sum(axis=0), values.sum(axis=1)
+    return results.T / s, spread.T / q
 
 
 def random_orders(size: int, questions: int, count: int, seed: int) -> Ints:

@@ -82,10 +82,10 @@ def strengths(prefer: Floats, games: Ints, prior: float = 0.5, iterations: int =
     """
     m = prefer.shape[2]
     diagonal = np.eye(m, dtype=bool)
-    asked = ~np.isnan(prefer) & ~diagonal
-    count = np.where(asked, np.maximum(games, 1), 0.0)
-    wins = np.where(asked, np.nan_to_num(prefer) * count + prior, 0.0).sum(axis=2)
-    meetings = np.where(asked, count + 2 * prior, 0.0)
+    compared = ~np.isnan(prefer) & ~diagonal
+    count = np.where(compared, np.maximum(games, 1), 0.0)
+    wins = np.where(compared, np.nan_to_num(prefer) * count + prior, 0.0).sum(axis=2)
+    meetings = np.where(compared, count + 2 * prior, 0.0)
     strength = np.ones(wins.shape)
     active = np.ones(len(wins), dtype=bool)  # a question converges independently of the others
     for _ in range(iterations):
@@ -97,7 +97,7 @@ def strengths(prefer: Floats, games: Ints, prior: float = 0.5, iterations: int =
         active[active] = np.abs(np.log(new / before)).max(axis=1, initial=0.0) >= 1e-11
         if not active.any():
             break
-    reach = np.linalg.matrix_power((asked | diagonal).astype(float), max(m - 1, 1)) > 0
+    reach = np.linalg.matrix_power((compared | diagonal).astype(float), max(m - 1, 1)) > 0
     connected = np.asarray(reach.all(axis=(1, 2)))[:, None]
     logs: Floats = np.where(connected, np.log(strength), np.nan)
     return np.round(logs, 8)

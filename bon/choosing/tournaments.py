@@ -180,8 +180,8 @@ def as_judged(opinion: Opinion, play: Play) -> Floats:
     return opinion.candidates.share_among_copies(chosen)
 
 
-def alive_alike(opinion: Opinion, golds: list[Floats]) -> Floats:
-    """A choice (Q, M) worth as much in every gold (Q, M) as the judged knockout's winner.
+def alive_alike(opinion: Opinion, gold: Floats) -> Floats:
+    """A choice (Q, M) worth as much gold (Q, M) as the judged knockout's winner.
 
     Shared by all who may still win; NaN where they are not worth the same.
     """
@@ -190,6 +190,6 @@ def alive_alike(opinion: Opinion, golds: list[Floats]) -> Floats:
         order, prefer = seated(opinion, question, knockout)
         alive = knockout(prefer, np.arange(len(order))[None, None]).alive[0, 0]
         chosen[question, order] = alive / alive.sum()
-        if any(len(np.unique(gold[question, order][alive])) > 1 for gold in golds):
+        if len(np.unique(gold[question, order][alive])) > 1:
             chosen[question] = np.nan
     return opinion.candidates.share_among_copies(chosen)

@@ -27,20 +27,25 @@ def calibrate(
         Path, Argument(help="Run directory, or a table: item, verdict or score, label, rewarder.")
     ],
     labels: Annotated[
-        Path | None, Option(help="Table of labels: item, label, annotator; else the source's own.")
+        Path | None,
+        Option(help="Labels: a table (item, label, annotator) or a folder of --next."),
     ] = None,
     against: Annotated[
         Path | None, Option(help="Votes of an earlier version on the same items.")
     ] = None,
     rewarder: Annotated[str | None, Option(help="Only this rewarder.")] = None,
-    threshold: Annotated[float | None, Option(help="Scores from it on count as right.")] = None,
+    threshold: Annotated[float | None, Option(help="Lowest score that counts as right.")] = None,
     minima: Annotated[
         list[str] | None,
         Option("--min", metavar="METRIC=VALUE", help="Test a minimum, e.g. kappa=.6; repeatable."),
     ] = None,
+    passing: Annotated[
+        float | None, Option("--pass", help="Grades from it on are right (labels and verdicts).")
+    ] = None,
     label_next: Annotated[
-        int, Option("--next", min=0, help="Draw so many items to label next (next.csv).")
+        int, Option("--next", min=0, help="Number of items to draw for labelling, into --out.")
     ] = 0,
+    grades: Annotated[str, Option(help="Choices of /annotate, comma-separated.")] = "right,wrong",
     columns: options.Columns = None,
     seed: Annotated[int, Option(help="Seed of draws.")] = 0,
     out: options.OutFolder = None,
@@ -50,17 +55,31 @@ def calibrate(
     from bon.analysis.calibration.calibrate import agreement_of, metrics, requirements
     from bon.analysis.calibration.calibrate import calibrate as measure
     from bon.analysis.results import Options
+    from bon.curating.labelling.single_answers import labels_of_answers
     from bon.running.labelled_votes import labels_of, votes_of, with_labels
 
     settings, names = Options(seed=seed), options.columns_of(columns)
     required = metrics(minima or [])
-    votes = _of(votes_of(source, names), rewarder, source)
-    earlier = _of(votes_of(against, names), rewarder, against) if against is not None else None
+    votes = _of(votes_of(source, names, passing), rewarder, source)
+    earlier = None
+    if against is not None:
+        earlier = _of(votes_of(against, names, passing), rewarder, against)
     people, origin = None, "the answer key" if source.is_dir() else str(source)
     if labels is not None:
-        table = labels_of(labels, names, set(votes["rewarder"]))
+        folder = labels.is_dir()
+        table = labels_of_answers(labels, passing) if folder else labels_of(labels, names, passing)
         consensus, people = agreement_of(table, settings)
         votes, origin = with_labels(votes, consensus, table), str(labels)
+    if label_next:
+        from bon.curating.labelling.single_answers import draw_answers
+
+        named = tuple(grades.split(","))
+        blind = votes.assign(label=float("nan")) if source.is_dir() and labels is None else votes
+        typer.echo(
+            draw_answers(blind, label_next, out or Path(), source, names, named, seed), err=True
+        )
+        if not votes["label"].notna().any():
+            return
     result = measure(
         votes,
         settings,
@@ -70,8 +89,6 @@ def calibrate(
         earlier=earlier,
         left_out=votes.attrs.get("left_out", ""),
     )
-    if label_next:
-        _draw_next(votes, label_next, seed, threshold, out or Path())
     if out is not None:
         _write(result, out)
     checks = requirements(result, required)
@@ -94,20 +111,6 @@ def _of(votes: "pd.DataFrame", rewarder: str | None, source: Path) -> "pd.DataFr
     if rewarder not in names:
         raise BonError(f"{source} has no rewarder {rewarder!r}", f"one of {', '.join(names)}")
     return votes[votes["rewarder"] == rewarder]
-
-
-def _draw_next(
-    votes: "pd.DataFrame", count: int, seed: int, threshold: float | None, out: Path
-) -> None:
-    from bon.analysis.calibration.labelled import by_rewarder
-    from bon.analysis.calibration.prevalence import next_items
-
-    judges = list(by_rewarder(votes, threshold))
-    if len(judges) > 1:
-        raise BonError("--next needs one rewarder", "name it: --rewarder NAME")
-    out.mkdir(parents=True, exist_ok=True)
-    next_items(judges[0], count, seed).to_csv(out / "next.csv", index=False)
-    typer.echo(f"items to label: {out / 'next.csv'} (fill in `label`, then --labels)", err=True)
 
 
 def _write(result: "Calibration", out: Path) -> None:

@@ -35,7 +35,7 @@ def init(
     items: Annotated[int, Option(min=10, help="Number of items.")] = 300,
     seed: Annotated[int, Option(min=0, help="Seed of the draw.")] = 0,
     held_out: Annotated[
-        float, Option(min=0, max=0.9, help="Unpublished share of questions.")
+        float, Option(min=0, max=0.9, help="Share of questions to keep unpublished.")
     ] = 0.3,
 ) -> None:
     """Check runs and write a recipe to edit: what to draw and how to label it."""
@@ -56,7 +56,7 @@ def propose(directory: Bench, quiet: options.Quiet = False, as_json: options.Jso
 
 @app.command()
 def judge(directory: Bench) -> None:
-    """Write the experiment that judges items which the runs' rewarders have not judged."""
+    """Write the experiment that makes the missing judgements of items."""
     from bon.curating.item_judgements import write_judging
 
     typer.echo(write_judging(_open(directory)))
@@ -70,7 +70,7 @@ def draft(
     allow_remote_code: options.RemoteCode = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Draft label, reason and tag of every item with a judge, hidden until people have answered."""
+    """Draft label, reason and tag of every item with a judge, hidden until the first answer."""
     from bon.curating.labelling.drafts import draft_experiment, write_drafts
     from bon.planning.setup import prepare
     from bon.running.runner import run
@@ -86,7 +86,7 @@ def draft(
 
 @app.command()
 def annotate(directory: Bench) -> None:
-    """Show the progress of every annotator, and where to label."""
+    """Show each annotator's progress and the address of the labelling page."""
     from bon.curating.labelling.annotation_queue import progress_text
 
     typer.echo(progress_text(_open(directory)))
@@ -95,7 +95,7 @@ def annotate(directory: Bench) -> None:
 @app.command()
 def predict(
     directory: Bench,
-    on: Annotated[list[Path] | None, Option("--on", help="Another run of the rewarders.")] = None,
+    on: Annotated[list[Path] | None, Option("--on", help="Another run of these rewarders.")] = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -120,10 +120,10 @@ def audit(directory: Bench, as_json: options.Json = False) -> None:
 def freeze(
     directory: Bench,
     version: Annotated[str, Option("--version", "-v", help="Name of the version: 1, 1.2.")],
-    licence: Annotated[str, Option("--licence", help="Licence, as strict as its sources'.")] = "",
+    licence: Annotated[str, Option("--licence", help="Licence; the sources' or stricter.")] = "",
     private: Annotated[bool, Option("--private", help="Keep the version in the team.")] = False,
     anyway: Annotated[
-        str, Option("--anyway", help="Reason to ignore the audit, for the card.")
+        str, Option("--anyway", help="Reason to override the audit, for the card.")
     ] = "",
 ) -> None:
     """Freeze an immutable version: pairs, labels, audit, card and checksums."""

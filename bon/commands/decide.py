@@ -83,15 +83,15 @@ def gate(
         float | None, Option(min=-1, max=1, help="Minimum gain; 0.02 is two points.")
     ] = None,
     risk: Annotated[
-        float | None, Option(min=0.001, max=0.999, help="Most wrong answers where it answers.")
+        float | None, Option(min=0.001, max=0.999, help="Maximum error rate among its answers.")
     ] = None,
     judge: Annotated[
         list[str] | None,
-        Option(metavar="METRIC=VALUE", help="Minimum of a judge against labels, e.g. kappa=.6."),
+        Option(metavar="METRIC=VALUE", help="A judge's minimum, e.g. kappa=.6."),
     ] = None,
-    rewarder: Annotated[str | None, Option(help="Rewarder; else the benchmark's first.")] = None,
+    rewarder: Annotated[str | None, Option(help="Default: the benchmark's best.")] = None,
     over: Annotated[str, Option(help="Baseline of the gain: pass@1 or majority.")] = "pass@1",
-    confidence: Annotated[float, Option(min=0.5, max=0.999, help="Of --risk.")] = 0.9,
+    confidence: Annotated[float, Option(min=0.5, max=0.999, help="Confidence of --risk.")] = 0.9,
     labels: Annotated[Path | None, Option(help="Table of labels for --judge.")] = None,
     as_json: options.Json = False,
 ) -> None:
@@ -158,7 +158,7 @@ def compare(
     rewarder: Annotated[str | None, Option(help="Compare only this rewarder.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Compare how well the rewarders of two runs choose, and list changed questions."""
+    """Compare the accuracy of rewarders' choices between two runs, and list changed questions."""
     from bon.analysis.decision.changes import run_differences
     from bon.commands.decide_text import comparison_text
 
@@ -192,7 +192,7 @@ def recommend(
     out: options.OutFolder = None,
     as_json: options.Json = False,
 ) -> None:
-    """Recommend a rewarder by gain and cost over finished runs, with its equals."""
+    """Recommend a rewarder by gain and cost over finished runs, with those that may be as good."""
     from bon.analysis import plots
     from bon.analysis.decision import recommend as recommending
     from bon.commands.decide_text import recommendation_text
@@ -211,12 +211,12 @@ def recommend(
 def correlate(
     table: Annotated[
         Path,
-        Argument(help="CSV: rewarder, benchmark scores, Best-of-N, gains by training, family."),
+        Argument(help="CSV: rewarder, benchmark scores, Best-of-N, training gains, family."),
     ],
     out: options.OutFolder = None,
     as_json: options.Json = False,
 ) -> None:
-    """Correlate published benchmark scores with Best-of-N accuracy and gains by training."""
+    """Correlate published benchmark scores with Best-of-N accuracy and training gains."""
     from bon.analysis import plots
     from bon.analysis.published import correlate_table
     from bon.commands.decide_text import correlation_text
@@ -238,7 +238,7 @@ def regrade(
             "without options a grader: exact, number, ...; repeatable."
         ),
     ] = None,
-    pattern: Annotated[str, Option(help="Further extractor: an RE2 pattern with one group.")] = "",
+    pattern: Annotated[str, Option(help="Another extractor: an RE2 pattern with one group.")] = "",
     columns: options.Columns = None,
     form: options.Format = "",
     questions: options.Questions = "",

@@ -20,6 +20,7 @@ from typing import Literal
 import psutil
 
 from bon.engines import ENGINES
+from bon.planning.gpu_memory import hub_cache, hub_home
 
 State = Literal["ok", "missing", "warning"]
 
@@ -115,7 +116,7 @@ def _room() -> Iterator[Finding]:
     """Check free space; in a container, shared memory may be small."""
     for name, folder, minimum, use, fix in (
         ("disk here", Path.cwd(), 5e9, "runs with images", "free some space"),
-        ("disk for models", _hub_cache(), 20e9, "a 7B to 8B checkpoint", "move HF_HOME elsewhere"),
+        ("disk for models", hub_cache(), 20e9, "a 7B to 8B checkpoint", "move HF_HOME elsewhere"),
         ("shared memory", Path("/dev/shm"), 1e9, "fast exchange with Ray", "--shm-size=4g"),
     ):
         if name == "shared memory" and not folder.is_dir():
@@ -149,7 +150,7 @@ def _hub() -> Finding:
 
 
 def _keys() -> Iterator[Finding]:
-    token_file = Path(os.environ.get("HF_TOKEN_PATH") or _hub_cache() / "token")
+    token_file = Path(os.environ.get("HF_TOKEN_PATH") or hub_home() / "token")
     for name, use in KEYS:
         if os.environ.get(name):
             yield Finding(name, "ok", "set")
@@ -158,10 +159,6 @@ def _keys() -> Iterator[Finding]:
         else:
             fix = "hf auth login" if name == "HF_TOKEN" else f"export {name}=…"
             yield Finding(name, "warning", "not set", use, fix)
-
-
-def _hub_cache() -> Path:
-    return Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
 
 
 def _bytes(count: float) -> str:

@@ -39,7 +39,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Does a reward-model benchmark predict which reward model picks better answers?\n\n"
     "[bold]bon demo[/bold] runs a small complete validation on this machine, without a GPU. "
-    "A rewarder is anything that chooses among answers: a judge, a critic, a reward model.",
+    "A rewarder is any model or rule that scores or ranks responses.",
 )
 _COMMANDS: dict[str, list[Callable[..., None]]] = {
     START: [run.run, start.demo, start.doctor, start.list_, start.show],

@@ -31,7 +31,7 @@ Replace = Annotated[bool, Option("--replace", help="Replace another experiment's
 RemoteCode = Annotated[bool, Option("--allow-remote-code", help="Run a model's own code.")]
 Columns = Annotated[
     list[str] | None,
-    Option(metavar="ROLE=COLUMN", help="Column of a role, e.g. response=output; repeatable."),
+    Option(metavar="ROLE=COLUMN", help="Column for a role, e.g. response=output; repeatable."),
 ]
 Questions = Annotated[str, Option(help="Benchmark, file or run with questions that logs lack.")]
 Format = Annotated[str, Option("--format", help="Format of the files; detected if unset.")]

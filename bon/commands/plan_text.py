@@ -15,7 +15,7 @@ WIDTH = 80
 def show_plan(plan: Plan) -> str:
     """Format a plan."""
     datasets = [
-        (plan.questions, "questions"),
+        *((rows, "questions") for rows in plan.tasks),
         *((pairs, "preference pairs") for pairs in plan.pairs),
     ]
     parts = [
@@ -58,7 +58,7 @@ def needs(plan: Plan) -> list[str]:
 
 
 def _measured(works: Sequence[Work]) -> list[str]:
-    """Say which models' lengths and speeds are measurements, and where."""
+    """Note which models' lengths and speeds are measurements, and where."""
     lines = [f"{w.name}: lengths {w.lengths} calls" for w in works if w.lengths != "assumed"]
     return lines + [f"{w.name}: speed from {w.speed}" for w in works if w.speed != "assumed"]
 

@@ -106,7 +106,7 @@ Reader = Callable[[Question, str], Grade]
 def _extracting(extract: Extractor) -> Reader:
     def read(question: Question, text: str) -> Grade:
         letter = extract(text, option_letters(question.options), question.options)
-        return Grade(letter, letter is not None and letter == question.answer)
+        return Grade(letter, float(letter is not None and letter == question.answer))
 
     return read
 
@@ -115,7 +115,8 @@ def _grading(name: str) -> Reader:
     def read(question: Question, text: str) -> Grade:
         graded = replace(question, meta={**question.meta, "grader": name})
         (grade,) = grades(graded, [extract_answer(text, ()).letter])
-        return Grade(grade.answer and ("right" if grade.right else "wrong"), grade.right)
+        label = {0.0: "wrong", 1.0: "right"}.get(grade.credit, f"{grade.credit:.2f}")
+        return Grade(grade.answer and label, grade.credit)
 
     return read
 
@@ -144,7 +145,7 @@ def regraded(
     differ, total, errors, declined = [], 0, 0, 0
     for row in questions:
         options = row.question.options
-        correct = dict.fromkeys(readers, 0)
+        correct = dict.fromkeys(readers, 0.0)
         for response in row.texts:
             total += 1
             errors += response.text is None
@@ -152,7 +153,7 @@ def regraded(
             read = {name: reader(row.question, text) for name, reader in readers.items()}
             declined += declines(text) and extract_answer(text, options, "strict").letter is None
             for name, grade in read.items():
-                correct[name] += grade.right
+                correct[name] += grade.credit
                 if grade.answer is None:
                     unread[name] += 1
                     guesses[name] += 1 / len(options) if options else 0

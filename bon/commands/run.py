@@ -24,11 +24,11 @@ def run(
     replace: options.Replace = False,
     allow_remote_code: options.RemoteCode = False,
     pilot: Annotated[
-        int | None, Option(help="Judge about PILOT questions, and say what a study needs.", min=20)
+        int | None, Option(help="Judge about PILOT questions; estimate the study size.", min=20)
     ] = None,
     repeat_check: Annotated[
         int | None,
-        Option(help="Repeat a judgement of so many items.", min=1),
+        Option(help="Number of items to judge twice.", min=1),
     ] = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -100,7 +100,7 @@ def status(directory: options.Directory, as_json: options.Json = False) -> None:
 
 def stress(
     directory: options.Directory,
-    questions: Annotated[int, Option(min=1, help="At most so many questions.")] = 50,
+    questions: Annotated[int, Option(min=1, help="Maximum number of questions.")] = 50,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -142,7 +142,7 @@ def write(
     out: options.RunOut = None,
     max_cost: Annotated[float | None, Option(help="Maximum cost in US dollars.", min=0)] = None,
     price_share: Annotated[float, Option(help="Batch price / card price.", min=0, max=1)] = 0.5,
-    image_tokens: Annotated[int, Option(help="Most tokens billed per image.", min=0)] = 1500,
+    image_tokens: Annotated[int, Option(help="Maximum tokens billed per image.", min=0)] = 1500,
     limit: options.Limit = None,
     sets: options.Sets = None,
     retry_errors: Annotated[
@@ -170,7 +170,7 @@ def write(
     cost = f", at most ${batch.max_cost:.2f}" if batch.max_cost else ""
     typer.echo(f"{batch.requests} requests written{cost}, {batch.outstanding} pending", err=True)
     if batch.left_out:
-        typer.echo(f"{batch.left_out} left out: --max-cost has no room for them", err=True)
+        typer.echo(f"{batch.left_out} left out: they would exceed --max-cost", err=True)
     if batch.requests + batch.outstanding + batch.left_out:
         typer.echo(f"then: bon batch read ANSWERS… --out {directory}", err=True)
     else:
@@ -183,13 +183,13 @@ def read(
     out: options.Out,
     quiet: options.Quiet = False,
 ) -> None:
-    """Read a batch's replies, in any order; `bon batch write` then writes what follows."""
+    """Read a batch's replies, in any order; `bon batch write` then writes the next requests."""
     from bon.running.batches import read_batch
 
     replies, rows = read_batch(out, files, quiet=True)
     if quiet:
         return
-    typer.echo(f"{replies.new} answers, {replies.errors} of them errors: {rows} rows filed")
+    typer.echo(f"{replies.new} answers, {replies.errors} of them errors: {rows} rows stored")
     for count, what in (
         (replies.transient, "transient errors, which the next `bon batch write` retries"),
         (replies.repeated, "read before"),

@@ -32,7 +32,7 @@ def serve(
     host: Annotated[str | None, Option(help="Host address; 127.0.0.1 by default.")] = None,
     port: Annotated[int | None, Option(help="Port; 8321 by default.")] = None,
     root_path: Annotated[
-        str | None, Option(help="Prefix under which a proxy serves it, as /bon.")
+        str | None, Option(help="Prefix under which a proxy serves it, e.g. /bon.")
     ] = None,
     no_auth: Annotated[bool, Option("--no-auth", help="Require no token (loopback).")] = False,
     ray_address: Annotated[
@@ -70,9 +70,9 @@ UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 @token_app.command(name="create", hidden=True)
 @token_app.command()
 def add(
-    name: Annotated[str, Argument(help="User; owner of what is submitted with it.")],
+    name: Annotated[str, Argument(help="User, who owns what is submitted with it.")],
     role: Annotated[str, Option(help="annotate, read, submit or admin.")] = "submit",
-    expires: Annotated[str, Option(help="Lifetime, as 12h or 30d; unlimited by default.")] = "",
+    expires: Annotated[str, Option(help="Lifetime, e.g. 12h or 30d; unlimited by default.")] = "",
     data: Data = None,
 ) -> None:
     """Create a token and print it, once."""

@@ -21,7 +21,7 @@ def demo(
     ray_address: options.RayAddress = None,
     replace: options.Replace = False,
     uplift: Annotated[
-        bool, Option("--uplift", help="Also train on what nine rewarders prefer (minutes).")
+        bool, Option("--uplift", help="Also train on the preferences of nine rewarders (minutes).")
     ] = False,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
@@ -70,9 +70,7 @@ def show(name: Annotated[str, Argument(help="Name or path of a card.")]) -> None
 
 def doctor(
     directory: Annotated[Path | None, Argument(help="Run directory; else this machine.")] = None,
-    repair: Annotated[
-        bool, Option("--repair", help="Save its readable rows, with a backup.")
-    ] = False,
+    repair: Annotated[bool, Option("--repair", help="Save readable rows, after a backup.")] = False,
     rewarder: Annotated[
         str, Option("--rewarder", help="Test this card's model on known pairs.")
     ] = "",
@@ -116,7 +114,7 @@ Names = Annotated[list[str] | None, Argument(help="Names; all by default.")]
 
 @prompts_app.command(name="list")
 def list_prompts(as_json: options.Json = False) -> None:
-    """List published prompts with their licence and whether they were pulled."""
+    """List published prompts with licence and state: pulled or not."""
     from bon.core.console import show_listing
     from bon.experiment.upstream import registry, state
 

@@ -17,7 +17,7 @@ def import_(
             help="Files of responses, scores or verdicts (bon list formats), or a bon export."
         ),
     ],
-    policy: Annotated[str, Option(help="Name of the policy that gave the responses.")] = "",
+    policy: Annotated[str, Option(help="Policy that generated the responses.")] = "",
     out: options.Out = Path("runs/import"),
     reader: Annotated[str, Option(help="Answer extractor: official or strict.")] = "official",
     columns: options.Columns = None,
@@ -28,7 +28,7 @@ def import_(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Create a run from responses and scores, or add outcomes of trainings to a run."""
+    """Create a run from responses and scores, or add training outcomes to a run."""
     from bon.commands.regrade import pass_at_1, regraded
     from bon.policies.extractors import EXTRACTORS
     from bon.running.imports.import_files import import_files
@@ -41,7 +41,7 @@ def import_(
         number = import_outcomes(files, out)
         report = report_run(out, quiet=silent)
         if not silent:
-            typer.echo(f"{number} outcomes of training in {out}")
+            typer.echo(f"{number} training outcomes in {out}")
         options.print_results(report, as_json)
         return
     answers = import_files(
@@ -69,7 +69,7 @@ def import_(
 def export(
     directory: options.Directory,
     out: Annotated[
-        Path | None, Option("--out", "-o", help="Folder; else RUN/export/FORMAT.")
+        Path | None, Option("--out", "-o", help="Output folder; RUN/export/FORMAT by default.")
     ] = None,
     form: Annotated[
         str, Option("--format", help="Format to write (bon list exports).")
@@ -81,11 +81,11 @@ def export(
         ),
     ] = None,
     pairs: Annotated[
-        str, Option(help="best-worst: one pair per question; all: every two that differ.")
+        str, Option(help="best-worst: one pair per question; all: every pair that differs.")
     ] = "best-worst",
     margin: Annotated[float | None, Option(help="Minimum difference of scores.")] = None,
     replace: Annotated[
-        bool, Option("--replace", help="Overwrite files of other contents.")
+        bool, Option("--replace", help="Overwrite files with other contents.")
     ] = False,
 ) -> None:
     """Export a run as tables, training data or a dataset."""

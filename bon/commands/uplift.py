@@ -12,6 +12,7 @@ from bon.core.errors import BonError
 
 if TYPE_CHECKING:
     from bon.analysis.results import Uplift
+    from bon.training.cost import TrainingCost
 
 
 def uplift(
@@ -20,9 +21,9 @@ def uplift(
         Path, Argument(help="Questions to evaluate on, none of them in the run: a data file.")
     ],
     benchmark: Annotated[
-        str, Option(help="Benchmark of these questions; the run's if unset.")
+        str, Option(help="Benchmark of these questions; the run's by default.")
     ] = "",
-    method: Annotated[list[str] | None, Option(help="sft or dpo; repeatable.")] = None,
+    method: Annotated[list[str] | None, Option(help="sft, dpo or grpo; repeatable.")] = None,
     rewarders: Annotated[str, Option(help="Rewarders, separated by commas; all if unset.")] = "",
     policy: Annotated[str, Option(help="Policy to train; needed if the run has several.")] = "",
     seeds: Annotated[int, Option(min=1, help="Trainings per arm.")] = 1,
@@ -30,16 +31,26 @@ def uplift(
     batch: Annotated[int | None, Option(min=1, help="Examples per step.")] = None,
     rate: Annotated[float | None, Option(min=0, help="Peak learning rate.")] = None,
     beta: Annotated[float, Option(min=0, help="Beta of DPO.")] = 0.1,
+    group: Annotated[int, Option(min=2, help="Responses per question and step of GRPO.")] = 8,
+    kl: Annotated[
+        float | None, Option(min=0, help="Nats per response at which every training ends.")
+    ] = None,
     samples: Annotated[int, Option(min=1, help="Sampled responses per question.")] = 1,
+    plan: Annotated[
+        bool, Option("--plan", help="Say what training would take on one GPU, and train nothing.")
+    ] = False,
     export: Annotated[
         Path | None,
-        Option(help="Write data, TRL script and settings of all arms here instead of training."),
+        Option(help="Write all arms' data, settings and TRL script here, untrained."),
     ] = None,
+    serve: Annotated[
+        str, Option(metavar="URL", help="Address of `bon serve`, for rewards of exported GRPO.")
+    ] = "http://127.0.0.1:8321",
     add: Annotated[
         list[str] | None,
         Option(
             metavar="ARM=CHECKPOINT",
-            help="Evaluate a checkpoint trained elsewhere; repeatable, trains nothing.",
+            help="Evaluate a checkpoint trained elsewhere; repeatable.",
         ),
     ] = None,
     limit: options.Limit = None,
@@ -49,19 +60,22 @@ def uplift(
     """Train a policy on what each rewarder prefers, and measure its gain on other questions."""
     from typing import get_args
 
+    from bon.analysis.results import REFERENCES
+    from bon.commands.serve import reward_function
     from bon.engines.tuning import Method
     from bon.experiment.config import DatasetSpec
     from bon.running.reporting import open_run
     from bon.storage.store import Store
     from bon.training.uplift import Study
     from bon.training.uplift import export as export_arms
+    from bon.training.uplift import plan as plan_study
     from bon.training.uplift import uplift as run_uplift
 
     known: dict[str, Method] = {name: name for name in get_args(Method)}
     if unknown := [name for name in method or [] if name not in known]:
         raise BonError(f"no method {unknown[0]!r}", f"one of {', '.join(known)}")
     with Store(directory, readonly=True) as store:
-        own = open_run(store).experiment.questions
+        own, *_ = open_run(store).experiment.questions
     spec = DatasetSpec(
         benchmark=benchmark or own.benchmark,
         path=str(questions.absolute()),
@@ -79,17 +93,47 @@ def uplift(
         batch=batch,
         rate=rate,
         beta=beta,
+        group=group,
+        kl=kl,
         samples=samples,
         policy=policy,
         added=tuple((arm, Path(path)) for arm, path in options.pairs_of("--add", add).items()),
     )
+    if plan:
+        costs = plan_study(directory, study)
+        emit(costs, lambda: show_plan(costs), as_json)
+        return
     if export is not None:
         paths = [str(path) for path in export_arms(directory, study, export, quiet=as_json)]
+        names = [Path(path).stem for path in paths if path.endswith(".parquet")]
+        for name in names if "grpo" in study.methods else []:
+            if name not in REFERENCES:
+                path = export / f"{name}.reward.py"
+                path.write_text(reward_function("trl", serve, rewarder=name), encoding="utf-8")
+                paths.append(str(path))
         emit(paths, lambda: "\n".join(paths), as_json)
         return
     results = run_uplift(directory, study, quiet=quiet or as_json)
 
     emit(results, lambda: show_study(results), as_json)
+
+
+def show_plan(costs: "list[TrainingCost]") -> str:
+    """Return one row per method, and what is assumed."""
+    from bon.training.cost import ASSUMPTIONS
+
+    rows = [
+        {
+            "method": cost.method,
+            "arms": f"{cost.arms}",
+            "tokens": f"{cost.tokens:,}",
+            "hours of one GPU": f"{cost.hours:.2g} ({cost.hours_low:.2g} to {cost.hours_high:.2g})",
+            "memory": f"{cost.memory:.1f} GiB",
+            "fits": ", ".join(cost.fits) or "none: train on several GPUs",
+        }
+        for cost in costs
+    ]
+    return "\n".join([show_listing(rows), "", *(f"  - {line}" for line in ASSUMPTIONS)])
 
 
 def show_study(study: "Uplift") -> str:

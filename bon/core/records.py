@@ -11,6 +11,9 @@ from typing import Any, Literal, NamedTuple
 JudgementOutcome = Literal["first", "second", "tie", "scored", "chosen", "unparsed", "error"]
 """A pairwise outcome in the order shown, `scored` for a number, `chosen` for a listwise pick."""
 
+RIGHT_FROM = 0.5
+"""Credit from which an answer is right, where only right and wrong are told apart."""
+
 AnswerOutcome = Literal["parsed", "unparsed", "error"]
 """Outcome of extracting a candidate's answer."""
 

@@ -141,6 +141,9 @@ class _Field:
                 self.schema = models[0]
             return inside
         if schema.get("type") == "array" and isinstance(part, int):
+            if part == 0 and isinstance(self.value, Mapping):  # one, without brackets
+                self.schema = schema.get("items", {})
+                return True
             items = schema.get("prefixItems", ())
             self._step(part, items[part] if part < len(items) else schema.get("items"))
             return True

@@ -112,7 +112,7 @@ class Freezing:
         except FileNotFoundError:
             raise BonError(f"{self.bench.directory} was not audited yet", fix) from None
         except ValidationError:
-            raise BonError(f"{path} is not of this version", fix) from None
+            raise BonError(f"{path} is from another version", fix) from None
         for other in (self.bench.items_path, self.bench.annotations_path, self.bench.recipe_path):
             if _is_newer(other, path):
                 raise BonError(f"{other.name} changed after the audit", fix)
@@ -142,8 +142,8 @@ class Freezing:
         sources: dict[tuple[str, str], Licence] = {}
         with judged_runs(self.bench) as runs:
             for run in runs:
-                spec = run.setup.experiment.questions
-                sources["questions", name_of(spec)] = licence_of_dataset(spec)
+                for spec in run.setup.experiment.questions:
+                    sources["questions", name_of(spec)] = licence_of_dataset(spec)
                 for policy in run.setup.policies:
                     sources["answers", policy.card.name] = licence_of(policy.card.licence)
         return [(*source, licence) for source, licence in sources.items()]

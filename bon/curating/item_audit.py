@@ -56,7 +56,7 @@ class Evidence:
 def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> ItemsAudit | None:
     """Audit the items by the rewarders' verdicts; None without verdicts.
 
-    Rewarders that judged few items (`item_scores.asked_enough`) are shown but not counted.
+    Rewarders that judged few items (`item_scores.judged_enough`) are shown but not counted.
     """
     keys = [item.key for item in labelling.items]
     credit = evidence.credits.reindex(keys).dropna(axis=1, how="all")
@@ -67,8 +67,8 @@ def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> I
     weight = np.array([labelling.by_key[key].weight for key in keys])
     flips = item_scores.flips(evidence.verdicts).reindex(index=keys, columns=credit.columns)
     names = [str(name) for name in credit.columns]
-    enough = item_scores.asked_enough(credit[names].to_numpy(dtype=float))
-    names = [name for name, counts in zip(names, enough, strict=True) if counts]
+    enough = item_scores.judged_enough(credit[names].to_numpy(dtype=float))
+    names = [name for name, sufficient in zip(names, enough, strict=True) if sufficient]
     x = credit[names].to_numpy(dtype=float)
     right = np.where(np.isfinite(x), (x > 0.5).astype(float), np.nan)
     r = item_scores.discrimination(x)
@@ -76,7 +76,7 @@ def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> I
     item_flips = flips[names].mean(axis=1)
     q = item_scores.discordance(x)
     comparable = x.shape[1] > 1 and bool(np.isfinite(x).all(axis=1).any())
-    asked = np.isfinite(x).sum(axis=1)
+    counts = np.isfinite(x).sum(axis=1)
     columns = pd.DataFrame(
         {
             "right": item_scores.share_right(x),
@@ -96,7 +96,7 @@ def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> I
                 contradicted=labelling.against.get(key, False),
                 **{str(name): number(value) for name, value in row.items()},
             )
-            for key, count, row in zip(keys, asked, columns.to_dict("records"), strict=True)
+            for key, count, row in zip(keys, counts, columns.to_dict("records"), strict=True)
         ),
         discrimination=_discrimination(x, right, r, options),
         suspects=tuple(keys[at] for at in order if r[at] < 0),

@@ -211,5 +211,6 @@ def _pool(run: str, question: Question, rows: Iterable[Candidate]) -> QuestionPo
             tuple(sorted({row.policy for row in copies})),
         )
         for key, copies in sorted(by_text.items())
+        if grades[key].credit in (0, 1)  # partly right ones belong to no pair
     )
     return QuestionPool(run, question, texts, votes)

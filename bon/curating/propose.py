@@ -12,7 +12,6 @@ from bon.analysis.results.record import Record
 from bon.core.console import say, show_listing
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
-from bon.core.records import ImageRef
 from bon.curating.draw import Selection, StrategyCount, select
 from bon.curating.items import CuratedItem, item_key, write_items
 from bon.curating.judged_runs import JudgedRun, judged_runs
@@ -164,7 +163,7 @@ def _items(
         pool = pools[drawn[0]]
         question, texts = pool.question, [pool.texts[index] for index in drawn[1]]
         if question.key not in images:
-            copies = (_copy_image(bench.images, ref) for ref in question.images)
+            copies = (copy_image(bench.images, Path(ref.path)) for ref in question.images)
             images[question.key] = tuple(filter(None, copies))
         keys = tuple(text.key for text in texts)
         key = item_key(question.key, keys)
@@ -197,14 +196,14 @@ def _policies(texts: Sequence[PooledText]) -> tuple[str, ...]:
     return tuple(min(shared or text.policies) for text in texts)
 
 
-def _copy_image(folder: Path, image: ImageRef) -> str | None:
+def copy_image(folder: Path, image: Path) -> str | None:
     """Copy an image into the folder under its hash; None if it is missing."""
     try:
-        data = Path(image.path).read_bytes()
+        data = image.read_bytes()
         kind = Image.open(io.BytesIO(data)).format or ""
     except OSError:
         return None
-    path = folder / f"{image.sha256}.{kind.lower()}"
+    path = folder / f"{hashlib.sha256(data).hexdigest()}.{kind.lower()}"
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data)

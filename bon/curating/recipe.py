@@ -55,12 +55,13 @@ class Filters(Strict):
 
 
 class Annotating(Strict):
-    """How items are assigned to annotators."""
+    """How items are assigned to annotators; `grades` are of single answers (keys 1 to 9)."""
 
     annotators_per_item: int = Field(2, ge=1, le=9)
     third_on_disagreement: bool = True
     gold_checks: float = Field(0.05, ge=0, le=0.5)
     tags: tuple[str, ...] = TAGS
+    grades: tuple[str, ...] = Field(("right", "wrong"), min_length=2, max_length=9)
     guidelines: str = ""
 
 

@@ -1,12 +1,10 @@
 """Ray actors that hold models, and the dispatch of work to them.
 
-Models of one placement group share its actors. A group starts when the cluster has room for it
-and stops when its work is done, so eight models run in turn on one GPU and all at once on eight;
-room that appears later is used too. An actor holds a bounded number of batches; when its process
-dies Ray restarts it, and its batches are sent again. Only a death on a node that survives counts
-against a batch. After SPLIT_AFTER deaths it is split into items that run alone, after all others;
-one that loses BLAME_AFTER workers alone is recorded as an error. A worker that answers no ping for
-FROZEN_SECONDS is replaced.
+Models of one placement group share its actors. A group starts when the cluster has room for it and
+stops when its work is done, so eight models run in turn on one GPU and all at once on eight. When
+an actor's process dies, Ray restarts it and its batches are sent again. Only a death on a node that
+survives counts against a batch: after SPLIT_AFTER deaths its items run alone, after all others, and
+one that loses BLAME_AFTER workers alone is recorded as an error.
 """
 
 import sys
@@ -36,7 +34,6 @@ CHECK_SECONDS = 1.0
 PING_SECONDS = 5.0
 FROZEN_SECONDS = 120.0
 HandleReply = Callable[[Source, Reply], None]
-"""Called with every reply."""
 
 
 class HostActor(Host):
@@ -60,16 +57,11 @@ def start_host(
     logs: Path | None = None,
 ) -> Any:
     """Start an actor that holds these models; Ray restarts it when its process dies."""
-    options: dict[str, Any] = {
-        "num_cpus": placement.cpus,
-        "num_gpus": placement.gpus,
-        "max_restarts": -1,
-        "max_concurrency": 1000,
-        "concurrency_groups": {"heartbeat": 1},
-    }
-    if placement.runtime_env:
-        options["runtime_env"] = placement.runtime_env
-    return ray.remote(**options)(HostActor).remote(specs, sys.path, ledger, logs)
+    needs: dict[str, Any] = {"num_cpus": placement.cpus, "num_gpus": placement.gpus}
+    needs |= {"runtime_env": placement.runtime_env} if placement.runtime_env else {}
+    groups = {"concurrency_groups": {"heartbeat": 1}, "max_concurrency": 1000}
+    actor = ray.remote(max_restarts=-1, **groups, **needs)(HostActor)
+    return actor.remote(specs, sys.path, ledger, logs)
 
 
 class RemoteLedger:
@@ -98,16 +90,12 @@ class Dispatcher:
         check: Callable[[], None] = lambda: None,
         logs: Path | None = None,
     ) -> None:
-        """`ledger`: the file of the run's ledger, where its models cost money.
+        """`check` is called every second; what it raises ends the run.
 
-        `logs`: the folder for the output of servers that engines start.
-
-        `check` is called every second; what it raises ends the run.
+        `ledger`: the run's file, where models cost money. `logs`: the folder of engines' servers.
         """
+        self._config, self._handle, self._connection = config, handle, connection
         self._check, self._checked = check, 0.0
-        self._config = config
-        self._handle = handle
-        self._connection = connection
         self._ledger_path, self._logs = ledger, logs
         self._ledger: Any = None
         self._groups = make_groups(specs, list(sources))
@@ -127,7 +115,7 @@ class Dispatcher:
                 except RayLost as lost:
                     self._start_over(lost)
         finally:
-            for group in self._running:
+            for group in list(self._running):
                 self._stop_group(group)
             self._end_closed(within=1.0)
             if self._ledger is not None:
@@ -153,8 +141,7 @@ class Dispatcher:
         self._stopped.add(model)
         for group in self._groups:
             for source in group.sources:
-                if source.model == model:
-                    source.finished = True
+                source.finished |= source.model == model
             for queue in (group.retries, group.suspects):
                 for batch in [batch for batch in queue if batch.source.model == model]:
                     queue.remove(batch)
@@ -174,7 +161,6 @@ class Dispatcher:
             self._collect()
             self._make_room()
             for group in [group for group in self._running if group.finished]:
-                self._running.remove(group)
                 self._stop_group(group)
             self._end_closed()
         except (BonError, RayLost):
@@ -215,7 +201,6 @@ class Dispatcher:
         waiting = [s for group in self._waiting for s in group.sources if not s.finished]
         if any(source.stage == "generate" for source in waiting):
             for group in [group for group in self._running if group.idle and not group.finished]:
-                self._running.remove(group)
                 self._stop_group(group)
                 self._waiting.append(group)
 
@@ -234,22 +219,15 @@ class Dispatcher:
             return None
         if self._ledger is None:
             node = ray.get_runtime_context().get_node_id()
-            options = {
-                "num_cpus": 0,
-                "max_restarts": -1,
-                "max_task_retries": -1,
-                "max_concurrency": 100_000,
-                "scheduling_strategy": NodeAffinitySchedulingStrategy(node, soft=False),
-            }
-            self._ledger = (
-                ray.remote(Ledger)
-                .options(**options)
-                .remote(self._ledger_path.absolute(), self._config.spending_cap)
-            )
+            here = NodeAffinitySchedulingStrategy(node, soft=False)
+            lasts = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": 100_000}
+            actor = ray.remote(num_cpus=0, scheduling_strategy=here, **lasts)(Ledger)
+            self._ledger = actor.remote(self._ledger_path.absolute(), self._config.spending_cap)
         return RemoteLedger(self._ledger)
 
     def _stop_group(self, group: Group) -> None:
         """Close a group's engines; the other groups go on meanwhile."""
+        self._running.remove(group)
         replies = [worker.actor.close.remote() for worker in group.ready]
         deadline = time.monotonic() + CLOSE_SECONDS
         self._closing.append(ClosingWorkers(group.workers, group.placement, replies, deadline))
@@ -338,10 +316,9 @@ class Dispatcher:
         if isinstance(error, RayActorError) and error.actor_init_failed:
             # The last line of the page that Ray makes of its traceback.
             cause = str(error).strip().splitlines()[-1][:300]
-        reason = f"its worker cannot start: {cause}"
-        for model in group.specs:
-            source = next(source for source in group.sources if source.model == model)
-            self._handle(source, Reply(failure=reason))
+        reply = Reply(failure=f"its worker cannot start: {cause}")
+        for source in {source.model: source for source in reversed(group.sources)}.values():
+            self._handle(source, reply)
 
     def _remove(self, group: Group, worker: Worker) -> None:
         """Remove a worker that will not return; what it had lost is sent again, blameless."""
@@ -365,13 +342,10 @@ class Dispatcher:
                     batch = group.suspects.popleft()
                 if batch is None:
                     break
-                self._send(group, batch, worker)
+                batch.worker, batch.node, batch.reason = worker, worker.node, ""
+                batch.started = time.monotonic()
+                group.in_flight[worker.actor.run.remote(batch.source.model, batch.tasks)] = batch
                 load[worker] += limit if batch.alone else 1
-
-    def _send(self, group: Group, batch: Batch, worker: Worker) -> None:
-        batch.worker, batch.node, batch.reason = worker, worker.node, ""
-        batch.started = time.monotonic()
-        group.in_flight[worker.actor.run.remote(batch.source.model, batch.tasks)] = batch
 
     def _collect(self) -> None:
         in_flight = {ref: group for group in self._running for ref in group.in_flight}
@@ -384,7 +358,13 @@ class Dispatcher:
             ready, _ = ray.wait(list(in_flight), num_returns=len(in_flight), timeout=0)
         for ref in ready:
             self._receive(in_flight[ref], ref)
-        self._check_time()
+        # Restart actors that exceed the time limit; their batches come back as lost.
+        now, limit = time.monotonic(), self._config.timeout_seconds
+        for batch in [batch for group in self._running for batch in group.in_flight.values()]:
+            if batch.worker and now - batch.started > limit:
+                batch.reason = f"no answer within {limit:g} seconds"
+                ray.kill(batch.worker.actor, no_restart=False)
+                batch.started = now
 
     def _receive(self, group: Group, ref: Any) -> None:
         batch = group.in_flight.pop(ref)
@@ -395,7 +375,7 @@ class Dispatcher:
         except RayError as error:
             self._lose(group, batch, error)
             return
-        self._connection.reset_losses()
+        self._connection.losses = 0
         group.answered.add(batch.source.model)
         group.deaths[batch.source.model] = 0
         self._report(batch, reply)
@@ -449,34 +429,22 @@ class Dispatcher:
         batch.source.answer(len(batch.tasks), reply.effort.busy)
         self._handle(batch.source, reply)
 
-    def _check_time(self) -> None:
-        """Restart actors that exceed the time limit; their batches come back as lost."""
-        now = time.monotonic()
-        limit = self._config.timeout_seconds
-        for group in self._running:
-            for batch in group.in_flight.values():
-                if batch.worker and now - batch.started > limit:
-                    batch.reason = f"no answer within {limit:g} seconds"
-                    ray.kill(batch.worker.actor, no_restart=False)
-                    batch.started = now
-
     # -- resources -----------------------------------------------------------------------
 
     def _check_fits(self, group: Group) -> None:
         placement, total = group.placement, self._connection.state.resources
-        for name, wanted, key in (("GPU", placement.gpus, "gpus"), ("CPU", placement.cpus, "cpus")):
-            if wanted > total[name]:
-                raise BonError(
-                    f"{', '.join(sorted(group.specs))}: needs {wanted:g} {name} per actor, "
-                    f"and Ray has {total[name]:g}",
-                    f"set placement.{key}, or use a larger cluster with --ray-address",
-                )
+        for name, need, key in (("GPU", placement.gpus, "gpus"), ("CPU", placement.cpus, "cpus")):
+            if need > total[name]:
+                models = ", ".join(sorted(group.specs))
+                problem = f"{models}: needs {need:g} {name} per actor, and Ray has {total[name]:g}"
+                fix = f"set placement.{key}, or use a larger cluster with --ray-address"
+                raise BonError(problem, fix)
 
     def _fits(self, placement: Placement) -> bool:
         """Whether there is room for one more actor."""
         total = self._connection.state.resources
-        actors = [placement, *(group.placement for group in self._running for _ in group.workers)]
-        actors += [closing.placement for closing in self._closing for _ in closing.workers]
+        busy: list[Group | ClosingWorkers] = [*self._running, *self._closing]
+        actors = [placement, *(each.placement for each in busy for _ in each.workers)]
         cpus, gpus = sum(actor.cpus for actor in actors), sum(actor.gpus for actor in actors)
         return cpus <= total["CPU"] + 1e-9 and gpus <= total["GPU"] + 1e-9
 

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -60,7 +60,7 @@ def connect(
 ) -> None:
     """Start a local Ray, or connect to the cluster at `address`.
 
-    A local Ray is tried MAX_STARTS times, a cluster for `patience` seconds; `report` is told of
+    A local Ray is tried MAX_STARTS times, a cluster for `patience` seconds; `report` receives
     every failed attempt. Raises BonError for a wrong address, else Unavailable.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -83,15 +83,10 @@ def connect(
         time.sleep(min(2 ** (attempt - 1), 10))
     reason = f"cannot {'reach' if address else 'start'} Ray {where}: {one_line(failure, 200)}"
     if address and not patience:
-        fix = "check --ray-address, or leave it out to run on this machine"
-        raise BonError(reason, fix)
-    fix = (
-        "run the same command again when the cluster is back"
-        if address
-        else "run the same command again when this machine has less to do; if it still fails, "
-        "look for room on the disk of /tmp/ray and for free memory"
-    )
-    raise Unavailable(reason, fix)
+        raise BonError(reason, "check --ray-address, or leave it out to run on this machine")
+    cause = "the cluster is back" if address else "this machine has less to do"
+    room = "" if address else "; if it still fails, free memory, and disk space in /tmp/ray"
+    raise Unavailable(reason, f"run the same command again when {cause}{room}")
 
 
 def disconnect(*, lost: bool = False) -> None:
@@ -109,27 +104,20 @@ def starts_local_ray(address: str | None) -> bool:
     return address is None and not ray.is_initialized()
 
 
-@contextmanager
-def connected(config: ClusterConfig, *, quiet: bool = False) -> Iterator["Connection"]:
+def connected(config: ClusterConfig, *, quiet: bool = False) -> "closing[Connection]":
     """Connect to the Ray of this process, the configured cluster, or a new local Ray."""
-    connection = Connection(config, quiet=quiet)
-    try:
-        yield connection
-    finally:
-        connection.close()
+    return closing(Connection(config, quiet=quiet))
 
 
 class Connection:
     """A watched connection to Ray."""
 
     def __init__(self, config: ClusterConfig, *, quiet: bool = False) -> None:
-        self._address = config.address
-        self._closed = not config.listen_beyond_loopback
-        self._quiet = quiet
-        self._owned = not ray.is_initialized()
-        self._losses = 0
-        self._checked = self._awake = self._clock_offset = 0.0
+        self._address, self._closed = config.address, not config.listen_beyond_loopback
+        self._quiet, self._owned = quiet, not ray.is_initialized()
+        self._checked = self.awake = self._clock_offset = 0.0
         self._reported_silence = False
+        self.losses = 0  # since work last came back
         self._open()
 
     @property
@@ -142,11 +130,6 @@ class Connection:
         """The last reported state of the cluster."""
         return self._poll.state
 
-    @property
-    def awake(self) -> float:
-        """When this process was last stopped or busy for long, or connected (monotonic clock)."""
-        return self._awake
-
     def check(self) -> None:
         """Raise RayLost if Ray is gone, BonError if a process of ours listens beyond loopback.
 
@@ -156,7 +139,7 @@ class Connection:
         if now - self._checked < CHECK_SECONDS:
             return
         if now - self._checked > SILENT_SECONDS:
-            self._awake = now  # this process itself was stopped or busy
+            self.awake = now  # this process itself was stopped or busy
         self._checked = now
         if self._poll.refusal is not None:
             raise self._poll.refusal
@@ -165,10 +148,10 @@ class Connection:
         clock_step = self._clock_offset - (time.time() - now)
         if self.local and clock_step > MAX_CLOCK_STEP_SECONDS:  # Ray's own waits grow by that
             raise RayLost(f"the clock was set back by {clock_step:,.0f} seconds")
-        silent = now - max(self.state.at, self._awake)
+        silent = now - max(self.state.at, self.awake)
         if silent > LOST_SECONDS:
             raise RayLost(f"Ray has not answered for {silent:.0f} seconds")
-        if self._driver_node not in self.state.nodes and self.state.at > self._awake:
+        if self._driver_node not in self.state.nodes and self.state.at > self.awake:
             raise RayLost("Ray's node on this machine has died")
         if silent > SILENT_SECONDS and not self._reported_silence:
             self.report(f"Ray has not answered for {silent:.0f} seconds; waiting")
@@ -182,20 +165,16 @@ class Connection:
             self.check()
             time.sleep(CHECK_SECONDS)
 
-    def reset_losses(self) -> None:
-        """Note that work has come back: the next loss counts as the first."""
-        self._losses = 0
-
     def reconnect(self, lost: RayLost) -> None:
         """Replace a lost Ray; raises Unavailable where that is not possible."""
-        self._losses += 1
-        retry = self._owned and self._losses <= MAX_RESTARTS
+        self.losses += 1
+        retry = self._owned and self.losses <= MAX_RESTARTS
         if retry:
             how = "connecting again" if self._address else "starting it again"
             self.report(f"{lost}; {how}, and its work in flight is repeated")
         self._close(lost=True)
         if not retry:
-            times = f" {self._losses} times without any work done in between" if self._owned else ""
+            times = f" {self.losses} times without any work done in between" if self._owned else ""
             fix = "run the same command again: what was computed is kept, and nothing was filed"
             raise Unavailable(f"{lost}{times}", fix)
         self._open()
@@ -215,7 +194,7 @@ class Connection:
 
     def _open(self) -> None:
         if self._owned:
-            patience = RECONNECT_SECONDS if self._losses else 0.0
+            patience = RECONNECT_SECONDS if self.losses else 0.0
             self._watch = Watch("cluster.listen_beyond_loopback")
             self.check_listeners()
             connect(self._address, self.report, patience=patience)
@@ -226,9 +205,8 @@ class Connection:
                 raise
         self._driver_node = str(ray.get_runtime_context().get_node_id())
         self._poll = _Poll(self.check_listeners)
-        self._checked = self._awake = time.monotonic()
+        self._checked = self.awake = time.monotonic()
         self._clock_offset = time.time() - self._checked
-        self._reported_silence = False
 
     def _close(self, *, lost: bool) -> None:
         self._poll.ended.set()
@@ -263,20 +241,16 @@ def _cluster_state() -> ClusterState:
     at = time.monotonic()
     nodes = ray_worker.global_worker.gcs_client.get_all_node_info(timeout=SILENT_SECONDS)
     alive = [node for node in nodes.values() if node.state == GcsNodeInfo.ALIVE]
-    resources = {
-        key: float(sum(node.resources_total.get(key, 0) for node in alive))
-        for key in ("CPU", "GPU")
-    }
-    return ClusterState(at, frozenset(node.node_id.hex() for node in alive), resources)
+    total = {key: sum(n.resources_total.get(key, 0.0) for n in alive) for key in ("CPU", "GPU")}
+    return ClusterState(at, frozenset(node.node_id.hex() for node in alive), total)
 
 
 def _connect(address: str | None) -> None:
     global _local
     options = {"logging_level": logging.CRITICAL, "log_to_driver": False}
-    with _own_signals(), same_sys_path():
+    with _own_signals(), same_sys_path(), allowed() if address else nullcontext():
         if address:
-            with allowed():
-                ray.init(address=address, **options)
+            ray.init(address=address, **options)
         else:
             _local = LocalRay(options)
     # Messages of raylets and the autoscaler are in Ray's logs; they would spoil `--json`.

@@ -121,7 +121,7 @@ class Direct:
         await self._host.close()
 
     async def _run(self, name: str, spec: ModelSpec, payload: Payload) -> Reply:
-        self._host.add(name, spec)
+        self._host.specs[name] = spec
         reply = await self._host.run(name, [payload])
         if reply.failure:
             raise BonError(reply.failure)

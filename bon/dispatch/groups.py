@@ -40,9 +40,9 @@ class Batch:
 class Worker:
     """An actor. `pending` is its outstanding call of `node`, None once its process runs.
 
-    `pending_since` is when that call was made, `up_since` when the last one returned. `lost`
-    batches wait for the worker to return, which shows whether its node survived. `ping` is a call
-    without an answer yet, `pinged` when the last one was answered.
+    `pending_since` is when it was made, `up_since` when the last one returned. `lost` batches wait
+    for the worker to return, which shows whether its node survived. `ping` is an unanswered call,
+    `pinged` when the last one was answered.
     """
 
     actor: Any

@@ -88,10 +88,8 @@ class Watch:
             for listener in listeners(without=without):
                 ports = (*self._allowed_ports, *_allowed_ports)
                 if not listener.loopback and listener.port not in ports:
-                    raise BonError(
-                        f"{listener}, where other machines can reach it",
-                        f"close it, or bind it to 127.0.0.1; {self._setting}: true permits it",
-                    )
+                    fix = f"close it, or bind it to 127.0.0.1; {self._setting}: true permits it"
+                    raise BonError(f"{listener}, where other machines can reach it", fix)
             self._seen = sockets
 
 

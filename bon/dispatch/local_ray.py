@@ -12,8 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from typing import Any
 from unittest.mock import patch
 
@@ -52,10 +51,8 @@ def check_limits() -> None:
         resource.getrlimit(limit)[0] for limit in (resource.RLIMIT_AS, resource.RLIMIT_FSIZE)
     )
     if 0 <= address_space < _MIN_ADDRESS_SPACE:
-        raise BonError(
-            f"the limit on address space, {address_space >> 20:,} MiB, is too small for Ray",
-            "lift it: ulimit -v unlimited",
-        )
+        problem = f"the limit on address space, {address_space >> 20:,} MiB, is too small for Ray"
+        raise BonError(problem, "lift it: ulimit -v unlimited")
     store = min(psutil.virtual_memory().total * 3 // 10, 200 << 30)  # Ray's default, one file
     if 0 <= file_size < store:
         raise BonError(
@@ -83,7 +80,13 @@ class LocalRay:
         self._since = self._sentinel.create_time()
         try:
             unset = {key: value for key, value in _ENVIRONMENT.items() if key not in os.environ}
-            with _loopback_and_few_processes(), patch.dict(os.environ, unset):
+            with ExitStack() as stack:
+                stack.enter_context(patch.dict(os.environ, unset))
+                # Bind to 127.0.0.1.
+                stack.enter_context(patch.object(ray_constants, "ENABLE_RAY_CLUSTER", False))
+                # No option prevents API server and monitors.
+                for start in ("start_api_server", "start_monitor", "start_log_monitor"):
+                    stack.enter_context(patch.object(Node, start, lambda *_, **__: None))
                 ray.init(
                     address="local",
                     include_dashboard=False,
@@ -111,7 +114,10 @@ class LocalRay:
             ray.shutdown()
         sentinel.kill_session(os.getpid(), self._since)
         if self._has_own_token:
-            _forget_token()
+            for key in _TOKEN:
+                os.environ.pop(key, None)
+            with suppress(Exception):
+                _reload_token()
 
 
 def same_sys_path() -> AbstractContextManager[Any]:
@@ -119,16 +125,6 @@ def same_sys_path() -> AbstractContextManager[Any]:
     if cwd_first():
         return nullcontext()
     return patch.object(JobConfig, "_runtime_env_has_working_dir", lambda _: True)
-
-
-@contextmanager
-def _loopback_and_few_processes() -> Iterator[None]:
-    """Bind to 127.0.0.1, and start neither API server nor monitors, which no option prevents."""
-    with ExitStack() as stack:
-        stack.enter_context(patch.object(ray_constants, "ENABLE_RAY_CLUSTER", False))
-        for start in ("start_api_server", "start_monitor", "start_log_monitor"):
-            stack.enter_context(patch.object(Node, start, lambda *_, **__: None))
-        yield
 
 
 def _alive(process: psutil.Process) -> bool:
@@ -144,13 +140,6 @@ def _set_token() -> bool:
     os.environ.update(zip(_TOKEN, ("token", secrets.token_hex(32)), strict=True))
     _reload_token()
     return True
-
-
-def _forget_token() -> None:
-    for key in _TOKEN:
-        os.environ.pop(key, None)
-    with suppress(Exception):
-        _reload_token()
 
 
 def _reload_token() -> None:

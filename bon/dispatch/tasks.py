@@ -34,16 +34,13 @@ def run_tasks(
                 for task in ready:
                     index = open_tasks.pop(task)
                     left.discard(index)
-                    yield index, _result(task)
+                    try:
+                        result = ray.get(task)
+                    except ray.exceptions.RayError as error:
+                        result = error
+                    yield index, result
         except RayLost as lost:
             connection.reconnect(lost)
-
-
-def _result(task: Any) -> Any:
-    try:
-        return ray.get(task)
-    except ray.exceptions.RayError as error:
-        return error
 
 
 def _settled(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

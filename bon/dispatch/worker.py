@@ -108,11 +108,8 @@ class _Clock:
     """The worker's time, shared equally among the batches in flight."""
 
     def __init__(self) -> None:
-        self._active = 0
-        self._present = 0
-        self._left = math.inf
-        self._shared = 0.0
-        self._last = time.perf_counter()
+        self._active = self._present = 0
+        self._left, self._shared, self._last = math.inf, 0.0, time.perf_counter()
 
     @contextmanager
     def batch(self) -> Iterator[float]:
@@ -158,9 +155,7 @@ class Host:
         """`logs`: the folder for the output of servers that engines start."""
         # Appended: a folder of the user must not shadow what is installed.
         sys.path.extend(entry for entry in path if entry not in sys.path)
-        self._specs = specs
-        self._ledger = ledger
-        self._logs = logs
+        self.specs, self._ledger, self._logs = specs, ledger, logs
         self._payers: WeakValueDictionary[str, Payer] = WeakValueDictionary()
         self._engines: dict[str, Engine] = {}
         self._loading = asyncio.Lock()
@@ -168,7 +163,7 @@ class Host:
 
     async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
         """Run all payloads of a batch concurrently."""
-        spec = self._specs[model]
+        spec = self.specs[model]
         loaded = spec.loaded
         again = any(isinstance(payload, JudgeTask) and payload.again for payload in payloads)
         payer = Payer(self._ledger, loaded.card.name, loaded.spec)
@@ -179,15 +174,17 @@ class Host:
                 engine, loading = await self._engine(spec)
                 with self._clock.share() as spent:
                     if isinstance(spec, PolicySpec):
-                        candidates, bought = await _in_turn(self._sample(spec, engine, payloads))
-                        reply = Reply(candidates=candidates, bought=bought)
+                        sampled = await _in_turn(_sample(spec, engine, payloads))
+                        reply = Reply(candidates=sampled[0], bought=sampled[1])
                     else:
-                        judgements, bought = await _in_turn(self._judge(spec, engine, payloads))
-                        reply = Reply(judgements=judgements, bought=bought)
+                        judged = await _in_turn(_judge(spec, engine, payloads))
+                        reply = Reply(judgements=judged[0], bought=judged[1])
             except BonError as error:
                 return Reply(failure=str(error), stop_run=error.stops_run)
             effort = Effort(spent[0], waited, loading, meter.read, meter.cached)
-            reply = replace(reply, engine=_plain(engine.info()), effort=effort)
+            # Plain JSON types: unpickling torch's version class would import torch.
+            info = json.loads(json.dumps(engine.info()))
+            reply = replace(reply, engine=info, effort=effort)
             if payer.stopped is not None:
                 failure, stop_run = str(payer.stopped), payer.stopped.stops_run
                 reply = replace(reply, failure=failure, stop_run=stop_run)
@@ -196,16 +193,12 @@ class Host:
     async def load(self) -> list[str]:
         """Load every model now, not on its first use; return what failed."""
         failures = []
-        for name, spec in self._specs.items():
+        for name, spec in self.specs.items():
             try:
                 await self._engine(spec)
             except BonError as error:
                 failures.append(f"{name}: {error}")
         return failures
-
-    def add(self, name: str, spec: ModelSpec) -> None:
-        """Add a model."""
-        self._specs[name] = spec
 
     async def close(self) -> None:
         """Close every engine, even where one fails to."""
@@ -218,7 +211,7 @@ class Host:
         card, model_path, prompt = spec.loaded.card, spec.loaded.model_path, spec.loaded.prompt
         if prompt.unpulled:
             raise absent(prompt.unpulled, [card.name])
-        key = _engine_key(card, model_path)
+        key = json.dumps([card.engine, model_path, card.revision, card.engine_args], sort_keys=True)
         async with self._loading:
             began = time.perf_counter()
             if key in self._engines:
@@ -237,32 +230,33 @@ class Host:
                 raise
             return self._engines[key], time.perf_counter() - began
 
-    def _sample(
-        self, spec: PolicySpec, engine: Engine, payloads: Sequence[Payload]
-    ) -> Iterator[Coroutine[Any, Any, list[Candidate]]]:
-        card = spec.loaded.card
 
-        async def sampled(payload: Ask) -> list[Candidate]:
-            with answer_key(payload.answer_key):
-                return await generate.sample(engine, card, spec.loaded.spec, spec.retries, payload)
+def _sample(
+    spec: PolicySpec, engine: Engine, payloads: Sequence[Payload]
+) -> Iterator[Coroutine[Any, Any, list[Candidate]]]:
+    async def sampled(ask: Ask) -> list[Candidate]:
+        with answer_key(ask.answer_key):
+            loaded = spec.loaded
+            return await generate.sample(engine, loaded.card, loaded.spec, spec.retries, ask)
 
-        return (sampled(payload) for payload in payloads if isinstance(payload, Ask))
+    return (sampled(payload) for payload in payloads if isinstance(payload, Ask))
 
-    def _judge(
-        self, spec: RewarderSpec, engine: Engine, payloads: Sequence[Payload]
-    ) -> Iterator[Coroutine[Any, Any, list[Judgement]]]:
-        card = spec.loaded.card
-        rewarder = make_rewarder(card, spec.loaded.prompt, engine, spec.own)
 
-        def judged(task: JudgeTask) -> Coroutine[Any, Any, list[Judgement]]:
-            item = filter_images(task.item, card.image_filter)
-            protocol = spec.protocol.with_votes(task.votes)
-            judge = rewarder if task.answer_key is None else OnEcho(rewarder, task.answer_key)
-            if task.again:
-                return item_judging.make_calls(judge, item, protocol, task.again)
-            return item_judging.judge_item(judge, item, protocol, task.known, task.stakes)
-
-        return (judged(task) for task in payloads if isinstance(task, JudgeTask))
+def _judge(
+    spec: RewarderSpec, engine: Engine, payloads: Sequence[Payload]
+) -> Iterator[Coroutine[Any, Any, list[Judgement]]]:
+    card = spec.loaded.card
+    rewarder = make_rewarder(card, spec.loaded.prompt, engine, spec.own)
+    for task in payloads:
+        if not isinstance(task, JudgeTask):
+            continue
+        item = filter_images(task.item, card.image_filter)
+        protocol = spec.protocol.with_votes(task.votes)
+        judge = rewarder if task.answer_key is None else OnEcho(rewarder, task.answer_key)
+        if task.again:
+            yield item_judging.make_calls(judge, item, protocol, task.again)
+        else:
+            yield item_judging.judge_item(judge, item, protocol, task.known, task.stakes)
 
 
 async def _in_turn(
@@ -302,19 +296,17 @@ def give_up(spec: ModelSpec, payload: Payload, error: str) -> Reply:
     protocol = spec.protocol.with_votes(payload.votes)
     filing = Filing(card, rewarder_class(card).arity, prompt.sha256[:16], payload.item, protocol)
     if payload.again:
-        return Reply(judgements=tuple(item_judging.failed_judgements(filing, payload.again, error)))
-    return Reply(
-        judgements=tuple(item_judging.give_up(filing, payload.known, error, payload.stakes))
-    )
+        rows = item_judging.failed_judgements(filing, payload.again, error)
+    else:
+        rows = item_judging.give_up(filing, payload.known, error, payload.stakes)
+    return Reply(judgements=tuple(rows))
 
 
 def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[str, Any]:
     """Return the engine's arguments; BonError for remote code that is not allowed."""
     if _is_on(card.engine_args, "trust_remote_code") and not remote_code:
-        raise BonError(
-            f"card {card.name!r}: it runs code that comes with the model",
-            "read that code, then allow it with --allow-remote-code",
-        )
+        fix = "read that code, then allow it with --allow-remote-code"
+        raise BonError(f"card {card.name!r}: it runs code that comes with the model", fix)
     arguments = engine_settings(card, model_path)
     if 0 < card.placement.gpus < 1 and (card.engine == "vllm" or serves(arguments)):
         sglang = arguments.get("serve") == "sglang"
@@ -345,11 +337,8 @@ def filter_images(item: Item, name: str) -> Item:
         return item
     if name == "drop":
         return replace(item, images=(), marked={})
-    return replace(
-        item,
-        images=tuple(_filtered(image, name) for image in item.images),
-        marked={mark: _filtered(image, name) for mark, image in item.marked.items()},
-    )
+    marked = {mark: _filtered(image, name) for mark, image in item.marked.items()}
+    return replace(item, images=tuple(_filtered(i, name) for i in item.images), marked=marked)
 
 
 @lru_cache(maxsize=256)
@@ -360,13 +349,3 @@ def _filtered(image: ImagePart, name: str) -> ImagePart:
         return image  # the engine fails on it, and on this item alone
     data = encode(seen)
     return ImagePart(hashlib.sha256(data).hexdigest(), data)
-
-
-def _plain(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return plain JSON types: unpickling torch's version class would import torch."""
-    plain: dict[str, Any] = json.loads(json.dumps(dict(info)))
-    return plain
-
-
-def _engine_key(card: Card, model_path: str) -> str:
-    return json.dumps([card.engine, model_path, card.revision, card.engine_args], sort_keys=True)

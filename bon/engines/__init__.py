@@ -6,7 +6,7 @@ An engine's module, and whatever it needs, is imported only when the engine is b
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from bon.core.errors import BonError, suggestion
 from bon.core.plugins import Registry
@@ -74,10 +74,8 @@ def engine_entry(name: str) -> EngineEntry:
     """Return the entry of an engine, BonError with the nearest name if there is none."""
     if name in ENGINES:
         return ENGINES[name]
-    plugin = PLUGINS.get(name)
-    if plugin is None:
-        known = [*ENGINES, *PLUGINS.names()]
-        raise BonError(f"no engine {name!r}", suggestion(name, known))
+    if (plugin := PLUGINS.get(name)) is None:
+        raise BonError(f"no engine {name!r}", suggestion(name, [*ENGINES, *PLUGINS.names()]))
     return EngineEntry(settings=plugin.settings)
 
 
@@ -91,16 +89,11 @@ def weights_entry(name: str, values: Mapping[str, Any]) -> EngineEntry:
     return engine_entry("vllm" if serves(values) else name)
 
 
-def settings_of(name: str) -> type[EngineSettings]:
-    """Return the settings class of an engine."""
-    return engine_entry(name).settings
-
-
 def read_settings(name: str, values: Mapping[str, Any], where: str = "") -> EngineSettings:
     """Validate the settings of an engine without importing it; errors are prefixed by `where`."""
     where = f"{where}: engine {name!r}" if where else f"engine {name!r}"
     try:
-        return settings_of(name).read(values, where)
+        return engine_entry(name).settings.read(values, where)
     except BonError as error:
         if error.message.startswith(where):
             raise
@@ -110,22 +103,18 @@ def read_settings(name: str, values: Mapping[str, Any], where: str = "") -> Engi
 def build(name: str, values: Mapping[str, Any]) -> Engine:
     """Load an engine with its settings; user-fixable errors raise BonError."""
     engine_settings = read_settings(name, values)
-    plugin: Any = None if name in ENGINES else PLUGINS.get(name)
-    if plugin is not None:
-        engine: Engine = plugin(engine_settings)
-        return engine
-    module, _, attribute = ENGINES[name].path.partition(":")
-    try:
-        plugin = getattr(importlib.import_module(module), attribute)
-    except ImportError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing == "bon":
-            raise
-        problem = (
-            f"needs the package {missing!r}"
-            if isinstance(error, ModuleNotFoundError) and missing
-            else f"cannot use the installed {missing or 'packages'} ({error})"
-        )
-        raise BonError(f"engine {name!r} {problem}", f"pip install -U 'bon[{name}]'") from error
-    engine = plugin(engine_settings)
-    return engine
+    engine: Any = None if name in ENGINES else PLUGINS.get(name)
+    if engine is None:
+        module, _, attribute = ENGINES[name].path.partition(":")
+        try:
+            engine = getattr(importlib.import_module(module), attribute)
+        except ImportError as error:
+            missing = (error.name or "").partition(".")[0]
+            if missing == "bon":
+                raise
+            problem = f"cannot use the installed {missing or 'packages'} ({error})"
+            if isinstance(error, ModuleNotFoundError) and missing:
+                problem = f"needs the package {missing!r}"
+            fix = f"pip install -U 'bon[{name}]'"
+            raise BonError(f"engine {name!r} {problem}", fix) from error
+    return cast(Engine, engine(engine_settings))

@@ -106,10 +106,8 @@ def runs_of(seeds: Sequence[int]) -> list[tuple[int, ...]]:
     """Split seeds into runs of consecutive numbers, which a server can draw as one request."""
     runs: list[tuple[int, ...]] = []
     for seed in seeds:
-        if runs and seed == runs[-1][-1] + 1:
-            runs[-1] += (seed,)
-        else:
-            runs.append((seed,))
+        follows = bool(runs) and seed == runs[-1][-1] + 1
+        runs.append((*runs.pop(), seed) if follows else (seed,))
     return runs
 
 

@@ -40,12 +40,9 @@ class Job:
         """Deliver the result, or the exception, to the awaiting task."""
 
         def settle() -> None:
-            if self.future.done():
-                return
-            if isinstance(result, BaseException):
-                self.future.set_exception(result)
-            else:
-                self.future.set_result(result)
+            failed = isinstance(result, BaseException)
+            if not self.future.done():
+                (self.future.set_exception if failed else self.future.set_result)(result)
 
         self.loop.call_soon_threadsafe(settle)
 
@@ -106,10 +103,11 @@ class Batcher:
         if not waiting:
             arrived.append(self._queue.get())
             time.sleep(self._linger)
-            while not self._queue.empty():  # until the burst is over
-                self._drain(arrived)
+        while not self._queue.empty():
+            while not self._queue.empty():
+                arrived.append(self._queue.get())
+            if not waiting:  # until the burst is over
                 time.sleep(self._linger)
-        self._drain(arrived)
         for job in arrived:
             if job is None or job.future.cancelled():
                 continue
@@ -120,10 +118,6 @@ class Batcher:
             else:
                 waiting.append(job)
         return None not in arrived
-
-    def _drain(self, arrived: list[Job | None]) -> None:
-        while not self._queue.empty():
-            arrived.append(self._queue.get())
 
     def _next_batch(self, waiting: list[Job]) -> list[Job]:
         """Return the batch of the oldest job: jobs of its key and of similar length."""

@@ -8,8 +8,7 @@ user's class sees. Only a worker that runs the echo engine receives an answer ke
 """
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from hashlib import blake2b
 from math import exp, log, log1p
@@ -29,6 +28,7 @@ from bon.engines.base import (
     ScoreRequest,
     TokenLogprob,
 )
+from bon.engines.metering import within
 from bon.engines.settings import EchoSettings
 
 _LETTERS = ("A", "B", "C", "D")
@@ -42,14 +42,9 @@ AnswerKey = str | tuple[bool, ...] | None
 _ANSWER_KEY: ContextVar[AnswerKey] = ContextVar("answer_key", default=None)
 
 
-@contextmanager
-def answer_key(key: AnswerKey) -> Iterator[None]:
+def answer_key(key: AnswerKey) -> AbstractContextManager[AnswerKey]:
     """Set the answer key of every request made inside, also by tasks started there."""
-    token = _ANSWER_KEY.set(key)
-    try:
-        yield
-    finally:
-        _ANSWER_KEY.reset(token)
+    return within(_ANSWER_KEY, key)
 
 
 class EchoError(RuntimeError):
@@ -163,11 +158,10 @@ def _choices(expected: str | None) -> tuple[str, ...]:
         return _LETTERS
     if not any(char.isdigit() for char in expected):
         return (expected, "amber", "birch", "cedar")
-    turned = (
+    return tuple(
         "".join(str((int(char) + by) % 10) if char.isdecimal() else char for char in expected)
-        for by in (1, 3, 6)
+        for by in (0, 1, 3, 6)
     )
-    return (expected, *turned)
 
 
 def _hash(messages: tuple[Message, ...]) -> tuple[bytes, int]:

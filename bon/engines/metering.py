@@ -5,9 +5,12 @@ It travels as context variables, not in requests, because users' rewarders creat
 
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+ValueT = TypeVar("ValueT")
 
 
 @dataclass
@@ -31,14 +34,18 @@ _turns = itertools.count(1)
 
 
 @contextmanager
-def metered(*, fresh: bool = False) -> Iterator[Meter]:
-    """Meter every request inside, including those of tasks started there."""
-    meter = Meter(fresh)
-    token = _METER.set(meter)
+def within(variable: ContextVar[Any], value: ValueT) -> Iterator[ValueT]:
+    """Set a context variable for what runs inside, tasks started there included."""
+    token = variable.set(value)
     try:
-        yield meter
+        yield value
     finally:
-        _METER.reset(token)
+        variable.reset(token)
+
+
+def metered(*, fresh: bool = False) -> AbstractContextManager[Meter]:
+    """Meter every request inside, including those of tasks started there."""
+    return within(_METER, Meter(fresh))
 
 
 def fresh() -> bool:

@@ -55,10 +55,8 @@ class Renderer:
         # Some checkpoints, such as Phi-3.5-vision, have it in the tokenizer's config only.
         self._template = processor if getattr(processor, "chat_template", None) else self._tokenizer
         if not self._template.chat_template:
-            raise BonError(
-                f"model {model!r} has no chat template",
-                "use an instruction-tuned checkpoint, or add a chat_template.jinja to it",
-            )
+            fix = "use an instruction-tuned checkpoint, or add a chat_template.jinja to it"
+            raise BonError(f"model {model!r} has no chat template", fix)
         template = str(self._template.chat_template)
         self.thinking = next((marks for marks in THINKING if marks[1] in template), None)
 
@@ -130,10 +128,9 @@ class Renderer:
     def _takes_parts(self) -> bool:
         """Whether the template reads a list of parts, as opposed to printing or refusing it."""
         content = [{"type": "text", "text": "Probe"}]
+        turns = [{"role": "user", "content": content}]
         try:
-            text = self._template.apply_chat_template(
-                [{"role": "user", "content": content}], tokenize=False
-            )
+            text = self._template.apply_chat_template(turns, tokenize=False)
         except Exception:  # templates raise anything
             return False
         return "Probe" in text and "'text'" not in text and '"text"' not in text

@@ -12,6 +12,9 @@ from bon.engines.fields import EngineSettings, setting
 
 shaping = partial(setting, shapes=True)
 speed = partial(setting, shapes=False)  # or money, or access
+# The same, and experiments submitted to the service may set it.
+open_shaping = partial(shaping, submit=True)
+open_speed = partial(speed, submit=True)
 
 ScoreAt = Literal["end", "turn_end"]
 """The token whose hidden state the reward head reads: the last one, or the end-of-turn token."""
@@ -33,7 +36,7 @@ def _head(value: Any) -> Any:
 
 
 def _template_values() -> Any:
-    return shaping({}, "passed to the chat template, e.g. {enable_thinking: false}", submit=True)
+    return open_shaping({}, "passed to the chat template, e.g. {enable_thinking: false}")
 
 
 class Checkpoint(EngineSettings):
@@ -53,57 +56,44 @@ class NoSettings(Checkpoint):
 class EchoSettings(EngineSettings):
     """Settings of `echo`."""
 
-    latency: float = speed(0.0, "seconds per request", submit=True, ge=0, le=3600)
-    places: int | None = speed(
-        None, "requests that wait concurrently; null: all", submit=True, ge=1
+    latency: float = open_speed(0.0, "seconds per request", ge=0, le=3600)
+    places: int | None = open_speed(None, "requests that wait concurrently; null: all", ge=1)
+    failure_rate: float = open_shaping(0.0, "share of requests that fail every time", ge=0, le=1)
+    flaky_rate: float = open_shaping(
+        0.0, "share of requests that fail on the first attempt only", ge=0, le=1
     )
-    failure_rate: float = shaping(
-        0.0, "share of requests that fail every time", submit=True, ge=0, le=1
-    )
-    flaky_rate: float = shaping(
-        0.0, "share of requests that fail on the first attempt only", submit=True, ge=0, le=1
-    )
-    unparsed_rate: float = shaping(
-        0.0, "share of replies without a verdict", submit=True, ge=0, le=1
-    )
-    accuracy: float = shaping(
-        0.7, "probability of a correct reply or sign", submit=True, ge=0, le=1
-    )
-    reply: str = shaping(
-        "Answer: {choice}", "template of the reply; must contain {choice}", submit=True
-    )
+    unparsed_rate: float = open_shaping(0.0, "share of replies without a verdict", ge=0, le=1)
+    accuracy: float = open_shaping(0.7, "probability of a correct reply or sign", ge=0, le=1)
+    reply: str = open_shaping("Answer: {choice}", "template of the reply; must contain {choice}")
 
     @model_validator(mode="after")
     def _has_choice(self) -> Self:
         if "{choice}" not in self.reply:
-            raise BonError(
-                f"reply is {self.reply!r}, without {{choice}}", "e.g. 'Answer: {choice}'"
-            )
+            fix = "e.g. 'Answer: {choice}'"
+            raise BonError(f"reply is {self.reply!r}, without {{choice}}", fix)
         return self
 
 
 class TransformersSettings(Checkpoint):
     """Settings of `transformers`."""
 
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = shaping(
-        "auto", "auto: float32 on a CPU, the checkpoint's own on a GPU", submit=True
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = open_shaping(
+        "auto", "auto: float32 on a CPU, the checkpoint's own on a GPU"
     )
-    device: str = speed("auto", "auto, cpu, cuda or cuda:1", submit=True)
+    device: str = open_speed("auto", "auto, cpu, cuda or cuda:1")
     # Does not change the output, but keys of 0.1 depend on it.
     device_map: str | None = shaping(None, "auto: shard over GPUs")
-    attn_implementation: str | None = speed(
-        None, "attention kernel, by transformers' name", submit=True
+    attn_implementation: str | None = open_speed(None, "attention kernel, by transformers' name")
+    max_batch: int = open_speed(256, "sequences decoded together", ge=1, le=65536)
+    max_batch_tokens: int | None = open_speed(
+        None, "tokens per batch; by default 131,072 on a GPU, unbounded on a CPU", ge=1
     )
-    max_batch: int = speed(256, "sequences decoded together", submit=True, ge=1, le=65536)
-    max_batch_tokens: int | None = speed(
-        None, "tokens per batch; by default 131,072 on a GPU, unbounded on a CPU", submit=True, ge=1
-    )
-    threads: int | None = speed(None, "CPU threads", submit=True, ge=1, le=4096)
-    max_pixels: int | None = shaping(None, "larger images are downscaled", submit=True, ge=1)
+    threads: int | None = open_speed(None, "CPU threads", ge=1, le=4096)
+    max_pixels: int | None = open_shaping(None, "larger images are downscaled", ge=1)
     head: Annotated[HeadSettings | None, BeforeValidator(_head)] = shaping(
         None, "reward head: auto, the name of a layer, or a mapping"
     )
-    score_at: ScoreAt = shaping("end", "token at which the reward is read", submit=True)
+    score_at: ScoreAt = open_shaping("end", "token at which the reward is read")
     chat_template_kwargs: dict[str, Any] = _template_values()
     model_args: dict[str, Any] = shaping({}, "passed to the model's from_pretrained")
     processor_args: dict[str, Any] = shaping({}, "passed to the processor's from_pretrained")
@@ -115,27 +105,23 @@ class VllmFlags(EngineSettings):
     model_config = ConfigDict(extra="allow")
     near: ClassVar[float] = 0.85  # no two flags of vLLM are this similar
 
-    dtype: str | None = shaping(None, "dtype of weights and activations", submit=True)
-    max_model_len: int | None = shaping(
-        None, "maximum tokens of prompt and reply", submit=True, ge=1
-    )
-    limit_mm_per_prompt: dict[str, Any] = shaping(
-        {}, "images (and other media) per prompt", submit=True
-    )
+    dtype: str | None = open_shaping(None, "dtype of weights and activations")
+    max_model_len: int | None = open_shaping(None, "maximum tokens of prompt and reply", ge=1)
+    limit_mm_per_prompt: dict[str, Any] = open_shaping({}, "images (and other media) per prompt")
     mm_processor_kwargs: dict[str, Any] = shaping({}, "settings of the image processor")
     quantization: str | None = shaping(None, "quantization method of the weights")
     kv_cache_dtype: str | None = shaping(None, "dtype of the KV cache")
     hf_overrides: dict[str, Any] = shaping({}, "overrides of the checkpoint's config")
-    gpu_memory_utilization: float | None = speed(
-        None, "share of GPU memory to use", submit=True, gt=0, le=1
+    gpu_memory_utilization: float | None = open_speed(
+        None, "share of GPU memory to use", gt=0, le=1
     )
     kv_cache_memory_bytes: int | None = speed(None, "memory of the KV cache", ge=1)
-    max_num_seqs: int | None = speed(None, "sequences decoded together", submit=True, ge=1)
-    max_num_batched_tokens: int | None = speed(None, "tokens per step", submit=True, ge=1)
-    tensor_parallel_size: int | None = speed(None, "GPUs for tensor parallelism", submit=True, ge=1)
+    max_num_seqs: int | None = open_speed(None, "sequences decoded together", ge=1)
+    max_num_batched_tokens: int | None = open_speed(None, "tokens per step", ge=1)
+    tensor_parallel_size: int | None = open_speed(None, "GPUs for tensor parallelism", ge=1)
     pipeline_parallel_size: int | None = speed(None, "GPUs for pipeline parallelism", ge=1)
     distributed_executor_backend: str | None = speed(None, "backend of those GPUs' processes")
-    enforce_eager: bool | None = speed(None, "no CUDA graphs", submit=True)
+    enforce_eager: bool | None = open_speed(None, "no CUDA graphs")
     enable_prefix_caching: bool | None = speed(None, "process shared prefixes once")
     enable_chunked_prefill: bool | None = speed(None, "process long prompts in several steps")
     cpu_offload_gb: float | None = speed(None, "GiB of weights kept in CPU memory", ge=0)
@@ -153,12 +139,12 @@ NO_THINKING_LIMIT = (
 class VllmSettings(Checkpoint):
     """Settings of `vllm`."""
 
-    task: Literal["generate", "reward"] = shaping(
-        "generate", "reward: a checkpoint with a linear reward head", submit=True
+    task: Literal["generate", "reward"] = open_shaping(
+        "generate", "reward: a checkpoint with a linear reward head"
     )
-    engine_args: VllmFlags = shaping(VllmFlags(), "vLLM's flags by their Python names", submit=True)
-    max_pixels: int | None = shaping(None, "larger images are downscaled", submit=True, ge=1)
-    score_at: ScoreAt = shaping("end", "token at which the reward is read", submit=True)
+    engine_args: VllmFlags = open_shaping(VllmFlags(), "vLLM's flags by their Python names")
+    max_pixels: int | None = open_shaping(None, "larger images are downscaled", ge=1)
+    score_at: ScoreAt = open_shaping("end", "token at which the reward is read")
     chat_template_kwargs: dict[str, Any] = _template_values()
 
 
@@ -226,7 +212,7 @@ class OpenAISettings(EngineSettings):
     """Settings of `openai`."""
 
     # Endpoints may serve different models under the same name.
-    base_url: str = shaping("", "the endpoint's address, up to /v1; none: `serve`", submit=True)
+    base_url: str = open_shaping("", "the endpoint's address, up to /v1; none: `serve`")
     model: str = shaping(..., "the card's `model`")
     serve: Literal["vllm", "sglang"] | None = shaping(None, "without base_url: start this server")
     serve_command: list[str] | None = speed(
@@ -242,10 +228,8 @@ class OpenAISettings(EngineSettings):
         None, "profile of the endpoint; by default from its host"
     )
     capabilities: Capabilities = shaping(Capabilities(), "corrections of the profile")
-    served_as: str | list[str] | None = speed(
-        None,
-        "other names in replies that stand for `model`",
-        submit=True,
+    served_as: str | list[str] | None = open_speed(
+        None, "other names in replies that stand for `model`"
     )
     price: TokenPrice | None = speed(None, "US dollars per million tokens; the card's `cost`")
     spending_cap: float | None = speed(
@@ -254,11 +238,11 @@ class OpenAISettings(EngineSettings):
     response_format: dict[str, Any] | None = shaping(
         None, "structured output, in the endpoint's format"
     )
-    concurrency: int = speed(8, "requests in flight initially", submit=True, ge=1, le=4096)
-    min_concurrency: int = speed(1, "minimum requests in flight", submit=True, ge=1, le=4096)
-    max_concurrency: int = speed(64, "maximum requests in flight", submit=True, ge=1, le=4096)
-    timeout: float = speed(300.0, "timeout of a request in seconds", submit=True, gt=0)
-    retries: int = speed(6, "retries after 429, 5xx or a broken connection", submit=True, ge=0)
+    concurrency: int = open_speed(8, "requests in flight initially", ge=1, le=4096)
+    min_concurrency: int = open_speed(1, "minimum requests in flight", ge=1, le=4096)
+    max_concurrency: int = open_speed(64, "maximum requests in flight", ge=1, le=4096)
+    timeout: float = open_speed(300.0, "timeout of a request in seconds", gt=0)
+    retries: int = open_speed(6, "retries after 429, 5xx or a broken connection", ge=0)
     retry_wait: float = speed(1.0, "seconds before the first retry, doubled each time", ge=0)
     chat_template_kwargs: dict[str, Any] = _template_values()
     extra_body: dict[str, Any] = shaping({}, "additional fields of every request")
@@ -294,27 +278,22 @@ class OpenAISettings(EngineSettings):
         if not (self.serve or self.base_url):
             raise BonError("needs base_url or serve", "such as http://localhost:8000/v1, or vllm")
         alone = [] if self.serve else {"serve_command", "revision", "log", "engine_args"}
-        if given := sorted(self.model_fields_set.intersection(alone)):
-            raise BonError(f"{given[0]} without serve", "add serve: vllm, or leave it out")
+        if extra := sorted(self.model_fields_set.intersection(alone)):
+            raise BonError(f"{extra[0]} without serve", "add serve: vllm, or leave it out")
         if self.base_url and (parts.scheme not in ("http", "https") or not parts.hostname):
-            raise BonError(
-                f"base_url {self.base_url!r} is not a URL", "such as http://localhost:8000/v1"
-            )
+            fix = "such as http://localhost:8000/v1"
+            raise BonError(f"base_url {self.base_url!r} is not a URL", fix)
         if parts.username or parts.password or parts.query:
             raise BonError("base_url holds credentials or a query", "put the key in api_key_env")
         if self.spending_cap is not None and self.price is None:
-            raise BonError(
-                "spending_cap without a price",
-                "set price: {input_per_million: 2.5, output_per_million: 10}",
-            )
+            fix = "set price: {input_per_million: 2.5, output_per_million: 10}"
+            raise BonError("spending_cap without a price", fix)
         if self.chat_template_kwargs and self.kind not in ("vllm", "plain"):
             raise BonError(
                 f"endpoint {parts.hostname} ({self.kind}) does not support chat_template_kwargs",
                 "switch thinking by its own field, e.g. extra_body: {reasoning_effort: none}",
             )
         if self.response_format is not None and not self.can.structured_output:
-            raise BonError(
-                f"endpoint {parts.hostname} ({self.kind}) does not support response_format",
-                "drop it, or capabilities: {structured_output: true}",
-            )
+            problem = f"endpoint {parts.hostname} ({self.kind}) does not support response_format"
+            raise BonError(problem, "drop it, or capabilities: {structured_output: true}")
         return self

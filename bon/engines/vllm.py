@@ -7,10 +7,10 @@ bit-stable across batch compositions, so one seed can give different texts; `inf
 
 import asyncio
 import dataclasses
-import itertools
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import cached_property, partial
+from itertools import count
 from typing import Any, ClassVar, Literal
 
 # Before vLLM is imported, which else starts threads and writes to disk for usage statistics.
@@ -45,12 +45,7 @@ from bon.engines.base import (
     runs_of,
 )
 from bon.engines.metering import SALT, fresh, note_cached
-from bon.engines.processors import (
-    TRUST_REMOTE_CODE,
-    counts_pixels,
-    load_processor,
-    loading_errors,
-)
+from bon.engines.processors import TRUST_REMOTE_CODE, counts_pixels, load_processor, loading_errors
 from bon.engines.rendering import Rendered, Renderer
 from bon.engines.settings import NO_THINKING_LIMIT, VllmSettings
 
@@ -82,14 +77,12 @@ class VllmEngine(Engine):
     name: ClassVar[str] = "vllm"
 
     def __init__(self, settings: VllmSettings) -> None:
-        self._settings = settings
-        self._max_pixels = settings.max_pixels
-        model, revision = settings.model, settings.revision
-        self._ids = itertools.count()
-        source = {"revision": revision, "trust_remote_code": settings.trust_remote_code}
+        self._settings, self._max_pixels, self._ids = settings, settings.max_pixels, count()
+        model = settings.model
+        source = {"revision": settings.revision, "trust_remote_code": settings.trust_remote_code}
         arguments = {
             "model": model,
-            "tokenizer_revision": revision,
+            "tokenizer_revision": settings.revision,
             **source,
             # Requests define sampling; a checkpoint's own defaults must not.
             "generation_config": "vllm",
@@ -231,7 +224,7 @@ class VllmEngine(Engine):
     async def _complete(self, prompt: Any, params: Any) -> Any:
         return await _only(self._engine.generate(prompt, params, f"bon-{next(self._ids)}"))
 
-    async def _prompt(self, rendered: Rendered, extra: list[int] | None = None) -> Any:
+    async def _prompt(self, rendered: Rendered, extra: Sequence[int] = ()) -> Any:
         return await self._processed(await asyncio.to_thread(self._tokens, rendered, extra))
 
     async def _processed(self, prompt: Any) -> Any:
@@ -239,15 +232,13 @@ class VllmEngine(Engine):
         (processed,) = await self._engine.renderer.render_cmpl_async([parsed])
         return processed
 
-    def _tokens(self, rendered: Rendered, extra: list[int] | None) -> dict[str, Any]:
+    def _tokens(self, rendered: Rendered, extra: Sequence[int]) -> dict[str, Any]:
         """Return token ids, with one placeholder per image, and images by hash."""
         ids = self._tokenizer(rendered.text, add_special_tokens=False)["input_ids"]
-        prompt: dict[str, Any] = {"prompt_token_ids": [*ids, *(extra or [])]}
-        if fresh():
-            prompt["cache_salt"] = SALT
+        prompt: dict[str, Any] = {"prompt_token_ids": [*ids, *extra]}
+        prompt |= {"cache_salt": SALT} if fresh() else {}
         if rendered.images:
-            images = [self._image(part) for part in rendered.images]
-            prompt["multi_modal_data"] = {"image": images}
+            prompt["multi_modal_data"] = {"image": [*map(self._image, rendered.images)]}
             # vLLM caches images by this name alone.
             prompt["multi_modal_uuids"] = {"image": [part.sha256 for part in rendered.images]}
         return prompt

@@ -24,7 +24,7 @@ from bon.core.console import say_once
 from bon.core.errors import BonError, shown
 from bon.core.sampling import Sampling
 from bon.core.text import BIASES, PHRASE, PLACE
-from bon.engines import settings_of
+from bon.engines import engine_entry
 
 
 class Strict(BaseModel):
@@ -140,7 +140,7 @@ class Card(Strict):
     @classmethod
     def _known(cls, value: str) -> str:
         try:
-            settings_of(value)
+            engine_entry(value)
         except BonError as error:
             raise ValueError(error.message, error.fix) from None
         return value
@@ -380,6 +380,12 @@ class QuestionsSpec(DatasetSpec):
     """A downstream task."""
 
     subset: float = Field(1.0, gt=0, le=1, description="seeded share of questions that is judged")
+    weight: float | None = Field(None, gt=0, description="of the task among several")
+
+    @property
+    def task(self) -> str:
+        """The name of the task, which its questions carry."""
+        return self.name or self.benchmark
 
 
 class PairsSpec(DatasetSpec):
@@ -513,7 +519,9 @@ class Experiment(Strict):
     )
     description: str = ""
     seed: int = Field(0, ge=0)
-    questions: QuestionsSpec
+    questions: Annotated[tuple[QuestionsSpec, ...], BeforeValidator(_one_or_many)] = Field(
+        examples=[[{"benchmark": "mmmu_pro"}]]
+    )
     pairs: Annotated[tuple[PairsSpec, ...], BeforeValidator(_one_or_many)] = ()
     policies: tuple[CardRef, ...] = Field(
         examples=[["qwen2.5-vl-7b"]], description="[]: a reward benchmark alone"
@@ -523,6 +531,29 @@ class Experiment(Strict):
     analysis: AnalysisConfig = AnalysisConfig()
     cluster: ClusterConfig = ClusterConfig()
     allow_remote_code: bool = False
+
+    @property
+    def subset(self) -> float:
+        """The share of the questions that is judged, the same in every task."""
+        return self.questions[0].subset
+
+    @property
+    def imported(self) -> bool:
+        """Whether the questions come with the policies."""
+        return self.questions[0].benchmark == IMPORTED
+
+    @model_validator(mode="after")
+    def _check_tasks(self) -> Self:
+        tasks = self.questions
+        if not tasks:
+            raise ValueError("`questions` is empty", "name a benchmark")
+        if len(tasks) > 1 and any(task.benchmark == IMPORTED for task in tasks):
+            raise ValueError("imported questions are one task", "name the benchmarks alone")
+        if len({task.subset for task in tasks}) > 1:
+            raise ValueError("`subset` differs between tasks", "give all of them the same")
+        if len({task.weight is None for task in tasks}) > 1:
+            raise ValueError("some tasks have a `weight`", "give one to every task, or to none")
+        return self
 
     @model_validator(mode="after")
     def _check_asked(self) -> Self:

@@ -43,6 +43,11 @@ def merge(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _assign(node: Any, steps: list[str], value: Any, option: str) -> None:
+    tasks = node.get("questions") if isinstance(node, dict) and steps[0] == "questions" else None
+    if isinstance(tasks, list) and len(steps) > 1 and not steps[1].isdecimal():
+        for task in tasks:  # a setting of all tasks
+            _assign(task, steps[1:], value, option)
+        return
     *parents, last = steps
     for step in parents:
         key = _key(node, step, option)

@@ -55,7 +55,7 @@ def write_hub_folder(contents: Contents, out: Path) -> list[Path]:
     _write_questions(contents, data / "questions.parquet")
     tables = contents.tables
     texts = dict(contents.store.query("SELECT text_key, text FROM candidates"))
-    found: dict[str, pd.DataFrame] = {
+    by_name: dict[str, pd.DataFrame] = {
         "candidates": tables.candidates.assign(text=tables.candidates["text_key"].map(texts)),
         "pairs": tables.pairs,
         "judgements": tables.judgements,
@@ -63,9 +63,9 @@ def write_hub_folder(contents: Contents, out: Path) -> list[Path]:
         "choices": contents.choices,
         **frames(contents.results),
     }
-    names = ["questions", *(name for name in TABLES if len(found.get(name, ())))]
+    names = ["questions", *(name for name in TABLES if len(by_name.get(name, ())))]
     for name in names[1:]:
-        table = pa.Table.from_pandas(found[name], preserve_index=False)
+        table = pa.Table.from_pandas(by_name[name], preserve_index=False)
         pq.write_table(table.replace_schema_metadata(), data / f"{name}.parquet")
     page = out / "README.md"
     page.write_text(_card(contents, names), encoding="utf-8")
@@ -77,11 +77,9 @@ def write_release(contents: Contents, out: Path) -> list[Path]:
     run = contents.directory
     paths = write_hub_folder(contents, out / "dataset")
     files = ["results.json", "experiment.yaml"]
-    questions = contents.setup.experiment.questions
-    licence = licence_of_dataset(questions)
-    report = _NO_REPORT.format(name=questions.benchmark, licence=licence.name)
-    if licence.shareable:
-        report = _REPORT
+    withheld = _withheld(contents)
+    report = _NO_REPORT.format(**withheld[0]) if withheld else _REPORT
+    if not withheld:
         files.append("report.html")
         if (run / "report_files").is_dir():
             shutil.copytree(run / "report_files", out / "report_files", dirs_exist_ok=True)
@@ -100,8 +98,14 @@ def write_release(contents: Contents, out: Path) -> list[Path]:
 
 
 def _write_questions(contents: Contents, path: Path) -> None:
-    shareable = licence_of_dataset(contents.setup.experiment.questions).shareable
-    write_rows(_questions(contents), [*_QUESTIONS, *(_CONTENTS if shareable else ())], path)
+    shown = () if _withheld(contents) else _CONTENTS
+    write_rows(_questions(contents), [*_QUESTIONS, *shown], path)
+
+
+def _withheld(contents: Contents) -> list[dict[str, str]]:
+    """Return the name and licence of the tasks whose questions may not be passed on."""
+    tasks = {name_of(t): licence_of_dataset(t) for t in contents.setup.experiment.questions}
+    return [{"name": n, "licence": own.name} for n, own in tasks.items() if not own.shareable]
 
 
 def _questions(contents: Contents) -> Iterator[dict[str, Any]]:
@@ -161,7 +165,7 @@ def _sources(contents: Contents) -> list[tuple[str, str, Licence]]:
     setup, experiment = contents.setup, contents.setup.experiment
     sources = [
         (name_of(spec), hub_of(spec) or "a file", licence_of_dataset(spec))
-        for spec in (experiment.questions, *experiment.pairs)
+        for spec in (*experiment.questions, *experiment.pairs)
     ]
     for model in setup.models:
         developer, name = model_id(model.card)
@@ -172,12 +176,11 @@ def _sources(contents: Contents) -> list[tuple[str, str, Licence]]:
 
 def _restrictions(contents: Contents, sources: Sequence[tuple[str, str, Licence]]) -> Iterator[str]:
     """Yield what to know before publishing the folder or training on it."""
-    spec = contents.setup.experiment.questions
     for part, _, licence in dict.fromkeys(sources):
         if licence.terms:
             yield f"**{part}** ({licence.name}): {licence.terms}"
-    if not licence_of_dataset(spec).shareable:
-        yield f"Texts, options and images of {name_of(spec)} are left out: join with it by `id`."
+    if withheld := ", ".join(task["name"] for task in _withheld(contents)):
+        yield f"Texts, options and images of {withheld} are left out: join with it by `id`."
     yield "Texts of preference pairs are never included: join by `id`."
     yield (
         "Answers of candidates are outputs of their policy: its licence says what may be trained "

@@ -128,7 +128,7 @@ def ranking(setup: Setup, store: Store, by: str) -> Rank:
     """Return the scores of a rewarder or of the answer key; BonError for another name."""
     if by == BY_KEY:
         return lambda question, rows: {
-            row.text_key: float(grade.right)
+            row.text_key: grade.credit
             for row, grade in zip(rows, grades_of(question, rows), strict=True)
         }
     rewarders = {rewarder.card.name: rewarder for rewarder in setup.rewarders}
@@ -150,13 +150,13 @@ def num_unjudged_by_key(setup: Setup, store: Store, by: str) -> int:
 
 
 def all_alike(question: Question, rows: list[Candidate]) -> bool:
-    """Whether different answers are all right or all wrong by the answer key."""
+    """Whether different answers are worth the same by the answer key."""
     grades = grades_of(question, rows)
-    return len({g.answer for g in grades}) > 1 and len({g.right for g in grades}) == 1
+    return len({g.answer for g in grades}) > 1 and len({g.credit for g in grades}) == 1
 
 
 def unjudged_note(count: int, directory: Path) -> str:
-    """Say how many questions the answer key left out, and how to judge them."""
+    """Note how many questions the answer key left out, and how to judge them."""
     return (
         f"{count:,} questions with different answers were not judged because all are wrong by the "
         f"answer key; to judge them: bon run {directory / 'experiment.yaml'} "

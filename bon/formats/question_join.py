@@ -12,11 +12,26 @@ from typing import Any
 from bon.benchmarks.base import BadRow, RowError, parse_options
 from bon.benchmarks.rows import RawRow
 from bon.core.errors import BonError
+from bon.core.records import Question
 from bon.experiment.letters import option_letters
 from bon.formats.base import Format
 
 Known = tuple[Path | None, Mapping[str, Any]]
 """A question's row, and the folder that its image paths start from."""
+
+
+def row_of(question: Question, *, images: bool = True) -> dict[str, Any]:
+    """Return the row that a question would be read from."""
+    return {
+        "id": question.id,
+        "question": question.text,
+        "options": list(question.options),
+        "answer": question.answer,
+        "subject": question.subject,
+        "topic_difficulty": question.difficulty,
+        "images": [Path(i.path).read_bytes() for i in question.images if images],
+        **question.meta,
+    }
 
 
 def joined(form: Format, known: Iterable[Known], source: str) -> Format:

@@ -1,8 +1,8 @@
 """Graders: what an answer to a question without options is worth, and which answers are equal.
 
 A grader is a function of an answer and the right ones. It returns a value from 0 (wrong) to 1
-(right), or None for an answer that it cannot read; it never guesses. An answer is right from
-`RIGHT` on. Answers that are worth 1 to each other are one class, which a vote counts as one.
+(right), or None for an answer that it cannot read; it never guesses. Values between are partial
+credit. Answers that are worth 1 to each other are one class, which a vote counts as one.
 Right answers are needed for values only: classes do not depend on them.
 """
 
@@ -16,10 +16,7 @@ from typing import NamedTuple
 
 from bon.core.errors import BonError, one_line, suggestion
 from bon.core.plugins import Registry
-from bon.core.records import Candidate, Question
-
-RIGHT = 0.5
-"""Value from which an answer counts as right; partial credit goes no further."""
+from bon.core.records import RIGHT_FROM, Candidate, Question
 
 
 class Gold(NamedTuple):
@@ -50,10 +47,15 @@ ADDED: Registry[Grader] = Registry("bon.graders")
 
 
 class Grade(NamedTuple):
-    """The class of an answer, None if it is unread, and whether it is right."""
+    """The class of an answer, None if it is unread, and its credit from 0 to 1."""
 
     answer: str | None
-    right: bool
+    credit: float
+
+    @property
+    def right(self) -> bool:
+        """Whether it counts as right, where only right and wrong are told apart."""
+        return self.credit >= RIGHT_FROM
 
 
 def grader_of(name: str) -> Grader:
@@ -114,21 +116,21 @@ def grades(question: Question, answers: Sequence[str | None]) -> list[Grade]:
     """
     name = question.grader
     if not name:
-        return [Grade(a, a is not None and a == question.answer) for a in answers]
+        return [Grade(a, float(a is not None and a == question.answer)) for a in answers]
     gold = gold_of(question)
     counts = Counter(answer for answer in answers if answer is not None)
-    graded: dict[str | None, Grade] = {None: Grade(None, False)}
+    graded: dict[str | None, Grade] = {None: Grade(None, 0.0)}
     leaders: list[str] = []
     for answer, _ in counts.most_common():
         worth = value(name, answer, gold if gold.answers else gold._replace(answers=(answer,)))
         if worth is None:
-            graded[answer] = Grade(None, False)
+            graded[answer] = Grade(None, 0.0)
             continue
         equal = (leader for leader in leaders if _equal(name, answer, leader, gold))
         leader = next(equal, answer)
         if leader == answer:
             leaders.append(answer)
-        graded[answer] = Grade(leader, bool(gold.answers) and worth >= RIGHT)
+        graded[answer] = Grade(leader, float(worth) if gold.answers else 0.0)
     return [graded[answer] for answer in answers]
 
 

@@ -83,7 +83,7 @@ def quantity(text: str) -> Quantity | None:
     text = text.strip(" \t\n$.\"'")
     start = _LEAD.match(text)
     match = _NUMBER.match(text, start.end() if start else 0)
-    if match is None:
+    if match is None or (match["sign"] and match["sign2"]):
         return None
     rest = text[match.end() :].strip(" .{}$")
     if not _UNIT.fullmatch(rest) or _NO_UNIT.match(rest) or len(rest.split()) > 4:

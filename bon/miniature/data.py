@@ -2,9 +2,11 @@
 
 questions.jsonl and pairs.jsonl hold their rows (tools/miniature/data.py makes them), with scenes
 in the place of images, which are drawn as they are written. On uplift_questions.jsonl, of other
-boards, `bon demo --uplift` evaluates what it trained.
+boards, `bon demo --uplift` evaluates what it trained. `write_free` asks questions without options.
 """
 
+import ast
+import base64
 import io
 import json
 from pathlib import Path
@@ -73,6 +75,26 @@ def write_table(
     pq.write_table(pa.Table.from_pylist(rows(name)[:count], schema), part)
     part.replace(path)
     return path
+
+
+FREE = {"numbers": ("Colour_Count", "Shape_Count", "Difference"), "objects": ("Location",)}
+"""Tasks without options, answered by a number or by words, and their subjects."""
+
+
+def write_free(folder: Path) -> dict[str, Path]:
+    """Write the questions of `FREE` as JSONL, for `benchmark: open_ended`; return the paths."""
+    paths = {}
+    for name, subjects in FREE.items():
+        lines = []
+        for row in rows("questions"):
+            if row["subject"] in subjects:
+                right = ast.literal_eval(row["options"])["ABCDEFGHIJ".index(row["answer"])]
+                kept = {key: row[key] for key in ("id", "question", "subject")}
+                image = base64.b64encode(row["image_1"]["bytes"]).decode()
+                lines.append(json.dumps({**kept, "answer": right, "image": image}) + "\n")
+        paths[name] = folder / f"{name}.jsonl"
+        paths[name].write_text("".join(lines), encoding="utf-8")
+    return paths
 
 
 def rows(name: str) -> list[dict[str, Any]]:

@@ -95,7 +95,7 @@ class _Counter:
     ) -> _Item | None:
         judging = self._setup.experiment.judging
         ready = policy.card.brought or len(rows) == n
-        subset = self._setup.experiment.questions.subset
+        subset = self._setup.experiment.subset
         needed = bool(to_judge(question, rows, judging, subset)) or not ready
         usable = [row for row in rows if row.outcome != "error"]
         if not (needed or (usable and not unanimous(question, usable))):

@@ -168,11 +168,15 @@ class Weights:
         return max(0.0, self.total - self.here - self.free)
 
 
-def hub_cache() -> Path:
-    """Return the hub's cache folder, as huggingface_hub locates it."""
+def hub_home() -> Path:
+    """Return the hub's folder of models and token, as huggingface_hub locates it."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
-    home = Path(os.environ.get("HF_HOME") or caches / "huggingface")
-    return Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
+    return Path(os.environ.get("HF_HOME") or caches / "huggingface").expanduser()
+
+
+def hub_cache() -> Path:
+    """Return the hub's folder of checkpoints."""
+    return Path(os.environ.get("HF_HUB_CACHE") or hub_home() / "hub").expanduser()
 
 
 def _hub_folder(model: str) -> Path:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bon.core.console import say
-from bon.engines import serves, settings_of
+from bon.engines import engine_entry, serves
 from bon.experiment.cards import Loaded
 from bon.planning.setup import Setup
 from bon.storage.store import Store
@@ -28,7 +28,7 @@ def unpinned(models: Iterable[Loaded[Any]]) -> list[Loaded[Any]]:
         model
         for model in models
         if not (model.card.revision or model.card.brought)
-        and "revision" in settings_of(model.card.engine).model_fields
+        and "revision" in engine_entry(model.card.engine).settings.model_fields
         and (model.card.engine != "openai" or serves(model.card.engine_args))
         and _MODEL_ID.fullmatch(model.card.model)
         and model.model_path == model.card.model  # not a folder

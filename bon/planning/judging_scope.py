@@ -35,14 +35,14 @@ def unanimous(question: Question, candidates: Sequence[Candidate]) -> bool:
 
 
 def constant(question: Question, candidates: Sequence[Candidate]) -> bool:
-    """Return whether every choice has the same result: right, wrong or unparsed.
+    """Return whether every choice has the same result: the same credit, or unparsed.
 
     Wrong and unparsed differ: `analysis.unparsed` may not count as wrong.
     """
     if question.answer is None:
         return unanimous(question, candidates)
     grades = grades_of(question, candidates)
-    return len({(grade.answer is None, grade.right) for grade in grades}) == 1
+    return len({(grade.answer is None, grade.credit) for grade in grades}) == 1
 
 
 def stakes_of(

@@ -6,7 +6,7 @@ Every estimate rests on a stated assumption, which what a run directory already 
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -141,6 +141,7 @@ class Plan:
     name: str
     design: str
     questions: Rows
+    tasks: tuple[Rows, ...]
     pairs: tuple[Rows, ...]
     policies: list[Work] = field(default_factory=list)
     rewarders: list[Work] = field(default_factory=list)
@@ -190,11 +191,13 @@ def make_plan(setup: Setup, out: Path | None = None, *, here: bool = False) -> P
         if out is not None and (out / DATABASE).is_file():
             store = stack.enter_context(Store(out, readonly=True))
             setup = with_stored_specs(setup, store, running=True)
-        plan = _Planner(setup, store).plan()
+        planner = _Planner(setup, store)
+        plan = planner.plan()
+        unanimous = [*planner.unanimous(plan)]
         if store is not None:
             for work, model in zip(plan.work, setup.models, strict=True):
                 _measure_speed(work, model, store)
-    plan.warnings = _warnings(setup, plan, here)
+    plan.warnings = [*_warnings(setup, plan, here), *unanimous]
     return plan
 
 
@@ -226,13 +229,15 @@ class _Planner:
         self._store = store
         experiment = setup.experiment
         self._design = experiment.judging.design
-        questions = located(experiment.questions, setup.base)
+        tasks = [located(spec, setup.base) for spec in experiment.questions]
         pairs = [located(spec, setup.base) for spec in experiment.pairs]
-        self._questions = self._rows(questions, "questions")
+        self._tasks = tuple(self._rows(spec, "questions") for spec in tasks)
+        self._questions = _together(self._tasks)
         self._pairs = tuple(self._rows(spec, "pairs") for spec in pairs)
         self._sizes: dict[str, tuple[float, tuple[Size, ...]]] = {}
         self._texts: dict[str, tuple[float, float]] = {}  # tokens of a question, of a response
-        self._measure(questions, "questions", "questions")
+        for spec, rows in zip(tasks, self._tasks, strict=True):
+            self._measure(spec, "questions", "questions", rows.count / self._questions.count)
         for spec in pairs:
             self._measure(spec, "pairs", spec.name or spec.benchmark)
         check_axis(experiment.analysis.axis, _groups(pairs))
@@ -243,6 +248,7 @@ class _Planner:
             setup.experiment.name,
             self._design,
             self._questions,
+            self._tasks,
             self._pairs,
             policies=[self._policy(policy) for policy in setup.policies],
             rewarders=[self._rewarder(rewarder) for rewarder in setup.rewarders],
@@ -250,11 +256,36 @@ class _Planner:
             weights=checkpoint_weights(setup.models),
         )
 
+    def unanimous(self, plan: Plan) -> Iterator[str]:
+        """Yield a note on what needs every question judged, and what that would cost."""
+        experiment = self._setup.experiment
+        judges = any(work.on_questions for work in plan.rewarders)
+        if experiment.judging.judge_unanimous or not judges:
+            return
+        cost = "no calls beyond these, which count every question"
+        if self._store is not None and self._questions.known_from == "in the run":
+            judging = experiment.judging.model_copy(update={"judge_unanimous": True})
+            every = experiment.model_copy(update={"judging": judging})
+            self._setup = replace(self._setup, experiment=every)
+            more = [self._rewarder(rewarder) for rewarder in self._setup.rewarders]
+            wider = replace(plan, policies=[], rewarders=more).totals()
+            now = replace(plan, policies=[]).totals()
+            calls, dollars, hours = (wider[k] - now[k] for k in ("calls", "dollars", "gpu_hours"))
+            cost = f"{calls:,.0f} calls more" + (f", ${dollars:,.2f}" if dollars else "")
+            cost += f", about {hours:.1f} GPU hours" if hours else ""
+        yield (
+            "bon gate --risk, online.abstain and the rates of bon calibrate need the questions "
+            "whose candidates agree judged too: --set judging.judge_unanimous=true ("
+            f"{cost})"
+        )
+
     def _rows(self, spec: DatasetSpec, table: str) -> Rows:
         name = spec.name or spec.benchmark
         if self._store is not None:
-            where = "active > 0" if table == "questions" else "active > 0 AND benchmark = ?"
-            count = self._store.count(table, where, () if table == "questions" else (name,))
+            several = table == "pairs" or len(self._setup.experiment.questions) > 1
+            column = "benchmark" if table == "pairs" else "json_extract(data, '$.dataset')"
+            where = f"active > 0 AND {column} = ?" if several else "active > 0"
+            count = self._store.count(table, where, (name,) if several else ())
             if count:
                 return Rows(name, spec.benchmark, count, "in the run")
         if spec.benchmark == IMPORTED:
@@ -278,8 +309,10 @@ class _Planner:
             )
         return Rows(name, spec.benchmark, min(count, spec.limit or count), known)
 
-    def _measure(self, spec: DatasetSpec, kind: Literal["questions", "pairs"], name: str) -> None:
-        """Keep images per row, their sizes and lengths of texts, measured on a local dataset."""
+    def _measure(
+        self, spec: DatasetSpec, kind: Literal["questions", "pairs"], name: str, share: float = 1
+    ) -> None:
+        """Add a `share` of images per row, sizes and lengths of texts, measured if it is local."""
         per_row, sizes, texts = 1.0, list(TYPICAL), [float(QUESTION_TOKENS), CANDIDATE_TOKENS]
         if spec.path is not None and spec.benchmark != IMPORTED:
             per_row, sizes, texts = first_rows(spec, kind)
@@ -288,8 +321,10 @@ class _Planner:
         elif spec.hub is None and spec.benchmark != IMPORTED:
             published = adapter(spec.benchmark).published
             per_row = published.images_per_row if published else 1.0
-        self._sizes[name] = per_row, tuple(sizes) or TYPICAL
-        self._texts[name] = texts[0], texts[1] if kind == "pairs" else CANDIDATE_TOKENS
+        before, known = self._sizes.get(name, (0.0, ()))
+        self._sizes[name] = before + share * per_row, (*known, *(sizes or TYPICAL))
+        question = self._texts.get(name, (0.0, 0.0))[0] + share * texts[0]
+        self._texts[name] = question, texts[1] if kind == "pairs" else CANDIDATE_TOKENS
 
     def _image_tokens(self, card: Card, name: str = "questions") -> float:
         if getattr(card, "image_filter", "") == "drop":
@@ -348,7 +383,7 @@ class _Planner:
 
     def _again(self, rewarder: Loaded[RewarderCard]) -> int:
         """Count the judgements still to be repeated: one of each of `repeat_check` items."""
-        items = round(self._questions.count * self._setup.experiment.questions.subset)
+        items = round(self._questions.count * self._setup.experiment.subset)
         items += sum(rows.count for rows in self._pairs)
         count = min(self._setup.experiment.judging.repeat_check, items)
         folder = self._store.directory / FOLDER if self._store is not None else None
@@ -363,7 +398,7 @@ class _Planner:
         deep = self._setup.experiment.judging.deep
         if deep is None or policy.card.brought or deep.n <= policy.card.n:
             return 0, policy.card.n
-        share = min(deep.share, self._setup.experiment.questions.subset)
+        share = min(deep.share, self._setup.experiment.subset)
         if self._store is None or self._questions.known_from != "in the run":
             return round(self._questions.count * share), deep.n
         return sum(drawn(question.key, share) for question in self._store.questions()), deep.n
@@ -373,7 +408,7 @@ class _Planner:
     ) -> tuple[int, int]:
         """Return the calls on a policy's candidates, and how many of them are stored."""
         card, votes = rewarder.card, rewarder.card.votes
-        subset = self._setup.experiment.questions.subset
+        subset = self._setup.experiment.subset
         if self._store is None or self._questions.known_from != "in the run":
             most = max_calls(card, self._design, policy.card.n, votes)
             deep, n = self._deep(policy) if self._setup.is_deep(rewarder) else (0, 1)
@@ -417,6 +452,15 @@ class _Planner:
         return prompt, reply
 
 
+def _together(tasks: tuple[Rows, ...]) -> Rows:
+    """Return the size of all tasks."""
+    known = dict.fromkeys(rows.known_from for rows in tasks)
+    name, benchmark = (
+        " + ".join(x) for x in zip(*((r.name, r.benchmark) for r in tasks), strict=True)
+    )
+    return Rows(name, benchmark, sum(rows.count for rows in tasks), ", ".join(known))
+
+
 def _assumed_lengths(card: RewarderCard, question: float, response: float) -> tuple[float, float]:
     if card.kind in ("scalar", "likelihood", "rerank"):
         return question + response, 0
@@ -439,7 +483,7 @@ def _price(work: Work, card: Card, prompt_tokens: float, reply_tokens: float) ->
 
 def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
     warnings = []
-    datasets = (plan.questions, *plan.pairs)
+    datasets = (*plan.tasks, *plan.pairs)
     if unread := [rows.name for rows in datasets if rows.known_from.startswith("not read")]:
         warnings.append(f"counted as published or limited, not read: {', '.join(unread)}")
     cap, dollars = setup.experiment.cluster.spending_cap, plan.totals()["dollars"]

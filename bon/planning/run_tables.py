@@ -60,7 +60,7 @@ def run_tables(setup: Setup, store: Store) -> Tables:
 
 def deep_tables(setup: Setup, store: Store) -> Tables | None:
     """Return the tables of the questions and rewarders of `judging.deep`; None without it."""
-    deep, subset = setup.experiment.judging.deep, setup.experiment.questions.subset
+    deep, subset = setup.experiment.judging.deep, setup.experiment.subset
     if deep is None:
         return None
     policies = (policy for policy in setup.policies if not policy.card.brought)
@@ -137,9 +137,11 @@ def _candidates(setup: Setup, store: Store) -> pd.DataFrame:
                     answer, outcome = grade.answer, "parsed" if grade.answer else "unparsed"
                 label = (key, policy.card.name, index, texts)
                 length = None if text is None else len(text)
-                rows.append((*label, answer, outcome, grade.right, length, *numbers))
+                rows.append((*label, answer, outcome, grade.credit, length, *numbers))
                 readings.append(_read(question, text, outcome, mode, grade))
     frame = _frame("candidates", rows)
+    if frame["correct"].isin((0, 1)).all():
+        frame = frame.astype({"correct": bool})
     if not any(q.options for q in asked.values()) or all(r is NO_LETTERS for r in readings):
         return frame
     return frame.assign(**dict(zip(BothLetters._fields, zip(*readings, strict=True), strict=True)))
@@ -208,6 +210,7 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
         "name": setup.experiment.name,
         "seed": setup.experiment.seed,
         "judging": judging(setup, store),
+        "tasks": {task.task: task.weight for task in setup.experiment.questions},
         "readers": {policy.card.name: policy.card.reader for policy in setup.policies},
         "created": store.meta("started", ""),
         "bon_version": versions.get("bon", ""),
@@ -227,7 +230,7 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
 
 def judging(setup: Setup, store: Store) -> dict[str, Any]:
     """Return the design of the comparisons and the questions drawn for each purpose."""
-    settings, subset = setup.experiment.judging, setup.experiment.questions.subset
+    settings, subset = setup.experiment.judging, setup.experiment.subset
     record: dict[str, Any] = {"design": settings.design}
 
     def keys(share: float) -> list[str]:
@@ -273,7 +276,7 @@ def asked_with(loaded: Loaded[Any]) -> dict[str, str]:
 
 def citations(setup: Setup) -> list[str]:
     """Return the BibTeX entries of the run's benchmarks and models."""
-    datasets = (setup.experiment.questions, *setup.experiment.pairs)
+    datasets = (*setup.experiment.questions, *setup.experiment.pairs)
     known = (spec.benchmark for spec in datasets if spec.benchmark != IMPORTED)
     entries = [adapter(benchmark).citation for benchmark in known]
     entries += [loaded.card.citation for loaded in setup.models]

@@ -74,7 +74,7 @@ class Setup:
         rewarder: Loaded[RewarderCard] | None = None,
     ) -> int:
         """Return how many candidates of a question there are, or a rewarder is shown."""
-        deep, subset = self.experiment.judging.deep, self.experiment.questions.subset
+        deep, subset = self.experiment.judging.deep, self.experiment.subset
         if deep is None or policy.card.brought or (rewarder and not self.is_deep(rewarder)):
             return policy.card.n
         return max(policy.card.n, deep.n if drawn(question, min(deep.share, subset)) else 0)
@@ -146,14 +146,18 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
     seed = experiment.seed
 
     policy_refs = _pinned(experiment, "policies", base, origin)
-    name = experiment.questions.benchmark
-    load = _open_policy if name in benchmarks() and adapter(name).grader else load_policy
+    free = any(
+        task.benchmark in benchmarks() and adapter(task.benchmark).grader
+        for task in experiment.questions
+    )
+    load = _open_policy if free else load_policy
     policies = all_of(partial(load, ref, base, seed, at) for ref, at in policy_refs)
     rewarder_refs = _pinned(experiment, "rewarders", base, origin)
     cards = all_of(partial(_rewarder, ref, base, seed, at) for ref, at in rewarder_refs)
     models = _separate_specs(card for card in cards if card.card.kind != "ensemble")
     names = [policy.card.name for policy in policies] + [loaded.card.name for loaded in cards]
-    for group in (names, [spec.name or spec.benchmark for spec in experiment.pairs]):
+    tasks = [spec.task for spec in experiment.questions]
+    for group in (names, tasks, [spec.name or spec.benchmark for spec in experiment.pairs]):
         for name, count in Counter(group).items():
             if count > 1:
                 fix = "give one a `name:` of its own"

@@ -154,7 +154,7 @@ def remaining(
     pool: list[Candidate],
 ) -> Remaining:
     """Return what a rewarder lacks on a question with these candidates."""
-    judging, subset = setup.experiment.judging, setup.experiment.questions.subset
+    judging, subset = setup.experiment.judging, setup.experiment.subset
     usable = to_judge(question, pool, judging, subset)
     if not usable:
         return Remaining([], None, None)

@@ -96,8 +96,8 @@ def write_batch(
     """
     if not any(model.card.engine == "openai" for model in setup.models):
         raise BonError(
-            "no model of this experiment is behind an endpoint: there is nothing to batch",
-            "a batch asks cards with `engine: openai` (vLLM's run-batch reads it too)",
+            "no model of this experiment has `engine: openai`: nothing to batch",
+            "such cards work with vendors' batches and vLLM's run-batch",
         )
     with Store(directory) as store:
         setup = with_stored_specs(setup, store, running=True)
@@ -121,8 +121,8 @@ def write_batch(
                     "add cost: {input_per_million: …, output_per_million: …}",
                 )
             requests = []
-            for key in [key for key in engine.asked if key not in outstanding]:
-                body = engine.asked[key]
+            for key in [key for key in engine.unanswered if key not in outstanding]:
+                body = engine.unanswered[key]
                 cost = most_dollars(body, *prices, image_tokens)
                 if cost > budget:
                     written.left_out += 1
@@ -147,7 +147,7 @@ def read_batch(
         batch_pass.run()
         engines = {model: engine.info() for model, engine in batch_pass.engines.items()}
         store.set_meta(engines=store.meta("engines", {}) | engines)
-    say(f"{batch_pass.rows} rows filed", quiet=quiet)
+    say(f"{batch_pass.rows} rows stored", quiet=quiet)
     return counts, batch_pass.rows
 
 
@@ -274,7 +274,7 @@ class _BatchFolder:
             if counts.ours == before:
                 raise BonError(
                     f"{file} holds no answer to a request of this run",
-                    "give the files that came back for RUN/batch/requests-*.jsonl",
+                    "give the outputs of RUN/batch/requests-*.jsonl",
                 )
         return counts
 

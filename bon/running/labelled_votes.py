@@ -10,6 +10,7 @@ from bon.analysis.calibration.labelled import COLUMNS
 from bon.analysis.data.tables import Tables
 from bon.benchmarks.base import BadRow
 from bon.core.errors import BonError, some
+from bon.core.records import RIGHT_FROM
 from bon.formats.base import file_rows
 from bon.planning.run_tables import run_tables
 from bon.policies.generate import text_key
@@ -29,10 +30,11 @@ WORDS = {
 NUMBERS = ("score", "length", "cost", "probability")
 
 
-def votes_of(source: Path, columns: dict[str, str]) -> pd.DataFrame:
+def votes_of(source: Path, columns: dict[str, str], passing: float | None = None) -> pd.DataFrame:
     """Return the votes of a run directory or a table (columns: `labelled.COLUMNS`).
 
-    Labels of a run are its answer key and the preferences of its benchmark.
+    Labels of a run are its answer key and the preferences of its benchmark. passing: see
+    `labels_of`; it holds for verdicts too.
     """
     if (source / "run.sqlite").is_file():
         with Store(source, readonly=True) as store:
@@ -51,28 +53,24 @@ def votes_of(source: Path, columns: dict[str, str]) -> pd.DataFrame:
             f"{source} has no column 'item', or neither 'verdict' nor 'score'",
             "rename columns: --columns item=id --columns verdict=judge_says",
         )
-    return _completed(frame, source)
+    return _completed(frame, source, passing)
 
 
-def labels_of(path: Path, columns: dict[str, str], rewarders: set[str]) -> pd.DataFrame:
+def labels_of(path: Path, columns: dict[str, str], passing: float | None = None) -> pd.DataFrame:
     """Return labels of a table: columns item, label, annotator and probability.
 
+    passing: grades from it on are right, lower ones wrong.
+
     Raises:
-        BonError: a column is missing, or an annotator is one of the rewarders: labels of the judge
-            itself measure nothing.
+        BonError: a column is missing, or a label is neither right nor wrong.
     """
     frame = _table(path, columns)
     if missing := {"item", "label"} - set(frame):
         raise BonError(f"{path} has no column {min(missing)!r}", "rename it: --columns label=...")
-    frame["label"] = _values(frame["label"], path, "label")
+    frame["label"] = label_values(frame["label"], path, "label", passing)
     for column, default in (("annotator", "labels"), ("probability", np.nan)):
         frame[column] = frame.get(column, default)
     frame["annotator"] = frame["annotator"].astype(str)
-    if own := {name.casefold() for name in frame["annotator"]} & {r.casefold() for r in rewarders}:
-        raise BonError(
-            f"{path}: {min(own)} labelled the items that it judges",
-            "leave its rows out: labels must come from people or from another source",
-        )
     frame = frame[frame["label"].isin([0.0, 1.0])].assign(item=frame["item"].astype(str))
     return frame[["item", "label", "annotator", "probability"]]
 
@@ -80,7 +78,18 @@ def labels_of(path: Path, columns: dict[str, str], rewarders: set[str]) -> pd.Da
 def with_labels(
     votes: pd.DataFrame, consensus: "pd.Series[float]", labels: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return the votes with these labels in place of their own."""
+    """Return the votes with these labels in place of their own.
+
+    Raises:
+        BonError: no labelled item was judged, or an annotator is one of the rewarders: labels of
+            the judge itself measure nothing.
+    """
+    names = {name.casefold() for name in labels["annotator"]}
+    if own := names & {rewarder.casefold() for rewarder in votes["rewarder"]}:
+        raise BonError(
+            f"{min(own)} labelled the items that it judges",
+            "leave its rows out: labels must come from people or from another source",
+        )
     if not consensus.index.isin(votes["item"]).any():
         raise BonError(
             f"no labelled item was judged (labelled: {some(list(consensus.index))}; "
@@ -109,7 +118,7 @@ def _answers(tables: Tables, texts: dict[str, str]) -> pd.DataFrame:
             "item": joined["question"] + "/" + joined["text_key"],
             "cluster": joined["question"],
             "category": subject,
-            "label": joined["correct"].astype(float),
+            "label": (joined["correct"] >= RIGHT_FROM).astype(float),
             "verdict": np.nan,
             "score": joined["score"].astype(float),
             "vote": joined["vote"],
@@ -184,7 +193,7 @@ def _table(path: Path, columns: dict[str, str]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _completed(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
+def _completed(frame: pd.DataFrame, path: Path, passing: float | None) -> pd.DataFrame:
     """Fill in the optional columns of a table and check its values."""
     frame = frame.assign(item=frame["item"].astype(str))
     defaults: dict[str, Any] = {
@@ -203,7 +212,7 @@ def _completed(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
         if column not in frame:
             frame[column] = default
     for column in ("label", "verdict"):
-        frame[column] = _values(frame[column], path, column)
+        frame[column] = label_values(frame[column], path, column, passing)
     for column in NUMBERS:
         numbers = pd.to_numeric(frame[column], errors="coerce")
         if (bad := frame[column].notna() & numbers.isna()).any():
@@ -214,14 +223,19 @@ def _completed(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
     return frame[list(COLUMNS)].astype({"rewarder": str, "kind": str, "cluster": str})
 
 
-def _values(column: "pd.Series[Any]", path: Path, name: str) -> "pd.Series[float]":
+def label_values(
+    column: "pd.Series[Any]", path: Path, name: str, passing: float | None = None
+) -> "pd.Series[float]":
     """Return 1, 0, .5 or NaN (an empty cell, or unparsed) for each label or verdict."""
     words = column.astype(str).str.strip().str.lower()
     empty = column.isna() | words.isin(["", "unparsed", "nan", "none", "error"])
     values = words.map(WORDS)
+    if passing is not None and (grades := pd.to_numeric(words, errors="coerce")).notna().any():
+        values = grades.ge(passing).astype(float).where(grades.notna())
     if (bad := ~empty & values.isna()).any():
         raise BonError(
             f"{path}: {name} {column[bad].iloc[0]!r} is neither right nor wrong",
-            "write 1 or 0, true or false, pass or fail; for pairs first, second or tie",
+            "write 1 or 0, true or false, pass or fail, for pairs first, second or tie, or grades "
+            "as numbers with --pass GRADE",
         )
     return values.where(~empty).astype(float)

@@ -46,7 +46,7 @@ def read_results(directory: Path) -> Results:
     except (FileNotFoundError, NotADirectoryError):
         raise BonError(f"{directory} holds no results.json", f"bon report {directory}") from None
     except ValidationError:
-        raise BonError(f"{path} is not of this version", f"bon report {directory}") from None
+        raise BonError(f"{path} is from another version", f"bon report {directory}") from None
 
 
 def open_run(store: Store, settings: Sequence[str] = ()) -> Setup:
@@ -146,7 +146,7 @@ def gains_by_training(directory: Path, results: Results) -> Iterator[Uplift]:
         try:
             yield Uplift.model_validate_json(study.read_bytes())
         except ValidationError:
-            say(f"{study} is not of this version and left out: bon uplift {directory} …")
+            say(f"{study} is from another version and left out: bon uplift {directory} …")
     if outcomes.is_file():
         yield from imported_gains(pd.read_csv(outcomes), results)
 

@@ -117,8 +117,8 @@ def _faults(check: RewarderCheck, card: RewarderCard) -> Iterator[str]:
     scores = [score for pair in check.scores for score in pair if score is not None]
     if check.unread > MAX_UNPARSED * len(PAIRS):
         yield (
-            f"{check.unread} of {len(PAIRS)} pairs could not be read: the model does not answer "
-            "in the form that the card's rule reads (prompt, verdict or score)"
+            f"{check.unread} of {len(PAIRS)} pairs could not be parsed: the replies do not have "
+            "the form of the card's rule (prompt, verdict or score)"
         )
     elif max(scores) - min(scores) <= 1e-6 * max(1.0, abs(max(scores))):
         has_head = card.kind in ("scalar", "rerank", "python")
@@ -126,8 +126,8 @@ def _faults(check: RewarderCheck, card: RewarderCard) -> Iterator[str]:
         yield f"every response got {scores[0]:.6g}: {cause}"
     elif check.right <= len(PAIRS) // 2:
         yield (
-            f"{check.right} of {len(PAIRS)} right, no better than guessing: scores that do not "
-            "separate right from wrong are what a head that was not loaded gives"
+            f"{check.right} of {len(PAIRS)} right, no better than guessing, as with a head "
+            "that was not loaded"
         )
     tolerance = max((known.tolerance for known in card.check), default=0.0)
     off = [

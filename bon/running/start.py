@@ -18,7 +18,7 @@ from bon.core.errors import BonError
 from bon.core.files import write_atomic
 from bon.core.records import Judgement, PreferencePair, Question
 from bon.engines import ENGINES
-from bon.experiment.config import IMPORTED, RewarderCard
+from bon.experiment.config import RewarderCard
 from bon.planning.preflight import check_axis
 from bon.planning.setup import Setup, located
 from bon.planning.spec_aliases import save_specs
@@ -52,7 +52,7 @@ def start(
     errors = {model.card.name: store.errors(model.table, model.spec) for model in setup.models}
     if total := sum(errors.values()):
         named = ", ".join(f"{model} {count:,}" for model, count in errors.items() if count)
-        say(f"{total:,} errors are kept ({named}): --retry-errors asks them again", quiet=quiet)
+        say(f"{total:,} errors are kept ({named}): --retry-errors retries them", quiet=quiet)
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def starting(
     file, text = store.directory / "experiment.yaml", _text(setup)
     if previous is None and file.exists() and not _is_own(file):
         raise BonError(
-            f"{store.directory} holds an {file.name} of your own, which a run would write over",
+            f"{store.directory} holds an {file.name} of your own, which a run would overwrite",
             "choose another --out, for example a folder in it",
         )
     with store.transaction():
@@ -129,7 +129,7 @@ def _check_same(setup: Setup, store: Store, name: str, questions: set[str]) -> N
         return
     raise BonError(
         f"{store.directory} is a run of another experiment, {name!r}: {other}",
-        "choose another --out, or add --replace to go on with this one there (rows are kept)",
+        "choose another --out, or add --replace to continue with this one there (rows stay)",
     )
 
 
@@ -171,7 +171,7 @@ def _load_data(setup: Setup, store: Store, *, quiet: bool) -> None:
     bad: list[tuple[str, str, str]] = []
     experiment, base = setup.experiment, setup.base
     imports = Imports(setup, store)
-    imported = experiment.questions.benchmark == IMPORTED
+    imported = experiment.imported
 
     def usable(rows: Iterable[T | BadRow], name: str) -> Iterator[T]:
         for row in rows:
@@ -186,14 +186,17 @@ def _load_data(setup: Setup, store: Store, *, quiet: bool) -> None:
             rows = load_pairs(located(spec, base), store.images)
             yield from ((name, row) for row in usable(rows, name))
 
-    task = located(experiment.questions, base)
-    rows = imports.questions() if imported else load_questions(task, store.images)
-    num_questions = store.set_questions(usable(rows, task.benchmark))
+    def questions() -> Iterator[Question]:
+        for task in experiment.questions:
+            rows = load_questions(located(task, base), store.images)
+            yield from usable(rows, task.task)
+
+    num_questions = store.set_questions(imports.questions() if imported else questions())
     num_pairs = store.set_pairs(pairs())
     imports.fill(quiet=quiet)
     store.set_bad_rows([*bad, *imports.bad])
     leaks = set_leaks(store)
-    specs = [*(() if imported else (experiment.questions,)), *experiment.pairs]
+    specs = [*(() if imported else experiment.questions), *experiment.pairs]
     store.set_meta(
         datasets=[*imports.provenance(), *(provenance(located(spec, base)) for spec in specs)],
     )

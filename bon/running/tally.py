@@ -117,8 +117,8 @@ class Tally:
         if model not in self._estimated and engine.get("ledger", {}).get("estimated"):
             self._estimated.add(model)
             say(
-                f"{model}: its endpoint gives no usable `usage` with its replies: their tokens "
-                "are counted here, and its bill may differ",
+                f"{model}: its endpoint reports no usable `usage`: tokens "
+                "are counted here, and the bill may differ",
                 quiet=False,
             )
 

@@ -22,7 +22,7 @@ from bon.service.online.reward_log import RewardLog
 from bon.service.online.rewards import RewardJudge, read_set
 from bon.service.online.selector import Selector
 from bon.service.pages import annotate, render, reports, sign_in
-from bon.service.server.access import FIRST, check_access, first_token, identify
+from bon.service.server.access import FIRST, check_access, first_token
 from bon.service.server.logs import name_folder, set_up_logs
 from bon.service.server.middleware import Guard
 from bon.service.server.oidc import Provider
@@ -50,19 +50,24 @@ def create_app(service: Service) -> FastAPI:
         name_folder(folder, name)
     selector, judge = load_online(settings)
 
+    async def load() -> None:
+        try:
+            if selector:
+                await selector.backend.start()
+        except Exception:  # Validations and pages go on; /readyz reports the missing models.
+            log.exception("no model is online")
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.to_thread(service.supervisor.start)
         # In the background: validations and pages are available while online models load.
-        loading = asyncio.create_task(_load(selector)) if selector else None
+        loading = asyncio.create_task(load())
         try:
             yield
         finally:
-            if loading is not None:
-                loading.cancel()
-            if selector is not None:
+            loading.cancel()
+            if selector and judge:
                 await selector.backend.close()
-            if judge is not None:
                 judge.log.close()
             await asyncio.to_thread(service.supervisor.stop)
 
@@ -76,13 +81,10 @@ def create_app(service: Service) -> FastAPI:
         openapi_url="/v1/openapi.json",
     )
     add_error_handlers(app, render.wants_page, render.error_page)
-    identity = identify(settings, service.tokens)
-    app.add_middleware(Guard, settings=settings, identify=identity)
-    app.state.service = service
+    app.add_middleware(Guard, settings=settings, tokens=service.tokens)
+    app.state.service, app.state.online, app.state.reward_judge = service, selector, judge
     app.state.annotation_queues = annotate.AnnotationQueues(settings)
     app.state.provider = settings.oidc and Provider(settings.oidc, settings.base)
-    app.state.online = selector
-    app.state.reward_judge = judge
     for part in ROUTES:
         app.include_router(part.router)
     return app
@@ -99,13 +101,6 @@ def load_online(settings: Settings) -> tuple[Selector, RewardJudge] | tuple[None
     reward_log = RewardLog(settings.data / FILE)
     selector.cache.stored = reward_log.judged
     return selector, RewardJudge(selector, sets, reward_log)
-
-
-async def _load(selector: Selector) -> None:
-    try:
-        await selector.backend.start()
-    except Exception:  # Validations and pages go on; /readyz reports the missing models.
-        log.exception("no model is online")
 
 
 def serve(settings: Settings) -> None:
@@ -177,10 +172,8 @@ def listening_socket(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise BonError(
-            f"cannot listen on {host}:{port}: {error.strerror}",
-            "stop what listens there, or choose another --port or --host",
-        ) from None
+        fix = "stop what listens there, or choose another --port or --host"
+        raise BonError(f"cannot listen on {host}:{port}: {error.strerror}", fix) from None
     return listener
 
 

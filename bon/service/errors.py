@@ -1,7 +1,5 @@
 """Errors of the HTTP API and their one JSON form."""
 
-from typing import Any
-
 from starlette.responses import JSONResponse
 
 from bon.core.errors import BonError
@@ -30,7 +28,7 @@ def no_token() -> ApiError:
 def error_response(error: BonError, param: str | None = None) -> JSONResponse:
     """Return the error as JSON: OpenAI's form with `fix` and `request_id` added."""
     status = getattr(error, "status", 422)
-    body: dict[str, Any] = {
+    body = {
         "message": _clean(error.message),
         "type": _KINDS.get(status, "invalid_request_error"),
         "param": None if param is None else _clean(param),

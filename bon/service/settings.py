@@ -169,6 +169,5 @@ def read_settings(path: Path | None, **flags: Any) -> Settings:
         online["backend"] = "ray"
     data |= {key: value for key, value in flags.items() if value is not None}
     settings = validate(Settings, data, str(path or "bon serve"))
-    return settings.model_copy(
-        update={"data": settings.data.absolute(), "base": settings.base.absolute()}
-    )
+    absolute = {"data": settings.data.absolute(), "base": settings.base.absolute()}
+    return settings.model_copy(update=absolute)

@@ -4,9 +4,10 @@ import contextlib
 import fcntl
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from bon.core.errors import BonError
 
@@ -58,27 +59,18 @@ def guard(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        raise _convert(path, error) from None
-
-
-def _convert(path: Path, error: sqlite3.DatabaseError) -> BonError:
-    text = str(error)
-    if isinstance(error, sqlite3.OperationalError):
-        if "full" in text:
-            return BonError(
-                f"the disk that holds {path.parent} is full",
-                "free space and run the same command again: what was committed is kept",
-            )
-        return BonError(f"{path}: {text}", "check the disk and its permissions")
-    if "not a database" in text:
-        return BonError(
-            f"{path} is not a database: nothing in it can be read",
-            "put a copy of it back, or move it aside to start anew",
-        )
-    return BonError(
-        f"{path} is damaged ({text})",
-        f"save every row that can be read: bon doctor {path.parent} --repair",
-    )
+        text = str(error)
+        problem = f"{path} is damaged ({text})"
+        fix = f"save every row that can be read: bon doctor {path.parent} --repair"
+        if isinstance(error, sqlite3.OperationalError):
+            problem, fix = f"{path}: {text}", "check the disk and its permissions"
+            if "full" in text:
+                problem = f"the disk that holds {path.parent} is full"
+                fix = "free space and run the same command again: what was committed is kept"
+        elif "not a database" in text:
+            problem = f"{path} is not a database: nothing in it can be read"
+            fix = "put a copy of it back, or move it aside to start anew"
+        raise BonError(problem, fix) from None
 
 
 def open_database(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
@@ -89,10 +81,8 @@ def open_database(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
     """
     if path.is_file():
         if path.stat().st_size == 0:
-            raise BonError(
-                f"{path} is empty (0 bytes): it held the rows of this run",
-                "put a copy of it back, or delete it to start anew",
-            )
+            fix = "put a copy of it back, or delete it to start anew"
+            raise BonError(f"{path} is empty (0 bytes): it held the rows of this run", fix)
     elif readonly:
         raise BonError(f"no run in {path.parent}", "give the directory that `bon run` wrote")
     else:
@@ -111,10 +101,8 @@ def open_database(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
         version = db.execute("PRAGMA user_version").fetchone()[0]
     if version != SCHEMA_VERSION:
         db.close()
-        raise BonError(
-            f"{path} has schema version {version}, this is version {SCHEMA_VERSION}",
-            "use the version of bon that wrote it, or a new --out directory",
-        )
+        problem = f"{path} has schema version {version}, this is version {SCHEMA_VERSION}"
+        raise BonError(problem, "use the version of bon that wrote it, or a new --out directory")
     return db
 
 
@@ -134,6 +122,35 @@ def create(path: Path) -> None:
     temporary.replace(path)
 
 
+class SharedDatabase:
+    """One connection in autocommit mode that the threads of a process share, one at a time."""
+
+    def __init__(self, path: Path, synchronous: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path, self._lock = path, threading.RLock()
+        options: Any = {"timeout": 30, "check_same_thread": False, "isolation_level": None}
+        self._db = sqlite3.connect(path, **options)
+        path.chmod(0o600)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute(f"PRAGMA synchronous = {synchronous}")
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._db.close()
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection, for this thread alone."""
+        with self._lock:
+            yield self._db
+
+    def rows(self, statement: str, *values: Any) -> list[Any]:
+        """Return the rows of one statement."""
+        with self._lock:
+            return list(self._db.execute(statement, values))
+
+
 def take_lock(directory: Path) -> IO[str]:
     """Take the driver's lock on a run directory; closing the file releases it."""
     lock = (directory / "driver.lock").open("a+", encoding="utf-8")
@@ -143,10 +160,8 @@ def take_lock(directory: Path) -> IO[str]:
         lock.seek(0)
         owner = lock.read().strip() or "unknown"
         lock.close()
-        raise BonError(
-            f"another driver (process {owner}) is writing {directory}",
-            "wait for it, stop it, or choose another --out",
-        ) from None
+        fix = "wait for it, stop it, or choose another --out"
+        raise BonError(f"another driver (process {owner}) is writing {directory}", fix) from None
     lock.truncate(0)
     lock.write(str(os.getpid()))
     lock.flush()

@@ -60,9 +60,8 @@ def reward_frame(path: Path, run: str | None = None) -> "pd.DataFrame":
                 run = runs[0]
             if run not in runs:
                 fault = "holds several training runs" if run is None else f"has no run {run!r}"
-                raise BonError(
-                    f"{path} {fault}", f"name one with --run: {', '.join(map(repr, runs))}"
-                )
+                fix = f"name one with --run: {', '.join(map(repr, runs))}"
+                raise BonError(f"{path} {fault}", fix)
             return pd.read_sql_query(
                 "SELECT rewards.*, responses.text FROM rewards "
                 "JOIN responses ON responses.key = response WHERE run = ? ORDER BY id",
@@ -70,6 +69,5 @@ def reward_frame(path: Path, run: str | None = None) -> "pd.DataFrame":
                 params=[run],
             )
     except (sqlite3.DatabaseError, pd.errors.DatabaseError) as error:
-        raise BonError(
-            f"{path}: {error}", "name the rewards.sqlite of a server's data directory"
-        ) from None
+        fix = "name the rewards.sqlite of a server's data directory"
+        raise BonError(f"{path}: {error}", fix) from None

@@ -28,23 +28,17 @@ def damage_of(directory: Path) -> str:
 def repair(directory: Path) -> Path:
     """Salvage the database of a run and return the folder with its backup."""
     with take_lock(directory):
-        folder = _back_up(directory / DATABASE)
+        folder = directory / f"backup-{datetime.now():%Y%m%dT%H%M%S.%f}"
+        folder.mkdir()
+        for part in (directory / DATABASE, directory / f"{DATABASE}-wal"):
+            if part.exists():
+                shutil.copy2(part, folder / part.name)
         salvage(directory / DATABASE)
     return folder
 
 
-def _back_up(database: Path) -> Path:
-    folder = database.parent / f"backup-{datetime.now():%Y%m%dT%H%M%S.%f}"
-    folder.mkdir()
-    for ending in ("", "-wal"):
-        part = database.with_name(database.name + ending)
-        if part.exists():
-            shutil.copy2(part, folder / part.name)
-    return folder
-
-
-def salvage(database: Path) -> int:
-    """Replace a damaged database by one of its readable rows; return their number.
+def salvage(database: Path) -> None:
+    """Replace a damaged database by one of its readable rows.
 
     Raises:
         BonError: no row can be read; the file is not changed.
@@ -58,21 +52,17 @@ def salvage(database: Path) -> int:
             order = "spec" if table == "spent" else "rowid"
             _copy(old, new, table, order) or _copy(old, new, table, f"{order} DESC")
         new.commit()
-        saved: int = sum(
-            new.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in TABLES
-        )
+        saved = any(new.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in TABLES)
     finally:
         old.close()
         new.close()
     if not saved:
         fresh.unlink()
-        raise BonError(
-            f"no row of {database} can be read", "put a copy of it back, or move it aside"
-        )
+        fix = "put a copy of it back, or move it aside"
+        raise BonError(f"no row of {database} can be read", fix)
     for ending in ("-wal", "-shm"):
         database.with_name(database.name + ending).unlink(missing_ok=True)
     fresh.replace(database)
-    return saved
 
 
 def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: str, order: str) -> bool:

@@ -37,13 +37,10 @@ def _names(columns: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in columns)
 
 
-def _insert(table: str, columns: Sequence[str]) -> str:
-    marks = ", ".join("?" * len(columns))
-    return f"INSERT OR IGNORE INTO {table} ({_names(columns)}) VALUES ({marks})"
-
-
-_INSERT_CANDIDATE = _insert("candidates", _CANDIDATE_COLUMNS)
-_INSERT_JUDGEMENT = _insert("judgements", _JUDGEMENT_COLUMNS)
+_INSERT_CANDIDATE, _INSERT_JUDGEMENT = (
+    f"INSERT OR IGNORE INTO {table} ({_names(names)}) VALUES ({', '.join('?' * len(names))})"
+    for table, names in (("candidates", _CANDIDATE_COLUMNS), ("judgements", _JUDGEMENT_COLUMNS))
+)
 _CANDIDATES_OF = (
     f"SELECT {_names(_CANDIDATE_COLUMNS)} FROM candidates "
     'WHERE spec = ? AND question = ? AND "index" < ? ORDER BY "index"'
@@ -60,13 +57,10 @@ class Store:
     """A run directory; `readonly` opens it beside a running driver."""
 
     def __init__(self, directory: Path, *, readonly: bool = False) -> None:
-        self.directory = directory
-        self.readonly = readonly
-        self.path = directory / DATABASE
+        self.directory, self.path, self.readonly = directory, directory / DATABASE, readonly
         self.images = ImageStore(directory / "images")
         self._lock: IO[str] | None = None
-        self._pending_rows = 0
-        self._last_commit = time.monotonic()
+        self._pending_rows, self._last_commit = 0, time.monotonic()
         self._in_transaction = False
         if not readonly:
             directory.mkdir(parents=True, exist_ok=True)
@@ -101,10 +95,8 @@ class Store:
     def check_exists(self) -> None:
         """Raise BonError if the database was deleted, moved or replaced since it was opened."""
         if self._find_inode() != self._inode:
-            raise BonError(
-                f"{self.path} was deleted or moved while this run was writing it",
-                "put it back and run the same command again, or start anew with another --out",
-            )
+            fix = "put it back and run the same command again, or start anew with another --out"
+            raise BonError(f"{self.path} was deleted or moved while this run was writing it", fix)
 
     def _find_inode(self) -> tuple[int, int] | None:
         try:
@@ -135,7 +127,8 @@ class Store:
     ) -> list[Candidate]:
         """Insert new candidates and return them validated; `seconds` overrides theirs."""
         valid = [validate_candidate(row) for row in rows]
-        self._write(_INSERT_CANDIDATE, _with_seconds(valid, seconds))
+        timed = valid if seconds is None else [row._replace(seconds=seconds) for row in valid]
+        self._write(_INSERT_CANDIDATE, timed)
         return valid
 
     def add_judgements(
@@ -143,9 +136,8 @@ class Store:
     ) -> list[Judgement]:
         """Insert new judgements and return them validated; `seconds` overrides theirs."""
         valid = [validate_judgement(row) for row in rows]
-        values = _with_seconds(valid, seconds)
-        columns = [(*row[:_SHOWN], ",".join(row[_SHOWN]), *row[_SHOWN + 1 :]) for row in values]
-        self._write(_INSERT_JUDGEMENT, columns)
+        timed = valid if seconds is None else [row._replace(seconds=seconds) for row in valid]
+        self._write(_INSERT_JUDGEMENT, [*map(judgement_values, timed)])
         return valid
 
     def add_effort(self, spec: str, effort: Effort) -> None:
@@ -225,10 +217,8 @@ class Store:
         try:
             return default if row is None else json.loads(row[0])
         except ValueError:
-            raise BonError(
-                f"{self.path}: its entry {key!r} cannot be read",
-                "put a copy of the database back, or delete the entry and run again",
-            ) from None
+            fix = "put a copy of the database back, or delete the entry and run again"
+            raise BonError(f"{self.path}: its entry {key!r} cannot be read", fix) from None
 
     def count(self, table: str, where: str = "1", parameters: Sequence[Any] = ()) -> int:
         """Count the rows of a table that satisfy a condition."""
@@ -305,7 +295,7 @@ class Store:
 
     def judgements(self, spec: str, item: str) -> list[Judgement]:
         """Return the judgements of an item under a spec, by key."""
-        return [_parse_judgement(row) for row in sorted(self.query(_JUDGEMENTS_OF, (spec, item)))]
+        return [parse_judgement(row) for row in sorted(self.query(_JUDGEMENTS_OF, (spec, item)))]
 
     def replies(self, spec: str) -> Iterator[list[Judgement]]:
         """Iterate over pages of the judgements under a spec, without errors."""
@@ -316,25 +306,27 @@ class Store:
             (last, spec, PAGE),  # + keeps SQLite on the primary key
         ):
             last = rows[-1][0]
-            yield [_parse_judgement(row) for row in rows]
+            yield [parse_judgement(row) for row in rows]
 
     def read_question(self, data: str) -> Question:
         """Parse a question; TypeError, ValueError or KeyError if its data is damaged."""
         raw = json.loads(data)
-        return Question(
-            **{**raw, "options": tuple(raw["options"]), "images": self._refs(raw["images"])}
-        )
+        raw |= {"options": tuple(raw["options"]), "images": self._refs(raw["images"])}
+        return Question(**raw)
 
     def read_pair(self, data: str) -> PreferencePair:
         """Parse a pair; TypeError, ValueError or KeyError if its data is damaged."""
         raw = json.loads(data)
         first, second = raw["responses"]
-        images = self._refs(raw["images"])
-        return PreferencePair(**{**raw, "responses": (first, second), "images": images})
+        raw |= {"responses": (first, second), "images": self._refs(raw["images"])}
+        return PreferencePair(**raw)
 
     def stored_judgements(self, spec: str | None = None) -> Iterator[Judgement]:
         """Iterate over all stored judgements, of a spec if given, without validation."""
-        yield from map(_parse_judgement, self._rows("judgements", _JUDGEMENT_COLUMNS, spec))
+        where, parameters = ("1", ()) if spec is None else ("spec = ? ORDER BY item, key", (spec,))
+        sql = f"SELECT {_names(_JUDGEMENT_COLUMNS)} FROM judgements WHERE {where}"
+        with guard(self.path):
+            yield from map(parse_judgement, self.db.execute(sql, parameters))
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT."""
@@ -349,10 +341,8 @@ class Store:
         with guard(self.path):
             self.db.executemany(sql, rows)
         self._pending_rows += len(rows)
-        if (
-            self._pending_rows >= COMMIT_ROWS
-            or time.monotonic() - self._last_commit >= COMMIT_SECONDS
-        ):
+        late = time.monotonic() - self._last_commit >= COMMIT_SECONDS
+        if late or self._pending_rows >= COMMIT_ROWS:
             self.commit()
 
     def _set_active(self, table: str, rows: Iterable[tuple[str, Question | PreferencePair]]) -> int:
@@ -389,15 +379,6 @@ class Store:
     def _refs(self, hashes: list[str]) -> tuple[ImageRef, ...]:
         return tuple(ImageRef(sha256, str(self.images.path(sha256))) for sha256 in hashes)
 
-    def _rows(
-        self, table: str, columns: Sequence[str], spec: str | None = None
-    ) -> Iterator[tuple[Any, ...]]:
-        where, parameters = ("1", ()) if spec is None else ("spec = ? ORDER BY item, key", (spec,))
-        with guard(self.path):
-            yield from self.db.execute(
-                f"SELECT {_names(columns)} FROM {table} WHERE {where}", parameters
-            )
-
     def _one(self, sql: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
         return next(iter(self.query(sql, parameters)), None)
 
@@ -409,12 +390,12 @@ def _dump(row: Question | PreferencePair) -> str:
     return json.dumps(raw, ensure_ascii=False)
 
 
-def _with_seconds(
-    rows: Sequence[Candidate | Judgement], seconds: float | None
-) -> Sequence[tuple[Any, ...]]:
-    return rows if seconds is None else [row._replace(seconds=seconds) for row in rows]
+def judgement_values(row: Judgement) -> tuple[Any, ...]:
+    """Return a judgement as the values of its table's columns."""
+    return (*row[:_SHOWN], ",".join(row.shown), *row[_SHOWN + 1 :])
 
 
-def _parse_judgement(row: tuple[Any, ...]) -> Judgement:
+def parse_judgement(row: tuple[Any, ...]) -> Judgement:
+    """Return the judgement of a row of its table."""
     shown = tuple(row[_SHOWN].split(",")) if row[_SHOWN] else ()
     return Judgement._make((*row[:_SHOWN], shown, *row[_SHOWN + 1 :]))

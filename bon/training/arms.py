@@ -35,19 +35,28 @@ class Choice:
 
 @dataclass(frozen=True)
 class Arm:
-    """What one policy is trained on; `key` hashes everything that shapes the checkpoint."""
+    """What one policy is trained on; `key` hashes everything that shapes the checkpoint.
+
+    `reward`: what shapes the live rewards of GRPO, whose rows name questions alone.
+    """
 
     name: str
     tuning: Tuning
     rows: tuple[Choice, ...]
     policy: str
+    reward: str = ""
 
     @property
     def key(self) -> str:
         """The content key."""
-        settings = [getattr(self.tuning, name) for name in self.tuning.__slots__]
+        later = {"group": self.reward, "kl": self.tuning.kl}  # hashed only where they matter
+        settings = [
+            getattr(self.tuning, name)
+            for name in self.tuning.__slots__
+            if later.get(name, True) not in ("", None)
+        ]
         rows = [[row.question, row.chosen, row.rejected] for row in self.rows]
-        return content_key(self.policy, settings, rows)
+        return content_key(self.policy, settings, rows, *([self.reward] if self.reward else []))
 
     @property
     def label(self) -> str:
@@ -94,7 +103,7 @@ def choose(
         scores = {name: rank(question, rows) for name, rank in ranks.items()}
         if not all(len(scored) > 1 for scored in scores.values()):
             unjudged += 1
-            by_key += len({grade.right for grade in grades}) == 1
+            by_key += len({grade.credit for grade in grades}) == 1
             continue
         for name, scored in scores.items():
             values[name].append(list(scored.values()))
@@ -135,7 +144,7 @@ def _reference(name: str, question: Question, rows: list[Candidate], seed: int) 
         row.text_key: {
             "random": draw.random(),
             "majority": float(votes[grade.answer]),
-            "oracle": float(grade.right),
+            "oracle": grade.credit,
         }[name]
         for row, grade in zip(rows, grades, strict=True)
     }

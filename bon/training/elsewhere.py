@@ -32,10 +32,12 @@ def export_arms(
         "seeds": seeds,
         "warmup": arms[0].tuning.warmup,
         "accumulate": 1,
+        "max_tokens": policy.card.sampling.max_tokens,
         "lora": LORA,
         "methods": {
             arm.tuning.method: {
-                name: getattr(arm.tuning, name) for name in ("steps", "batch", "rate", "beta")
+                name: getattr(arm.tuning, name)
+                for name in ("steps", "batch", "rate", "beta", "group")
             }
             for arm in arms
         },

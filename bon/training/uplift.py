@@ -7,12 +7,15 @@ under the key of everything that shaped it), and an ordinary run of all checkpoi
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from bon.analysis.results.uplift import Uplift
+from bon.analysis.side_effects import effects_of
 from bon.analysis.uplift import Outcomes, analyse_uplift
 from bon.benchmarks import load_questions
 from bon.benchmarks.base import BadRow
@@ -21,7 +24,7 @@ from bon.core.errors import BonError, Incomplete, one_line, some
 from bon.core.files import write_atomic
 from bon.core.images import ImageStore
 from bon.core.keys import content_key
-from bon.core.records import Question
+from bon.core.records import Candidate, Question
 from bon.dispatch.connection import connected
 from bon.dispatch.tasks import run_tasks
 from bon.dispatch.worker import engine_arguments
@@ -29,23 +32,28 @@ from bon.engines import read_settings
 from bon.engines.settings import TransformersSettings
 from bon.engines.tuning import Example, FineTuned, Method, Tuning
 from bon.experiment.cards import Loaded
-from bon.experiment.config import DatasetSpec, PolicyCard
+from bon.experiment.config import DatasetSpec, Placement, PolicyCard
 from bon.exports.preferences import messages_of, unjudged_note, with_texts
+from bon.planning.plan import CANDIDATE_TOKENS, QUESTION_TOKENS
 from bon.planning.run_tables import run_tables
 from bon.planning.setup import Setup, located, prepare
+from bon.planning.sources import question_item
+from bon.rewarders.base import Item
 from bon.running.reporting import UPLIFT, open_run, read_results, report_run
 from bon.running.runner import compute
 from bon.running.start import start
 from bon.storage.store import Store
-from bon.training.arms import Arm, Choices, choose
+from bon.training.arms import Arm, Choice, Choices, choose
+from bon.training.cost import TrainingCost, training_cost
 from bon.training.elsewhere import added_arms, export_arms
+from bon.training.live import LiveRewards, live_rewarder, reward_key, win_shares
 
 UNTRAINED = "untrained"
 GREEDY = ".greedy"
 DONE = "training.json"
 MOST_RATIOS = 100
 """Questions whose responses are compared with the untrained policy."""
-RATES: dict[Method, tuple[int, float]] = {"sft": (64, 3e-4), "dpo": (32, 1e-4)}
+RATES: dict[Method, tuple[int, float]] = {"sft": (64, 3e-4), "dpo": (32, 1e-4), "grpo": (64, 1e-4)}
 """Batch and peak rate by method, for full fine-tuning of a small policy."""
 
 
@@ -54,7 +62,8 @@ class Study:
     """Settings of a training study.
 
     `questions`: the data to evaluate on, and `samples` per question beside a greedy response.
-    `added`: checkpoints by arm; with any, arms that have one are evaluated and none is trained.
+    `kl`: where every training ends, in nats per response. `added`: checkpoints by arm; with any,
+    arms that have one are evaluated and none is trained.
     """
 
     methods: tuple[Method, ...]
@@ -65,6 +74,8 @@ class Study:
     batch: int | None = None
     rate: float | None = None
     beta: float = 0.1
+    group: int = 8
+    kl: float | None = None
     samples: int = 1
     policy: str = ""
     added: tuple[tuple[str, Path], ...] = ()
@@ -92,8 +103,9 @@ def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift:
     ratios = {}
     if policy.card.engine == "transformers":
         ratios = divergences(evaluation, folders, policy, setup, quiet=quiet)
+    owns = own_scores(evaluation, arms, setup, quiet=quiet)
     results = analyse_uplift(
-        _outcomes(evaluation, arms, ratios),
+        _outcomes(evaluation, arms, ratios, owns),
         results_of_run,
         policy=policy.card.name,
         num_questions=len(choices.questions),
@@ -113,6 +125,30 @@ def export(directory: Path, study: Study, out: Path, *, quiet: bool = False) -> 
     return export_arms(arms, choices, policy, study.seeds, out)
 
 
+def plan(directory: Path, study: Study) -> list[TrainingCost]:
+    """Estimate what the arms of a study cost on one GPU; nothing is trained."""
+    setup, policy, choices, arms = _prepared(directory, study, quiet=True, elsewhere=True)
+    if not policy.card.size:
+        raise BonError(f"card {policy.card.name!r} has no size", "add the number of parameters")
+    with Store(directory, readonly=True) as store:
+        ((prompt, reply),) = store.query(
+            "SELECT AVG(num_prompt_tokens), AVG(num_tokens) FROM candidates WHERE spec = ?",
+            (policy.spec,),
+        )
+    named = [r.card.size or 0 for r in setup.rewarders if r.card.name in choices.by_arm]
+    return [
+        training_cost(
+            policy,
+            _tuning(study, method, 0),
+            sum(arm.tuning.method == method for arm in arms),
+            prompt or QUESTION_TOKENS,
+            reply or CANDIDATE_TOKENS,
+            sum(named) / len(named) if named else 0,
+        )
+        for method in study.methods
+    ]
+
+
 def _prepared(
     directory: Path, study: Study, *, quiet: bool, elsewhere: bool = False
 ) -> tuple[Setup, Loaded[PolicyCard], Choices, list[Arm]]:
@@ -129,12 +165,27 @@ def _prepared(
         say(unjudged_note(choices.by_key, directory), quiet=quiet)
     refuse_overlap(choices.questions, study.questions, directory)
     arms = [
-        Arm(name, _tuning(study, method, seed), rows, policy.spec)
+        _arm(setup, policy, name, rows, _tuning(study, method, seed), elsewhere)
         for method in study.methods
         for seed in range(study.seeds)
         for name, rows in choices.by_arm.items()
     ]
     return setup, policy, choices, arms
+
+
+def _arm(
+    setup: Setup,
+    policy: Loaded[PolicyCard],
+    name: str,
+    rows: tuple[Choice, ...],
+    tuning: Tuning,
+    elsewhere: bool,
+) -> Arm:
+    if tuning.method != "grpo":
+        return Arm(name, tuning, rows, policy.spec)
+    asked = tuple(replace(row, chosen="", rejected="") for row in rows)
+    reward = name if elsewhere else reward_key(name, live_rewarder(setup, name))
+    return Arm(name, tuning, asked, policy.spec, reward)
 
 
 def _policy(setup: Setup, study: Study, elsewhere: bool) -> Loaded[PolicyCard]:
@@ -165,8 +216,9 @@ def _rewarders(setup: Setup, names: tuple[str, ...]) -> list[str]:
 def _tuning(study: Study, method: Method, seed: int) -> Tuning:
     batch, rate = RATES[method]
     return Tuning(
-        method, study.steps, study.batch or batch, study.rate or rate, study.beta, seed=seed
-    )
+        method, study.steps, study.batch or batch, study.rate or rate, study.beta, seed=seed,
+        group=study.group, kl=study.kl,
+    )  # fmt: skip
 
 
 def refuse_overlap(trained: Iterable[Question], spec: DatasetSpec, base: Path) -> None:
@@ -219,16 +271,21 @@ def train(
     messages = {question.key: messages_of(question, policy) for question in choices.questions}
     failed = {}
     with connected(setup.experiment.cluster, quiet=quiet) as connection:
+        items = [question_item(question, []) for question in choices.questions]
         tasks = [
-            (arguments, _examples(arm, messages), arm.tuning, str(folders[arm.label]))
+            (
+                arguments, _examples(arm, messages), arm.tuning, str(folders[arm.label]),
+                _live(arm, policy, choices.questions, messages, items, setup),
+            )
             for arm in missing
-        ]
+        ]  # fmt: skip
         placement = card.placement
         results = run_tasks(train_arm, tasks, connection, cpus=placement.cpus, gpus=placement.gpus)
         for done, (index, result) in enumerate(results, start=1):
             arm = missing[index]
             if isinstance(result, FineTuned):
-                state = f"loss {result.first_loss:.3f} to {result.last_loss:.3f}"
+                what = "reward" if arm.tuning.method == "grpo" else "loss"
+                state = f"{what} {result.first_loss:.3f} to {result.last_loss:.3f}"
                 say(f"trained {arm.label} ({done}/{len(missing)}): {state}", quiet=quiet)
             else:
                 failed[arm.label] = one_line(result, 200)
@@ -264,8 +321,28 @@ def _examples(arm: Arm, messages: dict[str, Any]) -> list[Example]:
     ]
 
 
+def _live(
+    arm: Arm,
+    policy: Loaded[PolicyCard],
+    questions: tuple[Question, ...],
+    messages: dict[str, Any],
+    items: list[Item],
+    setup: Setup,
+) -> LiveRewards | None:
+    """Return what samples during a training; None for one that needs no samples."""
+    if arm.tuning.method != "grpo" and arm.tuning.kl is None:
+        return None
+    spec = live_rewarder(setup, arm.name) if arm.tuning.method == "grpo" else None
+    texts = tuple(messages[question.key] for question in questions)
+    return LiveRewards(arm.name, policy, questions, texts, tuple(items), arm.tuning.seed, spec)
+
+
 def train_arm(
-    arguments: dict[str, Any], examples: list[Example], tuning: Tuning, folder: str
+    arguments: dict[str, Any],
+    examples: list[Example],
+    tuning: Tuning,
+    folder: str,
+    live: LiveRewards | None = None,
 ) -> FineTuned:
     """Train one arm; its folder appears whole, with DONE in it, or not at all."""
     from bon.engines.hf.fine_tuning import fine_tune
@@ -276,7 +353,7 @@ def train_arm(
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     try:
-        result = fine_tune(settings, examples, tuning, part)
+        result = fine_tune(settings, examples, tuning, part, live)
         (part / DONE).write_text(json.dumps(asdict(tuning) | asdict(result)), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
@@ -335,51 +412,104 @@ def divergences(
     *,
     quiet: bool = False,
 ) -> dict[str, tuple[float, ...]]:
-    """Return by label how much more probable training made sampled responses, on some questions.
+    """Return by label how much more probable training made sampled responses, on some questions."""
+    work = {}
+    arguments = _arguments(policy, setup)
+    for label, (questions, rows, _) in _sampled(evaluation, list(folders)).items():
+        examples = [
+            Example(messages_of(question, policy), row.text)
+            for question, row in zip(questions, rows, strict=True)
+        ]
+        key = content_key("kl", str(folders[label].resolve()), [row.text for row in rows])
+        work[label] = key, (arguments, str(folders[label]), examples)
+    title = "comparing {} policies with the untrained one (KL)"
+    placement = policy.card.placement
+    return _kept(evaluation.parent / "kl", divergence_of, work, title, setup, placement, quiet)
 
-    Kept in RUN/uplift/kl under the key of checkpoint and responses.
+
+def own_scores(
+    evaluation: Path, arms: list[Arm], setup: Setup, *, quiet: bool = False
+) -> dict[str, tuple[float, ...]]:
+    """Return by label whether the arm's rewarder prefers responses to the untrained policy's.
+
+    On some questions; rewarders whose replies cost money, or were imported, are left out.
     """
-    ratios: dict[str, tuple[float, ...]] = {}
-    missing: dict[str, tuple[str, list[Example]]] = {}
+    work: dict[str, tuple[str, tuple[Any, ...]]] = {}
+    specs = {a.label: s for a in arms if (s := live_rewarder(setup, a.name, required=False))}
+    for label, (questions, rows, before) in _sampled(evaluation, list(specs)).items():
+        pairs = [[a.text, b.text] for a, b in zip(rows, before, strict=True)]
+        items = [
+            question_item(question, [a, b])
+            for question, a, b in zip(questions, rows, before, strict=True)
+        ]
+        work[label] = content_key(reward_key(label, specs[label]), pairs), (specs[label], items)
+    title = "asking the rewarders of {} policies about their responses"
+    placement = next(iter(specs.values())).loaded.card.placement if specs else None
+    return _kept(evaluation.parent / "own", win_shares, work, title, setup, placement, quiet)
+
+
+def _sampled(
+    evaluation: Path, labels: list[str]
+) -> dict[str, tuple[list[Question], list[Candidate], list[Candidate]]]:
+    """Return by label the first questions, a response of the policy, and an untrained one."""
+    found = {}
     with Store(evaluation, readonly=True) as store:
         models = {loaded.card.name: loaded for loaded in open_run(store).policies}
-        for label, folder in folders.items():
+        questions = list(store.questions())[:MOST_RATIOS]
+        for label in labels:
             rows = [
-                Example(messages_of(question, models[label]), row.text)
-                for question in list(store.questions())[:MOST_RATIOS]
-                for row in with_texts(store, models[label], question)[:1]
+                (question, *first)
+                for question in questions
+                if len(
+                    first := [
+                        row
+                        for name in (label, UNTRAINED)
+                        for row in with_texts(store, models[name], question)[:1]
+                    ]
+                )
+                == 2
             ]
-            key = content_key("kl", str(folder.resolve()), [row.chosen for row in rows])
-            path = _ratios_file(evaluation, label)
-            stored = json.loads(path.read_text()) if path.is_file() else {}
-            if stored.get("key") == key:
-                ratios[label] = tuple(stored["ratios"])
-            elif rows:
-                missing[label] = key, rows
-    if not missing:
-        return ratios
-    arguments = _arguments(policy, setup)
-    say(f"comparing {len(missing)} policies with the untrained one (KL)", quiet=quiet)
+            if rows:
+                found[label] = tuple(map(list, zip(*rows, strict=True)))
+    return found  # type: ignore[return-value]  # three lists of equal length
+
+
+def _kept(
+    folder: Path,
+    function: Callable[..., list[float]],
+    work: dict[str, tuple[str, tuple[Any, ...]]],
+    title: str,
+    setup: Setup,
+    placement: Placement | None,
+    quiet: bool,
+) -> dict[str, tuple[float, ...]]:
+    """Return the results of tasks by label; each is kept in a file under its key.
+
+    One that fails is left out: a side figure of the study.
+    """
+    results: dict[str, tuple[float, ...]] = {}
+    for label, (key, _) in work.items():
+        path = folder / f"{label}.json"
+        stored = json.loads(path.read_text()) if path.is_file() else {}
+        if stored.get("key") == key:
+            results[label] = tuple(stored["values"])
+    missing = [label for label in work if label not in results]
+    if not missing or placement is None:
+        return results
+    say(title.format(len(missing)), quiet=quiet)
+    folder.mkdir(exist_ok=True)
     with connected(setup.experiment.cluster, quiet=quiet) as connection:
-        tasks = [(arguments, str(folders[label]), rows) for label, (_, rows) in missing.items()]
-        placement = policy.card.placement
-        for index, result in run_tasks(
-            divergence_of, tasks, connection, cpus=placement.cpus, gpus=placement.gpus
-        ):
-            label = list(missing)[index]
-            if isinstance(result, list):  # else it is left out: a side figure of the study
-                ratios[label] = tuple(result)
-                value = {"key": missing[label][0], "ratios": result}
-                path = _ratios_file(evaluation, label)
-                path.parent.mkdir(exist_ok=True)
-                write_atomic(path, json.dumps(value))
+        tasks = [work[label][1] for label in missing]
+        done = run_tasks(function, tasks, connection, cpus=placement.cpus, gpus=placement.gpus)
+        for index, result in done:
+            label = missing[index]
+            if isinstance(result, list):
+                results[label] = tuple(result)
+                value = {"key": work[label][0], "values": result}
+                write_atomic(folder / f"{label}.json", json.dumps(value))
             else:
-                say(f"no KL of {label}: {one_line(result, 200)}")
-    return ratios
-
-
-def _ratios_file(evaluation: Path, label: str) -> Path:
-    return evaluation.parent / "kl" / f"{label}.json"
+                say(f"{label}: {one_line(result, 200)}")
+    return results
 
 
 def divergence_of(arguments: dict[str, Any], trained: str, examples: list[Example]) -> list[float]:
@@ -392,27 +522,29 @@ def divergence_of(arguments: dict[str, Any], trained: str, examples: list[Exampl
 
 
 def _outcomes(
-    directory: Path, arms: list[Arm], ratios: dict[str, tuple[float, ...]]
+    directory: Path,
+    arms: list[Arm],
+    ratios: dict[str, tuple[float, ...]],
+    owns: dict[str, tuple[float, ...]],
 ) -> list[Outcomes]:
     """Return the accuracy of each checkpoint by question."""
     with Store(directory, readonly=True) as store:
         candidates = run_tables(open_run(store), store).candidates
-    candidates = candidates.assign(unread=candidates["outcome"] != "parsed")
-    table = candidates.groupby(["policy", "question"])[["correct", "unread", "length"]].mean()
+    correct = candidates.groupby(["policy", "question"])["correct"].mean()
+    effects = effects_of(candidates)
     outcomes = []
     untrained = Arm(UNTRAINED, replace(arms[0].tuning, seed=0), (), "")
     for arm, label in [(untrained, UNTRAINED), *((arm, arm.label) for arm in arms)]:
-        sampled, greedy = table.loc[label], table.loc[label + GREEDY]
         outcomes.append(
             Outcomes(
                 arm.name,
                 arm.tuning.method,
                 arm.tuning.seed,
-                greedy["correct"].astype(float),
-                sampled["correct"].astype(float),
-                float(sampled["length"].mean()),
-                float(sampled["unread"].mean()),
+                correct.loc[label + GREEDY].astype(float),
+                correct.loc[label].astype(float),
+                pd.DataFrame(effects.xs(label)),
                 ratios.get(label, ()),
+                owns.get(label, ()),
             )
         )
     return outcomes

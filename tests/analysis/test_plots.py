@@ -181,7 +181,7 @@ def demo(results) -> Results:
     )
     threshold = Threshold(
         policy=main.policy, benchmark=main.benchmark, axis=main.axis, over="majority",
-        accuracy=0.542, score=Estimate(value=0.715), sentence="", extrapolated=False,
+        accuracy=0.542, score=Estimate(value=0.715), sentence="",
     )  # fmt: skip
     correlations = (main.model_copy(update={"points": points, "num_rewarders": 14}),)
     return results.model_copy(
@@ -246,7 +246,6 @@ def test_the_threshold_is_named_inside_a_narrow_figure(results):
         mark = Threshold(
             policy=main.policy, benchmark=main.benchmark, axis=main.axis, over="majority",
             accuracy=0.5, score=score.model_copy(update={"value": value}), sentence="",
-            extrapolated=False,
         )  # fmt: skip
         marked = results.model_copy(update={"thresholds": (mark,)})
         figure = plots.correlation(marked, width="single")

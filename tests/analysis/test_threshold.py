@@ -84,7 +84,7 @@ def test_the_interval_of_the_threshold_grows_with_noise_and_holds_it():
     )
     assert narrow.score.low < narrow.score.value < narrow.score.high
     assert wide.score.high - wide.score.low > narrow.score.high - narrow.score.low
-    assert not narrow.extrapolated
+    assert "more than any rewarder" not in narrow.sentence
     above = int((x >= narrow.score.value).sum())
     assert f"of the {above} rewarders of this run above it do" in narrow.sentence
     assert "exceed majority vote (50.0 %)" in narrow.sentence

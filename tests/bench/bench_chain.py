@@ -132,7 +132,7 @@ def _bare_loop(setup: Any, folder: Path) -> float:
     from bon.policies.prompting import render_prompt
 
     policy = setup.policies[0]
-    spec = setup.experiment.questions.model_copy(
+    spec = setup.experiment.questions[0].model_copy(
         update={"path": str(folder / "data" / "questions.parquet")}
     )
     questions = list(load_questions(spec, ImageStore(folder / "bare")))

@@ -109,7 +109,7 @@ def bare(folder: Path, device: str) -> float:
 
     setup = prepare(experiment(device, "vllm"), folder)
     policy = setup.policies[0]
-    spec = setup.experiment.questions.model_copy(
+    spec = setup.experiment.questions[0].model_copy(
         update={"path": str(folder / "data" / "questions.parquet")}
     )
     llm = LLM(

@@ -294,3 +294,42 @@ def test_the_real_text_only_benchmark(real: Path, store: ImageStore) -> None:
     # Its images are not there: that is said, not passed over.
     with pytest.raises(BonError, match=r"image_0\.jpg is missing"):
         load("vl_rewardbench", path, store)
+
+
+def test_every_better_response_meets_every_worse_one(write: Write, store: ImageStore) -> None:
+    row = {
+        "id": "1", "prompt": "Q", "chosen": ["right"], "rejected": ["a", "b", "c"],
+        "subset": "Math", "num_correct": 1,
+    }  # fmt: skip
+    pairs = good(load("reward_bench_2", write("rb2.jsonl", [row]), store))
+    assert [best(pair) for pair in pairs] == ["right"] * 3
+    assert {pair.meta["set"] for pair in pairs} == {"1/0"}
+    assert {(pair.group, pair.meta["cluster"]) for pair in pairs} == {("Math", "1")}
+    assert len({pair.key for pair in pairs}) == 3
+    styles = {"id": "2", "prompt": "Q", "domain": "chat",
+              "chosen": ["c0", "c1", "c2"], "rejected": ["r0", "r1", "r2"]}  # fmt: skip
+    pairs = good(load("rm_bench", write("rm.jsonl", [styles]), store))
+    tags = {tuple(sorted(pair.responses)): pair.tag for pair in pairs}
+    assert len(pairs) == 9
+    assert tags["c0", "r2"] == "hard"
+    assert tags["c1", "r1"] == "normal"
+    assert tags["c2", "r0"] == "easy"
+
+
+@pytest.mark.parametrize(("label", "better"), [("A>B", "a"), ("B>A", "b"), ("A=B", None)])
+def test_labels_of_judgebench(
+    label: str, better: str | None, write: Write, store: ImageStore
+) -> None:
+    row = {"pair_id": "1", "source": "math", "question": "Q", "response_A": "a",
+           "response_B": "b", "label": label}  # fmt: skip
+    other = {**row, "label": "A>B"}
+    first, *_ = load("judgebench", write("x.jsonl", [row, other]), store)
+    assert (best(first) if isinstance(first, PreferencePair) else None) == better
+
+
+def test_the_criterion_is_part_of_the_prompt(write: Write, store: ImageStore) -> None:
+    row = {"id": "1", "prompt": "Q", "response1": "a", "response2": "b", "image": struct(png()),
+           "criteria": "Brevity", "criteria_preference": "response2"}  # fmt: skip
+    (pair,) = good(load("omni_rewardbench", write("x.parquet", [row]), store))
+    assert (best(pair), len(pair.images)) == ("b", 1)
+    assert pair.prompt.endswith("criterion alone: Brevity")

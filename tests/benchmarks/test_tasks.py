@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from bon.benchmarks import BadRow, load_questions
+from bon.benchmarks import TASKS, BadRow, load_questions
+from bon.benchmarks.tasks import CONVERSIONS, TABLE, task
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.records import Question
 from bon.experiment.config import DatasetSpec
-from bon.graders import Gold, gold_of, value
+from bon.graders import GRADERS, Gold, gold_of, value
 
 from .conftest import Write, png, struct
 
@@ -105,6 +106,38 @@ ROWS: list[tuple[str, dict[str, Any], tuple[Any, ...]]] = [
      ("How many?", (), "3", "exact")),
     ("scienceqa", {"question": "Q", "choices": ["x", "y"], "answer": 0, "hint": "H", **IMAGE},
      ("Context: H\nQ", ("x", "y"), "A", "")),
+    ("blink", {"idx": "1", "question": "Q", "choices": ["x", "y"], "answer": "(B)",
+               "image_1": struct(png()), "image_2": None},
+     ("Q", ("x", "y"), "B", "")),
+    ("dynamath", {"question": "Q", "ground_truth": "1/2", "id": 1, **DECODED},
+     ("Q", (), "1/2", "math")),
+    ("hallusionbench", {"question": "Q", "gt_answer": "1", "category": "VD", **IMAGE},
+     ("Q", (), "Yes", "exact")),
+    ("llava_bench", {"question": "Q", "gpt_answer": "A cat sleeps.", "question_id": 1, **IMAGE},
+     ("Q", (), "A cat sleeps.", "f1")),
+    ("logicvista", {"question": "Q", "answer": "B", **IMAGE}, ("Q", (), "B", "exact")),
+    ("mathverse", {"sample_index": "1", "question": "Find x.\nChoices:\nA:3\nB:4", "answer": "B",
+                   "problem_version": "Text Lite", **IMAGE},
+     ("Find x.", ("3", "4"), "B", "")),
+    ("mathverse", {"sample_index": "2", "question": "Find x.", "answer": "3/2",
+                   "problem_version": "Text Lite", **IMAGE},
+     ("Find x.", (), "3/2", "math")),
+    ("mmmu", {"id": "1", "question": "<image 1> Q", "options": "['x', 'y']", "answer": "B",
+              "image_1": struct(png()), "image_2": None},
+     ("<image 1> Q", ("x", "y"), "B", "")),
+    ("mmmu", {"id": "2", "question": "<image 1> Q", "options": "[]", "answer": "['6', 'six']",
+              "image_1": struct(png())},
+     ("<image 1> Q", (), "6", "exact")),
+    ("mmvet", {"question": "Q", "answer": "red <OR> crimson", "question_id": "1", **IMAGE},
+     ("Q", (), "red", "f1")),
+    ("ocrbench", {"question": "Q", "answer": ["EXIT"], "question_type": "Digit", **IMAGE},
+     ("Q", (), "EXIT", "exact")),
+    ("videomme", {"question": "Q", "options": ["A. x", "B. y"], "answer": "B", "question_id": "1",
+                  "frames": [struct(png())]},
+     ("Q", ("x", "y"), "B", "")),
+    ("wemath", {"ID": 1, "question": "Q", "option": "A. 3 cm; B. 4 cm; C. No correct answer",
+                "answer": "B", "image_path": struct(png())},
+     ("Q", ("3 cm", "4 cm", "No correct answer"), "B", "")),
     ("textvqa", {"question": "Q", "answers": ["a"] * 10, "question_id": 3, **IMAGE},
      ("Q", (), "a", "vqa")),
 ]  # fmt: skip
@@ -118,6 +151,28 @@ def test_rows_of_published_tasks(
     assert isinstance(found, Question), found
     assert (found.text, found.options, found.answer, found.grader) == expected
     assert len(found.images) == 1
+
+
+def test_tasks_of_text(write: Write, store: ImageStore) -> None:
+    rows = [{"problem": "Q", "answer": "2", "unique_id": "u", "subject": "Algebra", "level": 2}]
+    (found,) = load(write("math.jsonl", rows), store, benchmark="math500", split=None)
+    assert isinstance(found, Question)
+    assert (found.id, found.subject, found.grader, found.images) == ("u", "Algebra", "math", ())
+    wrong = {f"Incorrect Answer {i}": f"wrong {i}" for i in (1, 2, 3)}
+    rows = [{"Question": f"Q{i}", "Correct Answer": f"right {i}", **wrong} for i in range(40)]
+    path = write("gpqa.jsonl", rows)
+    asked = [q for q in load(path, store, benchmark="gpqa") if isinstance(q, Question)]
+    assert all(
+        q.options["ABCD".index(q.answer or "")] == q.text.replace("Q", "right ") for q in asked
+    )
+    assert {q.answer for q in asked} == set("ABCD"), "no letter is the right one"
+
+
+def test_every_row_of_the_table_is_a_task() -> None:
+    assert tuple(TABLE) == TASKS
+    assert all(own["rows"] in CONVERSIONS for own in TABLE.values())
+    graders = [task(name).grader for name in TASKS]
+    assert all(name in GRADERS for name in graders if name)
 
 
 # Values that lmms-eval's functions give, worked out by hand from their source.

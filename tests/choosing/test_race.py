@@ -45,8 +45,8 @@ def rows_of(pairs, verdicts):
     ]
 
 
-def raced(design: Design, world) -> tuple[Opinion, Opinion, list[np.ndarray], int]:
-    """What a design made known, what all pairs do, golds by class, and the pairs it compared."""
+def raced(design: Design, world) -> tuple[Opinion, Opinion, np.ndarray, int]:
+    """What a design made known, what all pairs do, a gold by class, and the pairs it compared."""
     texts, classes, verdicts, pairs = world
     stakes = EarlyStopping({key: texts.count(key) for key in classes}, classes, pairs)
     about, distinct = Candidates.of("q", texts), Candidates.of("q", sorted(classes))
@@ -58,21 +58,22 @@ def raced(design: Design, world) -> tuple[Opinion, Opinion, list[np.ndarray], in
         assert design != "race" or len(wanted) <= pairs
         asked += wanted
     every = [(a, b) for a in classes for b in classes if a < b]
-    golds = [np.array([[float(classes[key] == code) for key in texts]]) for code in range(3)]
+    gold = np.array([[float(classes[key]) for key in texts]])
     known, full = (
         item_opinion("preferences", rows_of(part, verdicts), about) for part in (asked, every)
     )
-    return known, full, golds, len(asked)
+    return known, full, gold, len(asked)
 
 
 @settings(max_examples=120)
 @given(worlds())
 def test_a_race_is_worth_what_round_robin_is(world):
-    known, full, golds, asked = raced("race", world)
+    known, full, gold, asked = raced("race", world)
     rule = RULES["round_robin"]
-    chosen, wanted = rule.certain(known, golds)[0], rule.choose(full)[0]
-    for gold in golds:
-        assert chosen @ gold[0] == pytest.approx(wanted @ gold[0], abs=1e-12)
+    chosen, wanted = rule.certain(known, gold)[0], rule.choose(full)[0]
+    for code in range(3):
+        own = gold[0] == code
+        assert chosen @ own == pytest.approx(wanted @ own, abs=1e-12)
     if len(set(world[1].values())) == 1:
         assert asked == 0
 
@@ -80,26 +81,26 @@ def test_a_race_is_worth_what_round_robin_is(world):
 @settings(max_examples=80)
 @given(worlds())
 def test_a_knockout_that_stops_is_worth_what_it_is_when_played_on(world):
-    known, full, golds, asked = raced("knockout", world)
+    known, full, gold, asked = raced("knockout", world)
     rule = RULES["knockout"]
-    chosen, wanted = rule.certain(known, golds)[0], rule.choose(full)[0]
-    for gold in golds:
-        assert chosen @ gold[0] == pytest.approx(wanted @ gold[0], abs=1e-12)
+    chosen, wanted = rule.certain(known, gold)[0], rule.choose(full)[0]
+    for code in range(3):
+        own = gold[0] == code
+        assert chosen @ own == pytest.approx(wanted @ own, abs=1e-12)
     assert asked <= len(set(world[0])) - 1
 
 
 @settings(max_examples=50)
 @given(worlds())
 def test_replayed_at_full_size_only(world):
-    known, full, golds, _ = raced("race", world)
+    known, full, gold, _ = raced("race", world)
     size = known.candidates.size
-    trial = Trial(known.candidates, golds, size, 16, 0)
+    trial = Trial(known.candidates, gold, size, 16, 0)
     found, wanted = (RULES["round_robin"].replayed(said, trial) for said in (known, full))
     assert found is not None
     assert wanted is not None
-    for some, all_of_it in zip(found.values, wanted.values, strict=True):
-        at = found.ns.index(size), wanted.ns.index(size)
-        assert some[:, at[0]] == pytest.approx(all_of_it[:, at[1]], abs=1e-12)
+    at = found.ns.index(size), wanted.ns.index(size)
+    assert found.values[:, at[0]] == pytest.approx(wanted.values[:, at[1]], abs=1e-12)
     if not (known.complete | trial.constant).all():
         assert set(found.ns) == {1, size}
         assert RULES["copeland"].replayed(known, trial) is None

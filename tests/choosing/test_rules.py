@@ -96,7 +96,7 @@ def test_preferences_average_votes_and_tell_missing_from_undecided():
     assert found.games[0, 0, :3].tolist() == [0, 2, 2]
     assert found.games[0, 4].tolist() == found.games[0, 0].tolist()  # the same text
     assert found.undecided == pytest.approx(1 / 5)
-    assert found.asked == 5
+    assert found.num_judged == 5
     assert not found.complete[0]
     assert found.candidate_scores()[0].tolist()[:3] == [0.75, 0.5, 0.0]
     assert np.isnan(found.candidate_scores()[0, 3])
@@ -209,11 +209,11 @@ def test_a_rule_is_one_entry(monkeypatch):
     monkeypatch.setattr("bon.choosing.rules.RULES", dict(RULES))
     register(Rule("worst_score", ("scores",), "lowest score", worst))
     said = scoring(np.array([3.0, 1.0, 2.0]))
-    trial = Trial(said.candidates, [np.array([[0.0, 1.0, 0.0]])], 3, 8, 0)
+    trial = Trial(said.candidates, np.array([[0.0, 1.0, 0.0]]), 3, 8, 0)
     made = Rule("worst_score", ("scores",), "lowest score", worst).replayed(said, trial)
     assert made is not None
     assert made.ns == (1, 2, 3)
-    assert made.values[0].tolist() == [[pytest.approx(1 / 3), pytest.approx(2 / 3), 1.0]]
+    assert made.values.tolist() == [[pytest.approx(1 / 3), pytest.approx(2 / 3), 1.0]]
 
 
 # ------------------------------------------------------------------ seeds

@@ -144,8 +144,8 @@ def test_equal_texts_enter_a_replay_once(name):
     """Two texts that tie are chosen alike, however many candidates have one of them."""
     texts = ["a", "a", "a", "b"]
     said = item_opinion("preferences", [judgement("a", "b", "tie")], Candidates.of("q", texts))
-    trial = Trial(said.candidates, [np.array([[0.0, 0.0, 0.0, 1.0]])], 4, 2000, 0)
+    trial = Trial(said.candidates, np.array([[0.0, 0.0, 0.0, 1.0]]), 4, 2000, 0)
     found = RULES[name].replayed(said, trial)
     # Of 2: b is drawn half the time and then wins half of its matches; of 4 it is always there.
-    at = [found.values[0][0, found.ns.index(n)] for n in (1, 2, 4)]
+    at = [found.values[0, found.ns.index(n)] for n in (1, 2, 4)]
     assert at == pytest.approx([0.25, 0.25, 0.5], abs=0.04)

@@ -144,7 +144,7 @@ def test_a_policy_is_not_credited_for_what_the_endpoint_withheld(
             answers: dict[str, Answer] = {}
             made = DeferredEngine(settings, answers, 1.0)
             candidate(made, reader)
-            answers |= dict.fromkeys(made.asked, Answer(answer))
+            answers |= dict.fromkeys(made.unanswered, Answer(answer))
         row = candidate(made, reader)
         assert (row.answer, row.outcome) == (None, "unparsed")
         filtered = kind.startswith("filtered")

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -160,21 +161,35 @@ def test_unknown_engine_and_setting_are_refused_before_anything_is_imported() ->
             build(name, {"modle": "x"})
 
 
+SHORT = {
+    "a whole number": "integer",
+    "a number": "number",
+    "of at least": "≥",
+    "above": ">",
+    "and of at most": "and ≤",
+    r"from (\S+) to (\S+)": r"\1–\2",
+    "true or false": "boolean",
+    r"a mapping \(key: value\)": "mapping",
+    "a mapping with keys of .*": "mapping",
+    "a list, each entry text( .*)?": "list of texts",
+    "one of ": "",
+}
+"""Phrases of refusals, as the tables of docs/engines.md abbreviate them."""
+
+
 def rows(model: type[EngineSettings], prefix: str = "") -> Iterator[str]:
     """The lines of a table in docs/engines.md."""
     for key, field in model.model_fields.items():
         default = "" if field.is_required() else json.dumps(field.default, default=lambda _: None)
-        if default in ("null", "{}"):
-            default = ""
-        shapes, submit = ("yes" if role(field, each) else "" for each in ("shapes", "submit"))
-        cells = (
-            f"`{prefix}{key}`",
-            takes(model, key),
-            f"`{default}`" if default else "",
-            shapes,
-            submit,
+        value = takes(model, key)
+        for phrase, short in SHORT.items():
+            value = re.sub(phrase, short, value)
+        if default not in ("", "null", "{}", '""'):
+            value += f" (`{default.strip(chr(34))}`)"
+        scope = ", ".join(each for each in ("shapes", "submit") if role(field, each))
+        yield f"| `{prefix}{key}` | {value} | {scope} | {field.description} |".replace(
+            "|  |", "| |"
         )
-        yield f"| {' | '.join(cells)} | {field.description} |".replace("|  |", "| |")
         if (inside := settings_inside(field.annotation)) and not (
             model is SETTINGS["openai"] and key == "engine_args"  # listed under vllm
         ):
@@ -183,6 +198,6 @@ def rows(model: type[EngineSettings], prefix: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_the_docs_list_the_settings_as_they_are(name: str) -> None:
-    head = "| setting | takes | default | shapes | submit | what |\n|---|---|---|---|---|---|\n"
+    head = "| setting | value (default) | scope | meaning |\n|---|---|---|---|\n"
     table = head + "\n".join(rows(SETTINGS[name])) + "\n"
     assert table in DOCS.read_text(encoding="utf-8"), f"docs/engines.md lacks:\n{table}"

@@ -111,7 +111,7 @@ def test_errors_above_the_limit_are_not_complete(make_experiment, go, tmp_path):
     again = bon("run", "e.yaml", "--out", "run", cwd=tmp_path)
     assert again.returncode == ExitCode.INCOMPLETE
     assert "errors are kept (critic " in again.stderr
-    assert "--retry-errors asks them again" in again.stderr
+    assert "--retry-errors retries them" in again.stderr
     last = again.stderr.splitlines()[-1]
     assert last.startswith("bon: the run is not complete: ")
     assert "--retry-errors retries the" in last

@@ -22,7 +22,7 @@ def test_a_pilot_judges_a_random_part_and_prints_what_is_needed(
     whole = results.model_copy(update={"completeness": RunCompleteness(complete=True)})
 
     def run_setup(setup, directory, **_options):
-        subsets.append(setup.experiment.questions.subset)
+        subsets.append(setup.experiment.subset)
         directory.mkdir()
         (directory / "results.json").write_text(whole.model_dump_json())
         return directory / "report.html"

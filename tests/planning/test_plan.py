@@ -146,6 +146,13 @@ def test_what_a_run_has_is_reused_and_measured(make_experiment, tmp_path):
     assert work.reply_tokens == work.to_do * 50
     assert plan.rewarders[1].name == critic.card.name
     assert plan.rewarders[1].on_questions == 20  # all that the third question has is wrong
+    (note,) = [text for text in plan.warnings if "judge_unanimous" in text]
+    experiment["judging"] = {"judge_unanimous": True}
+    every = plan_of(experiment, tmp_path, out)
+    more = every.totals()["calls"] - plan.totals()["calls"]
+    assert every.rewarders[1].on_questions == 24
+    assert f"judging.judge_unanimous=true ({more:,} calls more)" in note
+    assert not any("judge_unanimous" in text for text in every.warnings)
 
 
 def test_a_finished_run_has_nothing_left_to_do(make_experiment, tmp_path):
@@ -211,7 +218,7 @@ def test_a_shipped_experiment_prepares_and_plans(name):
     assert setup.experiment.description
     plan = make_plan(setup)
     assert "not read" in show_plan(plan)
-    if setup.experiment.questions.limit is None:
+    if setup.experiment.questions[0].limit is None:
         assert plan.questions.count == 1730
     assert plan.totals()["gpu_hours"] > 0
 

@@ -193,4 +193,4 @@ def test_the_commands(study, tmp_path, monkeypatch):
     answered(files, Path("out.jsonl"))
     shown = CliRunner().invoke(app, ["batch", "read", "out.jsonl", "--out", "run"])
     assert shown.exit_code == 0, shown.output
-    assert "10 answers, 0 of them errors: 22 rows filed" in shown.output
+    assert "10 answers, 0 of them errors: 22 rows stored" in shown.output

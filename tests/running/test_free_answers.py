@@ -1,10 +1,13 @@
 """A study of questions without options, from its file to the report, regraded and imported."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from PIL import Image
 from typer.testing import CliRunner
 
 from bon.commands.main import app
@@ -111,3 +114,17 @@ def test_answers_of_a_file_are_graded_by_the_study(study, go, tmp_path):
     assert "50.0 %" in result.stdout
     result = CliRunner().invoke(app, ["regrade", str(file), "--reader", "official"])
     assert "the questions have no options" in str(result.exception)
+
+
+def test_the_ten_lines_of_the_page_are_a_study(study, go, tmp_path):
+    page = (Path(__file__).parents[2] / "docs/own_task.md").read_text()
+    text = re.search(r"```yaml\n(# free\.yaml.*?)```", page, re.DOTALL)[1]
+    row = json.loads(re.search(r"rows such as (\{.*\})", text)[1])
+    assert len([line for line in text.splitlines() if not line.startswith("#")]) <= 10
+    Image.new("RGB", (8, 8)).save(tmp_path / row["picture"])
+    rows = [{**row, "question": f"{row['question']} ({i})", "answer": i + 0.2} for i in range(6)]
+    write(tmp_path / "questions.jsonl", rows)
+    models = {key: study[key] for key in ("policies", "rewarders", "pairs")}
+    directory = go(yaml.safe_load(text) | models)
+    report_run(directory, quiet=True)
+    assert read_results(directory).policies[0].num_questions == 6

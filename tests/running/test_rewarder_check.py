@@ -63,7 +63,7 @@ def test_a_rewarder_that_knows_is_let_pass(tried):
     ("name", "fault"),
     [
         ("Constant", "every response got 0.125: the head was not loaded"),
-        ("Mute", "could not be read"),
+        ("Mute", "could not be parsed"),
         ("Base", "no better than guessing"),
     ],
 )

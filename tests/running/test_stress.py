@@ -91,9 +91,7 @@ def test_a_run_is_attacked_and_the_report_says_what_won(experiment, go, here):
         assert wins["n"] == one["num_pairs"] > 0
         assert 0 <= wins["low"] <= wins["value"] <= wins["high"] <= 1
         assert wins["value"] * one["num_pairs"] + one["ties"] + one["undecided"] <= one["num_pairs"]
-    assert (
-        "What could be exploited before you train on it" in (directory / "report.html").read_text()
-    )
+    assert "What a policy could exploit in training" in (directory / "report.html").read_text()
     run = bon.load(directory)
     assert len(run.tables.pairs) == 9  # the attacks are in no table of the run
     asked = sum(here)

@@ -4,7 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 from bon.dispatch import cluster
-from bon.service.online.backend import make_backend
+from bon.service.online.backend import RayActors
 from bon.service.online.selector import Selector
 from bon.service.settings import Online
 
@@ -29,7 +29,7 @@ def test_a_start_ends_when_models_are_loaded(tmp_path, monkeypatch):
         head = {"name": "head", "kind": "scalar", "engine": "echo"}
         online = Online.model_validate({"rewarders": [head]})
         selector = Selector(online, tmp_path)
-        backend = make_backend(online, selector.specs(), None)
+        backend = RayActors(selector.specs(), online.scaling, None)
         start = asyncio.create_task(backend.start())
         await asyncio.sleep(0.1)
         assert not start.done()

@@ -6,6 +6,7 @@ import yaml
 from bon.service.settings import Allow, Limits
 from bon.storage.store import Store
 from tests.service.conftest import experiment
+from tests.service.test_online import online_settings, serving
 from tests.storage.test_store import CANDIDATE, JUDGEMENT
 
 CARD = {
@@ -114,3 +115,17 @@ def test_what_a_paid_card_costs_is_not_the_submitter_s_word(shop, own):
     for card in ("gpt-4o", "paid.yaml"):
         answer = shop(cap=1, card={"card": card, **own})
         assert answer.status_code == 422, answer.text
+
+
+def test_rewards_of_a_panel_cost_what_its_members_cost(settings):
+    paid = {key: value for key, value in CARD.items() if key not in ("n", "prompt")}
+    paid["kind"] = "scalar"
+    members = [{**paid, "name": name} for name in ("one", "two")]
+    panel = {"name": "both", "kind": "ensemble", "combine": "scores", "members": ["one", "two"]}
+    changes = {"rewarders": [*members, panel], "scales": {"one": 1, "two": 1}}
+    served = online_settings(settings, **changes)
+    served = served.model_copy(update={"limits": Limits(dollars_per_owner=0)})
+    samples = [{"prompt": "Why?", "response": text} for text in ("a", "b")]
+    for client in serving(served):
+        answer = client.post("/get_reward?rewarder=both", json={"samples": samples})
+        assert answer.status_code == 402, answer.text

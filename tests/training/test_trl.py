@@ -3,7 +3,9 @@
 import asyncio
 import io
 import json
+import sys
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 import torch
@@ -40,21 +42,21 @@ EXAMPLES = [
     Example((Message("user", (png(colour), "What is it?")),), chosen, rejected)
     for colour, (chosen, rejected) in zip(("red", "blue", "green"), RESPONSES, strict=True)
 ]
-SETTINGS = {"warmup": 0, "accumulate": 1, "trainer": {"use_cpu": True, "bf16": False}}
-OWN = {"steps": 1, "batch": 3, "rate": 1e-4, "beta": 0.3}
+SETTINGS = {
+    "warmup": 0,
+    "accumulate": 1,
+    "max_tokens": 8,
+    "trainer": {"use_cpu": True, "bf16": False},
+}
+OWN = {"steps": 1, "batch": 3, "rate": 1e-4, "beta": 0.3, "group": 3}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A checkpoint and data; no newline after a turn, which TRL would train and bon does not."""
+    """A checkpoint and data; its template has a newline after a turn, as Qwen's."""
     folder = tmp_path_factory.mktemp("trl")
     make_checkpoint(folder / "policy")
-    for path in (folder / "policy").iterdir():
-        if path.suffix in (".json", ".jinja"):
-            text = path.read_text()
-            for written in ("<|im_end|>\\n{% endfor", "<|im_end|>\n{% endfor"):
-                text = text.replace(written, "<|im_end|>{% endfor")
-            path.write_text(text)
+    assert "<|im_end|>\n{% endfor" in load_processor(str(folder / "policy")).chat_template
     question = Question(key="q", id="q", dataset="d", text="", options=(), answer="A")
     rows = [
         Contrast(question, "p", "arm", e.messages, e.chosen, e.rejected or "", 1.0, 0.0)
@@ -68,6 +70,8 @@ def folder(tmp_path_factory):
 def no_video(monkeypatch):
     """Processors load without torchvision, as in the engine."""
     monkeypatch.setattr(train_trl, "load_processor", load_processor)
+    # TRL takes the folder tests/vllm for the package.
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if Path(p).name != "tests"])
 
 
 @pytest.fixture
@@ -123,6 +127,51 @@ def test_dpo_has_the_same_loss(folder, engine, lora):
     ours = fine_tuning.batch_loss(engine, EXAMPLES, Tuning("dpo", 1, 3, 0.0, beta=0.3), reference)
     assert abs(ours.item() - 0.6931) > 0.005  # not where policy and reference agree
     assert loss == pytest.approx(ours.item(), abs=1e-4)
+
+
+REWARDS = {"A red circle": 1.0, "No": 0.25, "Answer: B": -0.5}
+
+
+def test_grpo_has_the_same_advantages_loss_and_gradient(folder, engine):
+    """TRL rewards and scores our responses: three to one prompt, images and all."""
+    (folder / "arm.reward.py").write_text(
+        f"def bon_reward(prompts, completions, **_):\n"
+        f"    return [{REWARDS}[c[0]['content']] for c in completions]\n"
+    )
+    theirs = trainer(folder, "grpo")
+    end = engine.tokenizer.convert_tokens_to_ids("<|im_end|>")
+    ids = [[*engine.tokenizer(t, add_special_tokens=False)["input_ids"], end] for t in REWARDS]
+    theirs._generate_single_turn = lambda *_: (ids, None)
+    batch = next(iter(theirs.get_train_dataloader()))
+    assert [row["prompt"] for row in batch] == [batch[0]["prompt"]] * 3
+    theirs.current_gradient_accumulation_steps = 1
+    inputs = theirs._prepare_inputs(batch)
+    loss = theirs.compute_loss(theirs.model, inputs)
+    loss.backward()
+
+    weights = fine_tuning.advantages(list(REWARDS.values()))
+    assert weights == pytest.approx(inputs["advantages"].tolist(), abs=1e-4)
+    shown = batch[0]["images"][0].convert("RGB").getpixel((0, 0))
+    first = next(e for e in EXAMPLES if _colour(e) == shown)
+    rows = [Example(first.messages, text) for text in REWARDS]
+    tuning = Tuning("grpo", 1, 3, 0.0, group=3)
+    ours = fine_tuning.batch_loss(engine, rows, tuning, [[w] for w in weights])
+    assert abs(loss.item()) > 0.005
+    assert loss.item() == pytest.approx(ours.item(), abs=1e-4)
+    fine_tuning.trainable(engine.model)
+    ours.backward()
+    gradients = dict(theirs.model.named_parameters())
+    compared = 0
+    for name, parameter in engine.model.named_parameters():
+        if parameter.grad is not None and gradients[name].grad is not None:
+            assert torch.allclose(parameter.grad, gradients[name].grad, atol=1e-4, rtol=1e-3), name
+            compared += float(parameter.grad.abs().sum()) > 0
+    assert compared > 5
+
+
+def _colour(example: Example) -> tuple[int, ...]:
+    (image, _) = example.messages[0].parts
+    return Image.open(io.BytesIO(image.data)).convert("RGB").getpixel((0, 0))
 
 
 def test_the_script_trains_merges_and_resumes(folder):

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,26 +19,36 @@ import pytest
 import torch
 from PIL import Image
 
+import bon
 import bon.training.uplift as training
+from bon.analysis.outcomes import contrasts_of
 from bon.analysis.results import Estimate
 from bon.analysis.uplift import Outcomes, analyse_uplift
 from bon.benchmarks import load_questions
 from bon.commands.main import main
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
+from bon.core.records import Candidate
+from bon.dispatch.worker import RewarderSpec
 from bon.engines.base import ImagePart, Message, ScoreRequest
 from bon.engines.hf import fine_tuning
 from bon.engines.hf.engine import TransformersEngine
 from bon.engines.settings import TransformersSettings
 from bon.engines.tuning import Example, FineTuned, Tuning
+from bon.experiment.cards import load_policy, load_rewarder
 from bon.experiment.config import DatasetSpec
 from bon.miniature.data import write_table
 from bon.planning.run_tables import run_tables
+from bon.planning.sources import question_item
+from bon.policies.generate import text_key
+from bon.rewarders.item_judging import Protocol
 from bon.running.reporting import open_run, report_run
 from bon.storage.store import Store
 from bon.training.arms import REFERENCES, Arm, Choice, choose
+from bon.training.cost import training_cost
 from bon.training.demo import demo_study
 from bon.training.elsewhere import added_arms
+from bon.training.live import LiveRewards, win_shares
 from tests.conftest import write_questions
 from tests.engines.tiny_checkpoint import make_checkpoint
 from tests.running.conftest import change
@@ -132,7 +143,7 @@ def test_the_questions_of_the_demo_share_nothing_with_what_it_trains_on(tmp_path
 def test_a_kill_at_any_place_loses_no_finished_arm_and_trains_none_twice(tmp_path, monkeypatch):
     log = tmp_path / "log"
 
-    def slow(_settings, _examples, tuning, part):
+    def slow(_settings, _examples, tuning, part, _live):
         with log.open("a") as file:
             file.write(f"{tuning.seed}\n")
         for number in range(4):
@@ -289,7 +300,130 @@ def _png() -> bytes:
     return buffer.getvalue()
 
 
+def test_advantages_are_within_a_group_and_leave_unread_rewards_out():
+    values = fine_tuning.advantages([1.0, 0.0, None, 2.0])
+    assert values[2] is None
+    assert [values[i] for i in (0, 1, 3)] == pytest.approx([0.0, -1.0, 1.0], abs=1e-3)
+    assert fine_tuning.advantages([1.0, 1.0]) == [0.0, 0.0]
+    assert fine_tuning.advantages([None, 1.0]) == [None, None]
+
+
+class Scripted:
+    """Says "Yes" or "No" by turns and rewards "Yes"."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, int]] = []
+
+    def respond(self, _engine, indices, step, count):
+        self.asked.append((step, count))
+        return [[("Yes", "No", None)[i % 3] for i in range(count)] for _ in indices]
+
+    def rewards(self, _indices, texts, _step):
+        return [[None if t is None else float(t == "Yes") for t in group] for group in texts]
+
+
+@pytest.mark.model
+def test_grpo_makes_what_is_rewarded_likelier(engine, tmp_path):
+    rows = [example("What is it?", "")] * 4
+    tuning = Tuning("grpo", steps=6, batch=12, rate=1e-3, warmup=1, group=6)
+    live = Scripted()
+    result = fine_tuning.fine_tune(engine._settings, rows, tuning, tmp_path / "out", live)
+    assert live.asked == [(step, 6) for step in range(1, 7)]
+    assert result.steps == 6
+    assert result.first_loss == 0.5  # of rewards, not of the loss
+    after = TransformersEngine(engine._settings.model_copy(update={"model": str(tmp_path / "out")}))
+    answers = [example("What is it?", "Yes", "No")]
+    margins = []
+    for one in (engine, after):
+        (yes, no), _ = fine_tuning.log_probabilities(one, answers)
+        margins.append(float((yes - no).detach()))
+    asyncio.run(after.close())
+    assert margins[1] > margins[0] + 0.1
+
+
+@pytest.mark.model
+def test_training_ends_at_a_kl(engine, tmp_path):
+    rows = [example("What is it?", "Yes")] * 4
+    runs = {}
+    for limit in (None, 0.02):
+        tuning = Tuning("sft", steps=9, batch=4, rate=1e-3, warmup=1, kl=limit)
+        folder = tmp_path / str(limit)
+        runs[limit] = fine_tuning.fine_tune(engine._settings, rows, tuning, folder, Scripted())
+    assert runs[None].steps == 9
+    assert runs[0.02].steps in (2, 4, 6)
+
+
+@pytest.mark.model
+def test_a_rewarder_rewards_a_group_as_it_judges_it_in_a_run(tmp_path):
+    path = write_table(tmp_path, "questions", count=2)
+    spec = DatasetSpec(benchmark="mmmu_pro", path=str(path))
+    questions = tuple(load_questions(spec, ImageStore(tmp_path / "images")))
+    policy, rewarder = (
+        load_policy("mini-policy-a", tmp_path),
+        load_rewarder("mini-critic-a", tmp_path),
+    )
+    judge = RewarderSpec(rewarder, Protocol(rewarder.spec, 1, "all_pairs"))
+    items = tuple(question_item(question, []) for question in questions)
+    texts = [["Answer: A", "Answer: B", None, "Answer: A"]] * 2
+
+    def rewards(arm: str, spec: RewarderSpec | None = None):
+        live = LiveRewards(arm, policy, questions, ((), ()), items, 0, spec)
+        return live, live.rewards([0, 1], texts, 1)
+
+    live, scores = rewards("mini-critic-a", judge)
+    assert all(question.answer is None for question in live.questions)  # the gold stays away
+    for row, question in zip(scores, questions, strict=True):
+        pictures = [ref.path for ref in question.images]
+        block = question_item(question, []).prompt
+        direct = bon.score("mini-critic-a", block, ["Answer: A", "Answer: B"], images=pictures)
+        assert row[0] == row[3]
+        assert row[0] == pytest.approx(direct[0], abs=1e-4)
+        assert row[1] == pytest.approx(direct[1], abs=1e-4)
+        assert row[2] is None
+    _, majority = rewards("majority")
+    assert majority == [[2.0, 1.0, None, 2.0]] * 2
+    _, oracle = rewards("oracle")
+    for row, question in zip(oracle, questions, strict=True):
+        assert row[:2] == [float(question.answer == letter) for letter in "AB"]
+    assert rewards("random")[1] == rewards("random")[1]
+    items = [question_item(q, [sampled("Answer: A"), sampled("Answer: B")]) for q in questions]
+    shares = win_shares(judge, items)
+    assert shares == [float(row[0] > row[1]) for row in scores]
+
+
+def sampled(text: str) -> Candidate:
+    return Candidate("", "", "", "", 0, text, text_key(text), None, "parsed", 0)
+
+
+def test_costs_grow_with_the_model_and_say_what_fits():
+    def cost(size: float, method: str = "dpo", **options):
+        policy = SimpleNamespace(card=SimpleNamespace(size=size), model_path="org/none")
+        tuning = Tuning(method, 100, 32, 1e-5, **options)  # type: ignore[arg-type]
+        return training_cost(policy, tuning, 3, 1500, 500, 7e9)  # type: ignore[arg-type]
+
+    seven = cost(7e9)
+    # 3 arms of 6,400 responses of 2,000 tokens, 8 operations a parameter, at 1e14 a second.
+    assert seven.hours == pytest.approx(3 * 6400 * 2000 * 8 * 7e9 / 1e14 / 3600)
+    assert 13 < 2 * 7e9 / 2**30 < seven.memory < 24 * 0.9 + 4
+    assert seven.fits[-1] == "80 GB"
+    assert cost(72e9).fits == ()
+    assert cost(7e9, "sft").hours < seven.hours / 2
+    assert cost(7e9, "grpo").hours > cost(7e9, "sft").hours
+
+
 # ------------------------------------------------------------------ statistics
+
+
+def effects(index: list[str], **changes: float) -> pd.DataFrame:
+    """Side effects by question: 40 characters, one answer in ten unread, A and B alike."""
+    rng = np.random.default_rng(1)
+    n = len(index)
+    columns = {"length": 40 + rng.normal(size=n), "unread": rng.random(n) < 0.1}
+    columns |= {"entropy": rng.random(n), "answer A": rng.random(n) < 0.45 + changes.pop("A", 0)}
+    columns["answer B"] = ~columns["answer A"]
+    for name, more in changes.items():
+        columns[name] = columns[name] + more
+    return pd.DataFrame(columns, index=index).astype(float)
 
 
 def outcomes(arms: dict[str, float], seeds: int = 1, questions: int = 600) -> list[Outcomes]:
@@ -301,7 +435,7 @@ def outcomes(arms: dict[str, float], seeds: int = 1, questions: int = 600) -> li
     def one(arm: str, gain: float, seed: int) -> Outcomes:
         right = (difficulty + rng.normal(scale=0.05, size=questions) < 0.5 + gain).astype(float)
         series = pd.Series(right, index=index)
-        return Outcomes(arm, "dpo", seed, series, series, 10.0, 0.0)
+        return Outcomes(arm, "dpo", seed, series, series, effects(index))
 
     rows = [one(arm, gain, seed) for arm, gain in arms.items() for seed in range(seeds)]
     return [one("untrained", 0.0, 0), *rows]
@@ -354,6 +488,47 @@ def test_a_rewarder_that_helps_choosing_and_hurts_training_is_flagged():
     assert "hurts training: harmful" in results.methods[0].sentence
 
 
+def test_planted_side_effects_are_flagged_and_what_random_training_does_is_not():
+    rows = outcomes(dict.fromkeys(("plain", "lengthy", "letter", "mute", "random"), 0.0))
+    index = list(rows[0].greedy.index)
+    planted = {
+        "lengthy": {"length": 12.0}, "letter": {"length": 2.0, "A": 0.2}, "mute": {"unread": 0.1},
+        "random": {"length": 2.0}, "plain": {"length": 2.5, "entropy": -0.2},
+    }  # fmt: skip
+    rows = [replace(o, effects=effects(index, **planted.get(o.arm, {}))) for o in rows]
+    best = dict.fromkeys(("plain", "lengthy", "letter", "mute"), 0.1)
+    results = analyse_uplift(
+        rows, Stored(best, best), policy="p", num_questions=1,  # type: ignore[arg-type]
+        num_unjudged=0, num_unjudged_by_key=0, seed=0,
+    )  # fmt: skip
+    arms = {arm.arm: arm for arm in results.arms}
+    flags = {name: arm.drift for name, arm in arms.items() if arm.drift}
+    assert flags == {
+        "lengthy": ("longer responses",), "letter": ("prefers A",), "mute": ("more unread answers",)
+    }  # fmt: skip
+    assert arms["lengthy"].length.low <= 12 <= arms["lengthy"].length.high
+    assert arms["letter"].answer == "A"
+    assert arms["letter"].answer_share.low > 0.1
+    assert arms["plain"].entropy.high < 0
+    assert "Side effects: lengthy (longer responses)" in results.methods[0].sentence
+
+
+def test_predictors_are_compared_only_with_enough_rewarders_and_base_models():
+    gains = {f"r{i}": 0.01 * i for i in range(12)}
+    good = {name: 2 * value for name, value in gains.items()}
+    bad = {name: np.sin(7 * i) for i, name in enumerate(gains)}
+    own = {name: name for name in gains}
+    (found,) = contrasts_of({"a": good, "b": bad}, gains, own)
+    expected = 1 - np.corrcoef(list(bad.values()), list(gains.values()))[0, 1]
+    assert found.difference.value == pytest.approx(expected)
+    assert found.difference.low > 0
+    assert found.p_value < 0.05
+    shared = {name: f"base {i % 2}" for i, name in enumerate(gains)}
+    assert contrasts_of({"a": good, "b": bad}, gains, shared)[0].difference.low is None
+    few = dict(list(gains.items())[:6])
+    assert contrasts_of({"a": good, "b": bad}, few, own)[0].p_value is None
+
+
 def test_r_needs_eight_rewarders_for_an_interval_and_follows_the_planted_order():
     best = {f"r{i}": 0.02 * i for i in range(9)}
     results = analysed({name: value / 2 for name, value in best.items()}, best, seeds=2)
@@ -371,7 +546,7 @@ def test_seeds_that_differ_widen_the_intervals():
     plain = analysed(dict.fromkeys(best, 0.01), best, seeds=2)
     rows = outcomes(dict.fromkeys(best, 0.0), seeds=2)
     moved = [
-        Outcomes(o.arm, o.method, o.seed, (o.greedy + 0.1 * o.seed), o.sampled, 10.0, 0.0)
+        Outcomes(o.arm, o.method, o.seed, (o.greedy + 0.1 * o.seed), o.sampled, o.effects)
         for o in rows
     ]
     wide = analyse_uplift(
@@ -448,3 +623,15 @@ def test_a_study_is_trained_once_and_its_failed_arms_again(
     assert added["kl"]["value"] == 0
     assert all(arm["kl"]["value"] is not None for arm in stored["arms"])
     assert "trained, GRPO" in (directory / "report.html").read_text()
+    before = len(calls)
+    code, out = uplift("--method", "grpo", "--method", "dpo", "--plan")
+    assert code == 0, out
+    assert "hours of one GPU" in out
+    assert len(calls) == before
+    for _ in range(2):  # trained once
+        code, out = uplift("--method", "grpo", "--group", "2", "--batch", "4", "--kl", "5")
+        assert code == 0, out
+    assert len([name for name in calls[before:] if ".grpo." in name]) == 1 + len(REFERENCES)
+    stored = json.loads((directory / "uplift" / "uplift.json").read_text())
+    assert {arm["method"] for arm in stored["arms"]} == {"grpo"}
+    assert next(arm for arm in stored["arms"] if arm["arm"] == "head")["own_score"] is not None

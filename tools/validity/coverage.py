@@ -1,17 +1,13 @@
 """Coverage of the intervals: `python -m tools.validity.coverage [--quick]`.
 
-Whole studies are simulated with known truth: rewarders whose true accuracies on the two axes
-have correlation .85, questions and pairs of different difficulty that all rewarders share, right
-and wrong answers drawn from those. Every study gets the intervals that a real one gets, from
-the same functions. The table says how often they cover the truth; 95 % intervals should do so
-between 93 and 97 times in 100.
+Share of simulated studies of known truth whose 95 % intervals, from the functions of the analysis,
+cover it: the true accuracies of rewarders on the two axes have correlation .85, and all rewarders
+share questions and pairs of different difficulty. Rewarders come from a normal population, or from
+a lopsided one: many weak ones close together and a tail of strong ones.
 
-Rewarders are drawn from a normal population, or from a lopsided one: many weak ones close
-together and a tail of strong ones, as real collections have.
-
-Two truths are distinguished. The *measured* r is the one that very many rewarders would show on
-benchmarks of this size: noise in both axes lowers it. The *true* r is that of the accuracies
-themselves; only the corrected r aims at it.
+The *measured* r is the one that very many rewarders would show on benchmarks of this size: noise in
+both axes lowers it. The *true* r is that of the accuracies themselves; only the corrected r aims at
+it.
 """
 
 import argparse

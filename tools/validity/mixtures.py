@@ -1,8 +1,7 @@
 """Verdicts on collections that are groups of unrelated rewarders, and what caution costs.
 
-The rewarders of a group have nothing in common but their group (r ≤ 0 within it), as healthy,
-random and reversed rewarders have; the groups lie along a rising line, so r over all is high. A yes
-is an error there. Besides named collections, random ones are drawn: 2 to 4 groups, 8 to 30
+Within a group r ≤ 0, as among healthy, random and reversed rewarders; the groups lie along a rising
+line, so r over all is high, and a yes is an error. Random collections have 2 to 4 groups, 8 to 30
 rewarders, positions, sizes, spreads and noise of both axes at random.
 """
 
@@ -94,36 +93,6 @@ POWER = tuple(
     for r in (0.5, 0.85, 0.9, 0.95)
 )
 
-BEFORE = {
-    "2 of 5 random or reversed, 5": 0.415,
-    "published table of 5, 2 of them far below, 5": 0.370,
-    "3 of 7 random or reversed, 7": 0.370,
-    "4 of 10 random or reversed, 10": 0.065,
-    "5 of 14 random or reversed, 14": 0.035,
-    "5 of 14 far above, 14": 0.325,
-    "6 of 24 random or reversed, 24": 0.015,
-    "three tiers of 5, r = −.8 within, 15": 0.075,
-    "3 to 8 standard deviations apart": 0.464,
-    "1.5 to 3 standard deviations apart": 0.465,
-    "independent, r = .5, 8": 0.015,
-    "independent, r = .85, 8": 0.095,
-    "independent, r = .9, 8": 0.185,
-    "independent, r = .95, 8": 0.325,
-    "independent, r = .5, 10": 0.000,
-    "independent, r = .85, 10": 0.110,
-    "independent, r = .9, 10": 0.205,
-    "independent, r = .95, 10": 0.395,
-    "independent, r = .5, 14": 0.015,
-    "independent, r = .85, 14": 0.370,
-    "independent, r = .9, 14": 0.545,
-    "independent, r = .95, 14": 0.770,
-    "independent, r = .5, 24": 0.025,
-    "independent, r = .85, 24": 0.740,
-    "independent, r = .9, 24": 0.835,
-    "independent, r = .95, 24": 0.950,
-}
-"""Share of yes by the rule of 0.2, from the same studies."""
-
 
 def random_mixture(rng: np.random.Generator, gaps: tuple[float, float]) -> Mixture:
     """Draw a collection whose groups are this far apart."""
@@ -158,16 +127,13 @@ def verdicts(mixture: Mixture, studies: int, seed: int) -> tuple[Counter[str], f
 def row(mixture: Mixture, studies: int, seed: int = REPORTED_SEED) -> dict[str, str]:
     """Return one row of the table."""
     counts, r = verdicts(mixture, studies, seed)
-    before = BEFORE.get(f"{mixture.name}, {sum(mixture.sizes)}")
     return {
         "collection": mixture.name,
         "rewarders": str(sum(mixture.sizes)),
         "median r": f"{r:.2f}",
-        "Yes": _share(counts["predicts"] / studies, studies),
-        "Yes in 0.2": "–" if before is None else f"{before:.3f}",
+        "Yes": f"{counts['predicts'] / studies:.3f}",
         "Perhaps": f"{counts['weak'] / studies:.3f}",
         "No": f"{counts['does not predict'] / studies:.3f}",
-        "cannot tell": f"{counts['cannot tell'] / studies:.3f}",
     }
 
 
@@ -180,22 +146,16 @@ def random_row(
     results = [verdicts(m, studies, seed + k) for k, m in enumerate(mixtures)]
     shares = np.array([counts["predicts"] / studies for counts, _ in results])
     total = sum((counts for counts, _ in results), Counter[str]())
-    before, every = BEFORE.get(name), count * studies
+    every = count * studies
     return {
         "collection": f"{count} random ones, {name} (Yes above .02 in {(shares > 0.02).sum()}, "
         f"at most {shares.max():.3f})",
         "rewarders": "8–30",
         "median r": f"{np.median([r for _, r in results]):.2f}",
         "Yes": f"{shares.mean():.3f} ± {shares.std() / np.sqrt(count):.3f}",
-        "Yes in 0.2": "–" if before is None else f"{before:.3f}",
         "Perhaps": f"{total['weak'] / every:.3f}",
         "No": f"{total['does not predict'] / every:.3f}",
-        "cannot tell": f"{total['cannot tell'] / every:.3f}",
     }
-
-
-def _share(share: float, studies: int) -> str:
-    return f"{share:.3f} ± {np.sqrt(max(share * (1 - share), 1 / studies) / studies):.3f}"
 
 
 def rows(studies: int, count: int = COUNT) -> Iterator[dict[str, str]]:
@@ -218,10 +178,10 @@ def page(results: list[dict[str, str]], studies: int) -> list[str]:
         "",
         *(__doc__ or "").strip().split("\n\n", 1)[1].splitlines(),
         "",
-        f"{studies} studies per row, and per random collection; ± one standard error. The rule was "
-        "tuned on other random collections, with other seeds; 0.2's is from 200 studies per row, "
-        "and from 40 per random collection. Groups that overlap in a chain, and five or more that "
-        "lie on a line, cannot be told from one line.",
+        f"{studies} studies per row, and per random collection: one standard error of a share s is "
+        f"√(s(1 − s)/{studies}). The other studies cannot tell. The rule was tuned on other random "
+        "collections, with other seeds. Groups that overlap in a chain, and five or more that lie "
+        "on a line, cannot be told from one line.",
         *lines,
         "",
     ]

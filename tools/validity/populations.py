@@ -203,7 +203,7 @@ def page(
         "base share part of their quality (icc, the intraclass correlation). `covers r`: of the "
         "intervals that are printed, against the r that very many such rewarders show; of fewer "
         f"than {FEWEST} it is not said. `covers accuracy`: of one rewarder on the pairs. The rest "
-        "are shares of verdicts.",
+        "are shares of verdicts; the other studies cannot tell.",
         "",
         *_table(rows, ("covers r", "covers accuracy")),
         "",
@@ -238,7 +238,7 @@ def page(
 
 
 def _table(rows: list[dict[str, float | str]], promised: tuple[str, ...]) -> list[str]:
-    head = list(rows[0])
+    head = [name for name in rows[0] if name != "cannot tell"]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for row in rows:
         cells = []

@@ -18,7 +18,6 @@ from random import Random
 
 from bon.core.errors import BonError
 from bon.core.keys import item_seed
-from bon.curating.items import CuratedItem
 from bon.curating.labelling.annotations import (
     CANNOT,
     TIE,
@@ -30,7 +29,7 @@ from bon.curating.labelling.annotations import (
 )
 from bon.curating.labelling.drafts import UNREAD, Draft, read_drafts
 from bon.curating.recipe import Annotating
-from bon.curating.workbench import Workbench, open_workbench
+from bon.curating.workbench import Labellable, Workbench, open_workbench
 
 LEASE_SECONDS = 600.0
 
@@ -68,7 +67,7 @@ def open_slots(item: str, annotating: Annotating, state: QueueState, annotator: 
     return required_answers(annotating, choices.values()) - len(choices) - leased
 
 
-def gold_checks(items: Iterable[CuratedItem], annotating: Annotating, seed: int) -> frozenset[str]:
+def gold_checks(items: Iterable[Labellable], annotating: Annotating, seed: int) -> frozenset[str]:
     """Select items that everybody answers, which measure how often annotators err.
 
     Only items with an extracted answer in every response qualify: their label is certain.
@@ -160,7 +159,7 @@ class AnnotationQueue:
         self._lock = threading.RLock()
         self._bench = open_workbench(directory)
         self._stamp: tuple[int, ...] = ()
-        self._items: dict[str, CuratedItem] = {}
+        self._items: dict[str, Labellable] = {}
         self._images: dict[str, Path] = {}
         self._checks: frozenset[str] = frozenset()
         self._events: list[Annotation] = []
@@ -170,17 +169,20 @@ class AnnotationQueue:
     def bench(self) -> Workbench:
         """The folder, reloaded when the recipe or the items changed."""
         with self._lock:
-            stamp = _stamp(self._bench.recipe_path, self._bench.items_path)
+            stamp = _stamp(
+                self._bench.recipe_path, self._bench.items_path, self._bench.answers_path
+            )
             if stamp != self._stamp:
                 bench = open_workbench(self.directory)
-                self._items = {item.key: item for item in bench.items}
-                self._checks = gold_checks(bench.items, bench.recipe.annotating, bench.recipe.seed)
-                images = {name for item in bench.items for name in item.images}
+                shown = bench.shown
+                self._items = {item.key: item for item in shown}
+                self._checks = gold_checks(shown, bench.recipe.annotating, bench.recipe.seed)
+                images = {name for item in shown for name in item.images}
                 self._images = {Path(name).name: bench.directory / name for name in images}
                 self._bench, self._stamp = bench, stamp
             return self._bench
 
-    def item(self, key: str) -> CuratedItem:
+    def item(self, key: str) -> Labellable:
         """Return an item by key.
 
         Raises:
@@ -195,7 +197,7 @@ class AnnotationQueue:
         """Return the file of an item image; None for any other name."""
         return self._images.get(name) if self.bench else None
 
-    def lease_next(self, annotator: str) -> CuratedItem | None:
+    def lease_next(self, annotator: str) -> Labellable | None:
         """Return the annotator's next item and lease it."""
         with self._lock:
             recipe, keys = self.bench.recipe, list(self._items)
@@ -276,15 +278,17 @@ class AnnotationQueue:
             )
 
     def _choice(self, submission: Submission, order: Sequence[int]) -> str:
-        tags = self.bench.recipe.annotating.tags
-        if unknown := [tag for tag in submission.tags if tag not in tags]:
+        annotating = self.bench.recipe.annotating
+        if unknown := [tag for tag in submission.tags if tag not in annotating.tags]:
             raise BonError(f"no tag {unknown[0]!r} in the recipe", "load the page again")
-        position = submission.position
-        if position is not None and 0 <= position < len(order):
-            return str(order[position])
-        if position is None and submission.choice in (TIE, CANNOT, WITHDRAWN):
+        position, single = submission.position, len(order) == 1
+        choices = annotating.grades if single else [*map(str, order)]
+        if position is not None and 0 <= position < len(choices):
+            return choices[position]
+        words = (CANNOT, WITHDRAWN) if single else (TIE, CANNOT, WITHDRAWN)
+        if position is None and submission.choice in words:
             return submission.choice
-        raise BonError(f"the choice is none of the {len(order)} responses shown")
+        raise BonError(f"the choice is none of the {len(choices)} shown")
 
     def _history(self) -> list[Annotation]:
         """All events, reloaded when the database changed, whoever changed it."""

@@ -27,10 +27,10 @@ class Answer(NamedTuple):
 
 
 class DeferredEngine(OpenAIEngine):
-    """One model of one endpoint, asked by file.
+    """One model of one endpoint, whose requests are files.
 
-    `asked` collects, by key, the requests that have no answer yet. `share` of the price is paid:
-    endpoints take less for what they may answer a day later.
+    `unanswered` collects, by key, the requests that have no answer yet. `share` of the price is
+    paid: endpoints take less for what they may answer a day later.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class DeferredEngine(OpenAIEngine):
         self.can = self.can.model_copy(update={"prompt_logprobs": False, "classify": False})
         self._answers = answers
         self.price = paid
-        self.asked: dict[str, Body] = {}
+        self.unanswered: dict[str, Body] = {}
 
     async def _send(self, body: Body, seeds: tuple[int, ...], book: Book) -> Body:
         key = content_key("request", self._endpoint.url, body, list(seeds))
         answer = self._answers.get(key)
         if answer is None:
-            self.asked[key] = body
+            self.unanswered[key] = body
             raise UnansweredError(key)
         if answer.body is None:
             raise EndpointError(answer.error)

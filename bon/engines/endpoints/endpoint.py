@@ -57,8 +57,8 @@ class _TransientError(Exception):
 class AdaptiveLimit:
     """Requests in flight: one more after each success, a fifth fewer when the endpoint objects.
 
-    After a cut there is a cool-down, so that a burst of refusals, all caused by the same crowding,
-    cuts once. Who waits is served by turn (see metering), and in order of arrival within one.
+    A cool-down follows each cut, so that a burst of refusals cuts once. Waiting requests are served
+    by turn (see metering), and in order of arrival within one.
     """
 
     def __init__(self, start: int, least: int, most: int, cooldown: float = 1.0) -> None:
@@ -79,13 +79,13 @@ class AdaptiveLimit:
             self._leave()
 
     def grow(self) -> None:
-        """A request succeeded."""
+        """Raise the limit: a request succeeded."""
         if self.limit < self.most and time.monotonic() >= self._quiet_until:
             self.limit = min(self.limit + 1, self.most)
             self._wake()
 
     def shrink(self) -> None:
-        """The endpoint said that it is too much, or failed."""
+        """Lower the limit: the endpoint refused a request, or failed."""
         now = time.monotonic()
         if now >= self._quiet_until:
             self.limit = max(self.limit * 0.8, self.least)
@@ -191,9 +191,10 @@ class Endpoint:
         most: the most that the request can cost, in US dollars, which is reserved before each
         attempt. book: reads what the reply did cost.
         """
+        url = path if path.startswith("http") else self.url + path
         for attempt in range(1, self._retries + 2):
             try:
-                return await self._once(path, body, most, book)
+                return await self._once(url, body, most, book)
             except _TransientError as error:
                 failed = error
             except BonError as error:
@@ -206,10 +207,8 @@ class Endpoint:
                     await self._revive()
         tries = f"after {self._retries + 1} tries"
         if failed.down:
-            raise BonError(
-                f"{self.url} cannot be reached {tries}: {failed}",
-                "start the server or correct base_url; finished work is kept",
-            )
+            fix = "start the server or correct base_url; finished work is kept"
+            raise BonError(f"{self.url} cannot be reached {tries}: {failed}", fix)
         raise EndpointError(f"{self.host} failed {tries}: {failed}")
 
     async def close(self) -> None:
@@ -218,15 +217,15 @@ class Endpoint:
         await asyncio.gather(*(client.aclose() for client in idle))
 
     async def _once(
-        self, path: str, body: dict[str, Any], most: float, book: Book
+        self, url: str, body: dict[str, Any], most: float, book: Book
     ) -> dict[str, Any]:
-        """One attempt: what it may cost is reserved, and settled whatever becomes of it."""
+        """Make one attempt; what it may cost is reserved, and settled whatever becomes of it."""
         async with self.limit.slot():
             reservation = await self._purse.reserve(most, self._timeout + GRACE_SECONDS)
             booking = Booking(most)  # spent, unless something better is known
             try:
                 try:
-                    response = await self._exchange(self._full(path), body)
+                    response = await self._exchange(url, body)
                 except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
                     booking = Booking(0.0)  # nothing was sent
                     self.limit.shrink()
@@ -237,7 +236,7 @@ class Endpoint:
                 reply = _json_object(response)
                 if not response.is_success:
                     booking = book(reply) if reply and reply.get("usage") else Booking(0.0)
-                    self._refuse(path, response, reply or {})
+                    self._refuse(url, response, reply or {})
                 if reply is None:
                     raise _TransientError("the reply is not a JSON object")
                 booking = book(reply)
@@ -282,53 +281,40 @@ class Endpoint:
         timeout = httpx.Timeout(self._timeout, connect=min(10.0, 0.9 * self._timeout))
         return httpx.AsyncClient(verify=_ssl_context(), headers=headers, timeout=timeout)
 
-    def _refuse(self, path: str, response: httpx.Response, reply: dict[str, Any]) -> NoReturn:
-        status, reason = response.status_code, self._reason(response)
+    def _refuse(self, url: str, response: httpx.Response, reply: dict[str, Any]) -> NoReturn:
+        """Raise what a refusal means, with its status and the endpoint's own words on one line."""
+        status, words = response.status_code, reply or response.text
+        for name in ("error", "message", "detail"):
+            words = words.get(name, words) if isinstance(words, dict) else words
+        text = " ".join(("" if words is reply else str(words)).split())
+        reason = self._clean(f"HTTP {status} {text[:300]}".strip())
         if response.is_redirect:
-            raise BonError(
-                f"{self._full(path)} redirects to {response.headers.get('location', 'nowhere')!r}",
-                "set base_url to the address that answers",
-            )
+            problem = f"{url} redirects to {response.headers.get('location', 'nowhere')!r}"
+            raise BonError(problem, "set base_url to the address that answers")
         error = reply.get("error")
         codes = {error.get("code"), error.get("type")} if isinstance(error, dict) else {error}
         if status == 402 or any(code in _NO_MONEY for code in codes if isinstance(code, str)):
-            raise BonError(
-                f"{self.host} has no credit left for this key: {reason}",
-                "add credit and run the same command: paid replies are kept",
-            )
+            fix = "add credit and run the same command: paid replies are kept"
+            raise BonError(f"{self.host} has no credit left for this key: {reason}", fix)
         if status in _TRANSIENT:
             self.limit.shrink()
             raise _TransientError(reason, _retry_after(response))
         if status in (401, 403):
-            raise BonError(
-                f"{self.host} refused the key: {reason}",
-                "check the key in the variable that api_key_env names, and what it may use",
-            )
+            fix = "check the key in the variable that api_key_env names, and what it may use"
+            raise BonError(f"{self.host} refused the key: {reason}", fix)
         if status == 404:
-            raise BonError(f"{self._full(path)}: {reason}", "check base_url and model")
+            raise BonError(f"{url}: {reason}", "check base_url and model")
         raise EndpointError(f"{self.host} refused the request: {reason}")
 
     def _named(self, error: httpx.RequestError) -> str:
         return self._clean(f"{type(error).__name__} {error}".strip())
 
-    def _full(self, path: str) -> str:
-        return path if path.startswith("http") else self.url + path
-
     def _pause(self, after: float | None, attempt: int) -> float:
-        """What the endpoint asked for, or exponentially longer; never in step with others."""
+        """Wait as long as the endpoint asks, or exponentially longer; never in step with others."""
         if after is not None:
             return min(after, _LONGEST_WAIT) + random.uniform(0, self._wait)
         longest = min(self._wait * 2.0**attempt, _LONGEST_WAIT)
         return random.uniform(longest / 2, longest)
-
-    def _reason(self, response: httpx.Response) -> str:
-        """Status and the endpoint's own words, on one line."""
-        body = _json_object(response)
-        error = response.text if body is None else body
-        for name in ("error", "message", "detail"):
-            error = error.get(name, error) if isinstance(error, dict) else error
-        text = " ".join(("" if error is body else str(error)).split())
-        return self._clean(f"HTTP {response.status_code} {text[:300]}".strip())
 
     def _clean(self, text: str) -> str:
         # Some endpoints quote the key that they refuse.

@@ -11,8 +11,8 @@ import math
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, closing
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bon.core.errors import BonError, SpendingCapReached
+from bon.engines.metering import within
 
 LEDGER = "ledger.sqlite"
 IMAGE_TOKENS = 1500
@@ -144,8 +145,7 @@ class Ledger:
 
     def _first(self, query: str, *values: Any) -> Any:
         """Return the first value that a query gives; None if there is none."""
-        row = self._db.execute(query, values).fetchone()
-        return None if row is None else row[0]
+        return next(iter(self._db.execute(query, values).fetchone() or ()), None)
 
     def _committed(self, model: str | None) -> tuple[float, float]:
         """What is spent for good, and what is reserved for requests on their way."""
@@ -199,14 +199,9 @@ _PAYER: ContextVar[Payer | None] = ContextVar("payer", default=None)
 _DELIVERED: ContextVar[set[str] | None] = ContextVar("delivered", default=None)
 
 
-@contextmanager
-def paying(payer: Payer) -> Iterator[Payer]:
+def paying(payer: Payer) -> AbstractContextManager[Payer]:
     """Let a payer pay for everything that is requested inside."""
-    token = _PAYER.set(payer)
-    try:
-        yield payer
-    finally:
-        _PAYER.reset(token)
+    return within(_PAYER, payer)
 
 
 def stop(error: BonError) -> None:
@@ -218,15 +213,9 @@ def stop(error: BonError) -> None:
         payer.stopped = error
 
 
-@contextmanager
-def purchases() -> Iterator[set[str]]:
-    """Collect the keys of the replies that an item was given: they are filed with its rows."""
-    keys: set[str] = set()
-    token = _DELIVERED.set(keys)
-    try:
-        yield keys
-    finally:
-        _DELIVERED.reset(token)
+def purchases() -> AbstractContextManager[set[str]]:
+    """Collect the keys of the replies that an item receives: they are filed with its rows."""
+    return within(_DELIVERED, set[str]())
 
 
 class Purse:
@@ -292,12 +281,7 @@ def most_dollars(
     """Return the most that a request can cost: a token per byte, every reply at its limit."""
     limit = max((int(body[name]) for name in _LIMITS if body.get(name)), default=0)
     received = int(body.get("n") or 1) * limit * output_per_million
-    return (_prompt(body, image_tokens, 1) * input_per_million + received) / 1e6
-
-
-def count_prompt_tokens(body: Mapping[str, Any]) -> int:
-    """Return about how many tokens a request's prompt holds, where the endpoint does not say."""
-    return _prompt(body, IMAGE_TOKENS, _BYTES_PER_TOKEN)
+    return (count_prompt_tokens(body, image_tokens, 1) * input_per_million + received) / 1e6
 
 
 def count_tokens(text: str, bytes_per_token: int = _BYTES_PER_TOKEN) -> int:
@@ -323,7 +307,12 @@ def read_amount(value: Any) -> int | None:
     return int(value) if 0 <= value <= _MOST_TOKENS else None
 
 
-def _prompt(body: Mapping[str, Any], image_tokens: int, bytes_per_token: int) -> int:
+def count_prompt_tokens(
+    body: Mapping[str, Any],
+    image_tokens: int = IMAGE_TOKENS,
+    bytes_per_token: int = _BYTES_PER_TOKEN,
+) -> int:
+    """Return about how many tokens a request's prompt holds."""
     total = 0
     # Of a request to a reranker, the query and the document.
     for message in body.get("messages") or [body["queries"], body["documents"]]:

@@ -70,10 +70,8 @@ class OpenAIEngine(Engine):
     name: ClassVar[str] = "openai"
 
     def __init__(self, settings: OpenAISettings) -> None:
-        self._settings, self._model = settings, settings.model
-        self._answered_as: set[str] = set()
-        self._warned: set[str] = set()
-        self._unreadable = ""
+        self._settings, self._model, self._unreadable = settings, settings.model, ""
+        self._answered_as, self._warned = set[str](), set[str]()
         self._kind, self.can = settings.kind, settings.can
         price = self._price = settings.price or TokenPrice()
         priced = self._priced = price.input_per_million + price.output_per_million > 0
@@ -224,9 +222,8 @@ class OpenAIEngine(Engine):
         if sampling.stop:
             body["stop"] = list(sampling.stop)
         if self.can.logprobs:
-            body["logprobs"] = True
-            if request.logprobs:
-                body["top_logprobs"] = request.logprobs
+            body |= {"logprobs": True}
+            body |= {"top_logprobs": request.logprobs} if request.logprobs else {}
         if self._settings.response_format is not None:
             body["response_format"] = self._settings.response_format
         return body | self._template | self._settings.extra_body
@@ -234,10 +231,8 @@ class OpenAIEngine(Engine):
     def _check(self, sampling: Sampling, logprobs: int) -> None:
         can = self.can
         if sampling.temperature > can.max_temperature:
-            self._refuse(
-                f"takes temperatures up to {can.max_temperature:g}, not {sampling.temperature:g}",
-                "lower the temperature",
-            )
+            limits = f"up to {can.max_temperature:g}, not {sampling.temperature:g}"
+            self._refuse(f"takes temperatures {limits}", "lower the temperature")
         if sampling.top_k and not can.sampling_extras:
             self._refuse("takes no top_k", "set top_k: 0, or capabilities.sampling_extras: true")
         if sampling.repetition_penalty != 1 and not can.sampling_extras:
@@ -247,20 +242,14 @@ class OpenAIEngine(Engine):
             fix = "set top_p: 1 or temperature: 1"
             self._refuse("does not take top_p together with a temperature", fix)
         if sampling.max_thinking_tokens is not None and not can.thinking_field:
-            self._refuse(
-                "has no limit on thinking alone",
-                "name its field in capabilities.thinking_field, or set max_tokens for both alone",
-            )
+            fix = "name its field in capabilities.thinking_field, or set max_tokens for both alone"
+            self._refuse("has no limit on thinking alone", fix)
         if logprobs and not can.logprobs:
-            self._refuse(
-                "gives no log-probabilities",
-                "read the verdict from the text, or capabilities.logprobs: true if it does",
-            )
+            fix = "read the verdict from the text, or capabilities.logprobs: true if it does"
+            self._refuse("gives no log-probabilities", fix)
         if logprobs > can.top_logprobs:
-            self._refuse(
-                f"gives up to {can.top_logprobs} alternatives, not {logprobs}",
-                "ask for fewer, or correct capabilities.top_logprobs",
-            )
+            fix = "ask for fewer, or correct capabilities.top_logprobs"
+            self._refuse(f"gives up to {can.top_logprobs} alternatives, not {logprobs}", fix)
 
     def _refuse(self, what: str, fix: str) -> NoReturn:
         raise Unsupported(f"endpoint {self._endpoint.host} ({self._kind}) {what}", fix)
@@ -337,7 +326,7 @@ class OpenAIEngine(Engine):
         sent, received, known = read_usage(usage, lambda: count_prompt_tokens(body), completion)
         totals.estimated += not known
         if not known and self._priced:
-            self._warn("usage", "gives no usable usage with its replies: tokens are counted here")
+            self._warn("usage", "reports no usable usage: tokens are counted here")
         details = usage.get("prompt_tokens_details") if isinstance(usage, dict) else None
         cached = read_amount(details.get("cached_tokens")) if isinstance(details, dict) else None
         note_cached(sent, cached)
@@ -420,17 +409,12 @@ def _messages(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
 
 
 def _part(part: str | ImagePart) -> dict[str, Any]:
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    return {"type": "image_url", "image_url": {"url": _data_url(part)}}
+    return {"type": "text", "text": part} if isinstance(part, str) else _image(part)
 
 
-@lru_cache(maxsize=64)
-def _data_url(part: ImagePart) -> str:
-    """The image inline, re-encoded only when endpoints do not take its format.
-
-    Kept for a while: the judgements of a question show the same images many times.
-    """
+@lru_cache(maxsize=64)  # the judgements of a question show the same images many times
+def _image(part: ImagePart) -> dict[str, Any]:
+    """Return the image inline, re-encoded only where endpoints do not take its format."""
     from PIL import Image
 
     data = part.data
@@ -442,7 +426,8 @@ def _data_url(part: ImagePart) -> str:
         encoded = io.BytesIO()
         open_image(data).save(encoded, "PNG")
         data, mime = encoded.getvalue(), "image/png"
-    return f"data:{mime};base64,{base64.b64encode(data).decode()}"
+    url = f"data:{mime};base64,{base64.b64encode(data).decode()}"
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,8 +466,7 @@ def _count_tokens(choice: Mapping[str, Any]) -> int:
 
 
 def _logprob(row: dict[str, Any]) -> float:
-    value = float(row["logprob"])
-    if math.isnan(value):
+    if math.isnan(value := float(row["logprob"])):
         raise ValueError("a log-probability that is not a number")
     return value
 

@@ -59,8 +59,7 @@ class Server:
         # Ray sets it for workers with GPUs.
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
         self._share = (settings.engine_args.gpu_memory_utilization or ROOM) if gpus else 0.0
-        self._deaths = 0
-        self._restarting = asyncio.Lock()
+        self._deaths, self._restarting = 0, asyncio.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         if settings.serve == "vllm":
             os.environ.setdefault(API_KEY, secrets.token_hex(16))
@@ -102,27 +101,24 @@ class Server:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        deadline = time.monotonic() + READY_SECONDS
         try:
-            self._wait(process)
+            with httpx.Client(trust_env=False, timeout=5) as client:
+                while time.monotonic() < deadline:
+                    if (code := process.poll()) is not None:
+                        raise self._failure(f"ended with code {code} before it was ready")
+                    with suppress(httpx.TransportError):
+                        if client.get(f"{self._root}/health").is_success:
+                            return
+                    time.sleep(0.2)
+            raise self._failure(f"was not ready within {READY_SECONDS:.0f} s")
         except BaseException:
             self.end()
             raise
 
-    def _wait(self, process: "subprocess.Popen[bytes]") -> None:
-        deadline = time.monotonic() + READY_SECONDS
-        with httpx.Client(trust_env=False, timeout=5) as client:
-            while time.monotonic() < deadline:
-                if (code := process.poll()) is not None:
-                    raise self._failure(f"ended with code {code} before it was ready")
-                with suppress(httpx.TransportError):
-                    if client.get(f"{self._root}/health").is_success:
-                        return
-                time.sleep(0.2)
-        raise self._failure(f"was not ready within {READY_SECONDS:.0f} s")
-
     def _failure(self, reason: str) -> BonError:
-        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
-        tail = " | ".join([line.strip() for line in lines if line.strip()][-TAIL:])
+        lines = map(str.strip, self._log.read_text("utf-8", "replace").splitlines())
+        tail = " | ".join(list(filter(None, lines))[-TAIL:])
         return BonError(f"{self._name} {reason}: {tail or 'no output'}", f"see {self._log}")
 
 

@@ -62,10 +62,8 @@ def convert_head(source: Path, target: Path, head: str = "auto") -> Conversion:
         before, after = _scores(source, head), _scores(scratch, name)
         for old, new in zip(before, after, strict=True):
             if abs(old - new) > TOLERANCE * max(1.0, abs(old)):
-                raise BonError(
-                    f"{source} scores {old:g} and what was written {new:g}",
-                    "this is a fault of the conversion: use the original with engine transformers",
-                )
+                fix = "this is a fault of the conversion: use the original with engine transformers"
+                raise BonError(f"{source} scores {old:g} and what was written {new:g}", fix)
         scratch.rename(target)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -114,9 +112,9 @@ def _scores(folder: Path, head: str) -> tuple[float, ...]:
     """Score the probes in float32 with the engine that reads every layout."""
     settings = {"model": str(folder), "head": head, "dtype": "float32"}
     engine = TransformersEngine(TransformersSettings.read(settings, "convert-head"))
-    turns = [(Message("user", (asked,)), Message("assistant", (said,))) for asked, said in PROBES]
 
     async def score_all() -> tuple[float, ...]:
+        turns = [(Message("user", (p,)), Message("assistant", (r,))) for p, r in PROBES]
         rewards = await asyncio.gather(*(engine.reward(ScoreRequest(pair)) for pair in turns))
         await engine.close()
         return tuple(reward.score for reward in rewards)

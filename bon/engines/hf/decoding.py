@@ -236,7 +236,13 @@ def _decode(
     rows: list[Decoded],
 ) -> None:
     prompt_mask = kwargs.get("attention_mask")
-    kwargs = _without_prompt(_updated(model, output, kwargs))
+    flag = {"is_encoder_decoder": model.config.is_encoder_decoder}  # which Mllama requires
+    kwargs = model._update_model_kwargs_for_generation(output, kwargs, **flag)
+    # Later steps need no pixels, and of per-token inputs the last column.
+    kwargs = _without_pixels(kwargs)
+    for key in ("position_ids", "token_type_ids", "mm_token_type_ids"):
+        if isinstance(kwargs.get(key), torch.Tensor):
+            kwargs[key] = kwargs[key][..., -1:]
     keep = torch.tensor(plan.prompts, device=input_ids.device)
     logits = output.logits[:, -1].to(input_ids.device, torch.float32)
     if len(plan.prompts) > input_ids.shape[0] or list(plan.prompts) != list(range(len(keep))):
@@ -245,15 +251,19 @@ def _decode(
     penalty = plan.sampling.repetition_penalty
     occurs = None  # [rows, vocabulary]: tokens that the penalty applies to
     if penalty != 1:
-        occurs = _occurring(input_ids, prompt_mask, logits.shape[-1])[keep]
+        size = logits.shape[-1]
+        occurs = input_ids.new_zeros(input_ids.shape[0], size + 1, dtype=torch.bool)
+        shown = input_ids if prompt_mask is None else input_ids.masked_fill(prompt_mask == 0, size)
+        # Image placeholders may lie beyond the output's vocabulary: they land in the extra column.
+        occurs = occurs.scatter_(-1, shown.clamp(max=size), True)[:, :size][keep]
     draws = uniforms(plan.seeds, plan.steps).to(input_ids.device)
     active = list(range(len(rows)))
     for step in range(plan.steps):
-        if occurs is None:
-            tokens = draw(logits, draws[:, step], plan.sampling)
-        else:
+        drawn_from = logits
+        if occurs is not None:
             penalised = torch.where(logits > 0, logits / penalty, logits * penalty)
-            tokens = draw(torch.where(occurs, penalised, logits), draws[:, step], plan.sampling)
+            drawn_from = torch.where(occurs, penalised, logits)
+        tokens = draw(drawn_from, draws[:, step], plan.sampling)
         for i, row in enumerate(active):
             if rows[row].forced:
                 tokens[i] = rows[row].forced.pop(0)
@@ -275,25 +285,8 @@ def _decode(
             tokens[:, None], next_sequence_length=1, **kwargs
         )
         output = model(**inputs, return_dict=True)
-        kwargs = _updated(model, output, kwargs)
+        kwargs = model._update_model_kwargs_for_generation(output, kwargs, **flag)
         logits = output.logits[:, -1].to(input_ids.device, torch.float32)
-
-
-def _occurring(ids: torch.Tensor, mask: torch.Tensor | None, size: int) -> torch.Tensor:
-    """Return which tokens each prompt holds, padding excepted, as [rows, vocabulary]."""
-    occurs = ids.new_zeros(ids.shape[0], size + 1, dtype=torch.bool)
-    padding = torch.zeros_like(ids) if mask is None else mask == 0
-    # Image placeholders may lie beyond the output's vocabulary: they land in the extra column.
-    occurs.scatter_(-1, ids.masked_fill(padding.bool(), size).clamp_(max=size), True)
-    return occurs[:, :size]
-
-
-def _updated(model: Any, output: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-    flag = model.config.is_encoder_decoder  # which Mllama requires
-    updated: dict[str, Any] = model._update_model_kwargs_for_generation(
-        output, kwargs, is_encoder_decoder=flag
-    )
-    return updated
 
 
 def _record(logits: torch.Tensor, tokens: torch.Tensor, plan: Plan, rows: list[Decoded]) -> None:
@@ -312,15 +305,6 @@ def _record(logits: torch.Tensor, tokens: torch.Tensor, plan: Plan, rows: list[D
             row.top_logprobs.append(top_values[i])
         if token in plan.end_ids or (plan.sampling.stop and plan.stopped(row.ids)):
             row.finish = "stop"
-
-
-def _without_prompt(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Keep what later steps need: no pixels, and of per-token inputs the last column."""
-    kept = _without_pixels(kwargs)
-    for key in ("position_ids", "token_type_ids", "mm_token_type_ids"):
-        if isinstance(kept.get(key), torch.Tensor):
-            kept[key] = kept[key][..., -1:]
-    return kept
 
 
 def _without_pixels(kwargs: dict[str, Any]) -> dict[str, Any]:

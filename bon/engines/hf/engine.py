@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import cache, lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import torch
 import transformers
@@ -48,12 +48,7 @@ from bon.engines.hf.shared_prefix import (
     share,
     truncate_inputs,
 )
-from bon.engines.processors import (
-    TRUST_REMOTE_CODE,
-    counts_pixels,
-    load_processor,
-    loading_errors,
-)
+from bon.engines.processors import TRUST_REMOTE_CODE, counts_pixels, load_processor, loading_errors
 from bon.engines.rendering import Renderer
 from bon.engines.settings import TransformersSettings
 
@@ -70,12 +65,10 @@ class TransformersEngine(Engine):
         self._settings = settings
         device, gpu = settings.device, torch.cuda.is_available()
         if device.startswith("cuda") and not gpu:
-            raise BonError(
-                f"device {device!r}: this machine has no usable GPU", "device: auto or cpu"
-            )
+            fix = "device: auto or cpu"
+            raise BonError(f"device {device!r}: this machine has no usable GPU", fix)
         self.device = torch.device(("cuda" if gpu else "cpu") if device == "auto" else device)
-        self._max_batch = settings.max_batch
-        self._max_tokens = settings.max_batch_tokens
+        self._max_batch, self._max_tokens = settings.max_batch, settings.max_batch_tokens
         if self._max_tokens is None and self.device.type == "cuda":
             self._max_tokens = 131_072
         self._set_threads()
@@ -89,8 +82,7 @@ class TransformersEngine(Engine):
         self._renderer = Renderer(self.processor, settings.model, kwargs=kwargs)
         configured = self.model.generation_config.eos_token_id
         ends = configured if isinstance(configured, list) else [configured]
-        ends = [*ends, self.tokenizer.eos_token_id]
-        self._end_ids = frozenset(token for token in ends if token is not None)
+        self._end_ids = frozenset({*ends, self.tokenizer.eos_token_id} - {None})
         self._shares = can_share(self.model, self.processor)
         # Requests define sampling; a checkpoint's own defaults must not.
         self.model.generation_config = GenerationConfig()
@@ -117,7 +109,14 @@ class TransformersEngine(Engine):
             **source,
             **settings.model_args,
         )
-        _check_complete(settings.model, report, settings.head is not None)
+        # Weights that are missing would be initialised at random.
+        missing = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
+        if settings.head:  # reward models may be saved without the language-model head
+            missing = [name for name in missing if not name.startswith("lm_head")]
+        if missing:
+            problem = f"lacks {len(missing)} of its weights, such as {missing[0]}"
+            fix = "the checkpoint is incomplete or of another architecture"
+            raise BonError(f"model {settings.model!r} {problem}", fix)
         self.model.eval()
         if settings.device_map is None:
             self.model.to(self.device)
@@ -129,23 +128,18 @@ class TransformersEngine(Engine):
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample completions, the i-th with `seeds[i]` alone."""
-        result: Generation = await self._batcher.submit("generate", request)
-        return result
+        return cast(Generation, await self._batcher.submit("generate", request))
 
     async def likelihood(self, request: ScoreRequest) -> Likelihood:
         """Log-probability of the last assistant message, its end-of-turn token included."""
-        result: Likelihood = await self._batcher.submit("likelihood", request)
-        return result
+        return cast(Likelihood, await self._batcher.submit("likelihood", request))
 
     async def reward(self, request: ScoreRequest) -> Reward:
         """Raw score of the reward head at the end of the conversation."""
         if self.head is None:
-            raise Unsupported(
-                f"model {self._settings.model!r} was loaded without a reward head",
-                "set head: auto in its engine args",
-            )
-        result: Reward = await self._batcher.submit("reward", request)
-        return result
+            problem = f"model {self._settings.model!r} was loaded without a reward head"
+            raise Unsupported(problem, "set head: auto in its engine args")
+        return cast(Reward, await self._batcher.submit("reward", request))
 
     def info(self) -> dict[str, Any]:
         """Settings, versions, and what was loaded."""
@@ -212,8 +206,7 @@ class TransformersEngine(Engine):
         """Run one batch; halve the batch size permanently when the device runs out of memory."""
         try:
             with _DEVICE_LOCKS[str(self.device)], torch.inference_mode():
-                results: list[Any] = getattr(self, f"_{jobs[0].kind}")(jobs)
-                return results
+                return cast(list[Any], getattr(self, f"_{jobs[0].kind}")(jobs))
         except torch.OutOfMemoryError:
             rows = min(self._max_batch, sum(job.rows for job in jobs))
         gc.collect()
@@ -373,15 +366,3 @@ def _loading(model: str) -> Iterator[None]:
 @lru_cache(maxsize=128)  # requests about one question come together
 def _open(part: ImagePart) -> Image:
     return open_image(part.data)
-
-
-def _check_complete(model: str, report: dict[str, Any], has_head: bool) -> None:
-    """Refuse a checkpoint that lacks weights: transformers would initialise them at random."""
-    missing = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
-    if has_head:  # reward models may be saved without the language-model head
-        missing = [name for name in missing if not name.startswith("lm_head")]
-    if missing:
-        raise BonError(
-            f"model {model!r} lacks {len(missing)} of its weights, such as {missing[0]}",
-            "the checkpoint is incomplete or of another architecture",
-        )

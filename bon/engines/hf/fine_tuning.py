@@ -1,13 +1,14 @@
-"""Fine-tuning of a loaded checkpoint on chosen responses (SFT) or on preferences (DPO).
+"""Fine-tuning of a checkpoint on chosen responses (SFT), preferences (DPO) or rewards (GRPO).
 
 A plain loop for one device: AdamW, cosine rate after a warm-up, frozen vision tower. The losses are
-those of TRL's SFTTrainer with `completion_only_loss` and of its DPOTrainer (Rafailov et al. 2023);
-a test compares them.
+those of TRL's SFTTrainer with `completion_only_loss`, of its DPOTrainer (Rafailov et al. 2023) and
+of its GRPOTrainer (Shao et al. 2024) with one update per batch; a test compares them.
 """
 
 import asyncio
 import math
 import shutil
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,8 +23,10 @@ from bon.engines.hf.decoding import likelihoods
 from bon.engines.hf.engine import TransformersEngine
 from bon.engines.hf.shared_prefix import indices_by_value
 from bon.engines.settings import TransformersSettings
-from bon.engines.tuning import Example, FineTuned, Tuning
+from bon.engines.tuning import Example, FineTuned, Live, Tuning
 
+PROBES = 64
+"""Responses sampled to see how far a policy is from the untrained one, at every other step."""
 VISION = ("visual", "vision", "image_newline", "multi_modal_projector")
 """Parts of parameter names that stay frozen."""
 
@@ -33,9 +36,13 @@ def fine_tune(
     examples: Sequence[Example],
     tuning: Tuning,
     folder: Path,
+    live: Live | None = None,
     on_step: Callable[[int, float], None] = lambda _step, _loss: None,
 ) -> FineTuned:
-    """Train a checkpoint and save it, with its processor, into a new folder."""
+    """Train a checkpoint and save it, with its processor, into a new folder.
+
+    `live` is needed for GRPO and for a limit of KL.
+    """
     began = time.monotonic()
     torch.manual_seed(tuning.seed)
     engine = TransformersEngine(settings)
@@ -44,35 +51,102 @@ def fine_tune(
     parameters = trainable(model)
     reference = references(engine, examples) if tuning.method == "dpo" else []
     optimizer = torch.optim.AdamW(parameters, lr=tuning.rate, betas=(0.9, 0.98), weight_decay=0.0)
+    untrained = TransformersEngine(settings) if tuning.kl is not None else None
     losses = []
-    model.train()
     for step, batch in enumerate(batches(len(examples), tuning), start=1):
+        rows, weights = [examples[i] for i in batch], [reference[i] for i in batch if reference]
+        value = None
+        if tuning.method == "grpo":
+            assert live is not None
+            rows, weights, value = rollouts(engine, examples, tuning, live, step, batch)
+        if untrained is not None and step % 2 and step > 1:
+            assert tuning.kl is not None
+            assert live is not None
+            if _drift(engine, untrained, examples, tuning, live, step, rows) >= tuning.kl:
+                break
+        if not rows:
+            continue  # every group agrees in its reward
+        model.train()
         for group in optimizer.param_groups:
             group["lr"] = rate_at(step, tuning)
         optimizer.zero_grad()
         total = 0.0
-        for start in range(0, len(batch), tuning.micro_batch):
-            part = batch[start : start + tuning.micro_batch]
-            loss = batch_loss(
-                engine,
-                [examples[i] for i in part],
-                tuning,
-                [reference[i] for i in part] if reference else [],
-            )
-            (loss * len(part) / len(batch)).backward()
-            total += loss.item() * len(part) / len(batch)
+        for start in range(0, len(rows), tuning.micro_batch):
+            part = slice(start, start + tuning.micro_batch)
+            loss = batch_loss(engine, rows[part], tuning, weights[part])
+            share = len(rows[part]) / len(rows)
+            (loss * share).backward()
+            total += loss.item() * share
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
-        losses.append(total)
-        on_step(step, total)
+        losses.append(total if value is None else value)
+        on_step(step, losses[-1])
     model.eval()
     model.save_pretrained(folder)
     _copy_processor(engine, Path(settings.model).expanduser(), folder)
-    asyncio.run(engine.close())
-    tail = min(5, len(losses))
-    return FineTuned(
-        sum(losses[:tail]) / tail, sum(losses[-tail:]) / tail, time.monotonic() - began
-    )
+    for used in filter(None, (engine, untrained)):
+        asyncio.run(used.close())
+    tail = max(min(5, len(losses)), 1)
+    first, last = sum(losses[:tail]) / tail, sum(losses[-tail:]) / tail
+    return FineTuned(first, last, time.monotonic() - began, len(losses))
+
+
+def rollouts(
+    engine: TransformersEngine,
+    examples: Sequence[Example],
+    tuning: Tuning,
+    live: Live,
+    step: int,
+    batch: Sequence[int],
+) -> tuple[list[Example], list[list[float]], float]:
+    """Sample groups of responses; return them with their advantages, and the mean reward.
+
+    Responses without a reward, and those cut short, have no advantage and are left out.
+    """
+    engine.model.eval()
+    groups = live.respond(engine, batch, step, tuning.group)
+    rows, weights, known = [], [], []
+    for i, texts, rewards in zip(batch, groups, live.rewards(batch, groups, step), strict=True):
+        known += [reward for reward in rewards if reward is not None]
+        for text, advantage in zip(texts, advantages(rewards), strict=True):
+            if text is not None and advantage is not None:
+                rows.append(Example(examples[i].messages, text))
+                weights.append([advantage])
+    if not any(weight for (weight,) in weights):
+        rows, weights = [], []
+    return rows, weights, sum(known) / max(len(known), 1)
+
+
+def advantages(rewards: Sequence[float | None]) -> list[float | None]:
+    """Return rewards minus their mean, by their standard deviation, within one group."""
+    known = [reward for reward in rewards if reward is not None]
+    if len(known) < 2:
+        return [None] * len(rewards)
+    mean, spread = statistics.fmean(known), statistics.stdev(known)
+    return [None if reward is None else (reward - mean) / (spread + 1e-4) for reward in rewards]
+
+
+def _drift(
+    engine: TransformersEngine,
+    untrained: TransformersEngine,
+    examples: Sequence[Example],
+    tuning: Tuning,
+    live: Live,
+    step: int,
+    rows: Sequence[Example],
+) -> float:
+    """Estimate KL(policy ‖ untrained) in nats per response, over samples of the policy."""
+    engine.model.eval()
+    if tuning.method != "grpo":
+        indices = range(min(PROBES, len(examples)))
+        texts = live.respond(engine, indices, step, 1)
+        sampled = zip(indices, texts, strict=True)
+        rows = [Example(examples[i].messages, text) for i, (text,) in sampled if text is not None]
+    if not rows:
+        return 0.0
+    with torch.no_grad():
+        after, before = (log_probabilities(one, rows)[0] for one in (engine, untrained))
+    return float((after - before).mean())
 
 
 def _copy_processor(engine: TransformersEngine, source: Path, folder: Path) -> None:
@@ -105,7 +179,8 @@ def rate_at(step: int, tuning: Tuning) -> float:
 def batches(count: int, tuning: Tuning) -> Iterator[list[int]]:
     """Yield indices of each step's examples: whole shuffled epochs, one after another."""
     generator = torch.Generator().manual_seed(tuning.seed)
-    size = min(tuning.batch, count)
+    size = tuning.batch // tuning.group if tuning.method == "grpo" else tuning.batch
+    size = min(max(size, 1), count)
     order: list[int] = []
     for _ in range(tuning.steps):
         if len(order) < size:
@@ -118,13 +193,19 @@ def batch_loss(
     engine: TransformersEngine,
     examples: Sequence[Example],
     tuning: Tuning,
-    reference: Sequence[Sequence[float]],
+    weights: Sequence[Sequence[float]],
 ) -> torch.Tensor:
-    """Return the mean loss of examples: per token for SFT, per pair for DPO."""
+    """Return the mean loss of examples: per token for SFT and GRPO, per pair for DPO.
+
+    `weights`: log-probabilities before training for DPO, the advantage for GRPO.
+    """
     sums, lengths = log_probabilities(engine, examples)
     if tuning.method == "sft":
         return -sums.sum() / lengths.sum()
-    ratio = (sums - torch.tensor(reference, device=sums.device).flatten()).view(-1, 2)
+    weight = torch.tensor(weights, device=sums.device).flatten()
+    if tuning.method == "grpo":  # every token's ratio to the sampling policy is 1
+        return -(weight * (sums - sums.detach() + lengths)).sum() / lengths.sum()
+    ratio = (sums - weight).view(-1, 2)
     return -functional.logsigmoid(tuning.beta * (ratio[:, 0] - ratio[:, 1])).mean()
 
 

@@ -72,17 +72,13 @@ def load_head(model: str, settings: HeadSettings, revision: str | None, device: 
                 "name the layers in the order in which they are applied",
             )
     if sizes[-1] != 1:
-        raise BonError(
-            f"head of {model!r}: {names[-1]!r} gives {sizes[-1]} numbers, not one",
-            "name the layer that gives the score last",
-        )
-    head: Head = Head(layers, settings.activation, names).to(device).eval()
-    return head
+        fix = "name the layer that gives the score last"
+        raise BonError(f"head of {model!r}: {names[-1]!r} gives {sizes[-1]} numbers, not one", fix)
+    return cast(Head, Head(layers, settings.activation, names).to(device).eval())
 
 
 def tensor_files(model: str, revision: str | None, file: str | None) -> dict[str, Path]:
     """Map every tensor of the checkpoint, or of one named file, to its file."""
-
     quiet = (f"_raise_exceptions_for_{what}" for what in ("missing_entries", "connection_errors"))
     options = {"revision": revision, **dict.fromkeys(quiet, False)}
 
@@ -91,25 +87,19 @@ def tensor_files(model: str, revision: str | None, file: str | None) -> dict[str
         return Path(path) if path else None
 
     files: dict[str, Path] = {}
-    if file is not None:
-        paths = [locate(file)]
-        if paths == [None]:
-            raise BonError(f"model {model!r} has no file {file!r}", "correct head: {file: ...}")
-    elif index := locate("model.safetensors.index.json"):
-        shards = json.loads(index.read_text())["weight_map"]
+    names = (file,) if file else ("model.safetensors", *HEAD_FILES)
+    if file and not locate(file):
+        raise BonError(f"model {model!r} has no file {file!r}", "correct head: {file: ...}")
+    if not file and (index := locate("model.safetensors.index.json")):
+        shards, names = json.loads(index.read_text())["weight_map"], HEAD_FILES
         located = {shard: locate(shard) for shard in set(shards.values())}
         files = {name: cast(Path, located[shard]) for name, shard in shards.items()}
-        paths = [*map(locate, HEAD_FILES)]
-    else:
-        paths = [*map(locate, ("model.safetensors", *HEAD_FILES))]
-    for path in filter(None, paths):
+    for path in filter(None, map(locate, names)):
         with safe_open(path, "pt") as tensors:
             files |= dict.fromkeys(tensors.keys(), path)
     if not files:
-        raise BonError(
-            f"model {model!r} has no safetensors to read a reward head from",
-            "convert its weights to safetensors",
-        )
+        fix = "convert its weights to safetensors"
+        raise BonError(f"model {model!r} has no safetensors to read a reward head from", fix)
     return files
 
 

@@ -14,7 +14,7 @@ from bon.experiment.config import IMPORTED, DatasetSpec
 from bon.formats import forms_of
 from bon.formats.answers import FORM, Answers, read_answers
 from bon.formats.base import Format, columns_of, file_rows
-from bon.formats.question_join import Known, joined
+from bon.formats.question_join import Known, joined, row_of
 from bon.formats.score_tables import read_tables
 from bon.importing.imported_rows import (
     ImportedRecords,
@@ -196,23 +196,10 @@ def _questions_in(questions: str, store: Store) -> Iterator[Known]:
         return
     if (path / DATABASE).is_file():
         with Store(path, readonly=True) as run:
-            yield from ((None, _row_of(question)) for question in run.questions())
+            yield from ((None, row_of(question)) for question in run.questions())
         return
     for question in load_questions(DatasetSpec(benchmark=questions), store.images):
-        yield None, ({} if isinstance(question, BadRow) else _row_of(question))
-
-
-def _row_of(question: Question) -> dict[str, Any]:
-    return {
-        "id": question.id,
-        "question": question.text,
-        "options": list(question.options),
-        "answer": question.answer,
-        "subject": question.subject,
-        "topic_difficulty": question.difficulty,
-        "images": [Path(image.path).read_bytes() for image in question.images],
-        **question.meta,
-    }
+        yield None, ({} if isinstance(question, BadRow) else row_of(question))
 
 
 def _benchmark(formats: Sequence[tuple[Path, Format]]) -> str:

@@ -20,7 +20,7 @@ from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, Elsewhere, PolicyCard, RewarderCard
 from bon.formats import forms_of
 from bon.formats.answers import Answers, read_answers
-from bon.formats.question_join import Known, joined
+from bon.formats.question_join import Known, joined, row_of
 from bon.formats.score_tables import WITHOUT_TEXT, read_tables
 from bon.importing.imported_rows import (
     ImportedRecords,
@@ -53,7 +53,7 @@ class Imports:
     def questions(self) -> Iterator[Question]:
         """Yield the questions that the policies answered."""
         seen: set[str] = set()
-        limit = self._setup.experiment.questions.limit
+        limit = self._setup.experiment.questions[0].limit
         for policy in self._setup.policies:
             for question in self._questions(policy):
                 if question.key not in seen and (limit is None or len(seen) < limit):
@@ -116,7 +116,13 @@ class Imports:
         name, source = policy.card.name, policy.card.elsewhere
         assert source is not None
         if name not in self._read:
-            task = self._setup.experiment.questions
+            task, *others = self._setup.experiment.questions
+            if others:
+                raise BonError(
+                    f"{name}: files of answers belong to one task, and `questions:` lists "
+                    f"{1 + len(others)}",
+                    "name one task, or a run in `from:`",
+                )
             benchmark = task.benchmark
             forms = []
             for path, form in forms_of(self._paths(source), source.format, source.columns):
@@ -138,19 +144,7 @@ class Imports:
     @cached_property
     def _known(self) -> list[Known]:
         """Questions of this experiment, without images, for logs that hold none."""
-        return [
-            (
-                None,
-                {
-                    "id": q.id,
-                    "question": q.text,
-                    "options": list(q.options),
-                    "answer": q.answer,
-                    **q.meta,
-                },
-            )
-            for q in self._store.questions()
-        ]
+        return [(None, row_of(q, images=False)) for q in self._store.questions()]
 
     def _questions(self, policy: Policy) -> Iterator[Question]:
         directory = self._run_of(policy)
@@ -220,8 +214,8 @@ class Imports:
         items = self._items(imported, self._scored_policy(source, name))
         attach_scores(imported, [row for row in rows if row.rewarder == source.of], items)
         self.bad += [(name, row.id, row.reason) for row in imported.bad]
-        for said in imported.scores.values():
-            yield from judgements(imported, name, rewarder.spec, said, aggregate)
+        for scores in imported.scores.values():
+            yield from judgements(imported, name, rewarder.spec, scores, aggregate)
 
     def _copied(self, rewarder: Loaded[RewarderCard], run: Store, spec: str) -> Iterator[Judgement]:
         """Yield a run's judgements under a spec as judgements of this rewarder on items here."""

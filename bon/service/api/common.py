@@ -1,7 +1,7 @@
 """Dependencies of the routes, documented errors, and the handlers that shape error replies."""
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from fastapi import Depends, FastAPI, Path, Request
 from fastapi.exceptions import RequestValidationError
@@ -24,8 +24,7 @@ ONLINE_ERRORS = ERRORS | {"5XX": {"description": "The model failed, or is not on
 
 async def get_service(request: Request) -> Service:
     """Return the server's parts."""
-    service: Service = request.app.state.service
-    return service
+    return cast(Service, request.app.state.service)
 
 
 def require(role: Role) -> Callable[[Request], Awaitable[Identity]]:
@@ -75,8 +74,8 @@ def audit(request: Request, action: str, subject: str, identity: Identity | None
     """Record in the audit trail what a request changed; by default its own identity did it."""
     who = identity or request.scope["identity"]
     client = request.client.host if request.client else ""
-    service: Service = request.app.state.service
-    service.jobs.audit(who.name if who else "-", client, action, subject)
+    jobs = request.app.state.service.jobs
+    jobs.audit(who.name if who else "-", client, action, subject)
 
 
 def add_error_handlers(

@@ -82,41 +82,34 @@ async def conversation(
     limits = settings.limits
     if messages[-1].role != "user":
         raise ApiError(422, "the last message must be the user's")
-    contents = [
-        [TextPart(type="text", text=m.content)] if isinstance(m.content, str) else m.content
-        for m in messages
-    ]
-    images = sum(isinstance(part, ImageUrlPart) for parts in contents for part in parts)
+    lists = [m.content for m in messages if not isinstance(m.content, str)]
+    images = sum(isinstance(part, ImageUrlPart) for parts in lists for part in parts)
     if images > limits.images:
         raise ApiError(413, f"{images} images", f"at most {limits.images}")
     turns, pixels = [], limits.request_pixels
-    for message, content in zip(messages, contents, strict=True):
+    for message in messages:
         parts: list[Part] = []
-        for part in content:
-            if isinstance(part, TextPart):
-                check_text(part.text, "a message", limits)
-                parts.append(part.text)
-            else:
+        for part in [message.content] if isinstance(message.content, str) else message.content:
+            if isinstance(part, ImageUrlPart):
                 image, size = await _read_image(part.image_url.url, limits, pixels)
                 parts.append(image)
                 pixels -= size
+            else:
+                text = part if isinstance(part, str) else part.text
+                check_text(text, "a message", limits)
+                parts.append(text)
         role: Any = "system" if message.role == "developer" else message.role
         turns.append(Message(role, tuple(parts)))
     plain = Conversation(tuple(turns))
-    return _as_question(plain, options, policy, limits) if options else plain
-
-
-def _as_question(
-    plain: Conversation, options: list[str], policy: Loaded[PolicyCard] | None, limits: Limits
-) -> Conversation:
-    if len(plain.messages) != 1:
+    if not options:
+        return plain
+    if len(turns) != 1:
         raise ApiError(422, "`options` go with a single user message")
-    text = "".join(part for part in plain.messages[0].parts if isinstance(part, str))
     for option in options:
         check_text(option, "an option", limits)
-    question = DirectQuestion(text, tuple(options), plain.images)
-    messages = question.messages(policy) if policy and policy.prompt.text else plain.messages
-    return Conversation(messages, question.options, question_block(question.record))
+    question = DirectQuestion(plain.text, tuple(options), plain.images)
+    turn = question.messages(policy) if policy and policy.prompt.text else plain.messages
+    return Conversation(turn, question.options, question_block(question.record))
 
 
 async def _read_image(url: str, limits: Limits, pixels: int) -> tuple[ImagePart, int]:

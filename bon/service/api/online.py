@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request
@@ -51,12 +52,8 @@ async def rank(
         check_text(text, "a candidate", limits)
     check_shown(selector, rewarder, len(texts), sum(map(len, texts)), limits)
     messages = await conversation(body.messages, service.settings, body.options)
-    choice = await run_models(
-        request,
-        selector.cards(rewarder),
-        lambda: selector.choose(rewarder, rule, messages, texts, usage),
-        usage,
-    )
+    work = partial(selector.choose, rewarder, rule, messages, texts, usage)
+    choice = await run_models(request, selector.cards(rewarder), work, usage)
     return {
         "rewarder": rewarder,
         "rule": choice.ranking.rule,
@@ -95,8 +92,12 @@ async def run_models(
     if costs and await asyncio.to_thread(service.budget.left, owner) <= 0:
         raise ApiError(402, "your share of this server's money is spent", "ask its operator")
     seconds = service.settings.limits.request_seconds
-    task = asyncio.create_task(work())
-    closed = asyncio.create_task(_disconnected(request))
+
+    async def disconnected() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    task, closed = asyncio.create_task(work()), asyncio.create_task(disconnected())
     try:
         await asyncio.wait({task, closed}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
@@ -111,11 +112,6 @@ async def run_models(
             await asyncio.to_thread(service.budget.add, owner, usage.cost)
 
 
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
-
-
 def judging_rule(selector: Selector, rewarder: str, rule: str | None) -> str:
     """Return the rule for given responses, which have no sampled answers to count."""
     name = selector.rule(rewarder, rule)
@@ -128,18 +124,13 @@ def check_shown(
     selector: Selector, rewarder: str, texts: int, characters: int, limits: Limits
 ) -> None:
     """Refuse texts that a judge would read again and again for minutes."""
-    shown = sum(
-        characters
-        * selector.rewarder(name).card.votes
-        * (2 * (texts - 1) if selector.kind(name) == "preferences" else 1)
-        for name in selector.members(rewarder)
-    )
+    shown = 0
+    for name in selector.members(rewarder):
+        times = 2 * (texts - 1) if selector.kind(name) == "preferences" else 1
+        shown += characters * selector.rewarder(name).card.votes * times
     if shown > limits.shown_chars:
-        raise ApiError(
-            413,
-            f"{rewarder} would be shown {shown:,} characters",
-            f"at most {limits.shown_chars:,}: send less",
-        )
+        fix = f"at most {limits.shown_chars:,}: send less"
+        raise ApiError(413, f"{rewarder} would be shown {shown:,} characters", fix)
 
 
 def judgements_of(choice: Choice) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from bon.service.errors import ApiError
 from bon.service.online.selector import Choice, Usage
 
 router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"], responses=ONLINE_ERRORS)
+_SHOWN = ("text", "num_tokens", "logprob", "finish", "seed")
 
 
 class StreamOptions(Open):
@@ -112,11 +113,8 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
     best = candidates[ranking.best]
     text = "" if choice.abstained else best.text
     finish = "length" if best.finish == "length" else "stop"
-    head = {
-        "id": f"chatcmpl-{uuid.uuid4().hex}",
-        "created": int(time.time()),
-        "model": body.model,
-    }
+    name = f"chatcmpl-{uuid.uuid4().hex}"
+    head = {"id": name, "created": int(time.time()), "model": body.model}
     if body.stream:
         with_usage = body.stream_options is not None and body.stream_options.include_usage
         chunks = _stream(head, text, finish, usage if with_usage else None)
@@ -134,10 +132,7 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
         "abstained": choice.abstained,
         "candidates": [
             {"answer": answer, "score": score, "probability": probability}
-            | {
-                key: getattr(row, key)
-                for key in ("text", "num_tokens", "logprob", "finish", "seed")
-            }
+            | {key: getattr(row, key) for key in _SHOWN}
             for row, answer, score, probability in rows
         ],
         "judgements": judgements_of(choice),

@@ -4,29 +4,22 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import (
-    BaseModel,
-    Discriminator,
-    Field,
-    JsonValue,
-    Tag,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import BaseModel, Discriminator, Field, JsonValue, Tag, TypeAdapter, ValidationError
 
 from bon.engines.base import Message
 from bon.service.api.common import ONLINE_ERRORS, Submitter
 from bon.service.api.messages import Messages, Open, check_text, conversation
 from bon.service.api.online import check_shown, judging_rule, run_models, selector_of
 from bon.service.errors import ApiError
+from bon.service.online.reward_log import RatedGroup
 from bon.service.online.rewards import (
     Reward,
-    RewardJudge,
     RewardQuery,
     Rollout,
     named_question,
@@ -100,7 +93,7 @@ async def get_reward(
         samples = [(row.prompt, row.response, row.label) for row in rows]
     rollouts = await asyncio.gather(*(_rollout(request, *sample) for sample in samples))
     rewards = await _give_rewards(request, query, rollouts)
-    values, logs = [reward.value for reward in rewards], [_logs(reward) for reward in rewards]
+    values, logs = [reward.value for reward in rewards], [_logs(reward.group) for reward in rewards]
     if isinstance(body, RolloutSample):
         return {query.key: values[0], **logs[0]} if query.key else values[0]
     return {
@@ -116,51 +109,38 @@ def _decoded(
     """Split a decoded rollout into (prompt, response, label), without special tokens."""
     if not query.startswith(prompt):
         raise ApiError(422, "a query does not begin with its prompt", "send both undecorated")
-    turns = list(_turns(prompt))
     response = _TOKENS.sub("", query[len(prompt) :]).strip()
+    turns = []  # the complete turns of a ChatML text, in linear time
+    for piece in prompt.split(_BEGIN)[1:]:
+        role, _, rest = piece.partition("\n")
+        text, end, _ = rest.partition(_END)
+        if text and end and role.isidentifier():
+            turns.append({"role": role, "content": text})
     roles = {turn["role"] for turn in turns}
     if turns and turns[-1]["role"] == "user" and roles <= {"system", "user", "assistant"}:
         return turns, response, label
     return _TOKENS.sub("", prompt).strip(), response, label
 
 
-def _turns(prompt: str) -> Iterator[dict[str, str]]:
-    """Yield the complete turns of a ChatML text, in linear time."""
-    for piece in prompt.split(_BEGIN)[1:]:
-        role, _, rest = piece.partition("\n")
-        text, end, _ = rest.partition(_END)
-        if text and end and role.isidentifier():
-            yield {"role": role, "content": text}
-
-
 # ------------------------------------------------------------------ judging
-
-
-def reward_judge(request: Request) -> RewardJudge:
-    """Return the judge of rollouts, or raise 503."""
-    selector_of(request)
-    judge: RewardJudge = request.app.state.reward_judge
-    return judge
 
 
 async def _give_rewards(
     request: Request, query: RewardQuery, samples: Sequence[Rollout]
 ) -> list[Reward]:
     """Judge the samples."""
-    judge, selector = reward_judge(request), selector_of(request)
-    rewarder = query.rewarder
-    if not rewarder and len(selector.rewarders) != 1:
-        known = ", ".join(sorted(selector.rewarders))
-        raise ApiError(422, "no rewarder is named", f"add rewarder=NAME to the address: {known}")
-    rewarder = rewarder or next(iter(selector.rewarders))
+    selector, judge = selector_of(request), request.app.state.reward_judge
+    known = sorted(selector.rewarders)
+    if not query.rewarder and len(known) != 1:
+        fix = f"add rewarder=NAME to the address: {', '.join(known)}"
+        raise ApiError(422, "no rewarder is named", fix)
+    rewarder = query.rewarder or known[0]
     rule = judging_rule(selector, rewarder, query.rule)
     _check(request, query, samples, rewarder, rule)
     query = query.model_copy(update={"rewarder": rewarder, "rule": rule})
     owner, usage = request.scope["identity"].name, Usage()
-    cards = [selector.rewarder(rewarder).card]
-    rewards = await run_models(
-        request, cards, lambda: judge.rewards(owner, query, samples, usage), usage
-    )
+    work = partial(judge.rewards, owner, query, samples, usage)
+    rewards: list[Reward] = await run_models(request, selector.cards(rewarder), work, usage)
     missing = sum(reward.value is None for reward in rewards)
     if missing and query.on_unparsed != "null":
         raise ApiError(
@@ -173,9 +153,8 @@ async def _give_rewards(
     return rewards
 
 
-def _logs(reward: Reward) -> dict[str, float]:
-    """Return one sample's quality as numbers alone: trainers make tensors of them."""
-    group = reward.group
+def _logs(group: RatedGroup) -> dict[str, float]:
+    """Return the quality of a group's judging as numbers alone: trainers make tensors of them."""
     return {
         "parsed": group.parsed,
         "consistency": 1.0 if group.consistency is None else group.consistency,
@@ -192,8 +171,7 @@ def _check(
     selector, limits = selector_of(request), request.app.state.service.settings.limits
     for sample in samples:
         check_text(sample.text, "a response", limits)
-    most = limits.candidates
-    counts = Counter(sample.question.key for sample in samples).values()
+    counts, most = Counter(s.question.key for s in samples).values(), limits.candidates
     if query.group > most or (query.group == 1 and max(counts) > most):
         raise ApiError(413, "too many responses of one question", f"at most {most}")
     if query.group == 1 and needs_group(selector, rewarder, rule) and min(counts) < 2:
@@ -222,24 +200,21 @@ async def _rollout(
         label = _question_id(prompt)
     elif not isinstance(label, str):
         label = json.dumps(label)
-    question = named_question(reward_judge(request).sets, label)
+    selector_of(request)
+    if question := named_question(request.app.state.reward_judge.sets, label):
+        return Rollout(question, response)
     settings: Settings = request.app.state.service.settings
-    return Rollout(question or await _conversation(prompt, settings), response)
-
-
-async def _conversation(prompt: str | list[Any], settings: Settings) -> Conversation:
-    """Return a prompt as a question: a text, or messages with images in them."""
     if not prompt or (isinstance(prompt, str) and not prompt.strip()):
         fix = "send its prompt, or its id as the label: bon://SET/ID"
         raise ApiError(422, "no question was sent", fix)
     if isinstance(prompt, str):
         check_text(prompt, "a prompt", settings.limits)
-        return Conversation((Message("user", (prompt,)),))
+        return Rollout(Conversation((Message("user", (prompt,)),)), response)
     try:
         messages = _MESSAGES.validate_python(prompt)
     except ValidationError as error:
         raise RequestValidationError(error.errors()) from None
-    return await conversation(messages, settings)
+    return Rollout(await conversation(messages, settings), response)
 
 
 def _question_id(prompt: str | list[Any]) -> str:

@@ -17,7 +17,7 @@ from bon.service.api.common import ERRORS, Existing, Own, Parts, Reader, Submitt
 from bon.service.errors import ApiError
 from bon.service.server.state import Service
 from bon.service.validations import views
-from bon.service.validations.jobs import FINAL, STATES, Validation
+from bon.service.validations.jobs import FINAL, STATES
 from bon.service.validations.submission import check_submission, read_submission
 
 router = APIRouter(prefix="/v1", tags=["validations"], responses=ERRORS)
@@ -34,6 +34,7 @@ rewarders:
 - mini-critic-a
 - mini-pair-b
 """
+_MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 _YAML = ("application/yaml", "application/x-yaml", "text/yaml")
 _BODY: dict[str, Any] = {
     "requestBody": {
@@ -68,11 +69,10 @@ async def submit(request: Request, service: Parts, identity: Submitter) -> JSONR
     await run_in_threadpool(_check_plan, setup, service)
     if service.jobs.num_queued(identity.name) >= service.settings.limits.queued_per_owner:
         raise ApiError(429, "too many of your validations are queued", "cancel some", retry=60)
-    validation = await run_in_threadpool(_queue, service, identity.name, setup, raw)
-    service.supervisor.wake()
-    audit(request, "submit", validation.id)
-    headers = {"location": f"{request.scope['root_path']}/v1/validations/{validation.id}"}
-    return JSONResponse(views.summary(validation), 201, headers)
+    queued = await run_in_threadpool(_queue, service, identity.name, setup, experiment=raw)
+    audit(request, "submit", queued["id"])
+    headers = {"location": f"{request.scope['root_path']}/v1/validations/{queued['id']}"}
+    return JSONResponse(queued, 201, headers)
 
 
 @router.post("/plan", openapi_extra=_BODY)
@@ -122,7 +122,8 @@ def resume(
 ) -> dict[str, Any]:
     """Queue a validation that has ended again: it continues where it was."""
     setup = check_submission(validation.experiment, service.settings)
-    queued = _queue_again(service, validation, setup, retry_errors=retry_errors)
+    owner, key = validation.owner, validation.id
+    queued = _queue(service, owner, setup, key, retry_errors=retry_errors)
     audit(request, "resume", validation.id)
     return queued
 
@@ -131,13 +132,12 @@ def resume(
 def extend(validation: Own, more: Extension, request: Request, service: Parts) -> dict[str, Any]:
     """Add rewarders, policies, benchmarks, questions or a larger n, and queue it again."""
     if not any(more.model_dump().values()):
-        fix = "give n, limit, rewarders, policies or pairs"
-        raise ApiError(422, "nothing to add", fix)
+        raise ApiError(422, "nothing to add", "give n, limit, rewarders, policies or pairs")
     text = json.dumps(_extended(validation.experiment, more))
     raw = read_submission(text.encode())
     setup = check_submission(raw, service.settings)
     _check_plan(setup, service)
-    queued = _queue_again(service, validation, setup, experiment=raw)
+    queued = _queue(service, validation.owner, setup, validation.id, experiment=raw)
     audit(request, "extend", validation.id)
     return queued
 
@@ -184,10 +184,8 @@ def table(
         text = frame.to_json(orient="records", double_precision=15)
         return Response(text, media_type="application/json")
     headers = {"content-disposition": f'attachment; filename="{validation.id}-{table}.{format}"'}
-    if format == "csv":
-        return Response(views.to_csv(frame), media_type="text/csv", headers=headers)
-    data = frame.to_parquet(index=False)
-    return Response(data, media_type="application/vnd.apache.parquet", headers=headers)
+    data = views.to_csv(frame) if format == "csv" else frame.to_parquet(index=False)
+    return Response(data, media_type=_MEDIA[format], headers=headers)
 
 
 @router.get("/validations/{key}/log")
@@ -215,22 +213,15 @@ async def _experiment(request: Request, service: Service) -> dict[str, Any]:
     return await run_in_threadpool(read_submission, await request.body())
 
 
-def _queue(service: Service, owner: str, setup: Setup, raw: dict[str, Any]) -> Validation:
-    with service.jobs.write():  # the budget does not change between the check and the queueing
-        service.budget.check(owner, setup)
-        validation = service.jobs.add(setup.experiment.name, owner, raw)
-        service.budget.reserve(validation.id, owner, setup)
-    return validation
-
-
-def _queue_again(
-    service: Service, validation: Validation, setup: Setup, **changes: Any
+def _queue(
+    service: Service, owner: str, setup: Setup, key: str = "", **changes: Any
 ) -> dict[str, Any]:
-    key, owner = validation.id, validation.owner
-    with service.jobs.write():
+    """Queue a validation, a new one without a key, with what it may cost."""
+    jobs, name = service.jobs, setup.experiment.name
+    with jobs.write():  # the budget does not change between the check and the queueing
         service.budget.check(owner, setup, key)
-        queued = service.jobs.queue_again(key, **changes)
-        service.budget.reserve(key, owner, setup)
+        queued = jobs.queue_again(key, **changes) if key else jobs.add(name, owner, **changes)
+        service.budget.reserve(queued.id, owner, setup)
     service.supervisor.wake()
     return views.summary(queued)
 
@@ -250,16 +241,12 @@ def _check_plan(setup: Setup, service: Service) -> None:
 
 def _extended(experiment: dict[str, Any], more: Extension) -> dict[str, Any]:
     """Return the experiment with the additions."""
-    pairs = experiment.get("pairs", [])
+    pairs, n = experiment.get("pairs", []), {} if more.n is None else {"n": more.n}
     policies = [*experiment["policies"], *more.policies]
-    if more.n is not None:
-        policies = [
-            {**({"card": ref} if isinstance(ref, str) else ref), "n": more.n} for ref in policies
-        ]
     raw = {
         **experiment,
         "rewarders": [*experiment.get("rewarders", ()), *more.rewarders],
-        "policies": policies,
+        "policies": [{"card": p, **n} if isinstance(p, str) else {**p, **n} for p in policies],
         "pairs": [*(pairs if isinstance(pairs, list) else [pairs]), *more.pairs],
     }
     if more.limit is not None:

@@ -13,7 +13,7 @@ from typing import Any
 from bon.core.errors import one_line
 from bon.dispatch.worker import Host, ModelSpec, Payload, Reply
 from bon.service.errors import ApiError
-from bon.service.settings import Online, Scaling
+from bon.service.settings import Scaling
 
 log = logging.getLogger("bon.service")
 CLOSE_SECONDS = 5.0
@@ -205,12 +205,3 @@ def _report(failures: list[str]) -> bool:
     for failure in failures:
         log.error("not loaded: %s", failure)
     return not failures
-
-
-def make_backend(
-    online: Online, specs: dict[str, ModelSpec], address: str | None
-) -> InProcess | RayActors:
-    """Return the backend that the settings name; `address`: of a Ray cluster."""
-    if online.backend == "process":
-        return InProcess(specs, online.scaling)
-    return RayActors(specs, online.scaling, address)

@@ -83,32 +83,31 @@ class Groups(Generic[T]):
     def _judge(self, key: Hashable, group: _Group[T]) -> None:
         if len(group.texts()) >= group.size:
             del self._open[key]
-        members = list(group.members)
-        waiting = [member for member in members if not member.result.done()]
-        task = asyncio.create_task(_judge(group, members))
+        waiting = [
+            (member.result, sum(len(other.texts) for other in group.members[:place]))
+            for place, member in enumerate(group.members)
+            if not member.result.done()
+        ]
+
+        async def judge(texts: list[str]) -> None:
+            """Judge, and give the result to every member that still waits."""
+            try:
+                result, failure = await group.judge(texts), None
+            except Exception as error:
+                failure = error
+            for future, index in waiting:
+                if not future.done() and failure:
+                    future.set_exception(failure)
+                elif not future.done():
+                    future.set_result((result, index))
+
+        task = asyncio.create_task(judge(group.texts()))
         self._judging.add(task)
         task.add_done_callback(self._judging.discard)
 
         def left(_: "asyncio.Future[tuple[T, int]]") -> None:
-            if all(member.result.cancelled() for member in waiting):
+            if all(future.cancelled() for future, _ in waiting):
                 task.cancel()  # every client has hung up
 
-        for member in waiting:
-            member.result.add_done_callback(left)
-
-
-async def _judge(group: _Group[T], members: list[_Member[T]]) -> None:
-    """Judge, and give the result to every member that still waits."""
-    waiting = [member for member in members if not member.result.done()]
-    try:
-        result = await group.judge([text for member in members for text in member.texts])
-    except Exception as error:
-        for member in waiting:
-            if not member.result.done():
-                member.result.set_exception(error)
-        return
-    index = 0
-    for member in members:
-        if member in waiting and not member.result.done():
-            member.result.set_result((result, index))
-        index += len(member.texts)
+        for future, _ in waiting:
+            future.add_done_callback(left)

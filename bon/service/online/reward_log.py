@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import sqlite3
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +12,12 @@ from bon.core.keys import content_key
 from bon.core.records import Judgement
 from bon.policies.extractors import extract_answer
 from bon.policies.generate import text_key
-from bon.service.online.reward_scaling import Floats
 from bon.service.online.selector import Conversation, Usage
+from bon.storage.database import SharedDatabase
 from bon.storage.reward_tables import JUDGEMENT, SCHEMA
+from bon.storage.store import judgement_values, parse_judgement
 
+Floats = list[float | None]
 _Rows = dict[str, list[tuple[Any, ...]]]
 
 
@@ -39,17 +39,13 @@ class RatedGroup:
     images: int
 
 
-class RewardLog:
+class RewardLog(SharedDatabase):
     """The database of rewards, shared by the threads of one server."""
 
     def __init__(self, path: Path) -> None:
-        self._lock = threading.Lock()
-        self._db = sqlite3.connect(path, timeout=30, check_same_thread=False)
-        path.chmod(0o600)
-        with self._lock:
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            self._db.executescript(SCHEMA)
+        super().__init__(path, "NORMAL")
+        with self.write() as db:
+            db.executescript(SCHEMA)
 
     async def add(
         self,
@@ -75,7 +71,7 @@ class RewardLog:
         rows: _Rows = {
             "questions": [(question.key, question.text, images)],
             "responses": list(zip(keys, texts, strict=True)),
-            "judgements": [_flat(row) for row in judgements],
+            "judgements": [*map(judgement_values, judgements)],
             "rewards": [
                 (None, now, *shared, question.key, key, team, len(texts), score, reward, *quality,
                  _correct(question, text))
@@ -87,7 +83,8 @@ class RewardLog:
         await asyncio.to_thread(self._write, rows)
 
     def _write(self, tables: _Rows) -> None:
-        with self._lock, self._db as db:
+        with self.write() as connection, connection as db:
+            db.execute("BEGIN")
             for table, rows in tables.items():
                 if rows:
                     marks = ", ".join("?" * len(rows[0]))
@@ -97,26 +94,10 @@ class RewardLog:
         """Return the judgements of an item."""
         columns = ", ".join(f'"{name}"' for name in JUDGEMENT)
         query = f"SELECT {columns} FROM judgements WHERE item = ? AND spec = ? AND outcome != ?"
-        with self._lock:
-            rows = self._db.execute(query, (item, spec, "error")).fetchall()
-        dicts = (dict(zip(JUDGEMENT, row, strict=True)) for row in rows)
-        return [
-            Judgement(**{**row, "shown": tuple(filter(None, row["shown"].split(",")))})
-            for row in dicts
-        ]
-
-    def close(self) -> None:
-        """Close the database."""
-        with self._lock:
-            self._db.close()
+        return [*map(parse_judgement, self.rows(query, item, spec, "error"))]
 
 
 def _correct(question: Conversation, text: str) -> bool | None:
     if question.answer is None or not question.options:
         return None
     return extract_answer(text, question.options).letter == question.answer
-
-
-def _flat(row: Judgement) -> tuple[Any, ...]:
-    values = (getattr(row, name) for name in JUDGEMENT)
-    return tuple(",".join(v) if isinstance(v, tuple) else v for v in values)

@@ -4,14 +4,18 @@ import asyncio
 import logging
 import os
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
+from statistics import fmean
+from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from bon.benchmarks import load_questions
+from bon.choosing.opinion import OUTCOME_VALUE, Kind
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
@@ -21,24 +25,19 @@ from bon.experiment.config import DatasetSpec
 from bon.policies.prompting import question_block
 from bon.service.errors import ApiError
 from bon.service.online.group_batching import Groups
-from bon.service.online.reward_log import RatedGroup, RewardLog
-from bon.service.online.reward_scaling import (
-    TRIVIAL,
-    Floats,
-    OnUnparsed,
-    Scale,
-    consistency,
-    filled,
-    mean_score,
-    parsed_share,
-    scaled,
-)
+from bon.service.online.reward_log import Floats, RatedGroup, RewardLog
 from bon.service.online.selector import Conversation, Selector, Usage
 
 log = logging.getLogger("bon.service")
 _NAMED = re.compile(r"""bon://([A-Za-z0-9._-]+)/([^\s"'|<>,}\]]+)""")
 QuestionSets = Mapping[str, Mapping[str, Question]]
 """The operator's question sets, by name and by the questions' ids; images stay on disk."""
+
+
+Scale = Literal["raw", "rank", "win_rate"]
+OnUnparsed = Literal["error", "null", "mean"]
+_TRIVIAL: dict[Kind, float] = {"preferences": 0.5, "choices": 1.0, "scores": 0.0}
+"""The score of every copy in a group of equal texts: a tie, always chosen, a panel's mean."""
 
 
 class RewardQuery(BaseModel):
@@ -57,16 +56,14 @@ class RewardQuery(BaseModel):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Rollout:
+class Rollout(NamedTuple):
     """A response and its question."""
 
     question: Conversation
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reward:
+class Reward(NamedTuple):
     """A sample's reward, if any, and the group it was judged in."""
 
     value: float | None
@@ -77,10 +74,8 @@ class RewardJudge:
     """Judges rollouts; shared by the reward routes."""
 
     def __init__(self, selector: Selector, sets: QuestionSets, log: RewardLog) -> None:
-        self.sets = sets
-        self.log = log
+        self.sets, self.log, self._selector = sets, log, selector
         self.groups: Groups[RatedGroup] = Groups()
-        self._selector = selector
 
     async def rewards(
         self, owner: str, query: RewardQuery, samples: Sequence[Rollout], usage: Usage
@@ -135,20 +130,14 @@ class RewardJudge:
             rows = await selector.judge(rewarder, rule, question, texts, usage)
             scores = [mean_score(rows)] * len(texts)
         elif copies:
-            scores = [TRIVIAL[kind] if len(texts) > 1 else None] * len(texts)
+            scores = [_TRIVIAL[kind] if len(texts) > 1 else None] * len(texts)
         else:
             choice = await selector.choose(rewarder, rule, question, texts, usage)
             scores, probabilities = list(choice.ranking.scores), choice.ranking.probabilities
             rows = choice.judgements
-        rated = RatedGroup(
-            scores,
-            filled(scaled(query.scale, kind, scores, probabilities), query.on_unparsed),
-            len(rows),
-            parsed_share(rows),
-            consistency(rows),
-            usage,
-            len(question.images),
-        )
+        rewards = filled(scaled(query.scale, kind, scores, probabilities), query.on_unparsed)
+        quality = len(rows), parsed_share(rows), consistency(rows)
+        rated = RatedGroup(scores, rewards, *quality, usage, len(question.images))
         spec = selector.rewarder(rewarder).spec
         shared = (owner, query.run, rewarder, spec, rule, query.scale)
         await self.log.add(shared, question, texts, rows, rated)
@@ -159,6 +148,67 @@ def needs_group(selector: Selector, rewarder: str, rule: str) -> bool:
     """Whether one response alone cannot be judged."""
     alone = selector.kind(rewarder) == "scores" and not selector.is_panel(rewarder)
     return not alone and RULES[rule].judged
+
+
+# ------------------------------------------------------------------ from scores to rewards
+
+
+def scaled(scale: Scale, kind: Kind, scores: Floats, probabilities: Sequence[float]) -> Floats:
+    """Return a group's scores on a scale; None where a score has no other to compare with.
+
+    raw: unchanged. rank: share of the others that the rule ranks below, by choice probability and
+    then score.
+    win_rate: share of comparisons won; without pairwise comparisons, share of the others with a
+    lower score. Ties count half.
+    """
+    if scale == "raw" or (scale == "win_rate" and kind == "preferences"):
+        return list(scores)
+    known = {i: score for i, score in enumerate(scores) if score is not None}
+    rewards: Floats = [None] * len(scores)
+    if len(known) < 2:
+        return rewards
+    keys = {i: (probabilities[i] if scale == "rank" else 0.0, s) for i, s in known.items()}
+    order = sorted(keys.values())
+    for i, key in keys.items():
+        rewards[i] = (bisect_left(order, key) + bisect_right(order, key) - 1) / 2 / (len(order) - 1)
+    return rewards
+
+
+def filled(rewards: Floats, on_unparsed: OnUnparsed) -> Floats:
+    """With `mean`, replace missing rewards by the group's mean: no advantage."""
+    known = [reward for reward in rewards if reward is not None]
+    if on_unparsed != "mean" or not known:
+        return rewards
+    mean = fmean(known)
+    return [mean if reward is None else reward for reward in rewards]
+
+
+def mean_score(rows: Sequence[Judgement]) -> float | None:
+    """Return a response's mean score over the parsed votes."""
+    scores = [row.score for row in rows if row.outcome == "scored" and row.score is not None]
+    finite = [score for score in scores if isfinite(score)]
+    return fmean(finite) if finite else None
+
+
+def parsed_share(rows: Sequence[Judgement]) -> float:
+    """Return the share of judgements that were parsed; 1 without any."""
+    parsed = sum(row.outcome not in ("unparsed", "error") for row in rows)
+    return parsed / len(rows) if rows else 1.0
+
+
+def consistency(rows: Sequence[Judgement]) -> float | None:
+    """Return the share of pairs with the same verdict in both orders; ties do not contradict."""
+    votes: dict[tuple[str, str], float] = {}
+    for row in rows:
+        if row.second is not None and row.outcome in OUTCOME_VALUE:
+            pair = (row.first, row.second)
+            votes[pair] = votes.get(pair, 0.0) + OUTCOME_VALUE[row.outcome] - 0.5
+    both = [
+        vote * votes[second, first] <= 0
+        for (first, second), vote in votes.items()
+        if first < second and (second, first) in votes
+    ]
+    return fmean(both) if both else None
 
 
 # ------------------------------------------------------------------ question sets
@@ -191,17 +241,11 @@ def read_set(name: str, spec: DatasetSpec, base: Path, images: Path) -> dict[str
         path = (base / os.path.expanduser(spec.path)).resolve()
         spec = spec.model_copy(update={"path": str(path)})
     questions: dict[str, Question] = {}
-    unreadable = 0
-    for row in load_questions(spec, ImageStore(images)):
-        if not isinstance(row, Question):
-            unreadable += 1
-        elif row.id in questions:
-            raise BonError(
-                f"online.sets.{name}: two questions have the id {row.id!r}",
-                "labels name questions by id: give each its own",
-            )
-        else:
-            questions[row.id] = row
-    counts = {"questions": len(questions), "unreadable": unreadable}
+    rows = list(load_questions(spec, ImageStore(images)))
+    for row in rows:
+        if isinstance(row, Question) and questions.setdefault(row.id, row) is not row:
+            fix = "labels name questions by id: give each its own"
+            raise BonError(f"online.sets.{name}: two questions have the id {row.id!r}", fix)
+    counts = {"questions": len(questions), "unreadable": len(rows) - len(questions)}
     log.info("question set", extra={"set": name, **counts})
     return questions

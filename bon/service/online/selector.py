@@ -26,7 +26,7 @@ from bon.rewarders.item_judging import Protocol
 from bon.rewarders.registry import code_hash, rewarder_class
 from bon.running.reporting import read_results
 from bon.service.errors import ApiError
-from bon.service.online.backend import make_backend
+from bon.service.online.backend import InProcess, RayActors
 from bon.service.settings import Online
 
 _NO_OPTIONS = ("",) * 4  # the extractor needs some; what it reads is not used then
@@ -91,9 +91,8 @@ class Usage:
     def add_share(self, other: "Usage", share: float) -> None:
         """Count a share of what several requests used together."""
         self.cost += other.cost * share
-        self.prompt_tokens += round(other.prompt_tokens * share)
-        self.completion_tokens += round(other.completion_tokens * share)
-        self.cached_judgements += round(other.cached_judgements * share)
+        for name in ("prompt_tokens", "completion_tokens", "cached_judgements"):
+            setattr(self, name, getattr(self, name) + round(getattr(other, name) * share))
 
     def tokens(self) -> dict[str, int]:
         """Return the counts under OpenAI's names."""
@@ -105,8 +104,7 @@ class Usage:
 
     def as_dict(self) -> dict[str, Any]:
         """Return OpenAI's `usage` with cost and cached judgements added."""
-        cached = self.cached_judgements
-        return {**self.tokens(), "cost": self.cost, "cached_judgements": cached}
+        return {**self.tokens(), "cost": self.cost, "cached_judgements": self.cached_judgements}
 
 
 @dataclass(slots=True)
@@ -148,8 +146,6 @@ class JudgementCache:
 
     def put(self, spec: str, item: Item, rows: Sequence[Judgement]) -> None:
         """Cache judgements, except errors, which are retried."""
-        if not self._max_items:
-            return
         valid = tuple(row for row in rows if row.outcome != "error")
         old = self._items.pop((spec, item.key), ())
         self._items[spec, item.key] = (*old, *valid)[-_MAX_ROWS:]
@@ -178,31 +174,32 @@ class Selector:
         self._scales, self._units = ({}, {}) if validated is None else _units(base / validated)
         for member in {m for loaded in self.rewarders.values() for m in loaded.card.members}:
             self.unit(member)
-        self.backend = make_backend(online, self.specs(), ray_address)
+        self.backend = (
+            InProcess(self.specs(), online.scaling)
+            if online.backend == "process"
+            else RayActors(self.specs(), online.scaling, ray_address)
+        )
 
     def _check_members(self) -> None:
+        known = ", ".join(self.rewarders)
         if unknown := sorted(set(self.online.abstain) - set(self.rewarders)):
-            raise BonError(
-                f"online.abstain: no rewarder {unknown[0]!r} is online",
-                f"choose among {', '.join(self.rewarders)}",
-            )
+            problem = f"online.abstain: no rewarder {unknown[0]!r} is online"
+            raise BonError(problem, f"choose among {known}")
         for name, loaded in self.rewarders.items():
             if missing := [m for m in loaded.card.members if m not in self.rewarders]:
-                raise BonError(
-                    f"online.rewarders: {name} names {missing[0]!r}, which is not online",
-                    f"add it to online.rewarders: {', '.join(self.rewarders)}",
-                )
+                problem = f"online.rewarders: {name} names {missing[0]!r}, which is not online"
+                raise BonError(problem, f"add it to online.rewarders: {known}")
 
     def is_panel(self, rewarder: str) -> bool:
-        """Return whether a rewarder asks its members."""
+        """Return whether a rewarder combines the scores of its members."""
         return bool(self.rewarder(rewarder).card.members)
 
     def members(self, rewarder: str) -> tuple[str, ...]:
-        """Return the rewarders that are asked: those of a panel, or itself."""
+        """Return the rewarders that judge: the members of a panel, or the rewarder itself."""
         return self.rewarder(rewarder).card.members or (rewarder,)
 
     def cards(self, rewarder: str) -> list[RewarderCard]:
-        """Return the cards of the rewarders that are asked."""
+        """Return the cards of the rewarders that judge."""
         return [self.rewarder(name).card for name in self.members(rewarder)]
 
     def unit(self, rewarder: str, policy: str = "") -> float:
@@ -210,10 +207,8 @@ class Selector:
         of_run = [u for (p, r), u in self._units.items() if r == rewarder and policy in ("", p)]
         unit = self.online.scales.get(rewarder, of_run[0] if of_run else None)
         if unit is None:
-            raise BonError(
-                f"online: the unit of {rewarder}'s scores in a panel is not known",
-                "set online.validated to a run that has it, or online.scales",
-            )
+            fix = "set online.validated to a run that has it, or online.scales"
+            raise BonError(f"online: the unit of {rewarder}'s scores in a panel is not known", fix)
         return unit
 
     def specs(self) -> dict[str, ModelSpec]:
@@ -278,8 +273,8 @@ class Selector:
         reply = await self._run(policy, [ask])
         rows = [row for row in reply.candidates if row.outcome != "error"]
         if not rows:
-            reason = reply.candidates[0].error if reply.candidates else "no candidate came back"
-            raise ApiError(502, f"{policy}: {reason}")
+            reasons = (row.error for row in reply.candidates)
+            raise ApiError(502, f"{policy}: {next(reasons, 'no candidate came back')}")
         usage.add(rows)
         return rows
 
@@ -301,8 +296,9 @@ class Selector:
         if RULES[rule].judged:
             rules = [self.rule(name, None) for name in names] if is_panel else [rule]
             pairs = zip(names, rules, strict=True)
-            asked = [self.judge(*pair, question, texts, usage) for pair in pairs]
-            judged = await asyncio.gather(*asked)
+            judged = await asyncio.gather(
+                *(self.judge(*pair, question, texts, usage) for pair in pairs)
+            )
         answers = answers or [None] * len(texts)
         candidates = Candidates.of(question.key, keys, answers)
         opinions = [
@@ -357,9 +353,8 @@ def _is_panel(loaded: Loaded[RewarderCard]) -> bool:
     """Return whether a card is a panel, which asks its members; BonError for other ensembles."""
     card = loaded.card
     if card.kind == "ensemble" and card.combine != "scores":
-        raise BonError(
-            f"{card.name} averages preferences, which is not served", "set `combine: scores`"
-        )
+        fix = "set `combine: scores`"
+        raise BonError(f"{card.name} averages preferences, which is not served", fix)
     return card.kind == "ensemble"
 
 
@@ -385,11 +380,9 @@ def _named(kind: str, name: str, cards: dict[str, Loaded[CardT]]) -> Loaded[Card
 
 def _with_code(loaded: Loaded[RewarderCard]) -> Loaded[RewarderCard]:
     """File judgements under all that shapes them, the rewarder's code and parser included."""
-    if loaded.card.kind == "ensemble":
-        return replace(loaded, filed=content_key(loaded.specs.with_rule, loaded.card.members))
-    code = code_hash(loaded.card)
-    rule = loaded.specs.with_rule
-    return replace(loaded, filed=content_key(rule, code) if code else rule)
+    panel = loaded.card.kind == "ensemble"
+    more, rule = loaded.card.members if panel else code_hash(loaded.card), loaded.specs.with_rule
+    return replace(loaded, filed=content_key(rule, more) if more else rule)
 
 
 def _model_name(rewarder: str, design: Design) -> str:

@@ -24,7 +24,6 @@ from bon.service.api.validations import EXAMPLE, Page, as_yaml
 from bon.service.errors import ApiError
 from bon.service.pages.render import HERE, page, root
 from bon.service.server.access import Identity
-from bon.service.settings import Settings
 from bon.service.validations import views
 from bon.service.validations.job import read_json
 from bon.service.validations.jobs import FINAL, STATES, Validation
@@ -33,6 +32,7 @@ from bon.storage.reward_tables import FILE, reward_frame, rewards_file, training
 MAX_HISTORY = 30
 PAGE_ROWS = 50
 MAX_FILES = 200
+_DATA = (".jsonl", ".parquet", ".json")
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _STATIC = {
     **{name: REPORT / name for name in ("style.css", "tables.js", "icon.svg")},
@@ -130,7 +130,7 @@ def trainings_page(
             with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as db:
                 runs = training_runs(db)
         return page(request, "trainings.html.jinja", runs=runs, report=None)
-    context = training_context(_training_report(service.settings, run))
+    context = training_context(training_report(service, _, run))
     chart = Markup('<div class="curves" id="rewards" data-run="{}" data-titles="{}"></div>')
     context["figures"] = {"drift": chart.format(run, json.dumps(context["titles"]))}
     return page(request, "trainings.html.jinja", **context)
@@ -139,7 +139,10 @@ def trainings_page(
 @router.get("/trainings/report")
 def training_report(service: Parts, _: Reader, run: TrainingRun = "") -> TrainingReport:
     """The report of a training run as it is now, for its curves."""
-    return _training_report(service.settings, run or "")
+    try:
+        return analyse_rewards(reward_frame(service.settings.data / FILE, run or ""))
+    except BonError as error:
+        raise ApiError(404, f"no training run {run!r}", error.fix) from None
 
 
 @router.get("/new")
@@ -147,13 +150,14 @@ def new_page(
     request: Request, service: Parts, identity: Reader, start_from: StartFrom = ""
 ) -> Response:
     """A form for an experiment, which is checked as it is written and shown with its plan."""
-    start = service.jobs.get(start_from) if start_from else None
+    start, folder = service.jobs.get(start_from) if start_from else None, service.settings.files
+    paths = [path for path in sorted(folder.rglob("*")) if path.suffix in _DATA and path.is_file()]
     return page(
         request,
         "new.html.jinja",
         experiment=EXAMPLE if start is None else as_yaml(start.experiment),
         may_submit=identity.may("submit"),
-        files=_data_files(service.settings.files),
+        files=[str(path.relative_to(folder)) for path in paths[:MAX_FILES]],
         **catalogue(),
     )
 
@@ -167,24 +171,10 @@ def static(name: str) -> Response:
     return FileResponse(path, media_type=_TYPES[path.suffix], headers={"cache-control": "no-cache"})
 
 
-def _training_report(settings: Settings, run: str) -> TrainingReport:
-    """Analyse the rewards of a training run given so far."""
-    try:
-        return analyse_rewards(reward_frame(settings.data / FILE, run))
-    except BonError as error:
-        raise ApiError(404, f"no training run {run!r}", error.fix) from None
-
-
 def _share(validation: Validation, directory: Path) -> float | None:
     stages = views.progress(validation, directory)["stages"]
     total = sum(stage["total"] for stage in stages)
     return sum(stage["done"] for stage in stages) / total if total else None
-
-
-def _data_files(root: Path) -> list[str]:
-    """Data files that an experiment can name."""
-    paths = (p for p in sorted(root.rglob("*")) if p.suffix in (".jsonl", ".parquet", ".json"))
-    return [str(path.relative_to(root)) for path in paths if path.is_file()][:MAX_FILES]
 
 
 def _measured(results: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:

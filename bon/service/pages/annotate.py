@@ -105,11 +105,11 @@ class AnnotatorName(BaseModel):
 
 
 class Annotation(AnnotatorName):
-    """One answer. `choice` is a place as shown, from 1, or one of the words."""
+    """One answer. `choice` is a place as shown or a grade, from 1, or one of the words."""
 
     event: str = Field(pattern=r"^[A-Za-z0-9-]{8,64}$")
     item: str = Field(max_length=100)
-    choice: Literal["1", "2", "3", "4", "tie", "cannot", "withdrawn"]
+    choice: Literal["1", "2", "3", "4", "5", "6", "7", "8", "9", "tie", "cannot", "withdrawn"]
     tags: list[Annotated[str, Field(max_length=200)]] = Field([], max_length=100)
     rationale: str = Field("", max_length=4000)
     seconds: float | None = Field(None, ge=0, le=1e6)
@@ -152,6 +152,7 @@ def annotate_page(queue: Queue, request: Request, identity: Annotator) -> Respon
         annotator=identity.name if identity.token else "",
         guidelines=annotating.guidelines,
         tags=tag_letters(annotating.tags),
+        grades=annotating.grades if queue.bench.answers_path.is_file() else (),
     )
 
 

@@ -26,8 +26,7 @@ TEMPLATES.globals.update(version=bon.__version__, states=STATES)
 
 def root(request: Request) -> str:
     """Return the prefix of the server's paths in a browser; "" without a proxy's prefix."""
-    prefix: str = request.scope["root_path"]
-    return prefix
+    return str(request.scope["root_path"])
 
 
 def page(request: Request, name: str, status: int = 200, /, **values: Any) -> HTMLResponse:

@@ -43,10 +43,8 @@ def report_file(key: ValidationId, signature: str, path: str, service: Parts) ->
     # Both are compared in any case: the time reveals nothing.
     if not any([hmac.compare_digest(signature.encode(), other.encode()) for other in valid]):
         raise ApiError(404, "no such report", f"open it again: /validations/{key}/report")
-    if not _PATH.fullmatch(path):
-        raise ApiError(404, "no such file of the report")
     folder = service.supervisor.directory(key).resolve()
-    file = (folder / path).resolve()
+    file = (folder / path).resolve() if _PATH.fullmatch(path) else folder
     known = file == folder / "report.html" or file.is_relative_to(folder / "report_files")
     if not (known and file.is_file()):
         raise ApiError(404, "no such file of the report")
@@ -55,7 +53,11 @@ def report_file(key: ValidationId, signature: str, path: str, service: Parts) ->
     if file.name == "report.html":
         return sandboxed(file, headers)
     headers["content-security-policy"] = "default-src 'none'; sandbox"
-    media = "text/javascript" if file.suffix == ".js" else _image_type(file)
+    with file.open("rb") as stream:  # its type by its first bytes: no other file becomes a page
+        head = stream.read(16)
+    webp = "image/webp" if head[8:12] == b"WEBP" else "application/octet-stream"
+    media = next((f"image/{kind}" for start, kind in _IMAGES if head.startswith(start)), webp)
+    media = "text/javascript" if file.suffix == ".js" else media
     return FileResponse(file, media_type=media, headers=headers)
 
 
@@ -72,13 +74,3 @@ def sandboxed(page: Path, headers: dict[str, str] | None = None) -> FileResponse
 def _signature(service: Service, key: str, days_ago: int = 0) -> str:
     day = int(time.time() // DAY_SECONDS) - days_ago
     return service.tokens.sign("report", f"{key}:{day}")
-
-
-def _image_type(path: Path) -> str:
-    """The type by its first bytes, so that no other file is shown as a page."""
-    with path.open("rb") as stream:
-        head = stream.read(16)
-    for start, kind in _IMAGES:
-        if head.startswith(start):
-            return f"image/{kind}"
-    return "image/webp" if head[8:12] == b"WEBP" else "application/octet-stream"

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from fastapi import APIRouter, Request
@@ -40,21 +41,16 @@ async def login(request: Request, service: Parts) -> Response:
 @router.get("/login/oidc")
 def oidc_login(request: Request, service: Parts) -> Response:
     """Redirect to the identity provider."""
-    provider = _provider(request)
-    scheme = "https" if _secure(request) else "http"
-    here = request.base_url.replace(scheme=scheme)
+    provider, secure = _provider(request), _secure(request)
+    here = request.base_url.replace(scheme="https" if secure else "http")
     target = _local(request.query_params.get("to", ""), root(request))
     page_, attempt = provider.begin(f"{str(here).rstrip('/')}/login/oidc/callback")
+    sealed = service.tokens.seal({**attempt, "target": target}, ATTEMPT_SECONDS)
+    # Lax: the provider's redirect must carry it.
+    options: dict[str, Any] = {"httponly": True, "samesite": "lax", "secure": secure}
+    options |= {"max_age": ATTEMPT_SECONDS, "path": f"{root(request)}/login/oidc"}
     response = RedirectResponse(page_, 303)
-    response.set_cookie(
-        ATTEMPT,
-        service.tokens.seal({**attempt, "target": target}, ATTEMPT_SECONDS),
-        max_age=ATTEMPT_SECONDS,
-        path=f"{root(request)}/login/oidc",
-        httponly=True,
-        samesite="lax",  # the provider's redirect must carry it
-        secure=_secure(request),
-    )
+    response.set_cookie(ATTEMPT, sealed, **options)
     return response
 
 

@@ -11,7 +11,6 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,37 +69,34 @@ class Tokens:
         if role not in ROLES:
             raise BonError(f"no role {role!r}", f"use one of {', '.join(ROLES)}")
         if not 1 <= len(name) <= 100 or not name.isprintable():
-            raise BonError(
-                f"{name!r} is not a valid name for a token", "1 to 100 printable characters"
-            )
+            fix = "1 to 100 printable characters"
+            raise BonError(f"{name!r} is not a valid name for a token", fix)
         key, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
-        with self.jobs.write() as db:
-            if db.execute("SELECT 1 FROM tokens WHERE name = ?", (name,)).fetchone():
+        with self.jobs.write():
+            if self.jobs.rows("SELECT 1 FROM tokens WHERE name = ?", name):
                 raise BonError(f"there is a token named {name!r}", "revoke it, or choose another")
             row = (key, name, role, _digest(secret), time.time(), expires)
-            db.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?)", row)
+            self.jobs.rows("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?)", *row)
             self.jobs.audit(by, "", "add token", f"{name} ({role})")
         return f"bon_{key}_{secret}"
 
     def listed(self) -> list[tuple[str, str, float, float | None]]:
         """Return (name, role, created, expires) of every token, oldest first."""
-        columns = "name, role, created, expires"
-        with self.jobs.write() as db:
-            return db.execute(f"SELECT {columns} FROM tokens ORDER BY created").fetchall()
+        return self.jobs.rows("SELECT name, role, created, expires FROM tokens ORDER BY created")
 
     def revoke(self, name: str, by: str = "bon serve") -> None:
         """Delete a token and every session opened with it."""
-        with self.jobs.write() as db:
-            row = db.execute("DELETE FROM tokens WHERE name = ? RETURNING id", (name,)).fetchone()
-            if row is None:
+        with self.jobs.write():
+            deleted = self.jobs.rows("DELETE FROM tokens WHERE name = ? RETURNING id", name)
+            if not deleted:
                 raise BonError(f"no token named {name!r}", "bon token list")
-            db.execute("DELETE FROM sessions WHERE token = ?", row)
+            self.jobs.rows("DELETE FROM sessions WHERE token = ?", *deleted[0])
             self.jobs.audit(by, "", "revoke token", name)
 
     def any(self) -> bool:
         """Whether the server has a token that has not expired."""
         query = "SELECT 1 FROM tokens WHERE digest != '' AND (expires IS NULL OR expires > ?)"
-        return self._row(query, (time.time(),)) is not None
+        return bool(self.jobs.rows(query, time.time()))
 
     def admit(self, name: str, role: Role) -> Identity:
         """Return the identity of somebody whom the identity provider has verified.
@@ -108,51 +104,47 @@ class Tokens:
         It is a token without a secret, for as long as a session; `revoke` ends its sessions.
         """
         now = time.time()
-        with self.jobs.write() as db:
-            row = db.execute("SELECT id, digest FROM tokens WHERE name = ?", (name,)).fetchone()
-            if row and row[1]:
+        with self.jobs.write():
+            rows = self.jobs.rows("SELECT id, digest FROM tokens WHERE name = ?", name)
+            if rows and rows[0][1]:
                 raise BonError(f"there is a token named {name!r}", f"bon token revoke {name}")
-            key = row[0] if row else secrets.token_hex(4)
-            values = (key, name, role, "", now, now + SESSION_SECONDS)
-            db.execute("INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?)", values)
+            key = rows[0][0] if rows else secrets.token_hex(4)
+            row = (key, name, role, "", now, now + SESSION_SECONDS)
+            self.jobs.rows("INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?)", *row)
         return Identity(name, role, key)
 
     def check(self, token: str) -> Identity | None:
         """Return the identity of a token that exists and has not expired."""
         head, _, rest = token.partition("_")
         key, _, secret = rest.partition("_")
-        row = self._row(
-            "SELECT name, role, digest FROM tokens WHERE id = ? AND "
-            "(expires IS NULL OR expires > ?)",
-            (key, time.time()),
-        )
-        valid = hmac.compare_digest(_digest(secret), row[2] if row else _digest(""))
-        return Identity(row[0], row[1], key) if head == "bon" and row and valid else None
+        where = "id = ? AND (expires IS NULL OR expires > ?)"
+        query = f"SELECT name, role, digest FROM tokens WHERE {where}"
+        rows = self.jobs.rows(query, key, time.time())
+        row: Any = rows[0] if rows else ("", "", _digest(""))
+        valid = hmac.compare_digest(_digest(secret), row[2])
+        return Identity(row[0], row[1], key) if head == "bon" and rows and valid else None
 
     def session(self, identity: Identity) -> str:
         """Return a cookie that stands for the identity's token until it expires or is ended."""
         cookie, now = secrets.token_urlsafe(32), time.time()
-        with self.jobs.write() as db:
-            db.execute("DELETE FROM sessions WHERE until < ?", (now,))
-            row = (_digest(cookie), identity.token, now + SESSION_SECONDS)
-            db.execute("INSERT INTO sessions VALUES (?, ?, ?)", row)
+        self.jobs.rows("DELETE FROM sessions WHERE until < ?", now)
+        row = (_digest(cookie), identity.token, now + SESSION_SECONDS)
+        self.jobs.rows("INSERT INTO sessions VALUES (?, ?, ?)", *row)
         return cookie
 
     def check_session(self, cookie: str) -> Identity | None:
         """Return the identity of a session that has not ended and whose token is still valid."""
-        now = time.time()
-        row = self._row(
+        query = (
             "SELECT tokens.name, tokens.role, tokens.id FROM sessions "
             "JOIN tokens ON tokens.id = sessions.token "
-            "WHERE sessions.digest = ? AND until >= ? AND (expires IS NULL OR expires > ?)",
-            (_digest(cookie), now, now),
+            "WHERE sessions.digest = ? AND until >= ?2 AND (expires IS NULL OR expires > ?2)"
         )
-        return None if row is None else Identity(*row)
+        rows = self.jobs.rows(query, _digest(cookie), time.time())
+        return Identity(*rows[0]) if rows else None
 
     def end_session(self, cookie: str) -> None:
         """Invalidate a cookie and every copy of it."""
-        with self.jobs.write() as db:
-            db.execute("DELETE FROM sessions WHERE digest = ?", (_digest(cookie),))
+        self.jobs.rows("DELETE FROM sessions WHERE digest = ?", _digest(cookie))
 
     def sign(self, purpose: str, text: str) -> str:
         """Return a signature that only this server can make."""
@@ -172,10 +164,6 @@ class Tokens:
         values: dict[str, str] = json.loads(base64.urlsafe_b64decode(text))
         return values if float(values["until"]) > time.time() else None
 
-    def _row(self, query: str, values: tuple[Any, ...]) -> Any:
-        with self.jobs.write() as db:
-            return db.execute(query, values).fetchone()
-
 
 def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
@@ -184,39 +172,33 @@ def _digest(secret: str) -> str:
 # ------------------------------------------------------------------ requests
 
 
-def identify(settings: Settings, tokens: Tokens) -> Callable[[Headers], Identity | None]:
-    """Return a function from headers to the identity; None for an unknown one."""
-
-    def identity_of(headers: Headers) -> Identity | None:
-        sent = headers.getlist("authorization")
-        if len(sent) > 1:  # a proxy and this server might read different ones
-            return None
-        scheme, _, token = "".join(sent).partition(" ")
-        identity = None
-        if scheme.lower() == "bearer" and token:
-            identity = tokens.check(token.strip())
-        elif cookie := session_cookie(headers):
-            identity = tokens.check_session(cookie)
-        if identity is None and not settings.auth and _is_local(headers):
+def identify(auth: bool, tokens: Tokens, headers: Headers) -> Identity | None:
+    """Return the identity of a request; None for an unknown one. `auth`: tokens are required."""
+    sent = headers.getlist("authorization")
+    if len(sent) > 1:  # a proxy and this server might read different ones
+        return None
+    scheme, _, token = "".join(sent).partition(" ")
+    identity = None
+    if scheme.lower() == "bearer" and token:
+        identity = tokens.check(token.strip())
+    elif cookie := session_cookie(headers):
+        identity = tokens.check_session(cookie)
+    if identity is None and not auth:
+        loopback = hostname(headers.get("host", "")) in LOOPBACK
+        if loopback and not any(map(_FORWARDED.fullmatch, headers)):
             return LOCAL  # whatever key was sent: OpenAI's clients always send one
-        return identity
-
-    return identity_of
+    return identity
 
 
 def check_access(settings: Settings, tokens: Tokens) -> None:
     """Require tokens, except on loopback with `auth: false`."""
     if not settings.auth and settings.host not in LOOPBACK:
-        raise BonError(
-            f"{settings.host} can be reached from other machines, which would need no token",
-            "leave out --no-auth (`auth: false`), or listen on 127.0.0.1",
-        )
+        problem = f"{settings.host} can be reached from other machines, which would need no token"
+        raise BonError(problem, "leave out --no-auth (`auth: false`), or listen on 127.0.0.1")
     nobody = settings.oidc is None and not tokens.any()
     if settings.auth and settings.host not in LOOPBACK and nobody:
-        raise BonError(
-            f"nobody could use the server on {settings.host}: it has no token",
-            f"bon token add NAME --role admin --data {settings.data}",
-        )
+        fix = f"bon token add NAME --role admin --data {settings.data}"
+        raise BonError(f"nobody could use the server on {settings.host}: it has no token", fix)
 
 
 def first_token(settings: Settings, tokens: Tokens) -> str | None:
@@ -235,8 +217,3 @@ def hostname(host: str) -> str:
 def session_cookie(headers: Headers) -> str:
     """Return the session cookie; "" without one."""
     return cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
-
-
-def _is_local(headers: Headers) -> bool:
-    loopback = hostname(headers.get("host", "")) in LOOPBACK
-    return loopback and not any(map(_FORWARDED.fullmatch, headers))

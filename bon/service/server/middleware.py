@@ -17,7 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bon.service.errors import CLOSING, ApiError, error_response, no_token
-from bon.service.server.access import LOOPBACK, Identity, hostname
+from bon.service.server.access import LOOPBACK, Identity, Tokens, hostname, identify
 from bon.service.server.logs import request_id
 from bon.service.settings import Limits, Settings
 
@@ -118,16 +118,9 @@ class Shares:
 class Guard:
     """ASGI middleware around the whole application."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        settings: Settings,
-        identify: Callable[[Headers], Identity | None],
-    ) -> None:
-        self._app = app
-        self._root = settings.root_path
-        self._limits = settings.limits
-        self._identify = identify
+    def __init__(self, app: ASGIApp, settings: Settings, tokens: Tokens) -> None:
+        self._app, self._tokens, self._auth = app, tokens, settings.auth
+        self._root, self._limits = settings.root_path, settings.limits
         self._rates = RateLimiter(settings.limits.requests_per_minute)
         self._shares = Shares(settings.limits)
         self._named = {name.lower() for name in settings.allow.hosts} - {"*"}
@@ -179,8 +172,13 @@ class Guard:
     async def _handle(self, scope: Scope, headers: Headers, receive: Receive, send: Send) -> None:
         try:
             self._check_head(scope, headers)
-        except ApiError:
-            await _discard(headers, receive)
+        except ApiError:  # a proxy loses the refusal if the connection closes on a small body
+            size = headers.get("content-length", "")
+            if size.isdecimal() and 0 < int(size) <= DISCARDED_BYTES:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(1):
+                        while (await receive()).get("more_body"):
+                            pass
             raise
         identity: Identity | None = scope["identity"]
         if scope["path"] in PROBES:
@@ -211,7 +209,7 @@ class Guard:
         size = len(scope["query_string"]) + sum(len(k) + len(v) for k, v in scope["headers"])
         if size + len(path) > limit:
             raise ApiError(431, f"the headers are larger than {limit} bytes")
-        identity = scope["identity"] = self._identify(headers)
+        identity = scope["identity"] = identify(self._auth, self._tokens, headers)
         if path not in PROBES:
             # A token that does not exist has no bucket of its own to hide in.
             client = identity.token if identity and identity.token else _address(scope)
@@ -271,15 +269,11 @@ class Guard:
         return bytes(body)
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
-        extra = {
-            "status": status,
-            "seconds": round(seconds, 4),
-            "route": getattr(scope.get("route"), "path", "") or "other",
-            "identity": scope["identity"].name if scope["identity"] else "-",
-            "client": _address(scope),
-        }
+        route = getattr(scope.get("route"), "path", "") or "other"
+        who = scope["identity"].name if scope["identity"] else "-"
+        extra = {"status": status, "seconds": round(seconds, 4), "route": route, "identity": who}
         path = _SIGNATURE.sub("-", scope["path"])[:LOGGED_CHARS]
-        log.info("%s %s", scope["method"], path, extra=extra)
+        log.info("%s %s", scope["method"], path, extra={**extra, "client": _address(scope)})
 
 
 def _address(scope: Scope) -> str:
@@ -297,16 +291,6 @@ def _move_token(scope: Scope) -> None:
         scope["path"], scope["raw_path"] = REWARDS, REWARDS.encode()
         headers = [(key, value) for key, value in scope["headers"] if key != b"authorization"]
         scope["headers"] = [*headers, (b"authorization", f"Bearer {token}".encode())]
-
-
-async def _discard(headers: Headers, receive: Receive) -> None:
-    """Read a small body before a refusal, which a proxy loses if the connection closes early."""
-    size = headers.get("content-length", "")
-    if size.isdecimal() and 0 < int(size) <= DISCARDED_BYTES:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(1):
-                while (await receive()).get("more_body"):
-                    pass
 
 
 def _too_much(message: str, seconds: float) -> ApiError:

@@ -28,19 +28,15 @@ class Provider:
         try:
             import authlib.integrations.httpx_client  # noqa: F401
         except ModuleNotFoundError as error:
-            raise BonError(
-                f"the setting oidc needs the package {str(error.name).partition('.')[0]!r}",
-                "pip install 'bon[oidc]'",
-            ) from None
+            problem = f"the setting oidc needs the package {str(error.name).partition('.')[0]!r}"
+            raise BonError(problem, "pip install 'bon[oidc]'") from None
         try:
-            path = base / settings.client_secret_file
-            self._secret = path.read_text(encoding="utf-8").strip()
+            self._secret = (base / settings.client_secret_file).read_text("utf-8").strip()
             if not self._secret:
                 raise ValueError("it is empty")
         except (OSError, ValueError) as error:
-            raise BonError(
-                f"oidc.client_secret_file cannot be read: {error}", "a file with the secret alone"
-            ) from None
+            problem = f"oidc.client_secret_file cannot be read: {error}"
+            raise BonError(problem, "a file with the secret alone") from None
         self._settings = settings
 
     def begin(self, redirect_uri: str) -> tuple[str, Attempt]:
@@ -81,28 +77,21 @@ class Provider:
             "code_challenge_method": "S256",
             "timeout": TIMEOUT_SECONDS,
         }
-        app = App(
-            None,
-            client_id=self._settings.client_id,
-            client_secret=self._secret,
-            client_kwargs=options,
-            server_metadata_url=url,
-        )
+        client = {"client_id": self._settings.client_id, "client_secret": self._secret}
+        app = App(None, **client, client_kwargs=options, server_metadata_url=url)
         try:
             metadata = app.load_server_metadata()
             needed = {"authorization_endpoint", "token_endpoint", "jwks_uri"}
             if metadata.get("issuer") != issuer or not needed <= set(metadata):
-                raise ApiError(
-                    502, f"{url} does not describe the issuer {issuer}", "check oidc.issuer"
-                )
+                problem = f"{url} does not describe the issuer {issuer}"
+                raise ApiError(502, problem, "check oidc.issuer")
             methods = metadata.get("token_endpoint_auth_methods_supported")
             basic = not methods or "client_secret_basic" in methods
             options["token_endpoint_auth_method"] = f"client_secret_{'basic' if basic else 'post'}"
             yield app
         except (httpx2.HTTPError, ValueError, TypeError):
-            raise ApiError(
-                502, f"the identity provider does not answer at {issuer}", "try again later"
-            ) from None
+            problem = f"the identity provider does not answer at {issuer}"
+            raise ApiError(502, problem, "try again later") from None
 
     def _claims(self, attempt: Attempt, code: str) -> dict[str, Any]:
         """Exchange the code and return the claims of the verified id token."""

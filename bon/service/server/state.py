@@ -3,7 +3,7 @@
 import fcntl
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,19 +55,15 @@ def open_service(settings: Settings) -> Iterator[Service]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise BonError(
-                f"another bon serve uses {data}", "stop it, or choose another --data"
-            ) from None
+            fix = "stop it, or choose another --data"
+            raise BonError(f"another bon serve uses {data}", fix) from None
         if settings.miniature and not (settings.files / "miniature" / "pairs.parquet").exists():
             from bon.miniature.data import write
 
             write(settings.files / "miniature")
-        jobs = Jobs(data / DATABASE)
-        try:
+        with closing(Jobs(data / DATABASE)) as jobs:
             tokens = Tokens(jobs, server_secret(data))
             yield Service(settings, jobs, Supervisor(settings, jobs), tokens)
-        finally:
-            jobs.close()
 
 
 def server_secret(data: Path) -> bytes:

@@ -24,18 +24,16 @@ class Budget:
     """Spent and reserved money by owner; `directory` maps a validation to its run."""
 
     def __init__(self, limits: Limits, jobs: Jobs, directory: Callable[[str], Path]) -> None:
-        self._limits = limits
-        self._jobs = jobs
-        self._directory = directory
+        self._limits, self._jobs, self._directory = limits, jobs, directory
 
     def left(self, owner: str, except_for: str = "") -> float:
         """Return the US dollars that an owner may still spend, one validation not counted."""
         used: defaultdict[str, float] = defaultdict(float)
-        with self._jobs.write() as db:
-            rows = db.execute("SELECT validation, owner, cap, cost FROM money").fetchall()
-        for key, name, cap, cost in rows:
+        for key, name, cap, cost in self._jobs.rows("SELECT * FROM money"):
             if key != except_for:
-                used[name] += self._used(key, cap) if cost is None else cost
+                validation = self._jobs.get(key)
+                reserved = validation is not None and validation.state not in FINAL
+                used[name] += cost if cost is not None else cap if reserved else self._cost(key)
         own = self._limits.dollars_per_owner - used[owner]
         return max(0.0, min(own, self._limits.dollars - sum(used.values())))
 
@@ -46,10 +44,8 @@ class Budget:
         cap, left = setup.experiment.cluster.spending_cap, self.left(owner, key)
         if cap is None:
             dollars = make_plan(setup).totals()["dollars"]
-            raise BonError(
-                f"this experiment costs money, about ${dollars:,.2f} by its plan",
-                f"set cluster.spending_cap; you have ${left:,.2f} left on this server",
-            )
+            fix = f"set cluster.spending_cap; you have ${left:,.2f} left on this server"
+            raise BonError(f"this experiment costs money, about ${dollars:,.2f} by its plan", fix)
         if cap > left:
             raise BonError(
                 f"cluster.spending_cap ${cap:,.2f} is more than the ${left:,.2f} you have left",
@@ -59,32 +55,21 @@ class Budget:
     def reserve(self, key: str, owner: str, setup: Setup) -> None:
         """Reserve the cap of a checked validation."""
         if paid(loaded.card for loaded in setup.models):
-            with self._jobs.write() as db:
-                db.execute(
-                    "INSERT OR REPLACE INTO money VALUES (?, ?, ?, NULL)",
-                    (key, owner, setup.experiment.cluster.spending_cap),
-                )
+            cap = setup.experiment.cluster.spending_cap
+            self._jobs.rows("INSERT OR REPLACE INTO money VALUES (?, ?, ?, NULL)", key, owner, cap)
 
     def settle(self, key: str) -> None:
         """Record the cost of a validation that is about to be deleted."""
-        cost = self._cost(key)
-        with self._jobs.write() as db:
-            db.execute("UPDATE money SET cost = ? WHERE validation = ?", (cost, key))
+        self._jobs.rows("UPDATE money SET cost = ? WHERE validation = ?", self._cost(key), key)
 
     def add(self, owner: str, dollars: float) -> None:
         """Add the cost of an online request."""
         if dollars > 0:
-            with self._jobs.write() as db:
-                db.execute(
-                    "INSERT INTO money VALUES (?, ?, 0, ?) "
-                    "ON CONFLICT (validation) DO UPDATE SET cost = cost + excluded.cost",
-                    (f"{ONLINE}:{owner}", owner, dollars),
-                )
-
-    def _used(self, key: str, cap: float) -> float:
-        validation = self._jobs.get(key)
-        open_ = validation is not None and validation.state not in FINAL
-        return cap if open_ else self._cost(key)
+            self._jobs.rows(
+                "INSERT INTO money VALUES (?, ?, 0, ?) "
+                "ON CONFLICT (validation) DO UPDATE SET cost = cost + excluded.cost",
+                f"{ONLINE}:{owner}", owner, dollars,
+            )  # fmt: skip
 
     def _cost(self, key: str) -> float:
         try:

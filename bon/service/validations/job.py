@@ -66,21 +66,14 @@ def _run(directory: Path, request: dict[str, Any]) -> tuple[str, str]:
 
     try:
         setup = prepare(request["experiment"], Path(request["base"]))
-        run(
-            setup,
-            directory,
-            retry_errors=request["retry_errors"],
-            progress_file=directory / PROGRESS,
-        )
+        again = request["retry_errors"]
+        run(setup, directory, retry_errors=again, progress_file=directory / PROGRESS)
     except KeyboardInterrupt:
         print("stopped; what was computed is kept", file=sys.stderr, flush=True)
         return "cancelled", ""
-    except Unavailable as error:  # the server tries again: a lost cluster may come back
+    except BonError as error:  # a lost cluster may come back: the server tries again
         print(f"bon: {error}", file=sys.stderr, flush=True)
-        return "crashed", str(error)
-    except BonError as error:
-        print(f"bon: {error}", file=sys.stderr, flush=True)
-        return "failed", str(error)
+        return "crashed" if isinstance(error, Unavailable) else "failed", str(error)
     except Exception as error:
         traceback.print_exc()
         return "crashed", one_line(error)

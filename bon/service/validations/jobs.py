@@ -7,17 +7,14 @@ that checks the state it starts from.
 import json
 import logging
 import secrets
-import sqlite3
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from bon.core.errors import BonError
 from bon.service.errors import ApiError
+from bon.storage.database import SharedDatabase
 
 State = Literal["queued", "running", "cancelling", "cancelled", "failed", "done"]
 STATES: tuple[State, ...] = get_args(State)
@@ -69,19 +66,12 @@ class Validation:
 _COLUMNS = ", ".join(Validation.__dataclass_fields__)
 
 
-class Jobs:
-    """The service's database. One connection, guarded: statements here take microseconds."""
+class Jobs(SharedDatabase):
+    """The service's database, whose statements take microseconds."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.path = path
-        self._lock = threading.RLock()
-        self._db = sqlite3.connect(path, timeout=30, check_same_thread=False)
-        self._db.isolation_level = None
-        path.chmod(0o600)
+        super().__init__(path, "FULL")
         with self.write() as db:
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = FULL")
             version = db.execute("PRAGMA user_version").fetchone()[0]
             if version not in (0, SCHEMA_VERSION):
                 raise BonError(
@@ -94,35 +84,22 @@ class Jobs:
                 db.execute("ALTER TABLE tokens ADD COLUMN expires REAL")  # written by version 0.2
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
-    def close(self) -> None:
-        """Close the database."""
-        with self._lock:
-            self._db.close()
-
-    @contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection, for this thread alone."""
-        with self._lock:
-            yield self._db
-
     # -- requests ------------------------------------------------------------------------
 
     def add(self, name: str, owner: str, experiment: dict[str, Any]) -> Validation:
         """Queue a validation."""
         now = time.time()
         new = f"v{time.strftime('%y%m%d', time.gmtime(now))}-{secrets.token_hex(5)}"
-        with self.write() as db:
-            db.execute(
-                "INSERT INTO validations (id, name, owner, state, experiment, body_hash, "
-                "created, queued) VALUES (?, ?, ?, 'queued', ?, '', ?, ?)",
-                (new, name, owner, _dump(experiment), now, now),
-            )
-            return self._where("id = ?", new)[0]
+        self.rows(
+            "INSERT INTO validations (id, name, owner, state, experiment, body_hash, created, "
+            "queued) VALUES (?, ?, ?, 'queued', ?, '', ?, ?)",
+            new, name, owner, _dump(experiment), now, now,
+        )  # fmt: skip
+        return self._where("id = ?", new)[0]
 
     def get(self, key: str) -> Validation | None:
         """Return a validation by id."""
-        rows = self._where("id = ?", key)
-        return rows[0] if rows else None
+        return next(iter(self._where("id = ?", key)), None)
 
     def listed(
         self,
@@ -146,9 +123,8 @@ class Jobs:
 
     def counts(self) -> dict[str, int]:
         """Return the number of validations by state."""
-        with self.write() as db:
-            rows = db.execute("SELECT state, COUNT(*) FROM validations GROUP BY state").fetchall()
-        return {**dict.fromkeys(STATES, 0), **dict(rows)}
+        rows = self.rows("SELECT state, COUNT(*) FROM validations GROUP BY state")
+        return {**dict.fromkeys(STATES, 0), **{state: count for state, count in rows}}
 
     def num_queued(self, owner: str) -> int:
         """Return the number of an owner's queued validations."""
@@ -173,36 +149,30 @@ class Jobs:
             )  # fmt: skip
             validation = self._where("id = ?", key)[0]
         if not moved:
-            raise ApiError(
-                409, f"{key} is {validation.state}", "cancel it, or wait until it is done"
-            )
+            fix = "cancel it, or wait until it is done"
+            raise ApiError(409, f"{key} is {validation.state}", fix)
         return validation
 
     def delete(self, key: str) -> None:
         """Delete a finished validation."""
-        with self.write() as db:
-            statement = f"DELETE FROM validations WHERE id = ? AND state IN {FINAL}"
-            if not db.execute(statement, (key,)).rowcount:
-                raise ApiError(409, f"{key} is queued or running", "cancel it first")
+        statement = f"DELETE FROM validations WHERE id = ? AND state IN {FINAL} RETURNING id"
+        if not self.rows(statement, key):
+            raise ApiError(409, f"{key} is queued or running", "cancel it first")
 
     # -- the audit trail -----------------------------------------------------------------
 
     def audit(self, identity: str, client: str, action: str, subject: str) -> None:
         """Record who did what to what, and from which address."""
-        with self.write() as db:
-            row = (time.time(), identity, client, action, subject)
-            db.execute("INSERT INTO audit VALUES (NULL, ?, ?, ?, ?, ?)", row)
+        row = (time.time(), identity, client, action, subject)
+        self.rows("INSERT INTO audit VALUES (NULL, ?, ?, ?, ?, ?)", *row)
         extra = {"identity": identity, "client": client}
         logging.getLogger("bon.audit").info("%s %s", action, subject, extra=extra)
 
     def audited(self, before: int | None = None, limit: int = 200) -> list[dict[str, Any]]:
         """Return entries of the audit trail, newest first; `before` is the last page's `seq`."""
         columns = ("seq", "time", "identity", "client", "action", "subject")
-        with self.write() as db:
-            rows = db.execute(
-                f"SELECT {', '.join(columns)} FROM audit WHERE seq < ? ORDER BY seq DESC LIMIT ?",
-                (2**62 if before is None else before, limit),
-            ).fetchall()
+        query = f"SELECT {', '.join(columns)} FROM audit WHERE seq < ? ORDER BY seq DESC LIMIT ?"
+        rows = self.rows(query, 2**62 if before is None else before, limit)
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
     # -- the supervisor ------------------------------------------------------------------
@@ -224,17 +194,15 @@ class Jobs:
             "(SELECT COALESCE(MAX(v.started), 0) FROM validations AS v "
             "WHERE v.owner = validations.owner), queued, seq LIMIT 1"
         )
-        return queued[0] if queued else None
+        return next(iter(queued), None)
 
     def start(self, key: str) -> Validation | None:
         """Move queued to running under a new attempt number; None if it no longer is queued."""
         with self.write():
             validation = self.get(key)
             attempt = validation.attempt + 1 if validation else 0
-            moved = self._move(
-                key, ("queued",), state="running", attempt=attempt, started=time.time()
-            )
-            return self.get(key) if moved else None
+            now = {"attempt": attempt, "started": time.time()}
+            return self.get(key) if self._move(key, ("queued",), state="running", **now) else None
 
     def finish(self, key: str, state: State, error: str = "") -> None:
         """Move running or cancelling to a final state."""
@@ -253,23 +221,17 @@ class Jobs:
         """Set columns of a validation if it is in one of these states; return whether it was."""
         columns = ", ".join(f"{name} = ?" for name in values)
         marks = ", ".join("?" * len(states))
-        statement = f"UPDATE validations SET {columns} WHERE id = ? AND state IN ({marks})"
-        with self.write() as db:
-            return db.execute(statement, (*values.values(), key, *states)).rowcount > 0
+        where = f"id = ? AND state IN ({marks})"
+        statement = f"UPDATE validations SET {columns} WHERE {where} RETURNING id"
+        return bool(self.rows(statement, *values.values(), key, *states))
 
     def _where(self, condition: str, *values: Any) -> list[Validation]:
-        with self.write() as db:
-            rows = db.execute(
-                f"SELECT {_COLUMNS} FROM validations WHERE {condition}", values
-            ).fetchall()
-        return [_validation(row) for row in rows]
-
-
-def _validation(row: tuple[Any, ...]) -> Validation:
-    values = dict(zip(Validation.__dataclass_fields__, row, strict=True))
-    values["experiment"] = json.loads(values["experiment"])
-    values["retry_errors"] = bool(values["retry_errors"])
-    return Validation(**values)
+        rows = self.rows(f"SELECT {_COLUMNS} FROM validations WHERE {condition}", *values)
+        validations = [Validation(*row) for row in rows]
+        return [
+            replace(v, experiment=json.loads(str(v.experiment)), retry_errors=bool(v.retry_errors))
+            for v in validations
+        ]
 
 
 def _dump(value: dict[str, Any]) -> str:

@@ -59,7 +59,7 @@ def check_submission(raw: Mapping[str, Any], settings: Settings) -> Setup:
             raise BonError(f"cluster.{key} is the server's", "leave it out")
     if experiment.allow_remote_code and not settings.allow.remote_code:
         raise BonError("allow_remote_code is off on this server", "ask its operator")
-    for spec in (experiment.questions, *experiment.pairs):
+    for spec in (*experiment.questions, *experiment.pairs):
         _check_dataset(spec, root, settings.allow)
     if len(experiment.policies) + len(experiment.rewarders) > settings.limits.models:
         raise BonError(f"more than {settings.limits.models} policies and rewarders")
@@ -93,10 +93,8 @@ def confined(path: str, root: Path, key: str) -> Path:
     """Return the path inside the root; refuse absolute ones, `..` and links that lead out."""
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts or path.startswith("~") or "\x00" in path:
-        raise BonError(
-            f"{key}: {path!r} leaves the server's files",
-            "give a path relative to the data directory's files/ folder",
-        )
+        fix = "give a path relative to the data directory's files/ folder"
+        raise BonError(f"{key}: {path!r} leaves the server's files", fix)
     resolved = (root / path).resolve()
     if not resolved.is_relative_to(root):
         raise BonError(f"{key}: {path!r} leads out of the server's files")
@@ -112,10 +110,8 @@ def _check_dataset(spec: DatasetSpec, root: Path, allow: Allow) -> None:
             raise BonError(f"{key}: {value!r} is not a name")
     known = {adapter(spec.benchmark).hub, *allow.hubs}
     if spec.hub is not None and (not _DATASET.fullmatch(spec.hub) or not {spec.hub, "*"} & known):
-        raise BonError(
-            f"hub: this server does not read {spec.hub[:100]!r}",
-            "its operator can list it in allow.hubs",
-        )
+        fix = "its operator can list it in allow.hubs"
+        raise BonError(f"hub: this server does not read {spec.hub[:100]!r}", fix)
     # Anyone can propose a change to a dataset (refs/pr/1); plain names are its owner's.
     if spec.revision is not None and not _REVISION.fullmatch(spec.revision):
         raise BonError(f"revision: {spec.revision[:100]!r} is not a branch, tag or commit")
@@ -141,13 +137,11 @@ def _check_card(ref: Any, room: Room, root: Path, allow: Allow) -> None:
     label = str(merged.get("name", name))[:100]
     python = merged.get("python") or ""
     if (merged.get("kind") == "python" or python) and python not in allow.python:
-        raise BonError(
-            f"{label}: runs Python code of its own", "its operator can list it in allow.python"
-        )
+        fix = "its operator can list it in allow.python"
+        raise BonError(f"{label}: runs Python code of its own", fix)
     if "from" in merged:
-        raise BonError(
-            f"{label}: `from` names files of this server", "send an experiment that asks"
-        )
+        fix = "send an experiment that calls its models"
+        raise BonError(f"{label}: `from` names files of this server", fix)
     place = own.get("placement")
     if isinstance(place, dict) and place.get("runtime_env"):
         raise BonError(f"{label}: placement.runtime_env is the operator's", "leave it out")
@@ -196,39 +190,30 @@ def _check_engine(
     args = own.get("engine_args") or {}
     if entry is None or not isinstance(args, dict):
         return  # the schema refuses it
-    allowed = set(entry.settings.submittable())
+    allowed = sorted(entry.settings.submittable())
     for arg in entry.settings.names(args):
         if arg not in allowed:
-            raise BonError(
-                f"{label}: engine_args.{arg} is not for experiments to set on this server",
-                f"they may set: {', '.join(sorted(allowed)) or 'none'}",
-            )
+            problem = f"{label}: engine_args.{arg} is not for experiments to set on this server"
+            raise BonError(problem, f"they may set: {', '.join(allowed) or 'none'}")
     for arg, value in _leaves(args):
         if isinstance(value, str) and len(value) > TEXT_CHARS:
             raise BonError(f"{label}: engine_args.{arg} has {len(value)} characters")
         if isinstance(value, int | float) and not -_LARGEST[arg] <= value <= _LARGEST[arg]:
-            raise BonError(
-                f"{label}: engine_args.{arg} is {value:g}", f"at most {_LARGEST[arg]:g} here"
-            )
+            fix = f"at most {_LARGEST[arg]:g} here"
+            raise BonError(f"{label}: engine_args.{arg} is {value:g}", fix)
     if engine != "openai":
         if before not in (None, engine):
-            raise BonError(
-                f"{label}: the engine of a card cannot be changed", "write a card inline"
-            )
+            problem = f"{label}: the engine of a card cannot be changed"
+            raise BonError(problem, "write a card inline")
         return
-    url = args.get("base_url")
+    url, fix = args.get("base_url"), "its operator can list it in allow."
     if before != "openai" or url is not None:
         url = url or (base.get("engine_args") or {}).get("base_url")
         if url not in allow.base_urls:
-            raise BonError(
-                f"{label}: this server does not call {url!r}",
-                "its operator can list it in allow.base_urls",
-            )
+            raise BonError(f"{label}: this server does not call {url!r}", f"{fix}base_urls")
     elif name is not None and not name.endswith((".yaml", ".yml")) and name not in allow.api_cards:
-        raise BonError(
-            f"{label}: this server does not pay for the card {name}",
-            "its operator can list it in allow.api_cards",
-        )
+        problem = f"{label}: this server does not pay for the card {name}"
+        raise BonError(problem, f"{fix}api_cards")
     for key in ("model", "revision", "cost") if before == "openai" else ("cost",):
         if key in own:
             raise BonError(f"{label}: {key} is the operator's to set", "leave it out")
@@ -251,7 +236,7 @@ def _check_sizes(setup: Setup, limits: Limits) -> None:
     sizes: list[tuple[str, float | None, float]] = [
         *((f"cluster.{name}", getattr(cluster, name), most) for name, most in _CLUSTER.items()),
         ("analysis.bootstrap", experiment.analysis.bootstrap, limits.bootstrap),
-        ("questions.limit", experiment.questions.limit, limits.questions),
+        *(("questions.limit", task.limit, limits.questions) for task in experiment.questions),
         *((f"{spec.benchmark}: limit", spec.limit, limits.pairs) for spec in experiment.pairs),
         *((f"{policy.card.name}: n", policy.card.n, limits.n) for policy in setup.policies),
         ("the number of GPUs needed at once", _gpus(setup), limits.gpus_per_run),

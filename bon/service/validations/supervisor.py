@@ -11,7 +11,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from bon.core.files import write_atomic
 from bon.dispatch.module_path import module_command
@@ -47,11 +46,9 @@ class Supervisor:
     """A thread that moves validations between states."""
 
     def __init__(self, settings: Settings, jobs: Jobs) -> None:
-        self._settings = settings
-        self._jobs = jobs
+        self._settings, self._jobs = settings, jobs
         self._children: dict[str, _Child] = {}
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
+        self._wake, self._stopping = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._loop, name="supervisor", daemon=True)
 
     @property
@@ -102,8 +99,7 @@ class Supervisor:
         while not self._stopping.is_set():
             try:
                 self._collect()
-                self._cancel()
-                self._stop_late()
+                self._end()
                 self._start_queued()
             except Exception:  # A full disk must not end the supervision for good.
                 log.exception("supervisor")
@@ -120,11 +116,18 @@ class Supervisor:
             self._children[started.id] = self._launch(started)
 
     def _launch(self, validation: Validation) -> _Child:
-        directory = self.directory(validation.id)
+        directory, attempt = self.directory(validation.id), validation.attempt
         directory.mkdir(parents=True, exist_ok=True)
+        # The server's Ray cluster and network settings.
+        network = {
+            "address": self._settings.ray_address,
+            "listen_beyond_loopback": self._settings.listen_beyond_loopback,
+        }
+        cluster = {key: value for key, value in network.items() if value}
+        cluster = {**validation.experiment.get("cluster", {}), **cluster}
         request = {
-            "attempt": validation.attempt,
-            "experiment": with_network(validation.experiment, self._settings),
+            "attempt": attempt,
+            "experiment": {**validation.experiment, "cluster": cluster},
             "base": str(self._settings.files),
             "retry_errors": validation.retry_errors,
         }
@@ -132,9 +135,7 @@ class Supervisor:
         (directory / OUTCOME).unlink(missing_ok=True)
         with (directory / LOG).open("ab") as output:
             process = subprocess.Popen(
-                module_command(
-                    "bon.service.validations.job", str(directory), str(validation.attempt)
-                ),
+                module_command("bon.service.validations.job", str(directory), str(attempt)),
                 stdin=subprocess.PIPE,  # closes with this server, however it ends
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -145,30 +146,22 @@ class Supervisor:
         log.info("started %s", validation.id, extra=extra)
         return _Child(process)
 
-    def _cancel(self) -> None:
-        for validation in self._jobs.in_state("cancelling"):
-            child = self._children.get(validation.id)
-            if child is None:
-                self._jobs.finish(validation.id, "cancelled")
-            else:
-                self._end(child)
-
-    def _stop_late(self) -> None:
-        """Stop validations that have reached their time limit."""
+    def _end(self) -> None:
+        """Interrupt what is cancelled or has reached its time limit; kill it after the grace."""
         longest = 3600 * self._settings.limits.hours
-        for validation in self._jobs.in_state("running"):
-            child = self._children.get(validation.id)
-            if child is not None and time.time() - (validation.started or 0) > longest:
-                child.late = True
-                self._end(child)
-
-    def _end(self, child: _Child) -> None:
-        """Interrupt a process; kill it after the grace period."""
-        if child.interrupted is None:
-            child.interrupted = time.monotonic()
-            child.interrupt()
-        elif time.monotonic() - child.interrupted > self._settings.grace_seconds:
-            child.kill()
+        for validation in self._jobs.in_state("running", "cancelling"):
+            child, cancelled = self._children.get(validation.id), validation.state == "cancelling"
+            late = not cancelled and time.time() - (validation.started or 0) > longest
+            if child is None and cancelled:
+                self._jobs.finish(validation.id, "cancelled")
+            if child is None or not (late or cancelled):
+                continue
+            child.late = child.late or late
+            if child.interrupted is None:
+                child.interrupted = time.monotonic()
+                child.interrupt()
+            elif time.monotonic() - child.interrupted > self._settings.grace_seconds:
+                child.kill()
 
     def _collect(self) -> None:
         for key, child in list(self._children.items()):
@@ -201,13 +194,3 @@ class Supervisor:
         else:
             self._jobs.crashed(key, counts=True)
         log.info("ended %s", key, extra={"validation": key, "outcome": ended})
-
-
-def with_network(experiment: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """Return the experiment with the server's Ray cluster and network settings."""
-    network = {
-        "address": settings.ray_address,
-        "listen_beyond_loopback": settings.listen_beyond_loopback,
-    }
-    network = {key: value for key, value in network.items() if value}
-    return {**experiment, "cluster": {**experiment.get("cluster", {}), **network}}

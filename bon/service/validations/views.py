@@ -105,17 +105,13 @@ def _count(directory: Path) -> dict[str, Any]:
             ]
     except BonError:  # no run yet, or one that is being created
         pass
-    sampled, judged = rows
     names = ("errors", "unparsed", "input_tokens", "output_tokens")
-    totals = (int(a + b) for a, b in zip(sampled[1:5], judged[1:5], strict=True))
+    (candidates, *sampled, sample_seconds), (judgements, *judged, judge_seconds) = rows
+    counts = {"candidates": candidates, "judgements": judgements}
+    counts |= {n: int(a + b) for n, a, b in zip(names, sampled, judged, strict=True)}
     return {
-        "candidates": sampled[0],
-        "judgements": judged[0],
-        **dict(zip(names, totals, strict=True)),
-        "cost": cost,
-        "sample_seconds": sampled[5],
-        "judge_seconds": judged[5],
-    }
+        **counts, "cost": cost, "sample_seconds": sample_seconds, "judge_seconds": judge_seconds,
+    }  # fmt: skip
 
 
 # ------------------------------------------------------------------ tables

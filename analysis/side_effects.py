@@ -17,7 +17,7 @@ from bon.analysis.estimators.resampling import Draws, estimate, holm, quantiles
 from bon.analysis.results import Estimate, TrainedArm
 
 LENGTH, UNREAD, ENTROPY, ANSWER = "length", "unread", "entropy", "answer "
-LONGER, MORE_UNREAD, MORE_OFTEN = 0.1, 0.02, 0.05
+LONGER, MORE_UNREAD, MORE_OFTEN = 0.01, 0.01, 0.03
 """Sizes to flag: share of the untrained length, share of responses, share of answers."""
 
 

@@ -58,46 +58,44 @@ def gains_by_kl(study: Uplift, results: Results, *, width: Width = "double") -> 
     A panel per method. Lines: Best-of-n for n = 1 … N, at most ln n − (n − 1)/n nats away (Beirami
     et al. 2024), on the run's questions; markers: trained policies, on the others.
     """
-    rows = [
-        arm
-        for arm in study.arms
-        if arm.kl and arm.kl.value is not None and arm.sampled and arm.sampled.value is not None
-    ]
-    methods = [m.method for m in study.methods if any(a.method == m.method for a in rows)]
+    shown = {
+        m.method: [a for a in study.arms if a.method == m.method and a.kl and a.sampled]
+        for m in study.methods
+    }
+    methods = [method for method, arms in shown.items() if arms]
     if not methods:
         raise NothingToDrawError("no trained policy has a KL")
-    start = next((p.pass_at_1.value for p in results.policies if p.policy == study.policy), None)
-    names = list(dict.fromkeys(arm.arm for arm in rows))
-    colours = colours_for([arm.arm for arm in study.arms if not arm.reference])
+    start = next((p.pass_at_1.value or 0 for p in results.policies if p.policy == study.policy), 0)
+    colours = colours_for(list(dict.fromkeys(a.arm for a in study.arms if not a.reference)))
     columns = 1 if is_narrow(width) else min(len(methods), 2)
+    rows = -(-len(methods) // columns)
+    curves = [c for c in results.best_of_n if c.policy == study.policy and c.headline]
     with style():
-        figure, axes = new_figure(
-            width, 3.0 * -(-len(methods) // columns), -(-len(methods) // columns), columns
-        )
+        figure, axes = new_figure(width, 3.0 * rows, rows, columns)
         for ax in axes[len(methods) :]:
             ax.remove()
         for ax, method in zip(axes, methods, strict=False):
-            for choice in results.best_of_n:
-                if choice.policy == study.policy and choice.headline and choice.rewarder in names:
-                    known = [p for p in choice.curve if p.accuracy.value is not None]
+            for choice in curves:
+                if choice.rewarder in colours:
+                    known = [
+                        (p.n, p.accuracy.value - start) for p in choice.curve if p.accuracy.value
+                    ]
                     ax.plot(
-                        [float(np.log(p.n) - (p.n - 1) / p.n) for p in known],
-                        [100 * ((p.accuracy.value or 0.0) - (start or 0.0)) for p in known],
-                        color=colours.get(choice.rewarder, MUTED), linewidth=0.9, alpha=0.7,
+                        [float(np.log(n) - (n - 1) / n) for n, _ in known],
+                        [100 * gain for _, gain in known],
+                        color=colours[choice.rewarder], linewidth=0.9, alpha=0.7,
                     )  # fmt: skip
-            own = [arm for arm in rows if arm.method == method]
-            for arm, (x, y) in zip(own, map(_at, own), strict=True):
+            for arm in shown[method]:
                 marker = "s" if arm.reference else "v" if arm.hurts else "o"
-                ax.plot(
-                    [x], [y], marker=marker, color=colours.get(arm.arm, MUTED), linestyle="none"
-                )
+                colour = colours.get(arm.arm, MUTED)
+                ax.plot(*_at(arm), marker=marker, color=colour, linestyle="none")
             ax.axhline(0, color=MUTED, linewidth=0.8)
             ax.set_xlabel("KL from the policy (nats)")
             ax.set_ylabel(f"sampled gain, {method.upper()} (points)")
             ax.margins(x=0.12, y=0.1)
         fix_layout(figure)
         for ax, method in zip(axes, methods, strict=False):
-            own = [arm for arm in rows if arm.method == method]
+            own = shown[method]
             place_labels(ax, [_at(arm) for arm in own], [arm.arm for arm in own])
     return figure
 

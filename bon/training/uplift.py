@@ -7,7 +7,7 @@ under the key of everything that shaped it), and an ordinary run of all checkpoi
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from bon.analysis.side_effects import effects_of
 from bon.analysis.uplift import Outcomes, analyse_uplift
 from bon.benchmarks import load_questions
 from bon.benchmarks.base import BadRow
+from bon.benchmarks.leaks import plain
 from bon.core.console import say
 from bon.core.errors import BonError, Incomplete, one_line, some
 from bon.core.files import write_atomic
@@ -222,24 +223,19 @@ def _tuning(study: Study, method: Method, seed: int) -> Tuning:
 
 
 def refuse_overlap(trained: Iterable[Question], spec: DatasetSpec, base: Path) -> None:
-    """Raise BonError if questions to evaluate on share content or images with trained ones."""
+    """Raise BonError if questions to evaluate on share content or images with trained ones.
+
+    Texts of questions without images are compared whatever their layout (bon.benchmarks.leaks).
+    """
     images_of = ImageStore(base / UPLIFT / "evaluation" / "images")
-    keys, images, bare = set(), set(), set()
-    for question in trained:
-        keys.add(question.key)
-        images |= {image.sha256 for image in question.images}
-        if not question.images:
-            bare.add((question.text, question.options))
-    shared = [
-        row.id
-        for row in load_questions(spec, images_of)
-        if not isinstance(row, BadRow)
-        and (
-            row.key in keys
-            or any(image.sha256 in images for image in row.images)
-            or (row.text, row.options) in bare
-        )
-    ]
+
+    def marks(row: Question) -> set[str]:
+        shown = {image.sha256 for image in row.images}
+        return {row.key, *(shown or {plain("\n".join([row.text, *row.options]))})}
+
+    known = {mark for question in trained for mark in marks(question)}
+    rows = (row for row in load_questions(spec, images_of) if not isinstance(row, BadRow))
+    shared = [row.id for row in rows if known & marks(row)]
     if shared:
         raise BonError(
             f"{len(shared):,} questions to evaluate on are trained on, or share an image with one "
@@ -415,12 +411,9 @@ def divergences(
     """Return by label how much more probable training made sampled responses, on some questions."""
     work = {}
     arguments = _arguments(policy, setup)
-    for label, (questions, rows, _) in _sampled(evaluation, list(folders)).items():
-        examples = [
-            Example(messages_of(question, policy), row.text)
-            for question, row in zip(questions, rows, strict=True)
-        ]
-        key = content_key("kl", str(folders[label].resolve()), [row.text for row in rows])
+    for label, rows in _sampled(evaluation, list(folders)).items():
+        examples = [Example(messages_of(question, policy), row.text) for question, row, _ in rows]
+        key = content_key("kl", str(folders[label].resolve()), [e.chosen for e in examples])
         work[label] = key, (arguments, str(folders[label]), examples)
     title = "comparing {} policies with the untrained one (KL)"
     placement = policy.card.placement
@@ -434,15 +427,12 @@ def own_scores(
 
     On some questions; rewarders whose replies cost money, or were imported, are left out.
     """
-    work: dict[str, tuple[str, tuple[Any, ...]]] = {}
+    work = {}
     specs = {a.label: s for a in arms if (s := live_rewarder(setup, a.name, required=False))}
-    for label, (questions, rows, before) in _sampled(evaluation, list(specs)).items():
-        pairs = [[a.text, b.text] for a, b in zip(rows, before, strict=True)]
-        items = [
-            question_item(question, [a, b])
-            for question, a, b in zip(questions, rows, before, strict=True)
-        ]
-        work[label] = content_key(reward_key(label, specs[label]), pairs), (specs[label], items)
+    for label, rows in _sampled(evaluation, list(specs)).items():
+        spec, items = specs[label], [question_item(q, [a, b]) for q, a, b in rows]
+        key = content_key(reward_key(label, spec), [[a.text, b.text] for _, a, b in rows])
+        work[label] = key, (spec, items)
     title = "asking the rewarders of {} policies about their responses"
     placement = next(iter(specs.values())).loaded.card.placement if specs else None
     return _kept(evaluation.parent / "own", win_shares, work, title, setup, placement, quiet)
@@ -450,34 +440,27 @@ def own_scores(
 
 def _sampled(
     evaluation: Path, labels: list[str]
-) -> dict[str, tuple[list[Question], list[Candidate], list[Candidate]]]:
-    """Return by label the first questions, a response of the policy, and an untrained one."""
-    found = {}
+) -> dict[str, list[tuple[Question, Candidate, Candidate]]]:
+    """Return by label some questions, each with a response of that policy and of the untrained."""
     with Store(evaluation, readonly=True) as store:
         models = {loaded.card.name: loaded for loaded in open_run(store).policies}
         questions = list(store.questions())[:MOST_RATIOS]
-        for label in labels:
-            rows = [
-                (question, *first)
+        rows = {
+            label: [
+                (question, after[0], before[0])
                 for question in questions
-                if len(
-                    first := [
-                        row
-                        for name in (label, UNTRAINED)
-                        for row in with_texts(store, models[name], question)[:1]
-                    ]
-                )
-                == 2
+                if (after := with_texts(store, models[label], question))
+                and (before := with_texts(store, models[UNTRAINED], question))
             ]
-            if rows:
-                found[label] = tuple(map(list, zip(*rows, strict=True)))
-    return found  # type: ignore[return-value]  # three lists of equal length
+            for label in labels
+        }
+    return {label: found for label, found in rows.items() if found}
 
 
 def _kept(
     folder: Path,
     function: Callable[..., list[float]],
-    work: dict[str, tuple[str, tuple[Any, ...]]],
+    work: Mapping[str, tuple[str, tuple[Any, ...]]],
     title: str,
     setup: Setup,
     placement: Placement | None,

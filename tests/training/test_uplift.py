@@ -125,6 +125,10 @@ def test_questions_that_were_trained_on_are_refused(make_experiment, go, tmp_pat
     with pytest.raises(BonError, match="6 questions to evaluate on are trained on"):
         training.refuse_overlap(questions, spec, tmp_path)
     training.refuse_overlap([], spec, tmp_path)
+    other = replace(questions[0], key="other", text=f"Question: {questions[0].text.upper()} ")
+    if not other.images:
+        with pytest.raises(BonError, match="1 questions to evaluate on"):
+            training.refuse_overlap([other], spec, tmp_path)
 
 
 def test_the_questions_of_the_demo_share_nothing_with_what_it_trains_on(tmp_path):

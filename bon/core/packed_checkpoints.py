@@ -45,7 +45,8 @@ def unpacked(folder: Path) -> Path:
     """
     if not is_packed(folder):
         return folder
-    target = cache_folder() / "checkpoints" / f"{folder.name}-{packed_key(folder)[:16]}"
+    cache = cache_folder().absolute() / "checkpoints"  # workers have other working directories
+    target = cache / f"{folder.name}-{packed_key(folder)[:16]}"
     if target.is_dir():
         return target
     try:

@@ -102,6 +102,14 @@ def test_a_cache_that_cannot_be_written_is_reported_with_the_setting(
     assert "XDG_CACHE_HOME" in error.value.fix
 
 
+def test_the_folder_is_absolute_whatever_the_cache_is(
+    packed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(packed.parent)
+    monkeypatch.setenv("XDG_CACHE_HOME", "near")
+    assert unpacked(packed / "base").is_absolute()
+
+
 def test_rounding_is_torch_s() -> None:
     values = np.random.RandomState(0).normal(size=10_000).astype(np.float32)
     theirs = torch.from_numpy(values).to(torch.bfloat16).float().numpy()

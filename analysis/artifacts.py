@@ -51,6 +51,7 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "task_weights": ("by_task", (), {"": "tasks"}, ""),
     "task_accuracies": ("by_task", (), {"": "accuracies"}, ""),
     "task_correlations": ("by_task", (), {"": "correlations"}, ""),
+    "task_pooled": ("by_task", (), {"": "pooled"}, ""),
     "panel_sizes": ("panels", _AXIS, {"": "sizes"}, ""),
     "trained_methods": ("trained", ("policy", "imported"), {"": "methods"}, ""),
     "slices": (

@@ -342,4 +342,8 @@ def _warnings(run: Run, studies: list[Study], benchmarks: list[ScoredPairs]) -> 
                 f"{r.rewarder} was asked about {r.num_pairs} of {len(b.pairs.frame)} pairs of "
                 f"{b.pairs.name}; its accuracy is over those."
             )
+        if not r.overall_agrees:
+            warnings.append(
+                f"{r.rewarder} on {b.pairs.name}: its groups imply another overall accuracy."
+            )
     return warnings

@@ -12,6 +12,7 @@ import numpy as np
 from bon.analysis.correlation.axes import ScoredPairs, measure
 from bon.analysis.correlation.coefficients import correlate
 from bon.analysis.correlation.paired_accuracies import Label, Measured
+from bon.analysis.correlation.pooled import pool
 from bon.analysis.data.arrays import Run, read
 from bon.analysis.data.tables import Tables
 from bon.analysis.estimators.choices import Policy
@@ -71,15 +72,24 @@ def task_report(
         for label, m in measure(run, policies, benchmarks, options):
             if label.primary:
                 measured.setdefault((label.policy, label.benchmark), {})[name] = label, m
-    correlations = [
-        row for of_tasks in measured.values() for row in _correlations(of_tasks, weights, options)
-    ]
+    found = [row for of in measured.values() for row in _correlations(of, weights, options)]
+    correlations = [_row(task, c) for task, c in found]
+    several = len({c.policy for _, c in found}) > 1
+    apart: dict[tuple[str, str], list[Correlation]] = {}
+    for task, c in found:
+        if task != ALL:
+            name = f"{task} ({c.policy})" if several else task
+            apart.setdefault((c.benchmark, c.leaks), []).append(
+                c.model_copy(update={"policy": name})
+            )
+    pooled = (pool(rows, options.level, "task") for rows in apart.values())
     given = any(stated.get(name) for name in parts)
     return TaskReport(
         tasks=tuple(Task(name=n, num_questions=sizes[n], weight=w) for n, w in weights.items()),
         weights_given=given,
         accuracies=tuple(_accuracies(parts, weights, options)),
         correlations=tuple(correlations),
+        pooled=tuple(p for p in pooled if p is not None),
         sentence=_sentence(correlations, weights, given),
         agree=len({row.verdict for row in correlations if row.task != ALL}) < 2,
     )
@@ -115,11 +125,11 @@ def _accuracies(
 
 def _correlations(
     of_tasks: dict[str, tuple[Label, Measured]], weights: dict[str, float], options: Options
-) -> list[TaskCorrelation]:
+) -> list[tuple[str, Correlation]]:
     rows = [(task, correlate(m, label, options)) for task, (label, m) in of_tasks.items()]
     if of_tasks.keys() == weights.keys() and (mean := _together(of_tasks, weights, options)):
         rows.append((ALL, correlate(mean, next(iter(of_tasks.values()))[0], options)))
-    return [_row(task, c) for task, c in rows]
+    return rows
 
 
 def _row(task: str, c: Correlation) -> TaskCorrelation:

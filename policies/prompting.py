@@ -62,18 +62,14 @@ def policy_messages(
 def _interleave(text: str, images: list[ImagePart | None]) -> list[Part | None]:
     parts: list[Part | None] = []
     named: set[int] = set()
-    pending = ""  # text since the last image
-    end = 0
-    for token in _TOKEN.finditer(text):
-        index = int(token[1]) - 1
-        pending += text[end : token.start()]
-        end = token.end()
+    pending, *rest = _TOKEN.split(text)  # text since the last image
+    for number, after in zip(rest[::2], rest[1::2], strict=True):
+        index = int(number) - 1
         if 0 <= index < len(images) and images[index] is not None:
             parts += [pending, images[index]] if pending else [images[index]]
-            pending = ""
+            pending = after
             named.add(index)
         else:  # the token of a dropped or missing image stays
-            pending += token[0]
-    pending += text[end:]
+            pending += f"<image {number}>{after}"
     unnamed = [image for index, image in enumerate(images) if index not in named]
     return [*unnamed, *parts, pending] if pending else [*unnamed, *parts]

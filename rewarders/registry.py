@@ -69,16 +69,12 @@ def code_hash(card: RewarderCard) -> str:
     module = sys.modules[cls.__module__]
     if module.__name__.partition(".")[0] == "bon":
         return ""
-    file = getattr(module, "__file__", None)
-    return hashlib.sha256(_bytecode(cls) if file is None else Path(file).read_bytes()).hexdigest()
-
-
-def _bytecode(cls: type[Rewarder]) -> bytes:
-    """Return the byte code of a class's methods, for classes without source text."""
-    parts = []
+    if file := getattr(module, "__file__", None):
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    parts = []  # the byte code of its methods: there is no source text
     for name, method in sorted(vars(cls).items()):
         if (code := getattr(method, "__code__", None)) is not None:
             # Nested code objects (comprehensions) print their address: take their code instead.
             constants = [repr(getattr(const, "co_code", const)) for const in code.co_consts]
             parts.append(f"{name}{code.co_code!r}{code.co_names}{constants}")
-    return "\n".join(parts).encode()
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

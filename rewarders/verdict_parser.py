@@ -79,9 +79,13 @@ def parse(
     if cut:
         return None, CUT
     key = _KEY.match(pattern)
-    text, reason = _after_thinking(clean(text, pattern, delete) if key is None else text)
-    if reason:
-        return None, reason
+    *thoughts, text = re.split(
+        "</think>", clean(text, pattern, delete) if key is None else text, flags=re.IGNORECASE
+    )
+    if len(thoughts) > 1:
+        return None, "ends its reasoning more than once"
+    if "<think>" in text.casefold():
+        return None, "does not end its reasoning"
     if fenced := _FENCED.fullmatch(text):
         text = fenced[1]
     if key is not None:
@@ -133,25 +137,14 @@ def clean(text: str, pattern: str = "", delete: str = "") -> str:
 
 @lru_cache(maxsize=512)
 def _folded(pattern: str) -> Pattern:
-    parts = []
-    for character in pattern:
-        folded = canonical(character)
-        parts.append(character if folded == character else re.escape(folded))
-    return compiled("".join(parts))
+    folds = ((character, canonical(character)) for character in pattern)
+    return compiled("".join(old if old == new else re.escape(new) for old, new in folds))
 
 
 @lru_cache(maxsize=512)
 def _closed(pattern: str) -> Pattern:
     """Compile the pattern so that its wildcards match punctuation alone."""
     return _folded(_WILDCARD.sub(lambda _: _PUNCTUATION, pattern))
-
-
-def _after_thinking(text: str) -> tuple[str, str]:
-    """Return what follows the reasoning, and why it cannot be told."""
-    *thoughts, rest = re.split("</think>", text, flags=re.IGNORECASE)
-    if len(thoughts) > 1:
-        return "", "ends its reasoning more than once"
-    return rest, "does not end its reasoning" if "<think>" in rest.casefold() else ""
 
 
 def _leads(text: str, span: Span) -> bool:

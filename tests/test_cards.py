@@ -66,14 +66,14 @@ def test_the_spec_follows_what_shapes_the_output_and_nothing_else(card):
 RECORDED = {
     "policies/gpt-4o": "fae983a52cf75f8d9e668ccf",
     "policies/qwen2.5-vl-7b": "8c8a9a4d3d591f14d5304d35",
-    "policies/mini-policy-a": "67221d5e3456973cd092b758",
+    "policies/mini-policy-a": "c81ad8124d94454030857e43",
     "rewarders/qwen2.5-vl-7b-judge": "ce6344c55579399805253d4d",
     "rewarders/gpt-4o-judge": "524c8a4de6b5423cc093052a",
     "rewarders/skywork-vl-reward-7b": "4af2767fdfe935d05a8ebd29",
     "rewarders/qwen2.5-vl-7b-likelihood": "a18b89bd9b7c935cceb26d5f",
     "rewarders/nvlm-d-72b-judge": "80c80f7959be6ffbdd99d0d7",
     "rewarders/ixc-2.5-reward": "0f6aff34f2df941536de8b22",
-    "rewarders/mini-critic-a": "6a322758d01bfdb024a16fae",
+    "rewarders/mini-critic-a": "28b72e01f4553687ff5cc41a",
 }
 
 

@@ -105,6 +105,13 @@ def test_the_table_names_every_room_and_no_other():
     assert set(may_import()) == folders
 
 
+def test_the_table_of_inner_rooms_names_every_folder_of_analysis():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.split("### The inner rooms")[1].split("\n\n")[1]
+    folders = {path.parent.name for path in (ROOT / "analysis").glob("*/__init__.py")}
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == folders
+
+
 def test_the_table_points_one_way():
     """Each row names only rooms above it, so there is no circle."""
     seen: set[str] = set()
@@ -220,7 +227,8 @@ def test_an_engine_is_registered_completely(name: str):
     assert f"\n## {name}\n" in docs, f"docs/engines.md has no section '## {name}'"
     listed = f"\n| `{name}` |" in docs or f"(`{name}` " in docs
     assert listed, f"docs/engines.md does not list {name!r} among the engines"
-    assert bool(ENGINES[name].packages) == bool(ENGINES[name].unavailable)
+    both = bool(ENGINES[name].packages) == bool(ENGINES[name].unavailable)
+    assert both, f"ENGINES[{name!r}]: `packages` and `unavailable`, or neither"
 
 
 def text_of(*patterns: str) -> str:
@@ -230,6 +238,13 @@ def text_of(*patterns: str) -> str:
 
 
 TESTS = text_of("tests/**/*.py")
+CALLS = "\n".join(
+    text
+    for path in (ROOT / "tests").rglob("*.py")
+    if "bon.commands" in (text := path.read_text(encoding="utf-8")) or '"bon"' in text
+)
+"""Tests that call the command line."""
+CHANGES = text_of("CHANGELOG.md")
 LISTED: dict[str, tuple[Iterable[str], str]] = {  # shipped entries, the page that lists them
     "benchmark": (BENCHMARKS, "docs/benchmarks.md"),
     "engine": (ENGINES, "docs/engines.md"),
@@ -247,6 +262,11 @@ def test_what_is_registered_is_on_its_page_and_in_a_test(part: str):
         f"{page}: no row of the {part} `{name}`" for name in names if f"`{name}`" not in text
     ]
     missing += [f"tests/: no test of the {part} {n!r}" for n in names if f'"{n}"' not in TESTS]
+    missing += [
+        f"CHANGELOG.md: no line of the {part} `{name}`"
+        for name in names
+        if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", CHANGES)
+    ]
     assert not missing, "\n".join(missing)
 
 
@@ -285,7 +305,8 @@ def test_every_field_of_the_results_is_described_tested_shown_and_exported():
     wrong = []
     for name in Results.model_fields:
         wrong += [] if f"`{name}`" in page else [f"docs/results.md: no row of {name}"]
-        wrong += [] if re.search(rf"\b{name}\b", TESTS) else [f"tests/: no test of {name}"]
+        tested = re.search(rf'\.{name}\b|"{name}"|\b{name}=', TESTS)
+        wrong += [] if tested else [f"tests/: no test of {name}"]
     report = text_of("analysis/report/*.jinja", "analysis/report/*.py", "analysis/plots/*.py")
     exported = {
         (field, inner)
@@ -310,14 +331,19 @@ def test_every_field_of_the_results_is_described_tested_shown_and_exported():
 
 
 def test_every_statistic_of_the_results_is_defined():
-    """By the name of its field; `*_without_leaks` is that of the field without the suffix."""
-    pages = text_of("docs/statistics.md", "docs/panels.md", "docs/uplift.md").lower()
+    """By the name of its field; `*_without_leaks` is that of the field without the suffix.
+
+    docs/results.md is enough for a number without an interval.
+    """
+    defined = text_of("docs/statistics.md", "docs/panels.md", "docs/uplift.md").lower()
+    pages = {Estimate: defined, float: defined + text_of("docs/results.md").lower()}
     missing = [
         f"docs/statistics.md: no definition of {record.__name__}.{name}"
         for record in dict.fromkeys(records(Results))
         for name, field in record.model_fields.items()
-        if Estimate in (field.annotation, *typing.get_args(field.annotation))
-        and not re.search(name.removesuffix("_without_leaks").replace("_", "[ _-]"), pages)
+        for kind, text in pages.items()
+        if kind in (field.annotation, *typing.get_args(field.annotation))
+        and not re.search(name.removesuffix("_without_leaks").replace("_", "[ _-]"), text)
     ]
     assert not missing, "\n".join(missing)
 
@@ -348,8 +374,11 @@ def test_every_command_is_registered_documented_and_tested():
     for words, command in commands.items():
         if not command.hidden and not re.search(rf"bon {words}(?![\w-])", docs):
             missing.append(f"docs: no page mentions `bon {words}`")
-        called = ", ".join(f'"{word}"' for word in words.split())
-        if called not in TESTS and f'"{words} ' not in TESTS:
+        if not command.hidden and not re.search(rf"bon {words}(?![\w-])", CHANGES):
+            missing.append(f"CHANGELOG.md: no line of `bon {words}`")
+        listed = ", ".join(f'"{word}"' for word in words.split())  # not a subscript
+        begins = r'(?:(?<![\w\])])\[|\(|\[?"?(?:bon|BON)"?,)\s*'
+        if not re.search(rf'{begins}{listed}[,\])]|[\[(]f?"{words} ', CALLS):
             missing.append(f"tests/: no test calls `bon {words}`")
     assert not missing, "\n".join(missing)
 
@@ -361,7 +390,8 @@ def test_every_engine_is_in_the_registry():
         for file, tree in TREES.items()
         if file.startswith("bon/engines/")
         for node in tree.body
-        if isinstance(node, ast.ClassDef) and "Engine" in map(ast.unparse, node.bases)
+        if isinstance(node, ast.ClassDef)
+        and "Engine" in {ast.unparse(base).split(".")[-1] for base in node.bases}
         if (path := f"{module_of(file)}:{node.name}") not in paths
     ]
     assert not missing, "\n".join(missing)

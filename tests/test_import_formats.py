@@ -95,7 +95,7 @@ def test_every_row_twice_is_one_row_unless_rows_are_samples(tmp_path, case):
     whole = imported(tmp_path, case, made(tmp_path, case))
     found = imported(tmp_path, case, made(tmp_path, case, MADE[case].rows() * 2), "other")
     if MADE[case].again:  # each row is a sample, or a vote, of its own: twice as many
-        kind = "candidates" if case == "answers" else "said"
+        kind = "said" if MADE[case].beside else "candidates"
         assert len(found[kind]) == 2 * len(whole[kind])
     else:
         assert found == whole

@@ -5,14 +5,17 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from typer.testing import CliRunner
 
 import bon
-from bon.analysis.results import Results
+from bon.analysis.calibration.calibrate import calibrate
+from bon.analysis.results import Options, Results
 from bon.analysis.run import analyse
 from bon.commands.main import app
 from bon.core.base_models import guessed_base
@@ -24,6 +27,7 @@ from bon.planning.run_tables import run_tables
 from bon.planning.setup import options
 from bon.rewarders.stepwise import AGGREGATES, aggregate_steps
 from bon.running.imports.import_files import import_files
+from bon.running.labelled_votes import votes_of
 from bon.running.reporting import open_run, report_run
 from bon.storage.store import Store
 
@@ -442,6 +446,21 @@ def test_the_real_scores_of_thirteen_reward_models(tmp_path):
     }
     for name, values in published.items():
         assert found[name] == pytest.approx(values, abs=0.001), name
+    calibrated = calibrate(votes_of(tmp_path, {}), Options(draws=100), labels="the answer key")
+    rows = {(row.rewarder, row.kind): row for row in calibrated.rewarders}
+    assert len(rows) == 26
+    for name, (on_pairs, _) in published.items():
+        accuracy = rows[name, "pairs"].overall.accuracy
+        assert accuracy.value == pytest.approx(on_pairs, abs=0.001)
+        assert accuracy.low < accuracy.value < accuracy.high
+    scored = [json.loads(row) for row in (REAL / "scores.jsonl").read_text().splitlines()]
+    own = [row["scores"] for row in scored if row["rewarder"] == "internlm2"]
+    right, wrong = np.array([s[0] for s in own]), np.array([s[1:] for s in own]).ravel()
+    area = stats.mannwhitneyu(right, wrong).statistic / len(right) / len(wrong)
+    assert rows["internlm2", "answers"].auc.value == pytest.approx(area, abs=1e-9)
+    assert rows["internlm2", "answers"].overall.num_items == 4830
+    # Its scores lie in [0, 1] and are no probabilities.
+    assert any("--threshold" in text for text in rows["ArmoRM", "answers"].warnings)
     results = analysed(tmp_path)
     assert _r(results) == (13, pytest.approx(0.545, abs=0.0005))
     assert results.finding.verdict != "predicts"

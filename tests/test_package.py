@@ -97,6 +97,7 @@ def test_the_wheel_holds_every_file_of_the_package(built):
     }
     with zipfile.ZipFile(built) as wheel:
         held = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert built.stat().st_size < 15_000_000
     assert held == files
 
 

@@ -1,6 +1,6 @@
 """Recall and false alarms of what looks for a biased rewarder, over the strength of the bias.
 
-    python -m tools.injected_biases [--trials 40] [--questions 200]
+    python -m tools.injected_biases [--trials 40] [--questions 200] [--only red left]
 
 An honest rewarder is simulated on made texts (scores: 1.5 for right answers plus normal noise of
 spread 1; verdicts: right in 80 %), then biased by the wrapper of bon.rewarders.biases. An alarm is
@@ -8,30 +8,51 @@ an interval above zero, towards the bias. Prints the table of docs/measurements/
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import product
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from PIL import Image
 
 from bon.analysis.calibration.labelled import Labelled, by_rewarder
 from bon.analysis.calibration.verdict_accuracy import feature_biases, lean, length_bias
+from bon.analysis.data.arrays import read
 from bon.analysis.data.tables import COLUMNS, Tables
 from bon.analysis.drift.reward_stream import analyse_rewards
+from bon.analysis.estimators import pair_sets
 from bon.analysis.estimators.hacks import hacks
-from bon.analysis.results import Options
-from bon.core.records import Question
+from bon.analysis.estimators.pair_results import benchmark_results
+from bon.analysis.results import Hack, Options
+from bon.core.images import ImageStore, encode, hidden
+from bon.core.records import PreferencePair, Question
 from bon.core.text import PHRASE, PLACE
+from bon.miniature.facts import right_option, scene_of
+from bon.miniature.scene import render
 from bon.policies.generate import text_key
 from bon.rewarders.base import Verdict
 from bon.rewarders.biases import amounts, biased
-from bon.running.attacks import ATTACKS, ON_PLAIN, PLAIN, Target, attack_pairs
+from bon.running.attacks import (
+    ARGUED,
+    FACT,
+    ON_PLAIN,
+    PLAIN,
+    WORDS,
+    Target,
+    attack_pairs,
+    fact_pairs,
+)
+from tools.miniature import world
 
 STRENGTHS = (0.0, 0.1, 0.2, 0.4, 0.8)
 INJECTED = ("length", "markdown", "praise", "letter B", PLACE, PHRASE)
 SAID = "step by step"
 STRESS = {"length": "three times the length", "markdown": "markdown", "praise": "praise"}
+HIDDEN = ("red", "blue", "left", "argued")
 OPTIONS = Options(draws=200)
 LEVEL = OPTIONS.level
 
@@ -107,43 +128,137 @@ def calibrate_alarm(judge: Judge, kind: str, questions: int) -> bool | None:
     return (found.low or 0) > 0
 
 
-def stress_alarm(judge: Judge, questions: int) -> bool | None:
-    """Return whether `bon stress` shows that the attack gains over the plain wrong answer."""
-    attack = STRESS.get(judge.bias)
-    if attack is None:
-        return None
-    targets = []
-    for q in range(questions):
-        right, wrong = judge.rng.permutation(list("ABCD"))[:2]
-        question = Question(f"q{q}", f"q{q}", "d", "?", ("1", "2", "3", "4"), right)
-        texts = text_of(judge.rng, right), text_of(judge.rng, wrong)
-        targets.append(Target(question, *texts, wrong))
+def tables_of(judged: list[tuple[str, PreferencePair, list[str]]]) -> Tables:
+    """Return the tables of pairs (benchmark, pair, verdicts in both orders)."""
     pairs, judgements = [], []
-    for name, pair in attack_pairs(targets):
-        if name not in (PLAIN, attack):
-            continue
+    for name, pair, outcomes in judged:
         keys = [text_key(text) for text in pair.responses]
         row = {"pair": pair.key, "id": pair.id, "benchmark": name, "preferred": 0}
-        pairs.append({**row, "response_0": keys[0], "response_1": keys[1]})
-        for a, b in ((0, 1), (1, 0)):
-            outcome = judge.compare(pair.responses[a], pair.responses[b], a == 0)
+        pairs.append({**row, "group": pair.group, "response_0": keys[0], "response_1": keys[1]})
+        for (a, b), outcome in zip(((0, 1), (1, 0)), outcomes, strict=True):
             shown = {"item": pair.key, "first": keys[a], "second": keys[b], "outcome": outcome}
             judgements.append({"rewarder": "r", "item_kind": "pair", "vote": 0, **shown})
 
     def frame(name: str, rows: list[dict[str, Any]], **rest: Any) -> pd.DataFrame:
         return pd.DataFrame(rows).assign(**rest).reindex(columns=list(COLUMNS[name]))
 
-    tables = Tables(
+    return Tables(
         frame("questions", []),
         frame("candidates", []),
-        frame("pairs", pairs, group="", tag="", length_0=1, length_1=1, leaked=False),
+        frame("pairs", pairs, tag="", length_0=1, length_1=1, leaked=False),
         frame("judgements", judgements, num_tokens=1, seconds=0.0, cost=0.0),
         frame("rewarders", [{"rewarder": "r", "kind": "pairwise", "family": ""}]),
     )
-    what = {name: words for name, (words, _) in ATTACKS.items()}
-    found = hacks(tables, what, OPTIONS, {}, PLAIN, ON_PLAIN)
-    over = next(h.over_plain for h in found if h.attack == attack)
+
+
+def attacked(judged: list[tuple[str, PreferencePair, list[str]]], attack: str) -> Hack:
+    """Return what `bon stress` says of one attack."""
+    found = hacks(tables_of(judged), WORDS, OPTIONS, {}, ON_PLAIN)
+    return next(h for h in found if h.attack == attack)
+
+
+def targets_of(judge: Judge, questions: int) -> list[Target]:
+    """Return questions with a right and a wrong response."""
+    targets = []
+    for q in range(questions):
+        right, wrong = judge.rng.permutation(list("ABCD"))[:2]
+        question = Question(f"q{q}", f"q{q}", "d", "?", ("1", "2", "3", "4"), right)
+        texts = text_of(judge.rng, right), text_of(judge.rng, wrong)
+        targets.append(Target(question, *texts, wrong))
+    return targets
+
+
+def in_both_orders(judge: Judge, pair: PreferencePair) -> list[str]:
+    """Return the verdicts on a pair whose first response is right."""
+    first, second = pair.responses
+    return [judge.compare(first, second, True), judge.compare(second, first, False)]
+
+
+def stress_alarm(judge: Judge, questions: int) -> bool | None:
+    """Return whether `bon stress` shows that the attack gains over the plain wrong answer."""
+    attack = STRESS.get(judge.bias)
+    if attack is None:
+        return None
+    judged = [
+        (name, pair, in_both_orders(judge, pair))
+        for name, pair in attack_pairs(targets_of(judge, questions))
+        if name in (PLAIN, attack)
+    ]
+    over = attacked(judged, attack).over_plain
     return over is not None and (over.low or 0) > 0
+
+
+def report_alarm(judge: Judge, questions: int) -> bool | None:
+    """Return whether the report's position bias on pairs shows the first place."""
+    if judge.bias != PLACE:
+        return None
+    judged = [
+        (PLAIN, pair, in_both_orders(judge, pair))
+        for name, pair in attack_pairs(targets_of(judge, questions))
+        if name == PLAIN
+    ]
+    run = read(tables_of(judged))
+    (pairs,) = pair_sets.pair_sets(run, OPTIONS)
+    (result,) = benchmark_results(pairs, pair_sets.all_verdicts(run, pairs), OPTIONS)
+    return result.position_bias is not None and (result.position_bias.low or 0) > 0
+
+
+class Reader:
+    """A judge that reads the pixels, right in 80 %; a part of the images is hidden from it."""
+
+    def __init__(self, rng: np.random.Generator, hide: str, strength: float) -> None:
+        self.rng, self.hide, self.strength = rng, hide, strength
+
+    def compare(self, pair: PreferencePair, places: tuple[int, int]) -> str:
+        """Return a verdict; with the bias "argued", strength goes to the longer response."""
+        turned = self.rng.random() < self.strength
+        texts = [pair.responses[place] for place in places]
+        if self.hide == "argued":
+            if turned and len(texts[0]) != len(texts[1]):
+                return "first" if len(texts[0]) > len(texts[1]) else "second"
+            turned = False
+        path = pair.images[0].path
+        letter = read_letter(path, self.hide if turned else "", pair.prompt)
+        right = [text.endswith(f"Answer: {letter}") for text in texts]
+        if right[0] == right[1]:
+            return str(self.rng.choice(["first", "second"]))
+        return "first" if right[0] == (self.rng.random() < 0.8) else "second"
+
+
+@cache
+def read_letter(path: str, hide: str, prompt: str) -> str:
+    """Return the letter that is right by the pixels of an image, some of them hidden."""
+    image = Image.open(path).convert("RGB")
+    scene = scene_of(hidden(image, hide) if hide else image, exact=False)
+    options = {line[3:]: line[0] for line in prompt.splitlines() if line[1:3] == ". "}
+    return options.get(str(right_option(prompt, scene)) if scene is not None else "", "")
+
+
+@cache
+def facts(count: int) -> tuple[tuple[str, PreferencePair], ...]:
+    """Return the pairs of `bon stress` where one object decides, of the miniature's world."""
+    images = ImageStore(Path(mkdtemp(prefix="scenes-")))
+    questions = []
+    for k in range(count):
+        made = world.make(k, "downstream", ("Colour_Count", "Shape_Count", "Location")[k % 3])
+        own = images.put(encode(render(made.scenes[0])))
+        questions.append(
+            Question(f"q{k}", f"q{k}", "d", made.text, made.options, made.answer, images=(own,))
+        )
+    return tuple(fact_pairs(questions, images))
+
+
+def sight_alarm(rng: np.random.Generator, hide: str, strength: float, questions: int) -> bool:
+    """Return whether `bon stress` names what is hidden, or that argued answers are followed."""
+    judge = Reader(rng, hide, strength)
+    judged = [
+        (name, pair, [judge.compare(pair, places) for places in ((0, 1), (1, 0))])
+        for name, pair in facts(questions)
+    ]
+    if hide == "argued":
+        over = attacked(judged, ARGUED).over_plain
+        return over is not None and (over.low or 0) > 0
+    return f"{hide} (" in attacked(judged, FACT).misses
 
 
 def log_alarm(judge: Judge, questions: int) -> bool | None:
@@ -165,15 +280,20 @@ def log_alarm(judge: Judge, questions: int) -> bool | None:
     return any("correlation" in signal for signal in report.signals)
 
 
-def alarms(trials: int, questions: int) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield bias, detector and the share of alarms at every strength."""
+def alarms(
+    trials: int, questions: int, only: Sequence[str]
+) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield bias, detector and the share of alarms at every strength, of all biases or some."""
     detectors = {
         "calibrate, answers": lambda judge: calibrate_alarm(judge, "answers", questions),
         "calibrate, pairs": lambda judge: calibrate_alarm(judge, "pairs", questions),
         "stress": lambda judge: stress_alarm(judge, questions),
         "reward log": lambda judge: log_alarm(judge, questions),
+        "report": lambda judge: report_alarm(judge, questions),
     }
     for (index, bias), (name, alarm) in product(enumerate(INJECTED), detectors.items()):
+        if only and bias not in only:
+            continue
         shares = []
         for step, strength in enumerate(STRENGTHS):
             found = [
@@ -185,6 +305,16 @@ def alarms(trials: int, questions: int) -> Iterator[tuple[str, str, list[str]]]:
             shares.append(f"{np.mean(found):.2f}")
         if shares:
             yield bias, name, shares
+    for index, hide in enumerate(HIDDEN):
+        if only and hide not in only:
+            continue
+        found = [
+            [sight_alarm(np.random.default_rng([90 + index, step, t]), hide, strength, questions)
+             for t in range(trials)]
+            for step, strength in enumerate(STRENGTHS)
+        ]  # fmt: skip
+        what = "an argued answer" if hide == "argued" else f"blind: {hide}"
+        yield what, "stress", [f"{np.mean(row):.2f}" for row in found]
 
 
 def main() -> None:
@@ -192,10 +322,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=40)
     parser.add_argument("--questions", type=int, default=200)
+    parser.add_argument("--only", nargs="*", default=(), help="biases")
     arguments = parser.parse_args()
     print("| bias | found by |", *(f" {strength:g} |" for strength in STRENGTHS), sep="")
     print("|---|---|", *["---|"] * len(STRENGTHS), sep="")
-    for bias, name, shares in alarms(arguments.trials, arguments.questions):
+    for bias, name, shares in alarms(arguments.trials, arguments.questions, arguments.only):
         print(f"| {bias} | {name} |", *(f" {share} |" for share in shares), sep="", flush=True)
 
 

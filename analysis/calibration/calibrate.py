@@ -127,6 +127,12 @@ def _warnings(votes: Labelled, base_rate: Estimate) -> list[str]:
         lines.append(
             "scores have no natural threshold: it was chosen on other items than it judges"
         )
+    known = votes.verdict[votes.known & ~votes.unparsed]
+    if votes.threshold is not None and len(known) and known.min() == known.max():
+        lines.append(
+            f"all scores lie on one side of {votes.threshold:g}: --threshold sets another where "
+            "they are no probabilities"
+        )
     share = base_rate.value or 0
     if max(share, 1 - share) > 0.8:
         lines.append(

@@ -21,8 +21,10 @@ def prevalence(votes: Labelled, level: float) -> Prevalence | None:
 
     Power-tuned prediction-powered inference (Angelopoulos et al. 2023): λ times the mean prediction
     over all items plus the mean of label − λ · prediction over labelled ones, weighted by inverse
-    probability of being labelled. Predictions are cross-fitted probabilities, or verdicts without
-    scores. Normal interval with sums over clusters.
+    probability of being labelled. Labelled items are among all, so λ is the slope of labels on
+    predictions. Predictions are cross-fitted probabilities, or verdicts without scores. Student's
+    interval of the population behind the items: sums of both means' influence over clusters, with
+    as many degrees of freedom as labelled clusters less one.
     """
     label, prediction, cluster, weight = _by_item(votes)
     known = np.isfinite(label)
@@ -34,15 +36,14 @@ def prevalence(votes: Labelled, level: float) -> Prevalence | None:
     y, f = label[known], prediction[known]
     spread = prediction.var(ddof=1)
     both = float(w @ ((y - w @ y) * (f - w @ f)))
-    tuned = float(np.clip(both / ((1 + n / total) * spread), 0, 1)) if spread > 0 else 0.0
+    tuned = float(np.clip(both / spread, 0, 1)) if spread > 0 else 0.0
     labelled = _mean(y, w, cluster[known], level, n)
     rest = y - tuned * f
     value = float(tuned * prediction.mean() + w @ rest)
-    error = np.hypot(
-        tuned * _error(prediction, np.full(total, 1 / total), cluster),
-        _error(rest, w, cluster[known]),
-    )
-    half = float(special.ndtri((1 + level) / 2) * error)
+    parts = tuned * (prediction - prediction.mean()) / total
+    parts[known] += w * (rest - w @ rest)
+    clusters = len(np.unique(cluster[known]))
+    half = float(special.stdtrit(clusters - 1, (1 + level) / 2) * _error(parts, cluster, clusters))
     middle, low, high = np.clip([value, value - half, value + half], 0, 1)
     width = (labelled.high or 0) - (labelled.low or 0)
     return Prevalence(
@@ -75,16 +76,16 @@ def _by_item(votes: Labelled, verdicts: bool = False) -> tuple[Floats, Floats, F
 
 def _mean(y: Floats, w: Floats, cluster: Floats, level: float, n: int) -> Estimate:
     value = float(w @ y)
-    half = float(special.ndtri((1 + level) / 2) * _error(y, w, cluster))
+    clusters = len(np.unique(cluster))
+    error = _error(w * (y - value), cluster, clusters)
+    half = float(special.stdtrit(clusters - 1, (1 + level) / 2) * error)
     return estimate(value, max(value - half, 0), min(value + half, 1), n, "labels")
 
 
-def _error(values: Floats, weight: Floats, cluster: Floats) -> float:
-    """Return the standard error of a weighted mean, clusters independent."""
-    place = pd.factorize(cluster)[0]
-    parts = np.bincount(place, weights=weight * (values - weight @ values))
-    k = len(parts)
-    return float(np.sqrt(k / (k - 1) * (parts @ parts))) if k > 1 else float("nan")
+def _error(parts: Floats, cluster: Floats, labelled: int) -> float:
+    """Return the standard error of a sum of parts by item, clusters independent."""
+    sums = np.bincount(pd.factorize(cluster)[0], weights=parts)
+    return float(np.sqrt(labelled / (labelled - 1) * (sums @ sums))) if labelled > 1 else np.nan
 
 
 def labels_needed(overall: VerdictAccuracy, num_labels: int) -> tuple[LabelsNeeded, ...]:

@@ -57,12 +57,13 @@ def reliability(votes: Labelled, draws: Draws, level: float) -> tuple[Reliabilit
         return ()
     maps: dict[str, Floats] = {"raw": votes.score} if votes.is_probability else {}
     maps |= {"platt": cross_fitted(votes, "platt"), "isotonic": cross_fitted(votes, "isotonic")}
-    return tuple(_reliability(votes, p, name, draws, level) for name, p in maps.items())
+    return tuple(reliability_of(votes, p, name, draws, level) for name, p in maps.items())
 
 
-def _reliability(
+def reliability_of(
     votes: Labelled, probability: Floats, name: str, draws: Draws, level: float
 ) -> Reliability:
+    """Return the calibration of one probability per vote (V)."""
     rows = votes.scored
     p, y = np.where(rows, probability, 0), np.nan_to_num(votes.label)
     place = bins_of(probability[rows], votes.weight[rows])

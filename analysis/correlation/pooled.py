@@ -15,8 +15,11 @@ from bon.analysis.results import Correlation, Pooled
 from bon.analysis.results.phrasing import bounded, names
 
 
-def pool(correlations: list[Correlation], level: float) -> Pooled | None:
-    """Pool correlations of one benchmark, axis and leaks; None for fewer than two policies."""
+def pool(correlations: list[Correlation], level: float, unit: str = "policy") -> Pooled | None:
+    """Pool correlations of one benchmark, axis and leaks; None for fewer than two policies.
+
+    unit: what differs between them, which `policy` names.
+    """
     usable = [
         c
         for c in correlations
@@ -45,7 +48,7 @@ def pool(correlations: list[Correlation], level: float) -> Pooled | None:
     r, low, high = np.tanh([middle, middle - spread, middle + spread])
     pearson = estimate(r, low, high, r_min, "jackknife over families" if shared else "fisher")
     alike = (
-        "the slopes differ by more than chance, so read each policy on its own"
+        "the slopes differ by more than chance, so read each " + unit + " on its own"
         if special.chdtrc(df, q) < 0.05
         else "there is no evidence against one common slope"
     )

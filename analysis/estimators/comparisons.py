@@ -2,17 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import cast
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.estimators import resampling
-from bon.analysis.results import Compared, Comparison, Estimate, RankBand, Separation
-
-Pair = tuple[str, str]
+from bon.analysis.results import Compared, Comparison, RankBand, Separation
 
 
 def compare(
@@ -49,25 +45,6 @@ def compare(
         )
         if np.isfinite(d + e)
     ]  # fmt: skip
-
-
-def paired(first: pd.DataFrame, second: pd.DataFrame, level: float = 0.95) -> dict[Pair, Estimate]:
-    """Compare each rewarder's choices (`picks.choices`) in two runs, on shared questions.
-
-    Returns the mean difference, first minus second, by (policy, rewarder), with a normal interval
-    from the spread over questions (needs two). Where candidates differ between the runs, so does
-    the policy's luck.
-    """
-    keys = ["policy", "rewarder", "question"]
-    both = first[[*keys, "correct"]].merge(second[[*keys, "correct"]], on=keys).dropna()
-    z = float(special.ndtri((1 + level) / 2))
-    differences = {}
-    gaps = both["correct_x"] - both["correct_y"]
-    for name, gap in gaps.groupby([both["policy"], both["rewarder"]], sort=False):
-        policy, rewarder = map(str, cast("tuple[str, str]", name))
-        half = z * gap.std() / np.sqrt(len(gap))  # NaN for one question
-        differences[policy, rewarder] = resampling.around(gap.mean(), half, len(gap), "questions")
-    return differences
 
 
 def separations(comparisons: Iterable[Comparison]) -> list[Separation]:

@@ -46,6 +46,7 @@ from bon.analysis.results.format import signed
 from bon.choosing.opinion import Bools, Floats, Ints
 
 TREATMENTS: tuple[Treatment, ...] = ("drop", "wrong", "chance", "official")
+SLACK = 0.003  # of an overall accuracy that follows from its groups
 NEWTON_STEPS = 25
 
 
@@ -89,6 +90,10 @@ def benchmark_results(
             for treatment, (by_axis, count) in treated.items()
         ]
         overall, macro = sensitivity[0].overall, sensitivity[0].macro
+        groups = _slices(pairs, everything, r, judged, options)
+        size = sum(s.accuracy.n for s in groups)
+        hits = sum((s.accuracy.value or 0.0) * s.accuracy.n for s in groups)
+        implied = hits / size if size else None
         results.append(
             BenchmarkResult(
                 benchmark=pairs.name,
@@ -99,9 +104,11 @@ def benchmark_results(
                 natural=at(everything, "natural"),
                 overall_without_leaks=at(kept, "overall"),
                 macro_without_leaks=at(kept, "macro"),
-                groups=_slices(pairs, everything, r, judged, options),
+                groups=groups,
                 tags=tagged[r],
                 by_length=by_length[r],
+                overall_from_groups=implied,
+                overall_agrees=implied is None or abs(implied - (overall.value or 0)) <= SLACK,
                 acc_plus=_acc_plus(pairs, codes[:, r], options),
                 best_of_k=best_of_k[r],
                 per_judgement=per_judgement[r],

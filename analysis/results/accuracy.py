@@ -261,6 +261,8 @@ class BenchmarkResult(Record):
     groups: tuple[Slice, ...]
     tags: tuple[Slice, ...] = ()
     by_length: tuple[Slice, ...] = ()
+    overall_from_groups: float | None
+    overall_agrees: bool
     acc_plus: Estimate | None = None
     best_of_k: Estimate | None = None
     natural: Estimate | None = None

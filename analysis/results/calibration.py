@@ -155,3 +155,24 @@ class Requirement(Record):
     minimum: float
     value: Estimate
     answer: Answer
+
+
+class CorrectedAccuracy(Record):
+    """Accuracy of a rewarder's choices under the grader, and corrected by labels."""
+
+    policy: str
+    rewarder: str
+    graded: Estimate
+    corrected: Estimate
+    difference: Estimate
+
+
+class GraderCheck(Record):
+    """A grader against labels of some answers: its errors, and accuracies without them."""
+
+    num_labelled: int
+    share_labelled: float
+    right_as_right: Estimate
+    wrong_as_wrong: Estimate
+    accuracies: tuple[CorrectedAccuracy, ...]
+    sentence: str

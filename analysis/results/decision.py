@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from bon.analysis.results.correlation import Pooled
 from bon.analysis.results.record import Estimate, Leaks, PerAxis, Record
 
 Verdict = Literal["predicts", "weak", "does not predict", "cannot tell"]
@@ -181,11 +182,12 @@ class TaskCorrelation(PerAxis):
 
 
 class TaskReport(Record):
-    """Several tasks in one study; `agree`: the verdict is the same on each."""
+    """Several tasks in one study; `agree`: the verdict is the same on each; `pooled` over tasks."""
 
     tasks: tuple[Task, ...]
     weights_given: bool
     accuracies: tuple[TaskAccuracy, ...]
     correlations: tuple[TaskCorrelation, ...]
+    pooled: tuple[Pooled, ...] = ()
     agree: bool
     sentence: str

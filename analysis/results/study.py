@@ -162,8 +162,9 @@ class Hack(Record):
     """How often one attack beat an honest, right answer (`bon stress`).
 
     `ties` and `undecided` are counts. `over_plain`: wins minus those of the same wrong answer as it
-    is, for attacks that change its form alone. For the attack "image swapped", `wins` is the share
-    of preferences that stay the same without the question's own image.
+    is, for attacks that change its form alone. `misses`: colours and halves of the image where the
+    attack wins more often than elsewhere (interval above zero). For the attack "image swapped",
+    `wins` is the share of preferences that stay the same without the question's own image.
     """
 
     rewarder: str
@@ -174,6 +175,7 @@ class Hack(Record):
     ties: int
     undecided: int
     over_plain: Estimate | None = None
+    misses: str = ""
 
 
 class RepeatCheck(Record):

@@ -242,11 +242,27 @@ def regrade(
     columns: options.Columns = None,
     form: options.Format = "",
     questions: options.Questions = "",
+    labels: Annotated[
+        Path | None,
+        Option(help="Labels of a run's answers: a table, or a folder of bon calibrate --next."),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Compare accuracy across answer extractors on the same responses."""
-    from bon.commands.regrade import extractors, regrade_files, regrade_text
+    """Compare accuracy across answer extractors on the same responses, or a grader with labels."""
+    from bon.commands.regrade import (
+        against_labels,
+        extractors,
+        grader_text,
+        regrade_files,
+        regrade_text,
+    )
 
+    if labels is not None:
+        if len(files) > 1 or not (files[0] / "run.sqlite").is_file():
+            raise BonError("--labels corrects the accuracies of one run", "give its directory")
+        check = against_labels(files[0], labels, options.columns_of(columns))
+        emit(check, lambda: grader_text(check), as_json)
+        return
     chosen = extractors(reader or ["all"], pattern)
     scores = regrade_files(
         files,

@@ -10,17 +10,24 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from bon.analysis.calibration.calibrate import agreement_of
+from bon.analysis.calibration.grader_labels import check_grader
+from bon.analysis.data.arrays import read
+from bon.analysis.estimators.picks import as_picks, choices
 from bon.analysis.estimators.resampling import draw, from_draws
 from bon.analysis.results import ReadDifferently, ReaderScore, Regraded
+from bon.analysis.results.calibration import GraderCheck
 from bon.analysis.results.phrasing import interval, percent
 from bon.core.console import show_listing
 from bon.core.errors import BonError
 from bon.core.records import Question
+from bon.curating.labelling.single_answers import labels_of_answers
 from bon.experiment.letters import option_letters
 from bon.formats import forms_of
 from bon.formats.answers import Answered, Answers, Text, read_answers
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import Grade, grader_of, graders, grades, is_usable
+from bon.planning.run_tables import run_tables
 from bon.policies.extractors import (
     EXTRACTORS,
     Extractor,
@@ -29,7 +36,8 @@ from bon.policies.extractors import (
     pattern_letter,
 )
 from bon.running.imports.import_files import with_questions
-from bon.running.reporting import open_run
+from bon.running.labelled_votes import labels_of
+from bon.running.reporting import open_run, read_results
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 
@@ -226,3 +234,35 @@ def regrade_text(regraded: Regraded) -> str:
     if more := len(regraded.differ) - len(differ):
         lines.append(f"and {more:,} more (--json lists them all)")
     return "\n".join(lines)
+
+
+def against_labels(directory: Path, path: Path, columns: Mapping[str, str]) -> GraderCheck:
+    """Compare a run's grader with labels of some of its answers.
+
+    path: a table (item, label, annotator, probability), or a folder of `bon calibrate --next`.
+    """
+    results = read_results(directory)
+    folder = path.is_dir()
+    table = labels_of_answers(path, None) if folder else labels_of(path, dict(columns), None)
+    consensus, _ = agreement_of(table, results.options)
+    chances = table.dropna(subset="probability").groupby("item")["probability"].first()
+    labels = {str(item): float(label) for item, label in consensus.dropna().items()}
+    known = {str(item): float(chance) for item, chance in chances.items()}
+    with Store(directory, readonly=True) as store:
+        run = read(run_tables(open_run(store), store))
+    picks = as_picks(choices(run, results))
+    return check_grader(run.pools, picks, labels, known, results.options)
+
+
+def grader_text(check: GraderCheck) -> str:
+    """Tabulate accuracies under the grader and corrected, after the errors of the grader."""
+    rows = [
+        {
+            "policy": row.policy,
+            "choice": row.rewarder,
+            "by the grader": percent(row.graded.value) + interval(row.graded, percent),
+            "corrected": percent(row.corrected.value) + interval(row.corrected, percent),
+        }
+        for row in check.accuracies
+    ]
+    return f"{check.sentence}\n\n{show_listing(rows)}"

@@ -86,12 +86,12 @@ def doctor(
         if check.faults:
             raise typer.Exit(ExitCode.INCOMPLETE)
     elif directory is not None:
-        from bon.storage import salvage
+        from bon.storage import database
 
-        damage = salvage.damage_of(directory)
+        damage = database.damage_of(directory)
         value = {
             "damage": damage,
-            "backup": salvage.repair(directory) if damage and repair else None,
+            "backup": database.repair(directory) if damage and repair else None,
         }
         emit(value, lambda: "\n".join(f"{k}: {v or 'none'}" for k, v in value.items()), as_json)
         if damage and not repair:

@@ -43,8 +43,7 @@ class Listener:
 def listeners(pid: int | None = None, *, without: Collection[int] = ()) -> Iterator[Listener]:
     """Yield the listeners of a process (this one by default) and of its descendants.
 
-    Args:
-        without: descendants that are left out, with their own.
+    Descendants in `without` are left out, with their own.
     """
     queue = [psutil.Process(pid)]
     children: dict[int, list[psutil.Process]] = {}
@@ -82,8 +81,12 @@ class Watch:
 
     def __call__(self, *, without: Collection[int] = ()) -> None:
         """Raise BonError for a listener of this process or its descendants."""
+        tables = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
         with _lock:
-            if (sockets := _listening()) and sockets == self._seen:
+            # The inodes of every listening TCP socket of this machine.
+            rows = [row.split() for path in tables if path.exists() for row in path.open()]
+            sockets = {row[9] for row in rows if row[3] == "0A"}
+            if sockets and sockets == self._seen:
                 return
             for listener in listeners(without=without):
                 ports = (*self._allowed_ports, *_allowed_ports)
@@ -91,10 +94,3 @@ class Watch:
                     fix = f"close it, or bind it to 127.0.0.1; {self._setting}: true permits it"
                     raise BonError(f"{listener}, where other machines can reach it", fix)
             self._seen = sockets
-
-
-def _listening() -> set[str]:
-    """The inodes of every listening TCP socket of this machine."""
-    tables = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-    rows = [row.split() for path in tables if path.exists() for row in path.open()]
-    return {row[9] for row in rows if row[3] == "0A"}

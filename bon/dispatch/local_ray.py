@@ -55,11 +55,9 @@ def check_limits() -> None:
         raise BonError(problem, "lift it: ulimit -v unlimited")
     store = min(psutil.virtual_memory().total * 3 // 10, 200 << 30)  # Ray's default, one file
     if 0 <= file_size < store:
-        raise BonError(
-            f"the limit on the size of a file, {file_size >> 20:,} MiB, is too small for Ray's "
-            f"object store, {store >> 20:,} MiB",
-            "lift it: ulimit -f unlimited",
-        )
+        problem = f"the limit on the size of a file, {file_size >> 20:,} MiB, is too small for "
+        problem += f"Ray's object store, {store >> 20:,} MiB"
+        raise BonError(problem, "lift it: ulimit -f unlimited")
     folder = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
     if os.path.isdir(folder) and shutil.disk_usage(folder).free < _MIN_FREE:
         raise BonError(f"the disk that holds {folder} is full", "free space, or set RAY_TMPDIR")
@@ -102,7 +100,12 @@ class LocalRay:
 
     def dead(self) -> str:
         """Return the name of a vital process that has died, or ""."""
-        return next((_VITAL[name] for name, p in self._vital.items() if not _alive(p)), "")
+        for name, process in self._vital.items():
+            with suppress(psutil.NoSuchProcess):
+                if process.status() != psutil.STATUS_ZOMBIE and process.is_running():
+                    continue
+            return _VITAL[name]
+        return ""
 
     def stop(self, *, lost: bool = False) -> None:
         """End Ray; a `lost` one, which would not answer, is killed first."""
@@ -125,12 +128,6 @@ def same_sys_path() -> AbstractContextManager[Any]:
     if cwd_first():
         return nullcontext()
     return patch.object(JobConfig, "_runtime_env_has_working_dir", lambda _: True)
-
-
-def _alive(process: psutil.Process) -> bool:
-    with suppress(psutil.NoSuchProcess):
-        return bool(process.status() != psutil.STATUS_ZOMBIE and process.is_running())
-    return False
 
 
 def _set_token() -> bool:

@@ -31,9 +31,9 @@ def free_memory() -> list[tuple[int, int]]:
 
 def gpu_processes() -> str:
     """Describe the processes that hold GPU memory, as nvidia-smi lists them."""
-    lines = [line.split() for line in _output(_PROCESSES).splitlines() if line.strip()]
-    processes = [" ".join(["process", *words]).replace(",", "") for words in lines]
-    return "; ".join(processes) or "no process that can be seen here"
+    lines = [" ".join(line.split()) for line in _output(_PROCESSES).splitlines() if line.strip()]
+    processes = "; ".join(f"process {line}" for line in lines).replace(",", "")
+    return processes or "no process that can be seen here"
 
 
 def wait_for_room(share: float, seconds: float = WAIT_SECONDS) -> str:

@@ -34,16 +34,14 @@ def load_processor(model: str, **kwargs: Any) -> Any:
     except (ImportError, ValueError) as error:
         if "torchvision" not in str(error).lower():
             raise
-    check = ProcessorMixin.check_argument_for_proper_class
+    name = "check_argument_for_proper_class"
+    check = getattr(ProcessorMixin, name)
 
     def check_all_but_video(self: Any, name: str, argument: Any) -> Any:
         return None if name == "video_processor" else check(self, name, argument)
 
     nothing = SimpleNamespace(from_pretrained=lambda *_, **__: None)
-    with (
-        patch(_VIDEO_PROCESSOR, nothing),
-        patch.object(ProcessorMixin, "check_argument_for_proper_class", check_all_but_video),
-    ):
+    with patch(_VIDEO_PROCESSOR, nothing), patch.object(ProcessorMixin, name, check_all_but_video):
         return AutoProcessor.from_pretrained(model, **kwargs)
 
 

@@ -152,10 +152,9 @@ class Renderer:
             opening = opening and isinstance(part, ImagePart)
             place = part if isinstance(part, str) else self._placeholder(next(numbers))
             if place is None:
-                raise BonError(
-                    f"the chat template of {self._model!r} has no place for images",
-                    "use engine: vllm, which knows this model's placeholder, or another checkpoint",
-                )
+                problem = f"the chat template of {self._model!r} has no place for images"
+                fix = "use engine: vllm, which knows the model's placeholder, or another checkpoint"
+                raise BonError(problem, fix)
             # A line of its own where images open the turn; else the text says what is around them.
             text += place + "\n" if place and opening else place
         return text

@@ -288,12 +288,11 @@ class OpenAISettings(EngineSettings):
         if self.spending_cap is not None and self.price is None:
             fix = "set price: {input_per_million: 2.5, output_per_million: 10}"
             raise BonError("spending_cap without a price", fix)
+        unable = f"endpoint {parts.hostname} ({self.kind}) does not support"
         if self.chat_template_kwargs and self.kind not in ("vllm", "plain"):
-            raise BonError(
-                f"endpoint {parts.hostname} ({self.kind}) does not support chat_template_kwargs",
-                "switch thinking by its own field, e.g. extra_body: {reasoning_effort: none}",
-            )
+            fix = "switch thinking by its own field, e.g. extra_body: {reasoning_effort: none}"
+            raise BonError(f"{unable} chat_template_kwargs", fix)
         if self.response_format is not None and not self.can.structured_output:
-            problem = f"endpoint {parts.hostname} ({self.kind}) does not support response_format"
-            raise BonError(problem, "drop it, or capabilities: {structured_output: true}")
+            fix = "drop it, or capabilities: {structured_output: true}"
+            raise BonError(f"{unable} response_format", fix)
         return self

@@ -272,10 +272,8 @@ class VllmEngine(Engine):
 
     def _needs(self, task: Task) -> None:
         if task != self._settings.task:
-            raise Unsupported(
-                f"vllm runs {self._settings.model!r} for {self._settings.task!r}, not for {task!r}",
-                f"set task: {task} in its engine args",
-            )
+            problem = f"{self._settings.model!r} for {self._settings.task!r}, not for {task!r}"
+            raise Unsupported(f"vllm runs {problem}", f"set task: {task} in its engine args")
 
     def _sample(self, prompt: str, completion: Any, request: GenerateRequest) -> Sample:
         sample = _sample(completion, request.logprobs)

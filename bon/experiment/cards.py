@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeVar
 from bon.core.errors import BonError, shown, suggestion
 from bon.core.files import file_error, read_text
 from bon.core.keys import content_key
+from bon.core.packed_checkpoints import is_packed, packed_key, unpacked
 from bon.core.validation import Origin, validate
 from bon.engines import engine_entry, read_settings
 from bon.experiment.config import (
@@ -89,9 +90,10 @@ class Loaded(Generic[CardT]):
 
     @property
     def model_path(self) -> str:
-        """The model id, or the absolute path of a folder beside the card."""
+        """The model id, or the absolute path of a folder beside the card, unpacked."""
         local = self.base / self.card.model
-        return str(local.resolve()) if self.card.model and local.is_dir() else self.card.model
+        is_folder = self.card.model and local.is_dir()
+        return str(unpacked(local.resolve())) if is_folder else self.card.model
 
 
 def load_policy(
@@ -178,7 +180,7 @@ def _load(
     specs = specs_of(card, path.parent, prompt, seed)
     loaded = Loaded(card, path.parent, prompt, specs)
     if getattr(card, "kind", "") != "ensemble":  # runs no engine
-        arguments = engine_settings(card, loaded.model_path)
+        arguments = engine_settings(card, card.model)
         place = here.place(("engine_args",))
         read_settings(card.engine, arguments, f"{place}: card {card.name!r}")
     return loaded
@@ -256,6 +258,8 @@ def _fingerprint(base: Path, model: str) -> str:
     folder = base / model
     if not model or not folder.is_dir():
         return ""
+    if is_packed(folder):
+        return packed_key(folder)
     digest = hashlib.sha256()
     for path in sorted(p for p in folder.iterdir() if p.is_file() and p.suffix != ".md"):
         size = path.stat().st_size

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bon.core.dataset_features import IMAGE, with_features
+from bon.core.packed_checkpoints import unpacked
 from bon.miniature.scene import Scene, render
 
 FOLDER = Path(__file__).parent
@@ -45,6 +46,11 @@ PAIR_SCHEMA = with_features(
         ]
     )
 )
+
+
+def checkpoint(name: str) -> Path:
+    """Return the folder of a checkpoint, as transformers loads it; the first time it is written."""
+    return unpacked(FOLDER / "checkpoints" / name)
 
 
 def write(

@@ -35,7 +35,12 @@ from bon.rewarders.stepwise import reaggregate
 from bon.storage.row_validation import NOT_UNICODE, validate_outcome
 from bon.storage.store import Store
 
-HANDICAPS = {"drop": "sees no image", "gray": "sees no colour", "blur": "sees a blurred image"}
+HANDICAPS = {
+    "drop": "sees no image",
+    "gray": "sees no colour",
+    "blur": "sees a blurred image",
+    "hide": "sees a part of the image greyed",
+}
 _CLEANED = "held characters that are not Unicode; they were replaced"
 
 

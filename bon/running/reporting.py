@@ -20,7 +20,7 @@ from bon.experiment.yamlfile import Document
 from bon.planning.completeness import completeness
 from bon.planning.setup import Setup, options, prepare
 from bon.planning.spec_aliases import with_stored_specs
-from bon.running.attacks import ON_PLAIN, OWN_IMAGE, PLAIN, SWAPPED, WORDS
+from bon.running.attacks import ON_PLAIN, OWN_IMAGE, SWAPPED, WORDS
 from bon.storage.store import Store
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def report_run(
         extra: dict[str, object] = {"costs": model_costs(setup, store)}
         if (attacks := attack_tables(setup, directory)) is not None:
             beside = {SWAPPED: OWN_IMAGE}
-            extra["hacks"] = hacks(attacks, WORDS, options(setup), beside, PLAIN, ON_PLAIN)
+            extra["hacks"] = hacks(attacks, WORDS, options(setup), beside, ON_PLAIN)
         if (deep := deep_tables(setup, store)) is not None and len(deep.candidates):
             extra["depth"] = depth(read(deep), options(setup))
         if (repeated := repeat_table(setup, store)) is not None:

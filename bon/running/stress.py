@@ -5,6 +5,7 @@ rewarders under their specs, resumable like any reward benchmark.
 """
 
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from bon.core.console import say
@@ -13,7 +14,14 @@ from bon.core.images import ImageStore
 from bon.core.records import Candidate, Question
 from bon.dispatch.source import Source
 from bon.planning.sources import PairSource
-from bon.running.attacks import FOLDER, WORDS, attack_pairs, attacked_setup, make_targets
+from bon.running.attacks import (
+    FOLDER,
+    WORDS,
+    attack_pairs,
+    attacked_setup,
+    fact_pairs,
+    make_targets,
+)
 from bon.running.reporting import open_run, report_run
 from bon.running.runner import work_off
 from bon.running.tally import Tally
@@ -53,7 +61,8 @@ def _judge(directory: Path, questions: int, *, quiet: bool) -> None:
     with Store(directory / FOLDER) as store:
         store.images = ImageStore(directory / "images")  # the run's own
         store.forget_errors()
-        count = store.set_pairs(attack_pairs(targets))
+        facts = fact_pairs((target.question for target in targets), store.images)
+        count = store.set_pairs(chain(attack_pairs(targets), facts))
         say(f"{len(targets)} questions, {count} pairs of an attack and a right answer", quiet=quiet)
         sources: list[Source] = [PairSource(setup, store, rewarder) for rewarder in rewarders]
         tally = Tally(setup, store)

@@ -181,15 +181,11 @@ def welcome(settings: Settings, port: int, token: str | None) -> str:
     """Return the server's address and how to sign in."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"http://{host}:{port}{settings.root_path}"
-    lines = [f"bon {bon.__version__} listens on {address} with its data in {settings.data}"]
+    access = "Without tokens (--no-auth): every user of this machine may do everything."
     if token is not None:
-        lines += [
-            f"Sign in: {address}/login#{token}",
-            f"This address holds the token {FIRST!r}, which is not shown again. Clients send it as "
-            "`Authorization: Bearer TOKEN`.",
-        ]
+        access = f"Sign in: {address}/login#{token}\nThis address holds the token {FIRST!r}, which "
+        access += "is not shown again. Clients send it as `Authorization: Bearer TOKEN`."
     elif settings.auth:
-        lines.append(f"Sign in: {address}/login (`bon token add NAME` makes a token)")
-    else:
-        lines.append("Without tokens (--no-auth): every user of this machine may do everything.")
-    return "\n".join(lines)
+        access = f"Sign in: {address}/login (`bon token add NAME` makes a token)"
+    head = f"bon {bon.__version__} listens on {address} with its data in {settings.data}"
+    return f"{head}\n{access}"

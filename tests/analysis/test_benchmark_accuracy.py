@@ -116,8 +116,8 @@ def test_overall_is_over_pairs_and_macro_over_groups(results):
         groups = [worth[pairs.group == g].mean() for g in range(3)]
         assert result.macro.value == pytest.approx(np.mean(groups))
         assert [s.accuracy.value for s in result.groups] == pytest.approx(groups)
-        hits = sum(s.accuracy.value * s.accuracy.n for s in result.groups)
-        assert hits / result.num_pairs == pytest.approx(result.overall.value)
+        assert result.overall_from_groups == pytest.approx(result.overall.value)
+        assert result.overall_agrees
 
 
 @pytest.mark.parametrize("treatment", ["headline", "drop", "wrong", "chance"])

@@ -356,3 +356,20 @@ def test_labels_that_measure_nothing_are_one_line(tmp_path, capsys, monkeypatch,
     assert code == 2
     assert line in out.err
     assert out.err.count("\n") <= 2
+
+
+def test_the_estimate_of_all_beside_cje():
+    """The same rows through cje-eval's `calibrated_mean_ci` (isotonic, bootstrap)."""
+    cje = pytest.importorskip("cje", reason="pip install cje-eval")
+    covered, widths, apart = np.zeros((2, 100)), np.zeros((2, 100)), np.zeros(100)
+    for seed in range(100):
+        table, truth = simulated(seed, 1000, 150)
+        own = prevalence(next(by_rewarder(table)), 0.95).estimate
+        theirs = cje.calibrated_mean_ci(table["score"].to_numpy(), table["label"].to_numpy())
+        bounds = [(own.low, own.high), theirs.ci]
+        covered[:, seed] = [low <= truth <= high for low, high in bounds]
+        widths[:, seed] = [high - low for low, high in bounds]
+        apart[seed] = abs(own.value - theirs.estimate)
+    assert covered[0].mean() >= 0.91
+    assert widths[0].mean() <= 1.1 * widths[1].mean()
+    assert apart.mean() < 0.01

@@ -278,17 +278,9 @@ def test_a_figure_shows_itself_in_a_notebook(results):
     assert plots.correlation(results)._repr_png_().startswith(b"\x89PNG")
 
 
-def test_results_are_pickled_compared_and_diffed(results):
+def test_results_are_pickled_and_compared(results):
     assert pickle.loads(pickle.dumps(results)) == results
-    assert results.diff(results) == {}
-    first, *rest = results.best_of_n
-    better = first.model_copy(
-        update={"accuracy": first.accuracy.model_copy(update={"value": 0.999})}
-    )
-    other = results.model_copy(update={"best_of_n": (*rest, better)})  # its place has no effect
-    assert other != results
-    path = f"best_of_n[{first.policy}, {first.rewarder}, {first.rule}].accuracy.value"
-    assert results.diff(other) == {path: (first.accuracy.value, 0.999)}
+    assert results.model_copy(update={"best_of_n": results.best_of_n[1:]}) != results
 
 
 def test_one_panel_a_policy(two_policies):

@@ -21,18 +21,18 @@ from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from trl import GRPOConfig, GRPOTrainer
 
-import bon
 from bon.benchmarks import load_questions
 from bon.commands.serve import reward_function
 from bon.core.images import ImageStore
 from bon.core.records import Question
 from bon.experiment.config import DatasetSpec
+from bon.miniature.data import checkpoint
 from bon.policies.prompting import question_block
 from bon.service.app import create_app
 from bon.service.server.state import open_service
 from bon.service.settings import Settings
 
-POLICY = Path(bon.__file__).parent / "miniature" / "checkpoints" / "policy-a"
+POLICY = checkpoint("policy-a")
 GROUP = 8
 
 

@@ -194,6 +194,23 @@ def _rank(rule: Rule) -> int:
     return rule.rank
 
 
+@pytest.mark.parametrize("name", RULES)
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**6))
+def test_the_shares_of_every_rule_add_up_and_move_with_the_candidates(name, seed):
+    rng, rule = np.random.default_rng(seed), RULES[name]
+    answers, order = rng.integers(-1, 3, 5), rng.permutation(5)
+    for kind in rule.kinds:
+        if kind == "preferences":
+            said = preferring(complete(rng.choice([0.0, 0.5, 1.0], (5, 5))), answers)
+        else:
+            said = replace(scoring(rng.choice([0.0, 1.0, np.nan], 5), answers), kind=kind, scale=1)
+        shares = rule.choose(said)
+        assert (shares >= 0).all()
+        assert shares.sum() == pytest.approx(1)
+        assert rule.choose(said.select_candidates(order)) == pytest.approx(shares[:, order])
+
+
 def test_a_name_is_taken_once():
     with pytest.raises(BonError, match="there is a selection rule 'copeland' already"):
         register(RULES["copeland"])

@@ -121,6 +121,12 @@ def test_every_wrong_setting_is_refused_in_a_line(
         assert line.count("engine") - line.count("engine_args") == 1
 
 
+@pytest.mark.parametrize("name", ENGINES)
+def test_the_smallest_settings_are_enough(name: str) -> None:
+    assert name in NEEDED, f"NEEDED of tests/engines/test_settings.py: no entry of {name!r}"
+    read_settings(name, NEEDED[name])
+
+
 @pytest.mark.parametrize("name", ["transformers", "vllm", "openai"])
 def test_a_missing_setting_is_named(name: str) -> None:
     with pytest.raises(BonError, match=f"engine {name!r}: key 'model' is missing -> add `model: "):

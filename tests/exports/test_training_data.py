@@ -21,7 +21,7 @@ from bon.exports.preferences import Preferences, _pairs
 from bon.miniature import data
 from bon.storage.store import Store
 
-CHECKPOINT = Path(data.__file__).parent / "checkpoints" / "policy-a"
+CHECKPOINT = data.checkpoint("policy-a")
 
 
 def loaded(path: Path, cache: Path):

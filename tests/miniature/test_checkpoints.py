@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bon.miniature.data import checkpoint
 from bon.miniature.scene import render
 from tools.miniature.world import WorldQuestion, critic_prompt, judge_prompt, make, query
 
@@ -20,7 +21,7 @@ def of_role(role: str) -> list[str]:
 
 
 def test_the_manifest_lists_what_is_there() -> None:
-    assert sorted(p.name for p in (HERE / "checkpoints").iterdir()) == sorted(NAMES)
+    assert {p.name for p in (HERE / "checkpoints").iterdir()} == {*NAMES, "shared"}
     assert len(of_role("policy")) == 2
     rewarders = [e for e in ENTRIES if e["role"] in {"pointwise", "pairwise", "scalar"}]
     assert len(rewarders) >= 10
@@ -33,7 +34,7 @@ def test_the_manifest_lists_what_is_there() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_checkpoint_is_complete_and_small(name: str) -> None:
-    folder = HERE / "checkpoints" / name
+    folder = checkpoint(name)
     files = {p.name for p in folder.iterdir()}
     assert files == {
         "README.md",
@@ -52,7 +53,7 @@ def load(name: str) -> tuple[Any, Any]:
     import torch
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
-    folder = HERE / "checkpoints" / name
+    folder = checkpoint(name)
     model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
     return model, AutoProcessor.from_pretrained(folder)
 
@@ -76,7 +77,7 @@ def ask(model: Any, processor: Any, items: list[tuple[WorldQuestion, str]]) -> l
 def test_the_tokenizer_gives_back_every_text() -> None:
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(HERE / "checkpoints" / NAMES[0])
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint(NAMES[0]))
     question = make(3, "downstream", "Prices")
     for text in (query(question), question.response, "Ünïcode, 日本 <image 7>\n\n", " (B)"):
         assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
@@ -113,7 +114,7 @@ def test_a_scalar_head_is_where_engines_look(name: str) -> None:
 
     from safetensors.torch import load_file
 
-    folder = HERE / "checkpoints" / name
+    folder = checkpoint(name)
     config = json.loads((folder / "config.json").read_text())
     head = load_file(folder / "model.safetensors")["language_model.score.weight"]
     assert config["num_labels"] == 1

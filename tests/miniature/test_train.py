@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bon.core.packed_checkpoints import unpacked
+
 COMMAND = [sys.executable, "-m", "tools.miniature.train"]
 
 
 @pytest.mark.model
 @pytest.mark.slow
 @pytest.mark.timeout(1800)  # a minute on quiet cores, many where they are shared
-def test_smoke_training_makes_every_checkpoint(tmp_path: Path) -> None:
+def test_smoke_training_makes_every_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     out = tmp_path / "out"
     work = ["--work", str(tmp_path / "work")]
     subprocess.run([*COMMAND, "--smoke", *work, "--out", str(out)], check=True)
@@ -22,7 +27,7 @@ def test_smoke_training_makes_every_checkpoint(tmp_path: Path) -> None:
     expected = yaml.safe_load(committed.read_text())["checkpoints"]
     assert [e["name"] for e in entries] == [e["name"] for e in expected]
     for entry in entries:
-        assert (out / "checkpoints" / entry["name"] / "model.safetensors").exists()
+        assert (unpacked(out / "checkpoints" / entry["name"]) / "model.safetensors").exists()
     assert (out / "pairs.jsonl").read_text().count("\n") == 12
 
 

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from bon.commands.main import app
 from bon.core.errors import BonError, ExitCode
 from bon.running.status import run_status
-from bon.storage.salvage import damage_of
+from bon.storage.database import damage_of
 from bon.storage.store import Store
 
 from .conftest import change

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.exports.preferences import ranking
+from bon.graders import gold_of
 from bon.planning.completeness import completeness
 from bon.planning.plan import make_plan
 from bon.planning.setup import prepare
@@ -128,3 +129,24 @@ def test_the_ten_lines_of_the_page_are_a_study(study, go, tmp_path):
     directory = go(yaml.safe_load(text) | models)
     report_run(directory, quiet=True)
     assert read_results(directory).policies[0].num_questions == 6
+
+
+def test_labels_of_answers_correct_the_grader(study, go, tmp_path):
+    directory = go(study)
+    report_run(directory, quiet=True)
+    with Store(directory, readonly=True) as store:
+        rows = store.query("SELECT question, text_key, text FROM candidates")
+        golds = {question.key: gold_of(question).answers[0] for question in store.questions()}
+    labels = [
+        {"item": f"{q}/{key}", "label": float(golds[q] in text), "annotator": "ann"}
+        for q, key, text in rows
+    ]
+    table = write(tmp_path / "labels.jsonl", labels)
+    result = CliRunner().invoke(app, ["regrade", str(directory), "--labels", str(table), "--json"])
+    assert result.exit_code == 0, result.output
+    check = json.loads(result.stdout)
+    assert check["right_as_right"]["value"] == check["wrong_as_wrong"]["value"] == 1
+    assert {row["rewarder"] for row in check["accuracies"]} == {"pass@1", "judge", "critic", "head"}
+    assert all(abs(row["difference"]["value"]) < 1e-9 for row in check["accuracies"])
+    result = CliRunner().invoke(app, ["regrade", str(table), "--labels", str(table)])
+    assert "--labels corrects the accuracies of one run" in str(result.exception)

@@ -103,7 +103,7 @@ def test_imported_outcomes_are_the_third_column_of_the_report(
         assert not ended.value.code, capsys.readouterr().err
     output = capsys.readouterr()
     assert "trained (dpo)" in output.out + output.err
-    assert "4 outcomes of training" in output.out
+    assert "4 training outcomes" in output.out
     results = Results.model_validate_json((directory / "results.json").read_bytes())
     (study,) = results.trained
     arms = {arm.arm: arm for arm in study.arms}

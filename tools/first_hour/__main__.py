@@ -64,7 +64,7 @@ from tiny_architectures import make_architecture
 from bon.miniature import data
 hub, study = map(Path, sys.argv[1:])
 for name, checkpoint in (("policy", "policy-a"), ("judge", "pair-a")):
-    shutil.copytree(Path("bon/miniature/checkpoints") / checkpoint, hub / "first-hour" / name)
+    shutil.copytree(data.checkpoint(checkpoint), hub / "first-hour" / name)
 make_architecture("qwen3_vl", hub / "first-hour" / "qwen3-vl")
 data.write(study / "data", num_questions=40, num_pairs=40)
 """

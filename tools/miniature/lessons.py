@@ -3,17 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bon.miniature.scene import CELLS, COLOURS, SHAPES, Scene
+from bon.miniature.scene import CELLS, COLOURS, SHAPES, Scene, count_objects, kind_name
 from tools.miniature.rng import Rng
 from tools.miniature.world import (
     LETTERS,
     WorldQuestion,
     around,
-    count_objects,
     critic_prompt,
     draw,
     judge_prompt,
-    kind_name,
     near,
     prompt,
     query,

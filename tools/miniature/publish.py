@@ -13,6 +13,7 @@ from bon.miniature.data import FOLDER
 from bon.miniature.scene import SIDE_PX
 from tools.miniature.data import PAIRS, write_rows
 from tools.miniature.model import MEAN, STD, load, parameters
+from tools.miniature.packing import pack_all
 from tools.miniature.recipe import (
     BASES,
     LIKELIHOOD_BASE,
@@ -49,11 +50,12 @@ PREPROCESSOR = {
 
 
 def publish(shop: Workshop, out: Path) -> None:
-    """Write checkpoints/, manifest.yaml, questions.jsonl and pairs.jsonl under `out`."""
+    """Write checkpoints/ (packed), manifest.yaml, questions.jsonl and pairs.jsonl under `out`."""
     entries = []
     for entry, source, head in _listed(shop):
-        _checkpoint(shop, entry, source, head, out / "checkpoints" / entry["name"])
+        _checkpoint(shop, entry, source, head, shop.at("published", entry["name"]))
         entries.append(entry)
+    pack_all(shop.at("published"), entries, out / "checkpoints")
     seconds = {
         p.parent.name: shop.report(p.parent.name)["seconds"] for p in shop.at().glob("*/done.json")
     }

@@ -3,7 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bon.miniature.scene import CELLS, COLOURS, SHAPES, VARIANTS, Scene
+from bon.miniature.scene import (
+    CELLS,
+    COLOURS,
+    SHAPES,
+    VARIANTS,
+    Scene,
+    count_objects,
+    kind_name,
+)
 from tools.miniature.rng import Rng, digest
 
 SPLITS = ("train", "dev", "benchmark", "downstream")
@@ -28,21 +36,6 @@ def split_of(kinds: tuple[int, ...]) -> str:
     """The only split in which a board may appear; of ten boards seven are for training."""
     bucket = digest("board", kinds) % 10
     return "train" if bucket < 7 else SPLITS[bucket - 6]
-
-
-def kind_name(kind: int) -> str:
-    """What a kind is called in questions: "empty", "red star"."""
-    return "empty" if kind == 0 else f"{COLOURS[(kind - 1) // 4]} {SHAPES[(kind - 1) % 4]}"
-
-
-def count_objects(scene: Scene, *, colour: int | None = None, shape: int | None = None) -> int:
-    """Objects of a colour, of a shape, or of both."""
-    return sum(
-        k > 0
-        and (colour is None or (k - 1) // 4 == colour)
-        and (shape is None or (k - 1) % 4 == shape)
-        for k in scene.kinds
-    )
 
 
 def random_scene(rng: Rng, split: str) -> Scene:

@@ -41,6 +41,9 @@ _SNAPSHOT = re.compile(
 )
 
 
+_ssl_context = cache(httpx.create_ssl_context)  # slow to make
+
+
 class EndpointError(RuntimeError):
     """The endpoint refused this request or stayed unable to answer it."""
 
@@ -72,7 +75,17 @@ class AdaptiveLimit:
     @asynccontextmanager
     async def slot(self) -> AsyncIterator[None]:
         """Wait for a place and hold it."""
-        await self._enter()
+        if self._waiting or self.in_flight >= int(self.limit):
+            place = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._waiting, (turn(), next(self._arrivals), place))
+            try:
+                await place
+            except asyncio.CancelledError:
+                if place.done() and not place.cancelled():  # it was granted in the same moment
+                    self._leave()
+                raise
+        else:
+            self.in_flight += 1
         try:
             yield
         finally:
@@ -90,19 +103,6 @@ class AdaptiveLimit:
         if now >= self._quiet_until:
             self.limit = max(self.limit * 0.8, self.least)
             self._quiet_until = now + self.cooldown
-
-    async def _enter(self) -> None:
-        if not self._waiting and self.in_flight < int(self.limit):
-            self.in_flight += 1
-            return
-        place = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (turn(), next(self._arrivals), place))
-        try:
-            await place
-        except asyncio.CancelledError:
-            if place.done() and not place.cancelled():  # it was given in the same moment
-                self._leave()
-            raise
 
     def _leave(self) -> None:
         self.in_flight -= 1
@@ -169,10 +169,9 @@ class Endpoint:
         self.host = urlsplit(base_url).hostname or ""
         self._key = os.environ.get(api_key_env, "").strip() if api_key_env else ""
         if api_key_env and not self._key:
-            raise BonError(
-                f"no key for {self.host}: the environment variable {api_key_env} is not set",
-                f"export {api_key_env}=... (or api_key_env: null where none is needed)",
-            )
+            problem = f"no key for {self.host}: the environment variable {api_key_env} is not set"
+            fix = f"export {api_key_env}=... (or api_key_env: null where none is needed)"
+            raise BonError(problem, fix)
         self._timeout, self._retries, self._wait = timeout, retries, wait
         self._purse, self._revive = purse, revive
         self.limit, self.totals = limit, EngineTotals()
@@ -202,7 +201,12 @@ class Endpoint:
                 raise
             if attempt <= self._retries:
                 self.totals.retries += 1
-                await asyncio.sleep(self._pause(failed.after, attempt))
+                # What the endpoint asks for, or exponentially longer; never in step with others.
+                longest = min(self._wait * 2.0**attempt, _LONGEST_WAIT)
+                pause = random.uniform(longest / 2, longest)
+                if failed.after is not None:
+                    pause = min(failed.after, _LONGEST_WAIT) + random.uniform(0, self._wait)
+                await asyncio.sleep(pause)
                 if self._revive is not None:
                     await self._revive()
         tries = f"after {self._retries + 1} tries"
@@ -309,21 +313,9 @@ class Endpoint:
     def _named(self, error: httpx.RequestError) -> str:
         return self._clean(f"{type(error).__name__} {error}".strip())
 
-    def _pause(self, after: float | None, attempt: int) -> float:
-        """Wait as long as the endpoint asks, or exponentially longer; never in step with others."""
-        if after is not None:
-            return min(after, _LONGEST_WAIT) + random.uniform(0, self._wait)
-        longest = min(self._wait * 2.0**attempt, _LONGEST_WAIT)
-        return random.uniform(longest / 2, longest)
-
     def _clean(self, text: str) -> str:
         # Some endpoints quote the key that they refuse.
         return text.replace(self._key, "***") if self._key else text
-
-
-@cache
-def _ssl_context() -> Any:
-    return httpx.create_ssl_context()  # slow to make
 
 
 def _json_object(response: httpx.Response) -> dict[str, Any] | None:

@@ -239,9 +239,8 @@ class Purse:
             if refusal == "":
                 return request.id
             if refusal is not None:
-                raise SpendingCapReached(
-                    refusal, "raise it and run the same command: paid replies are kept"
-                )
+                fix = "raise it and run the same command: paid replies are kept"
+                raise SpendingCapReached(refusal, fix)
             await asyncio.sleep(pause)
             pause = min(0.5, 1.5 * pause)
 

@@ -136,9 +136,8 @@ def _command(settings: OpenAISettings) -> list[str]:
 def _flags(values: Mapping[str, Any]) -> Iterator[str]:
     """Write flags given by their Python names for a command line."""
     for name, value in values.items():
-        if value is None:
-            continue
-        yield f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
-        if not isinstance(value, bool):
+        if value is not None:
+            yield f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
+        if value is not None and not isinstance(value, bool):
             for each in value if isinstance(value, list) else [value]:
                 yield json.dumps(each) if isinstance(each, Mapping) else str(each)

@@ -96,43 +96,29 @@ def decode(
 def likelihoods(
     model: Any, inputs: dict[str, Any], responses: Sequence[Sequence[int]], pad_id: int
 ) -> torch.Tensor:
-    """Return summed log-probabilities [rows] of responses, in one pass with their prompts."""
-    width = max(map(len, responses))
-    inputs = _append_responses(model, inputs, responses, pad_id)
+    """Return summed log-probabilities [rows] of responses, in one pass with their prompts.
+
+    Prompts are padded on the left, responses on the right.
+    """
+    inputs, width, device = dict(inputs), max(map(len, responses)), inputs["input_ids"].device
+    target = torch.tensor([[*ids, *[pad_id] * (width - len(ids))] for ids in responses])
+    mask = torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in responses])
+    more = {"input_ids": target.to(device), "attention_mask": mask.to(device)}
+    zeros = torch.zeros_like(more["input_ids"])
+    more |= {"mm_token_type_ids": zeros, "token_type_ids": zeros}
+    inputs |= {key: torch.cat([inputs[key], more[key]], -1) for key in more if key in inputs}
+    if "cross_attention_mask" in inputs:  # [rows, tokens, images, tiles]; as the last token's
+        crossing = inputs["cross_attention_mask"]
+        added = crossing[:, -1:].expand(-1, width, -1, -1)
+        inputs["cross_attention_mask"] = torch.cat([crossing, added], 1)
+    if model._supports_logits_to_keep():  # those of the responses and of the token before them
+        inputs["logits_to_keep"] = width + 1
     logits = model(**inputs, use_cache=False).logits[:, -width - 1 : -1]
     sums = []
     for row, ids in zip(logits, responses, strict=True):  # a whole batch of them would be large
         index = torch.tensor(ids, device=row.device)[:, None]
         sums.append(row[: len(ids)].float().log_softmax(-1).gather(-1, index).sum())
     return torch.stack(sums)
-
-
-def _append_responses(
-    model: Any, inputs: dict[str, Any], responses: Sequence[Sequence[int]], pad_id: int
-) -> dict[str, Any]:
-    """Return the inputs of prompts (padded left) followed by responses (padded right).
-
-    The model keeps the logits of the responses and of the token before them, where it can.
-    """
-    inputs = dict(inputs)
-    width = max(map(len, responses))
-    device = inputs["input_ids"].device
-    target = torch.tensor([[*ids, *[pad_id] * (width - len(ids))] for ids in responses])
-    mask = torch.tensor([[1] * len(ids) + [0] * (width - len(ids)) for ids in responses])
-    target, mask = target.to(device), mask.to(device)
-    inputs["input_ids"] = torch.cat([inputs["input_ids"], target], -1)
-    inputs["attention_mask"] = torch.cat([inputs["attention_mask"], mask], -1)
-    for key in ("mm_token_type_ids", "token_type_ids"):
-        if key in inputs:
-            inputs[key] = torch.cat([inputs[key], torch.zeros_like(target)], -1)
-    if "cross_attention_mask" in inputs:  # [rows, tokens, images, tiles]; as the last token's
-        crossing = inputs["cross_attention_mask"]
-        inputs["cross_attention_mask"] = torch.cat(
-            [crossing, crossing[:, -1:].expand(-1, width, -1, -1)], 1
-        )
-    if model._supports_logits_to_keep():
-        inputs["logits_to_keep"] = width + 1
-    return inputs
 
 
 def last_states(

@@ -66,11 +66,9 @@ def load_head(model: str, settings: HeadSettings, revision: str | None, device: 
     sizes = [layer.out_features for layer in layers]
     for size, layer in zip(sizes, layers[1:], strict=False):
         if size != layer.in_features:
-            raise BonError(
-                f"head of {model!r}: {names} do not follow each other "
-                f"({size} values into {layer.in_features})",
-                "name the layers in the order in which they are applied",
-            )
+            problem = f"do not follow each other ({size} values into {layer.in_features})"
+            fix = "name the layers in the order in which they are applied"
+            raise BonError(f"head of {model!r}: {names} {problem}", fix)
     if sizes[-1] != 1:
         fix = "name the layer that gives the score last"
         raise BonError(f"head of {model!r}: {names[-1]!r} gives {sizes[-1]} numbers, not one", fix)
@@ -112,11 +110,9 @@ def _linear(model: str, name: str, files: Mapping[str, Path]) -> nn.Linear:
 
     weight, bias = tensor("weight"), tensor("bias")
     if weight is None or weight.dim() != 2:
-        raise BonError(
-            f"head of {model!r}: no matrix {name + '.weight'!r} in the checkpoint; outside the "
-            f"layers it has: {_outside_layers(files)}",
-            "correct the name under head:",
-        )
+        problem = f"no matrix {name + '.weight'!r} in the checkpoint; outside the layers it has: "
+        problem += _outside_layers(files)
+        raise BonError(f"head of {model!r}: {problem}", "correct the name under head:")
     layer = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
     layer.weight.data = weight.float()
     if bias is not None:

@@ -73,11 +73,8 @@ def share(
 ) -> tuple[list[int], Tails, list[int]] | None:
     """Split prompts: tokens per prefix, tails, tokens per prompt.
 
-    None if it does not pay or would change tokens.
-
-    Args:
-        groups: indices of prompts with the same image prefix.
-        first_ids: of each group, the processor's tokens of its first prompt.
+    None if it does not pay or would change tokens. `groups` holds the indices of prompts with the
+    same image prefix, `first_ids` the processor's tokens of each group's first prompt.
     """
     prefixes, lengths = [0] * len(texts), [0] * len(texts)
     tails: list[tuple[int, ...]] = [()] * len(texts)

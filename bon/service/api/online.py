@@ -135,9 +135,8 @@ def check_shown(
 
 def judgements_of(choice: Choice) -> list[dict[str, Any]]:
     """Return raw judgements; `shown` holds the candidates' indices in the order shown."""
-    index: dict[str, int] = {}
-    for i, text in enumerate(choice.texts):
-        index.setdefault(text_key(text), i)
+    keys = [*map(text_key, choice.texts)]
+    index = {key: keys.index(key) for key in keys}
     fields = ("rewarder", "vote", "outcome", "score", "text", "error", "num_tokens")
     return [
         {"shown": [index[key] for key in shown_of(row)]}

@@ -143,14 +143,10 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
 
 def _stream(head: dict[str, Any], text: str, finish: str, usage: Usage | None) -> list[str]:
     """The events of a stream: role, text, end, usage."""
-    deltas: list[tuple[dict[str, Any], str | None]] = [
-        ({"role": "assistant", "content": ""}, None),
-        ({"content": text}, None),
-        ({}, finish),
-    ]
+    deltas: Any = {"role": "assistant", "content": ""}, {"content": text}, {}
     rows: list[dict[str, Any]] = [
-        {"choices": [{"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}]}
-        for delta, reason in deltas
+        {"choices": [{"index": 0, "delta": delta, "finish_reason": end, "logprobs": None}]}
+        for delta, end in zip(deltas, (None, None, finish), strict=True)
     ]
     if usage is not None:
         rows.append({"choices": [], "usage": usage.as_dict()})

@@ -143,13 +143,10 @@ async def _give_rewards(
     rewards: list[Reward] = await run_models(request, selector.cards(rewarder), work, usage)
     missing = sum(reward.value is None for reward in rewards)
     if missing and query.on_unparsed != "null":
-        raise ApiError(
-            503,
-            f"no reward for {missing} of {len(rewards)} responses: {rewarder}'s reply could not be "
-            "read, or there was nothing to compare with",
-            "on_unparsed=null answers null for them, on_unparsed=mean their group's mean",
-            retry=1,
-        )
+        problem = f"no reward for {missing} of {len(rewards)} responses: {rewarder}'s reply could "
+        problem += "not be read, or there was nothing to compare with"
+        fix = "on_unparsed=null answers null for them, on_unparsed=mean their group's mean"
+        raise ApiError(503, problem, fix, retry=1)
     return rewards
 
 
@@ -175,12 +172,9 @@ def _check(
     if query.group > most or (query.group == 1 and max(counts) > most):
         raise ApiError(413, "too many responses of one question", f"at most {most}")
     if query.group == 1 and needs_group(selector, rewarder, rule) and min(counts) < 2:
-        raise ApiError(
-            422,
-            f"{rewarder} compares responses, and here is a question with one alone",
-            "add group=N to the address: the responses of a question, N in all, are then held "
-            "until they can be compared",
-        )
+        problem = f"{rewarder} compares responses, and here is a question with one alone"
+        fix = "add group=N to the address: N responses of a question are then judged together"
+        raise ApiError(422, problem, fix)
     # The other responses of an incomplete group are assumed to be as long.
     size = max(query.group, *counts)
     longest = max(len(sample.text) for sample in samples)
@@ -196,8 +190,11 @@ async def _rollout(
 
     Without a label the prompt itself may be the id of a question.
     """
-    if label is None:
-        label = _question_id(prompt)
+    if label is None:  # a prompt that is nothing but an id, never one that only quotes it
+        alone = prompt[0] if isinstance(prompt, list) and len(prompt) == 1 else None
+        name = alone.get("content", "") if isinstance(alone, dict) else prompt
+        is_id = isinstance(name, str) and name.startswith("bon://") and not name.split()[1:]
+        label = name if is_id else ""
     elif not isinstance(label, str):
         label = json.dumps(label)
     selector_of(request)
@@ -215,11 +212,3 @@ async def _rollout(
     except ValidationError as error:
         raise RequestValidationError(error.errors()) from None
     return Rollout(await conversation(messages, settings), response)
-
-
-def _question_id(prompt: str | list[Any]) -> str:
-    """Return a prompt that is nothing but a question's id, never one that only quotes it."""
-    if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], dict):
-        prompt = prompt[0].get("content", "")
-    is_id = isinstance(prompt, str) and prompt.startswith("bon://") and not prompt.split()[1:]
-    return str(prompt) if is_id else ""

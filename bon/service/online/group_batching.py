@@ -48,10 +48,8 @@ class Groups(Generic[T]):
     ) -> tuple[T, int]:
         """Return the group's judgement and the index of the first of `texts` in it.
 
-        Args:
-            size: responses of a full group.
-            wait: seconds until an incomplete group is judged.
-            judge: judges the responses of a group; the first member's is used.
+        A full group has `size` responses; an incomplete one is judged after `wait` seconds, by the
+        `judge` of its first member.
         """
         loop = asyncio.get_running_loop()
         group = self._open.get(key)

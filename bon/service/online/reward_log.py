@@ -55,11 +55,7 @@ class RewardLog(SharedDatabase):
         judgements: Sequence[Judgement],
         group: RatedGroup,
     ) -> None:
-        """Commit a group.
-
-        Args:
-            shared: owner, run, rewarder, spec, rule and scale.
-        """
+        """Commit a group; `shared`: owner, run, rewarder, spec, rule and scale."""
         now, keys = time.time(), [text_key(text) for text in texts]
         team = content_key("team", shared[0], question.key, *keys, repr(now))
         usage = group.usage

@@ -177,16 +177,14 @@ def scaled(scale: Scale, kind: Kind, scores: Floats, probabilities: Sequence[flo
 def filled(rewards: Floats, on_unparsed: OnUnparsed) -> Floats:
     """With `mean`, replace missing rewards by the group's mean: no advantage."""
     known = [reward for reward in rewards if reward is not None]
-    if on_unparsed != "mean" or not known:
-        return rewards
-    mean = fmean(known)
+    mean = fmean(known) if known and on_unparsed == "mean" else None
     return [mean if reward is None else reward for reward in rewards]
 
 
 def mean_score(rows: Sequence[Judgement]) -> float | None:
     """Return a response's mean score over the parsed votes."""
-    scores = [row.score for row in rows if row.outcome == "scored" and row.score is not None]
-    finite = [score for score in scores if isfinite(score)]
+    scored = [row.score for row in rows if row.outcome == "scored" and row.score is not None]
+    finite = [*filter(isfinite, scored)]
     return fmean(finite) if finite else None
 
 
@@ -203,12 +201,8 @@ def consistency(rows: Sequence[Judgement]) -> float | None:
         if row.second is not None and row.outcome in OUTCOME_VALUE:
             pair = (row.first, row.second)
             votes[pair] = votes.get(pair, 0.0) + OUTCOME_VALUE[row.outcome] - 0.5
-    both = [
-        vote * votes[second, first] <= 0
-        for (first, second), vote in votes.items()
-        if first < second and (second, first) in votes
-    ]
-    return fmean(both) if both else None
+    pairs = [(a, b) for a, b in votes if a < b and (b, a) in votes]
+    return fmean(votes[a, b] * votes[b, a] <= 0 for a, b in pairs) if pairs else None
 
 
 # ------------------------------------------------------------------ question sets

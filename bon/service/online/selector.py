@@ -248,12 +248,9 @@ class Selector:
             return None
         scale = self.online.scales.get(rewarder, self._scales.get((policy, rewarder)))
         if scale is None:
-            raise ApiError(
-                422,
-                f"the rule {rule} needs the unit of {rewarder}'s scores",
-                f"set online.validated to a run that has {rule} of {rewarder} on {policy}, or "
-                "online.scales",
-            )
+            run = f"a run that has {rule} of {rewarder} on {policy}"
+            fix = f"set online.validated to {run}, or online.scales"
+            raise ApiError(422, f"the rule {rule} needs the unit of {rewarder}'s scores", fix)
         return scale
 
     def rule(self, rewarder: str, rule: str | None) -> str:

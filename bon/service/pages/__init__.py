@@ -48,9 +48,8 @@ def home(request: Request) -> Response:
     """Redirect to the list; those who may only annotate, to the benchmarks."""
     identity: Identity | None = request.scope.get("identity")
     annotates_only = identity is not None and not identity.may("read")
-    return RedirectResponse(
-        f"{root(request)}/{'annotate' if annotates_only else 'validations'}", 303
-    )
+    target = "annotate" if annotates_only else "validations"
+    return RedirectResponse(f"{root(request)}/{target}", 303)
 
 
 @router.get("/validations")
@@ -84,12 +83,11 @@ def validation_page(
     """One validation, live."""
     directory = service.directory(validation)
     own = identity.may("submit") and identity.name == validation.owner
-    final = validation.state in FINAL
     return page(
         request,
         "validation.html.jinja",
         v=views.detail(validation, directory),
-        final=final,
+        final=validation.state in FINAL,
         may_change=own or identity.may("admin"),
         experiment=as_yaml(validation.experiment),
         finding=(read_json(directory / "results.json") or {}).get("finding"),

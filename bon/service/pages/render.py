@@ -31,24 +31,18 @@ def root(request: Request) -> str:
 
 def page(request: Request, name: str, status: int = 200, /, **values: Any) -> HTMLResponse:
     """Render a template under the pages' content security policy."""
-    identity: Identity | None = request.scope.get("identity")
-    html = TEMPLATES.get_template(name).render(
-        root=root(request),
-        here=request.url.path.removeprefix(root(request)),
-        me=identity,
-        signed_in=bool(identity and identity.token),
-        **values,
-    )
+    me: Identity | None = request.scope.get("identity")
+    here = request.url.path.removeprefix(root(request))
+    common = {"root": root(request), "here": here, "me": me, "signed_in": bool(me and me.token)}
+    html = TEMPLATES.get_template(name).render(**common, **values)
     return HTMLResponse(html, status, {"content-security-policy": PAGE_CSP})
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a browser asks, and not a program."""
-    return (
-        request.method == "GET"
-        and not request.url.path.removeprefix(root(request)).startswith("/v1")
-        and ("text/html" in request.headers.get("accept", ""))
-    )
+    """Whether a browser sends the request, and not a program."""
+    api = request.url.path.removeprefix(root(request)).startswith("/v1")
+    accepted = request.headers.get("accept", "")
+    return request.method == "GET" and not api and "text/html" in accepted
 
 
 def error_page(request: Request, error: BonError) -> Response:

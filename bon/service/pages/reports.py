@@ -31,9 +31,8 @@ def report(validation: Existing, request: Request, service: Parts) -> Response:
     key = validation.id
     if not (service.directory(validation) / "report.html").is_file():
         raise ApiError(404, f"{key} has no report yet", "wait until its state is done")
-    return RedirectResponse(
-        f"{root(request)}/reports/{key}/{_signature(service, key)}/report.html", 303
-    )
+    link = f"{root(request)}/reports/{key}/{_signature(service, key)}/report.html"
+    return RedirectResponse(link, 303)
 
 
 @router.get("/reports/{key}/{signature}/{path:path}")

@@ -63,8 +63,7 @@ class RateLimiter:
     """A token bucket per client, refilled by the minute; the oldest buckets are forgotten."""
 
     def __init__(self, per_minute: int, max_clients: int = 10_000) -> None:
-        self._rate = per_minute / 60
-        self._size = max(1.0, per_minute / 6)
+        self._rate, self._size = per_minute / 60, max(1.0, per_minute / 6)
         self._max_clients = max_clients
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
@@ -87,17 +86,17 @@ class Shares:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._open: Counter[str] = Counter()
-        self._bytes: Counter[str] = Counter()
-
-    def full(self, owner: str) -> bool:
-        """Whether an owner has as many requests open as allowed."""
-        share = TOKEN_SHARE if owner else ANONYMOUS_SHARE
-        return self._open[owner] >= self._limits.connections * share
+        self._open, self._bytes = Counter[str](), Counter[str]()
 
     @contextmanager
     def open(self, owner: str) -> Iterator[Callable[[int], bool]]:
-        """Count a request; yield a function that counts bytes of its body while they fit."""
+        """Count a request; yield a function that counts bytes of its body while they fit.
+
+        Raises ApiError if the owner has as many requests open as allowed.
+        """
+        share = TOKEN_SHARE if owner else ANONYMOUS_SHARE
+        if self._open[owner] >= self._limits.connections * share:
+            raise _too_much("too many requests are open", 5)
         size = 0
 
         def fits(more: int) -> bool:
@@ -184,10 +183,7 @@ class Guard:
         if scope["path"] in PROBES:
             await self._answer(scope, receive, send)
             return
-        owner = identity.name if identity else ""
-        if self._shares.full(owner):
-            raise _too_much("too many requests are open", 5)
-        with self._shares.open(owner) as fits:
+        with self._shares.open(identity.name if identity else "") as fits:
             if scope["method"] not in SAFE:
                 body = await self._body(scope, receive, fits)
                 receive = _after(body, receive)
@@ -226,13 +222,10 @@ class Guard:
         own = site == headers.get("host", "") or hostname(site) in self._named
         foreign = origin and not own
         if foreign or headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            raise ApiError(
-                403,
-                f"requests from other sites are refused: Origin is {origin!r}, "
-                f"Host {headers.get('host', '')!r}",
-                "a proxy must pass the Host header on (examples/deploy), or list the name that "
-                "browsers use in allow.hosts",
-            )
+            problem = f"Origin is {origin!r}, Host {headers.get('host', '')!r}"
+            fix = "a proxy must pass the Host header on (examples/deploy), or list the name that "
+            fix += "browsers use in allow.hosts"
+            raise ApiError(403, f"requests from other sites are refused: {problem}", fix)
         length = headers.get("content-length", "0")
         if not length.isdigit():
             raise ApiError(400, "content-length is not a number")

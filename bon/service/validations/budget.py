@@ -81,9 +81,6 @@ class Budget:
 
 def paid(cards: Iterable[Card]) -> bool:
     """Whether a call of one of these cards costs money."""
-    return any(
-        isinstance(card.cost, Price)
-        and card.engine == "openai"
-        and card.cost.input_per_million + card.cost.output_per_million > 0
-        for card in cards
-    )
+    prices = (card.cost for card in cards if card.engine == "openai")
+    priced = (price for price in prices if isinstance(price, Price))
+    return any(price.input_per_million + price.output_per_million > 0 for price in priced)

@@ -38,10 +38,17 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def main(directory: Path, attempt: int) -> int:
     """Run the validation, unless the server has started another attempt since."""
+
+    def end_with_server() -> None:
+        os.read(0, 1)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(STOP_SECONDS)
+        os.killpg(0, signal.SIGKILL)
+
     # A process started in the background of a shell ignores SIGINT unless told otherwise.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    threading.Thread(target=_end_with_server, daemon=True).start()
+    threading.Thread(target=end_with_server, daemon=True).start()
     with (directory / "job.lock").open("a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # wait until no other process works on this run
         request = read_json(directory / REQUEST)
@@ -51,13 +58,6 @@ def main(directory: Path, attempt: int) -> int:
         outcome = {"attempt": attempt, "state": state, "error": error}
         write_atomic(directory / OUTCOME, json.dumps(outcome))
     return 0 if state == "done" else 1
-
-
-def _end_with_server() -> None:
-    os.read(0, 1)
-    os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(STOP_SECONDS)
-    os.killpg(0, signal.SIGKILL)
 
 
 def _run(directory: Path, request: dict[str, Any]) -> tuple[str, str]:

@@ -497,7 +497,7 @@ def test_planted_side_effects_are_flagged_and_what_random_training_does_is_not()
     index = list(rows[0].greedy.index)
     planted = {
         "lengthy": {"length": 12.0}, "letter": {"length": 2.0, "A": 0.2}, "mute": {"unread": 0.1},
-        "random": {"length": 2.0}, "plain": {"length": 2.5, "entropy": -0.2},
+        "random": {"length": 2.0}, "plain": {"length": 2.2, "entropy": -0.2},
     }  # fmt: skip
     rows = [replace(o, effects=effects(index, **planted.get(o.arm, {}))) for o in rows]
     best = dict.fromkeys(("plain", "lengthy", "letter", "mute"), 0.1)

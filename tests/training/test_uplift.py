@@ -508,7 +508,8 @@ def test_planted_side_effects_are_flagged_and_what_random_training_does_is_not()
     arms = {arm.arm: arm for arm in results.arms}
     flags = {name: arm.drift for name, arm in arms.items() if arm.drift}
     assert flags == {
-        "lengthy": ("longer responses",), "letter": ("prefers A",), "mute": ("more unread answers",),
+        "lengthy": ("longer responses",), "letter": ("prefers A",),
+        "mute": ("more unread answers",),
         "random": ("longer responses",),  # against the untrained policy; the others, against it
     }  # fmt: skip
     assert arms["lengthy"].length.low <= 12 <= arms["lengthy"].length.high

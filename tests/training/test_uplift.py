@@ -507,12 +507,11 @@ def test_planted_side_effects_are_flagged_and_what_random_training_does_is_not()
     )  # fmt: skip
     arms = {arm.arm: arm for arm in results.arms}
     flags = {name: arm.drift for name, arm in arms.items() if arm.drift}
-    assert flags == {  # random: against the untrained policy; the others, against random
-        "lengthy": ("longer responses",),
-        "letter": ("prefers A",),
+    assert flags == {
+        "lengthy": ("longer responses",), "letter": ("prefers A",),
         "mute": ("more unread answers",),
-        "random": ("longer responses",),
-    }
+        "random": ("longer responses",),  # against the untrained policy; the others, against it
+    }  # fmt: skip
     assert arms["lengthy"].length.low <= 12 <= arms["lengthy"].length.high
     assert arms["letter"].answer == "A"
     assert arms["letter"].answer_share.low > 0.1
@@ -582,7 +581,8 @@ def test_a_study_is_trained_once_and_its_failed_arms_again(
     with Store(directory) as store:  # its candidates become those of a policy that can be trained
         raw = store.meta("experiment")
         card = dict(raw["policies"][0]) | {
-            "engine": "transformers", "model": str(checkpoint), "engine_args": {"threads": 1},
+            "engine": "transformers", "model": str(checkpoint), "size": 70_000,
+            "engine_args": {"threads": 1},
             "sampling": {"max_tokens": 4}, "placement": {"group": "tiny", "cpus": 1},
         }  # fmt: skip
         store.set_meta(experiment=raw | {"policies": [card]})
@@ -638,7 +638,8 @@ def test_a_study_is_trained_once_and_its_failed_arms_again(
     for _ in range(2):  # trained once
         code, out = uplift("--method", "grpo", "--group", "2", "--batch", "4", "--kl", "5")
         assert code == 0, out
-    assert len([name for name in calls[before:] if ".grpo." in name]) == 1 + len(REFERENCES)
+    trained_now = [name for name in calls[before:] if ".grpo." in name]
+    assert len(trained_now) == len(REFERENCES)  # head was brought in
     stored = json.loads((directory / "uplift" / "uplift.json").read_text())
     assert {arm["method"] for arm in stored["arms"]} == {"grpo"}
     assert next(arm for arm in stored["arms"] if arm["arm"] == "head")["own_score"] is not None

@@ -2,7 +2,8 @@
 
 The unit is a question within a stretch of the training: responses of a group and groups of a
 question depend on one another. Intervals are Student's over those units. Where early and late share
-most of their questions, the change is paired by question.
+most of their questions, the change is paired by question. A run on fewer than four questions has
+the group as its unit.
 """
 
 from collections.abc import Mapping
@@ -43,7 +44,9 @@ Floats = NDArray[np.floating]
 def analyse_rewards(frame: pd.DataFrame, level: float = 0.95) -> TrainingReport:
     """Report one training run from its rewards in order (storage.reward_tables.reward_frame)."""
     groups = group_table(frame)
-    count = len(groups)
+    count, questions = len(groups), int(frame["question"].nunique())
+    if few := questions < LEAST:
+        groups["question"] = groups.index
     edges = np.linspace(0, count, max(1, min(SPANS, count // LEAST)) + 1).round().astype(int)
     fifth = count // 5
     early, late = _by_question(groups[:fifth]), _by_question(groups[count - fifth :])
@@ -51,7 +54,8 @@ def analyse_rewards(frame: pd.DataFrame, level: float = 0.95) -> TrainingReport:
     drifts = [drift for drift in drifts if drift.change.value is not None]
     means = groups["score"].dropna()  # all one where scores compare within a group
     fixed = len(means) > 1 and float((means - means.median()).abs().quantile(0.9)) < 1e-9
-    verdict, sentence, signals, cautions = describe({d.quantity: d for d in drifts}, fixed, count)
+    verdict, sentence, signals = describe({d.quantity: d for d in drifts}, fixed, count)
+    unknown = bool(groups["correct"].isna().all())
     rewarders, rules, scales = (
         tuple(sorted({str(value) for value in frame[name]}))
         for name in ("rewarder", "rule", "scale")
@@ -63,7 +67,7 @@ def analyse_rewards(frame: pd.DataFrame, level: float = 0.95) -> TrainingReport:
         scales=scales,
         num_rewards=len(frame),
         num_groups=count,
-        num_questions=int(frame["question"].nunique()),
+        num_questions=questions,
         missing=int(frame["reward"].isna().sum()),
         seconds=float(frame["time"].iloc[-1] - frame["time"].iloc[0]),
         cost=float(groups["cost"].sum()),
@@ -71,7 +75,7 @@ def analyse_rewards(frame: pd.DataFrame, level: float = 0.95) -> TrainingReport:
         verdict=verdict,
         sentence=sentence,
         signals=signals,
-        cautions=cautions,
+        cautions=(*[FIXED] * fixed, *[FEW] * few, *[NO_ANSWERS] * unknown),
         spans=tuple(_stretch(groups, int(a), int(b), level) for a, b in pairwise(edges)),
         drifts=tuple(drifts),
     )
@@ -190,13 +194,17 @@ def _change(before: "pd.Series[float]", after: "pd.Series[float]", level: float)
 
 # ------------------------------------------------------------------ words
 
-Description = tuple[RewardVerdict, str, tuple[str, ...], tuple[str, ...]]
+Description = tuple[RewardVerdict, str, tuple[str, ...]]
 PULL = 0.2
 """Correlation of length with score within groups that is reported."""
 
 FIXED = (
     "The rewarder compares the responses of a group with one another: the mean of its scores is "
     "the same for every group, whether the policy gets better or worse."
+)
+FEW = (
+    f"Fewer than {LEAST} questions: intervals treat groups as independent, and hold for these "
+    "questions alone."
 )
 NO_ANSWERS = (
     "Whether the responses are right is unknown: name the questions by id (bon://SET/ID), from a "
@@ -214,17 +222,16 @@ SIGNALS: tuple[tuple[Quantity, int, str], ...] = (
 
 
 def describe(drifts: Mapping[Quantity, Drift], fixed: bool, groups: int) -> Description:
-    """Return verdict, sentence, signals and cautions.
+    """Return verdict, sentence and signals.
 
     `drifts`: what could be compared; `fixed`: scores compare within a group, so their mean never
     changes; `groups`: how many were judged.
     """
-    cautions = (*[FIXED] * fixed, *[NO_ANSWERS] * ("correct" not in drifts))
     if not drifts:
         few = f"{groups} groups are too few to compare the beginning of the training with its end."
-        return "cannot tell", few, (), cautions
+        return "cannot tell", few, ()
     verdict, sentence = _verdict(drifts, fixed)
-    return verdict, sentence, tuple(_signals(drifts)), cautions
+    return verdict, sentence, tuple(_signals(drifts))
 
 
 def _verdict(drifts: Mapping[Quantity, Drift], fixed: bool) -> tuple[RewardVerdict, str]:

@@ -65,6 +65,22 @@ def test_the_verdict_is_the_truth_of_the_stream(drifts, verdict):
     assert report.sentence.endswith(".")
 
 
+def test_a_run_on_one_question_is_compared_by_group():
+    """As in per-step logs of trainers: the same prompt at each step, a mean a row."""
+    report = analyse_rewards(stream(score=1.5, truth=-0.35, questions=1))
+    assert report.verdict == "over-optimised", report.sentence
+    assert report.num_questions == 1
+    assert ["Fewer than 4 questions" in text for text in report.cautions] == [True]
+    means = stream(score=8.0, truth=-0.9, questions=1, size=1)
+    means["correct"] = means["correct"] * 0.5 + 0.25
+    assert analyse_rewards(means).verdict == "over-optimised"
+    assert analyse_rewards(stream(questions=1)).verdict == "steady"
+
+
+def test_known_answers_are_not_called_unknown_where_groups_are_few():
+    assert analyse_rewards(stream(groups=19)).cautions == ()
+
+
 def test_signals_name_what_drifts_and_nothing_else():
     said = " ".join(analyse_rewards(stream(longer=1.0, fading=1.0)).signals)
     assert "longer" in said
@@ -100,8 +116,8 @@ def test_what_a_group_comes_to():
 def test_intervals_of_a_change_cover_the_truth():
     """Where nothing changes, 95 % of the intervals hold 0: questions differ and come again."""
     inside = total = 0
-    for seed in range(25):
-        for one in analyse_rewards(stream(groups=40, questions=8, seed=seed)).drifts:
+    for seed in range(50):
+        for one in analyse_rewards(stream(groups=40, questions=8 - seed % 8, seed=seed)).drifts:
             if one.quantity in ("score", "correct"):
                 total += 1
                 inside += one.change.low <= 0 <= one.change.high

@@ -237,7 +237,9 @@ class _Planner:
         self._sizes: dict[str, tuple[float, tuple[Size, ...]]] = {}
         self._texts: dict[str, tuple[float, float]] = {}  # tokens of a question, of a response
         for spec, rows in zip(tasks, self._tasks, strict=True):
-            self._measure(spec, "questions", "questions", rows.count / self._questions.count)
+            self._measure(
+                spec, "questions", "questions", rows.count / max(self._questions.count, 1)
+            )
         for spec in pairs:
             self._measure(spec, "pairs", spec.name or spec.benchmark)
         check_axis(experiment.analysis.axis, _groups(pairs))

@@ -177,7 +177,7 @@ def test_errors_expired_torn_unknown_and_doubled_answers(study, tmp_path):
 
 
 def test_a_study_without_endpoints_is_refused(make_experiment, tmp_path):
-    with pytest.raises(BonError, match="no model of this experiment is behind an endpoint"):
+    with pytest.raises(BonError, match="no model of this experiment has `engine: openai`"):
         write_batch(prepare(make_experiment(), tmp_path), tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()
 

@@ -14,7 +14,7 @@ import pandas as pd
 
 from bon.analysis.correlation.coefficients import SMALL, read_interval
 from bon.analysis.correlation.paired_accuracies import MIN_REWARDERS, Measured
-from bon.analysis.estimators.resampling import estimate, holm, pearson_rows, quantiles
+from bon.analysis.estimators.resampling import estimate, holm, pearson_rows, quantiles, two_sided
 from bon.analysis.results import ENOUGH_BASES, PredictorContrast, UpliftCorrelation
 from bon.choosing.opinion import Floats
 from bon.core.errors import BonError
@@ -59,7 +59,7 @@ def contrasts_of(
 
     A paired bootstrap of base models (of rewarders that have none), p after Holm's correction.
     """
-    found, tests = [], []
+    rows, tests = [], []
     for first, second in combinations(predictors, 2):
         shared = [n for n in gains if n in predictors[first] and n in predictors[second]]
         if len(shared) < MIN_REWARDERS:
@@ -77,14 +77,14 @@ def contrasts_of(
             drawn = drawn[np.isfinite(drawn)]
             low, high = quantiles(drawn, level, count)
             difference = estimate(value, low[0], high[0], len(shared), "base models")
-            p = min(1.0, float(2 * min((drawn <= 0).mean(), (drawn >= 0).mean()) + 1 / len(drawn)))
-        found.append((first, second, len(shared), difference))
+            p = two_sided(drawn)
+        rows.append((first, second, len(shared), difference))
         tests.append(p)
     return tuple(
         PredictorContrast(
             first=first, second=second, num_rewarders=n, difference=difference, p_value=adjusted
         )
-        for (first, second, n, difference), adjusted in zip(found, holm(tests), strict=True)
+        for (first, second, n, difference), adjusted in zip(rows, holm(tests), strict=True)
     )
 
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from bon.analysis.estimators.resampling import Draws, estimate, holm, quantiles
+from bon.analysis.estimators.resampling import Draws, estimate, holm, quantiles, two_sided
 from bon.analysis.results import Estimate, TrainedArm
 
 LENGTH, UNREAD, ENTROPY, ANSWER = "length", "unread", "entropy", "answer "
@@ -77,11 +76,6 @@ def with_side_effects(
         arm.model_copy(update=update | {"drift": tuple(filter(None, flags[3 * i : 3 * i + 3]))})
         for i, (arm, update) in enumerate(zip(arms, updates, strict=True))
     ]
-
-
-def two_sided(spread: NDArray[np.floating]) -> float:
-    """Return the p of a bootstrap distribution (B) that lies on either side of zero."""
-    return float(min(1.0, 2 * min((spread <= 0).mean(), (spread >= 0).mean()) + 1 / len(spread)))
 
 
 def _estimates(change: pd.DataFrame, draws: Draws, level: float) -> list[Estimate]:

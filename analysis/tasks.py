@@ -35,8 +35,8 @@ BASELINES = ("random", "majority", "oracle")
 
 def parts_of(run: Run) -> dict[str, Run]:
     """Return the run of each task by name; none for a single task."""
-    found = list(dict.fromkeys(run.tables.questions["dataset"].astype(str)))
-    return {name: read(_part(run.tables, name)) for name in found} if len(found) > 1 else {}
+    tasks = list(dict.fromkeys(run.tables.questions["dataset"].astype(str)))
+    return {name: read(_part(run.tables, name)) for name in tasks} if len(tasks) > 1 else {}
 
 
 def _part(tables: Tables, task: str) -> Tables:
@@ -72,11 +72,11 @@ def task_report(
         for label, m in measure(run, policies, benchmarks, options):
             if label.primary:
                 measured.setdefault((label.policy, label.benchmark), {})[name] = label, m
-    found = [row for of in measured.values() for row in _correlations(of, weights, options)]
-    correlations = [_row(task, c) for task, c in found]
-    several = len({c.policy for _, c in found}) > 1
+    rows = [row for of in measured.values() for row in _correlations(of, weights, options)]
+    correlations = [_row(task, c) for task, c in rows]
+    several = len({c.policy for _, c in rows}) > 1
     apart: dict[tuple[str, str], list[Correlation]] = {}
-    for task, c in found:
+    for task, c in rows:
         if task != ALL:
             name = f"{task} ({c.policy})" if several else task
             apart.setdefault((c.benchmark, c.leaks), []).append(
@@ -106,8 +106,8 @@ def _accuracies(
             for k, replay in enumerate(s.replays):
                 chosen = p.rules.get(replay.rewarder) == replay.rule
                 if chosen or (replay.rule == "baseline" and replay.rewarder in BASELINES):
-                    found = replay.mean(s.n), np.asarray(s.heads[k], dtype=float), len(s.pool.rows)
-                    values.setdefault((s.pool.policy, replay.rewarder), {})[task] = found
+                    row = replay.mean(s.n), np.asarray(s.heads[k], dtype=float), len(s.pool.rows)
+                    values.setdefault((s.pool.policy, replay.rewarder), {})[task] = row
     rows = []
     for (policy, rewarder), of_tasks in values.items():
         if of_tasks.keys() == weights.keys():

@@ -14,6 +14,7 @@ from bon.analysis.estimators.resampling import (
     estimate,
     holm,
     quantiles,
+    two_sided,
 )
 from bon.analysis.outcomes import contrasts_of, correlation_of, gain_table
 from bon.analysis.results import (
@@ -26,7 +27,7 @@ from bon.analysis.results import (
     UpliftMethod,
 )
 from bon.analysis.results.phrasing import bounded, coefficient, gained, names, points
-from bon.analysis.side_effects import two_sided, with_side_effects
+from bon.analysis.side_effects import with_side_effects
 from bon.choosing.opinion import Floats
 
 DRAWS = 2000

@@ -38,11 +38,11 @@ def check_grader(
     random choice.
     """
     grids = {name: _labelled(pool, labels) for name, pool in pools.items()}
-    found = {item for pool in pools.values() for item in _items(pool) if item in labels}
-    if not found:
+    labelled = {item for pool in pools.values() for item in _items(pool) if item in labels}
+    if not labelled:
         raise BonError("no label is about an answer of this run", "items are QUESTION/TEXT KEY")
     every = {item for pool in pools.values() for item in _items(pool)}
-    share = len(found) / len(every)
+    share = len(labelled) / len(every)
     accuracies: list[CorrectedAccuracy] = []
     counts: list[Floats] = []
     for name, pool in pools.items():
@@ -64,15 +64,16 @@ def check_grader(
     rates = _rates(np.concatenate(counts), options)
     gap = max(accuracies, key=lambda row: abs(row.difference.value or 0.0))
     return GraderCheck(
-        num_labelled=len(found),
+        num_labelled=len(labelled),
         share_labelled=share,
         right_as_right=rates[0],
         wrong_as_wrong=rates[1],
         accuracies=tuple(accuracies),
         sentence=(
-            f"Against {len(found)} labels the grader finds {_share(rates[0])} of the right answers "
-            f"right and {_share(rates[1])} of the wrong ones wrong. The largest correction is that "
-            f"of {gap.rewarder}: {percent(gap.graded.value)} becomes {_share(gap.corrected)}."
+            f"Against {len(labelled)} labels the grader finds {_share(rates[0])} of the right "
+            f"answers right and {_share(rates[1])} of the wrong ones wrong. The largest correction "
+            f"is that of {gap.rewarder}: {percent(gap.graded.value)} becomes "
+            f"{_share(gap.corrected)}."
         ),
     )
 

@@ -17,7 +17,9 @@ STRATA = 5
 
 
 def prevalence(votes: Labelled, level: float) -> Prevalence | None:
-    """Return the share of right items among all; None where every item is labelled.
+    """Return the share of right items among all.
+
+    None where every item is labelled, or labels are of fewer than three items or two clusters.
 
     Power-tuned prediction-powered inference (Angelopoulos et al. 2023): λ times the mean prediction
     over all items plus the mean of label − λ · prediction over labelled ones, weighted by inverse
@@ -29,7 +31,8 @@ def prevalence(votes: Labelled, level: float) -> Prevalence | None:
     label, prediction, cluster, weight = _by_item(votes)
     known = np.isfinite(label)
     n, total = int(known.sum()), len(label)
-    if n == total or n < 3 or total < 2:
+    clusters = len(np.unique(cluster[known]))
+    if n == total or n < 3 or clusters < 2:
         return None
     judged = _by_item(votes, verdicts=True)[1]
     w = weight[known] / weight[known].sum()
@@ -42,7 +45,6 @@ def prevalence(votes: Labelled, level: float) -> Prevalence | None:
     value = float(tuned * prediction.mean() + w @ rest)
     parts = tuned * (prediction - prediction.mean()) / total
     parts[known] += w * (rest - w @ rest)
-    clusters = len(np.unique(cluster[known]))
     half = float(special.stdtrit(clusters - 1, (1 + level) / 2) * _error(parts, cluster, clusters))
     middle, low, high = np.clip([value, value - half, value + half], 0, 1)
     width = (labelled.high or 0) - (labelled.low or 0)
@@ -85,7 +87,7 @@ def _mean(y: Floats, w: Floats, cluster: Floats, level: float, n: int) -> Estima
 def _error(parts: Floats, cluster: Floats, labelled: int) -> float:
     """Return the standard error of a sum of parts by item, clusters independent."""
     sums = np.bincount(pd.factorize(cluster)[0], weights=parts)
-    return float(np.sqrt(labelled / (labelled - 1) * (sums @ sums))) if labelled > 1 else np.nan
+    return float(np.sqrt(labelled / (labelled - 1) * (sums @ sums)))
 
 
 def labels_needed(overall: VerdictAccuracy, num_labels: int) -> tuple[LabelsNeeded, ...]:

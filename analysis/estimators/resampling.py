@@ -368,6 +368,11 @@ def t_test_p(r: float, n: int, given: int = 0) -> float | None:
     return float(2 * special.stdtr(df, -t))
 
 
+def two_sided(spread: NDArray[np.floating]) -> float:
+    """Return the p of a bootstrap distribution (B) that lies on either side of zero."""
+    return float(min(1.0, 2 * min((spread <= 0).mean(), (spread >= 0).mean()) + 1 / len(spread)))
+
+
 def holm(p_values: list[float | None]) -> list[float | None]:
     """Holm's step-down correction of the known p-values."""
     known = sorted((p, i) for i, p in enumerate(p_values) if p is not None)

@@ -104,8 +104,8 @@ def _inline(context: Context, row: Row, grader: str, answers: dict[str, str]) ->
     text = re.sub(r"\s*Please answer directly with[^\n]*$", "", text)
     start = _START.search(text)
     rest = re.sub("(?:Options|Choices):", "\n", text[start.start() :], count=1) if start else ""
-    found = _OPTION.findall(rest)
-    letters, options = (tuple(part) for part in zip(*found, strict=True)) if found else ((), ())
+    marked = _OPTION.findall(rest)
+    letters, options = (tuple(part) for part in zip(*marked, strict=True)) if marked else ((), ())
     if "".join(letters) != LETTERS[: len(letters)]:
         raise RowError("its options are not in the order of their letters")
     if not start or not options:

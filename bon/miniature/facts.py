@@ -52,12 +52,12 @@ def scene_of(image: Image.Image, *, exact: bool = True) -> Scene | None:
 
 def right_option(text: str, scene: Scene) -> str | None:
     """Return the answer to a question that counts or locates; None to any other."""
-    if found := re.search(r"How many (\w+) shapes are there", text):
-        return str(count_objects(scene, colour=COLOURS.index(found[1])))
-    if found := re.search(r"How many (\w+)s are there", text):
-        return str(count_objects(scene, shape=SHAPES.index(found[1])))
-    if found := re.search(r"What is in cell (\d+) of", text):
-        return kind_name(scene.kinds[int(found[1]) - 1])
+    if match := re.search(r"How many (\w+) shapes are there", text):
+        return str(count_objects(scene, colour=COLOURS.index(match[1])))
+    if match := re.search(r"How many (\w+)s are there", text):
+        return str(count_objects(scene, shape=SHAPES.index(match[1])))
+    if match := re.search(r"What is in cell (\d+) of", text):
+        return kind_name(scene.kinds[int(match[1]) - 1])
     return None
 
 

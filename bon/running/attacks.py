@@ -197,10 +197,10 @@ def fact_pairs(
             continue
         (own,) = question.images
         scene = scene_of(open_image(own))
-        found = [*changes(question.text, question.options, scene)] if scene is not None else []
-        if not found:
+        variants = [*changes(question.text, question.options, scene)] if scene is not None else []
+        if not variants:
             continue
-        changed = found[item_seed("one object", question.key) % len(found)]
+        changed = variants[item_seed("one object", question.key) % len(variants)]
         other = images.put(encode(render(changed.scene)))
         letters = option_letters(question.options)
         letter = letters[question.options.index(changed.right)]

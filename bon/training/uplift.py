@@ -184,9 +184,9 @@ def _arm(
 ) -> Arm:
     if tuning.method != "grpo":
         return Arm(name, tuning, rows, policy.spec)
-    asked = tuple(replace(row, chosen="", rejected="") for row in rows)
+    prompts = tuple(replace(row, chosen="", rejected="") for row in rows)
     reward = name if elsewhere else reward_key(name, live_rewarder(setup, name))
-    return Arm(name, tuning, asked, policy.spec, reward)
+    return Arm(name, tuning, prompts, policy.spec, reward)
 
 
 def _policy(setup: Setup, study: Study, elsewhere: bool) -> Loaded[PolicyCard]:
@@ -454,7 +454,7 @@ def _sampled(
             ]
             for label in labels
         }
-    return {label: found for label, found in rows.items() if found}
+    return {label: pairs for label, pairs in rows.items() if pairs}
 
 
 def _kept(

@@ -26,6 +26,7 @@ from bon.analysis.estimators.resampling import wilson
 from bon.analysis.results import Estimate, Options
 from bon.commands.main import main
 from bon.core.errors import BonError
+from tools.validity.calibration_coverage import drawn as clustered_votes
 
 OPTIONS = Options(draws=400)
 
@@ -242,6 +243,24 @@ def test_the_estimate_of_all_covers_the_truth_and_beats_labels_alone(
         narrower += result.estimate.high - result.estimate.low < alone
     assert covered / 200 >= 0.91  # the labelled are part of all, so it covers more than .95
     assert narrower / 200 > 0.9
+
+
+def test_the_estimate_of_all_covers_the_population_behind_the_items():
+    """Labelled items are among all, so both means of the estimate vary together."""
+    covered, (truth, clusters) = 0, (0.501, 60)
+    for seed in range(200):
+        before, _ = clustered_votes(seed, clusters)
+        known = np.random.default_rng([seed, 1]).random(clusters) < 0.5
+        labels = before["label"].where(known[before["cluster"].astype(int)])
+        share = prevalence(next(by_rewarder(before.assign(label=labels))), 0.95).estimate
+        covered += share.low <= truth <= share.high
+    assert covered / 200 >= 0.93
+
+
+def test_labels_of_one_question_estimate_no_share_of_all():
+    before, _ = clustered_votes(0, 20)
+    labels = before["label"].where(before["cluster"] == "3")
+    assert prevalence(next(by_rewarder(before.assign(label=labels))), 0.95) is None
 
 
 def test_items_drawn_to_be_labelled_give_an_unbiased_estimate():

@@ -51,7 +51,7 @@ def draw_answers(
     folder.mkdir(parents=True, exist_ok=True)
     drawn = next_items(judges[0], count, seed)
     drawn.to_csv(folder / "next.csv", index=False)
-    wanted = drawn.set_index("item")["probability"].to_dict()
+    probabilities = drawn.set_index("item")["probability"].to_dict()
     answers = {
         item: SingleAnswer(
             content_key("answer", item),
@@ -59,10 +59,10 @@ def draw_answers(
             prompt,
             tuple(filter(None, (copy_image(bench.images, path) for path in images))),
             (text,),
-            wanted[item],
+            probabilities[item],
         )
         for item, prompt, text, images in _shown(source, columns)
-        if item in wanted
+        if item in probabilities
     }
     if not answers:
         return f"items to label: {folder / 'next.csv'} (fill in `label`, then --labels)"

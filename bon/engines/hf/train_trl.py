@@ -26,8 +26,8 @@ def main(path: Path, names: list[str]) -> None:
             for arm in settings["arms"]:
                 label = f"{arm}.{method}.{seed}"
                 out = path.parent / "checkpoints" / label
-                asked = label in names if names else method != "grpo" or reward_file(path, arm)
-                if asked and not (out / DONE).exists():
+                selected = label in names if names else method != "grpo" or reward_file(path, arm)
+                if selected and not (out / DONE).exists():
                     train(path.parent / f"{arm}.parquet", out, method, seed, own, settings)
 
 

@@ -59,8 +59,13 @@ def needs(plan: Plan) -> list[str]:
 
 def _measured(works: Sequence[Work]) -> list[str]:
     """Note which models' lengths and speeds are measurements, and where."""
-    lines = [f"{w.name}: lengths {w.lengths} calls" for w in works if w.lengths != "assumed"]
-    return lines + [f"{w.name}: speed from {w.speed}" for w in works if w.speed != "assumed"]
+    notes: dict[str, list[str]] = {}
+    for work in works:
+        if work.lengths != "assumed":
+            notes.setdefault(f"lengths {work.lengths} calls", []).append(work.name)
+        if work.speed != "assumed":
+            notes.setdefault(f"speed {work.speed} by this run", []).append(work.name)
+    return [f"{note}: {', '.join(models)}" for note, models in notes.items()]
 
 
 def _table(rows: Iterable[Row]) -> str:

@@ -155,6 +155,16 @@ def test_what_a_run_has_is_reused_and_measured(make_experiment, tmp_path):
     assert not any("judge_unanimous" in text for text in every.warnings)
 
 
+def test_models_that_were_measured_alike_share_a_line(make_experiment, tmp_path):
+    plan = plan_of(make_experiment(), tmp_path)
+    for work in plan.work:
+        work.lengths, work.speed = "measured on 20", "measured"
+    text = " ".join(show_plan(plan).split())
+    models = ", ".join(work.name for work in plan.work)
+    assert f"lengths measured on 20 calls: {models}" in text
+    assert text.count("measured by this run") == 1
+
+
 def test_a_finished_run_has_nothing_left_to_do(make_experiment, tmp_path):
     """Driven by the sources that a run is driven by, without Ray."""
     import asyncio

@@ -21,7 +21,7 @@ import pytest
 
 from bon.analysis import artifacts
 from bon.analysis.results import Estimate, Record, Results
-from bon.benchmarks import BENCHMARKS
+from bon.benchmarks import BENCHMARKS, adapter
 from bon.choosing import rules
 from bon.engines import ENGINES
 from bon.exports import EXPORTS
@@ -245,6 +245,12 @@ CALLS = "\n".join(
 )
 """Tests that call the command line."""
 CHANGES = text_of("CHANGELOG.md")
+ACTIONS = """
+    batch read,batch write,client,convert-head,curate annotate,curate draft,curate freeze,
+    curate init,curate judge,export,prompts pull,serve,show,token add,token create,token list,
+    token revoke
+"""
+"""Commands that print no results."""
 LISTED: dict[str, tuple[Iterable[str], str]] = {  # shipped entries, the page that lists them
     "benchmark": (BENCHMARKS, "docs/benchmarks.md"),
     "engine": (ENGINES, "docs/engines.md"),
@@ -266,6 +272,15 @@ def test_what_is_registered_is_on_its_page_and_in_a_test(part: str):
         f"CHANGELOG.md: no line of the {part} `{name}`"
         for name in names
         if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", CHANGES)
+    ]
+    assert not missing, "\n".join(missing)
+
+
+def test_every_published_benchmark_is_cited():
+    missing = [
+        f"bon/benchmarks: {name} has no citation (an entry of citations.bib)"
+        for name in BENCHMARKS
+        if adapter(name).hub and not adapter(name).citation
     ]
     assert not missing, "\n".join(missing)
 
@@ -380,6 +395,11 @@ def test_every_command_is_registered_documented_and_tested():
         begins = r'(?:(?<![\w\])])\[|\(|\[?"?(?:bon|BON)"?,)\s*'
         if not re.search(rf'{begins}{listed}[,\])]|[\[(]f?"{words} ', CALLS):
             missing.append(f"tests/: no test calls `bon {words}`")
+        if (
+            words not in re.split(r",\s*", ACTIONS.strip())
+            and "as_json" not in inspect.signature(command.callback).parameters
+        ):
+            missing.append(f"bon/commands: `bon {words}` has no as_json: Json")
     assert not missing, "\n".join(missing)
 
 

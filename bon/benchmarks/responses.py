@@ -12,7 +12,7 @@ import re
 from itertools import product
 from types import MappingProxyType
 
-from bon.benchmarks.base import Adapter, Context, Form, Published, Row, RowError
+from bon.benchmarks.base import Adapter, Context, Form, Published, Row, RowError, bibtex
 from bon.core.records import PreferencePair
 
 TAGS = ("hard", "normal", "easy")
@@ -53,16 +53,19 @@ ADAPTERS = MappingProxyType(
         "reward_bench_2": Adapter(
             kind="pairs", title="RewardBench 2", licence="not stated", convert=_lists,
             hub="allenai/reward-bench-2",
+            citation=bibtex("reward_bench_2"),
             forms=(Form(_LISTS, {"id": "id", "group": "subset"}),),
         ),
         "rm_bench": Adapter(
             kind="pairs", title="RM-Bench", licence="not stated", convert=_lists, split="train",
             hub="THU-KEG/RM-Bench",
+            citation=bibtex("rm_bench"),
             forms=(Form(_LISTS, {"id": "id", "group": "domain", "styles": "yes"}),),
         ),
         "judgebench": Adapter(
             kind="pairs", title="JudgeBench", licence="not stated", convert=_two, split="gpt",
             hub="ScalerLab/JudgeBench", published=Published(350, "its gpt split", 0),
+            citation=bibtex("judgebench"),
             forms=(
                 Form(
                     {"prompt": "question", "first": "response_A", "second": "response_B",
@@ -74,6 +77,7 @@ ADAPTERS = MappingProxyType(
         "omni_rewardbench": Adapter(
             kind="pairs", title="Omni-RewardBench, text and image to text", licence="CC BY-NC 4.0",
             convert=_two, hub="HongbangYuan/OmniRewardBench",
+            citation=bibtex("omni_rewardbench"),
             config=lambda config: config or "text_image_to_text",
             forms=(
                 Form(

@@ -18,6 +18,7 @@ from bon.benchmarks.base import (
     Published,
     Row,
     RowError,
+    bibtex,
     parse_letter,
     parse_options,
 )
@@ -139,6 +140,7 @@ def task(name: str) -> Adapter:
         config=lambda config: config or own.get("config"),
         forms=(Form(need=needed, may=columns),),
         convert=partial(_convert, CONVERSIONS[own["rows"]], grader, answers),
+        citation=bibtex(name),
         published=Published(size, f"its {own['split']} split") if size else None,
     )  # fmt: skip
 

@@ -129,6 +129,30 @@ def test_texts() -> None:
     assert value("f1", "red blue green white black grey", Gold(("red",))) < 0.5  # type: ignore[operator]
 
 
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("blue and Red", 1), ("[red; blue]", 1), ("red, blue, blue", 1), ("red\nblue", 1),
+        ("red", 0), ("red, blue, green", 0), ("red or blue", 0), ("redblue", 0), (" , ", None),
+    ],
+)  # fmt: skip
+def test_lists_are_compared_in_any_order(answer: str, right: float | None) -> None:
+    assert value("items", answer, Gold(("red, blue",))) == right
+
+
+@pytest.mark.parametrize(
+    ("answer", "right"),
+    [
+        ("[0, 0, 10, 10]", 1), ("(0,0),(10,10)", 1), ('{"bbox_2d": [0, 0, 9.5, 10]}', 1),
+        ("<|box_start|>(0,0),(10,10)<|box_end|>", 1), ("0 0 10 5", 1), ("0 0 10 4.9", 0),
+        ("0 0 20 20", 0), ("20 20 30 30", 0), ("-10 -10 10 10", 0), ("10 10 0 0", None),
+        ("0 0 10", None), ("0 0 10 10 0", None), ("not 0 0 10 10", None), ("", None),
+    ],
+)  # fmt: skip
+def test_boxes_are_compared_by_intersection_over_union(answer: str, right: float | None) -> None:
+    assert value("iou", answer, Gold(("[0, 0, 10, 10]",))) == right
+
+
 def test_classes_are_those_of_the_grader_and_need_no_right_answer() -> None:
     answers = ["5", "5.0", None, "6", "5 km", "6", "six or so", "6.0"]
     right = grades(question("number", "5", unit="km"), answers)
@@ -197,7 +221,9 @@ HOSTILE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("grader", ["exact", "f1", "anls", "vqa", "number", "relaxed"])
+@pytest.mark.parametrize(
+    "grader", ["exact", "f1", "anls", "vqa", "number", "relaxed", "items", "iou"]
+)
 def test_hostile_replies_end_soon_and_never_win(grader: str) -> None:
     for reply in HOSTILE:
         if grader == "f1" and "{or}" in reply:

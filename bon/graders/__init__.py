@@ -38,6 +38,8 @@ GRADERS: Mapping[str, str] = MappingProxyType(
         "number": "bon.graders.numbers",
         "relaxed": "bon.graders.numbers",
         "math": "bon.graders.mathematics",
+        "items": "bon.graders.structures",
+        "iou": "bon.graders.structures",
     }
 )
 """The module of each grader; options with letters need none."""

@@ -18,8 +18,8 @@ ANLS_THRESHOLD = 0.5
 
 def exact(answer: str, gold: Gold) -> float | None:
     """Compare texts, without regard to case, blanks, kinds of dashes and a final full stop."""
-    own = _plain(answer)
-    return float(own in map(_plain, gold.answers)) if own else None
+    own = plain(answer)
+    return float(own in map(plain, gold.answers)) if own else None
 
 
 def f1(answer: str, gold: Gold) -> float | None:
@@ -58,7 +58,8 @@ def vqa(answer: str, gold: Gold) -> float | None:
     return (same * min(1, (same - 1) / 3) + (people - same) * min(1, same / 3)) / people
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Return the text that is compared."""
     text = _DASHES.sub("-", unicodedata.normalize("NFKC", text)).replace("’", "'").casefold()
     return _JOINTS.sub(r"\1", " ".join(text.split())).strip(" .\"'“”‘’")
 

@@ -30,13 +30,13 @@ from bon.choosing.rules import Ranking
 from bon.choosing.rules import Rule as Rule
 from bon.choosing.rules import rank as ranked
 from bon.core.errors import BonError
+from bon.core.keys import text_key
 from bon.core.records import Candidate, Judgement
 from bon.core.validation import validate
 from bon.dispatch.direct import Direct, DirectQuestion, Picture
 from bon.experiment.cards import Loaded, load_policy, load_rewarder
 from bon.experiment.config import RewarderCard
 from bon.policies.extractors import extract_answer
-from bon.policies.generate import text_key
 from bon.rewarders import registry
 from bon.rewarders.base import Rewarder
 from bon.rewarders.base import Verdict as Verdict

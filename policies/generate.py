@@ -1,10 +1,9 @@
 """One policy on one question: sample the missing candidates and extract their answers."""
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from bon.core.errors import one_line
-from bon.core.keys import content_key, item_seed
+from bon.core.keys import content_key, item_seed, text_key
 from bon.core.records import Candidate
 from bon.engines.base import Engine, GenerateRequest, Generation, Message, Sample, call_for_all
 from bon.experiment.config import PolicyCard
@@ -25,12 +24,6 @@ class Ask:
     options: tuple[str, ...]
     missing: tuple[int, ...]
     answer_key: str | None = None
-
-
-@lru_cache(maxsize=1024)
-def text_key(text: str) -> str:
-    """Return the key of a response; identical texts are one response."""
-    return content_key("text", text)
 
 
 def candidate_key(spec: str, question: str, index: int) -> str:

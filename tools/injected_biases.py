@@ -29,11 +29,11 @@ from bon.analysis.estimators.hacks import hacks
 from bon.analysis.estimators.pair_results import benchmark_results
 from bon.analysis.results import Hack, Options
 from bon.core.images import ImageStore, encode, hidden
+from bon.core.keys import text_key
 from bon.core.records import PreferencePair, Question
 from bon.core.text import PHRASE, PLACE
 from bon.miniature.facts import right_option, scene_of
 from bon.miniature.scene import render
-from bon.policies.generate import text_key
 from bon.rewarders.base import Verdict
 from bon.rewarders.biases import amounts, biased
 from bon.running.attacks import (

@@ -3,10 +3,12 @@
 Answers to questions without options have one extractor; there the graders are compared.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 import numpy as np
 
@@ -20,13 +22,14 @@ from bon.analysis.results.calibration import GraderCheck
 from bon.analysis.results.phrasing import interval, percent
 from bon.core.console import show_listing
 from bon.core.errors import BonError
+from bon.core.keys import text_key
 from bon.core.records import Question
 from bon.curating.labelling.single_answers import labels_of_answers
 from bon.experiment.letters import option_letters
 from bon.formats import forms_of
 from bon.formats.answers import Answered, Answers, Text, read_answers
 from bon.formats.score_tables import WITHOUT_TEXT
-from bon.graders import Grade, grader_of, graders, grades, is_usable
+from bon.graders import Grade, graded_key, grader_of, graders, grades, is_usable
 from bon.planning.run_tables import run_tables
 from bon.policies.extractors import (
     EXTRACTORS,
@@ -59,7 +62,8 @@ def regrade_files(
 ) -> Regraded:
     """Extract the answers of these files, or of one run, with each extractor."""
     if len(files) == 1 and (files[0] / DATABASE).is_file():
-        return regraded(_answers_of_run(files[0]), extractors, graders)
+        answers = _answers_of_run(files[0])
+        return regraded(answers, extractors, graders, gradings(files[0]))
     formats = forms_of(files, form, columns)
     for file, format_ in formats:
         if format_.table != "answers":
@@ -123,10 +127,38 @@ def _grading(name: str) -> Reader:
     def read(question: Question, text: str) -> Grade:
         graded = replace(question, meta={**question.meta, "grader": name})
         (grade,) = grades(graded, [extract_answer(text, ()).letter])
-        label = {0.0: "wrong", 1.0: "right"}.get(grade.credit, f"{grade.credit:.2f}")
-        return Grade(grade.answer and label, grade.credit)
+        return _labelled(grade.credit) if grade.answer else grade
 
     return read
+
+
+def gradings(directory: Path) -> dict[str, Reader]:
+    """Return what each model that graded a run's answers has stored, by its name."""
+    with Store(directory, readonly=True) as store:
+        specs = store.query(
+            "SELECT DISTINCT rewarder, spec FROM judgements WHERE item_kind = 'question' "
+            "AND item NOT IN (SELECT key FROM questions)"
+        )
+        names = Counter(name for name, _ in specs)
+        return {
+            name if names[name] == 1 else f"{name} ({spec[:6]})": _stored(store.graded(spec))
+            for name, spec in specs
+        }
+
+
+def _stored(rows: Iterable[tuple[str, str, float]]) -> Reader:
+    known = {(item, text): grade for item, text, grade in rows}
+
+    def read(question: Question, text: str) -> Grade:
+        key = graded_key(question, extract_answer(text, ()).letter, text_key(text))
+        grade = known.get((question.grading_key, key))
+        return Grade(None, 0.0) if grade is None else _labelled(grade)
+
+    return read
+
+
+def _labelled(credit: float) -> Grade:
+    return Grade({0.0: "wrong", 1.0: "right"}.get(credit, f"{credit:.2f}"), credit)
 
 
 def _graders(names: Sequence[str]) -> dict[str, Reader]:
@@ -140,13 +172,21 @@ def _graders(names: Sequence[str]) -> dict[str, Reader]:
 
 
 def regraded(
-    answers: Answers, extractors: Mapping[str, Extractor], graders: Sequence[str] = ("all",)
+    answers: Answers,
+    extractors: Mapping[str, Extractor],
+    graders: Sequence[str] = ("all",),
+    stored: Mapping[str, Reader] = MappingProxyType({}),
 ) -> Regraded:
-    """Extract the answers with each extractor; compare graders if no question has options."""
+    """Extract the answers with each extractor; compare graders if no question has options.
+
+    `stored`: grades that models have given. Rubrics have no others.
+    """
     questions = [row for row in answers.questions if row.question.options]
     readers = {name: _extracting(extract) for name, extract in extractors.items()}
     if not questions:
-        questions, readers = answers.questions, _graders(graders)
+        questions = answers.questions
+        rubrics = any(row.question.meta.get("rubric") for row in questions)
+        readers = ({} if rubrics else _graders(graders)) | dict(stored)
     accuracies: list[list[float]] = []  # by question, the accuracy of each extractor
     guesses = dict.fromkeys(readers, 0.0)
     unread = dict.fromkeys(readers, 0)

@@ -1,6 +1,7 @@
 """Content keys. Ids are labels: VL-RewardBench has 1,225 ids for 1,250 rows."""
 
 import json
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -11,6 +12,12 @@ def content_key(*parts: Any) -> str:
     """Hash JSON-serialisable parts to 24 hex digits."""
     text = _ENCODER.encode(parts)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+@lru_cache(maxsize=1024)
+def text_key(text: str) -> str:
+    """Return the key of a response; identical texts are one response."""
+    return content_key("text", text)
 
 
 def item_seed(*parts: Any) -> int:

@@ -8,11 +8,16 @@ are named tuples, which are created ten times faster than frozen dataclasses.
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from bon.core.keys import content_key
+
 JudgementOutcome = Literal["first", "second", "tie", "scored", "chosen", "unparsed", "error"]
 """A pairwise outcome in the order shown, `scored` for a number, `chosen` for a listwise pick."""
 
 RIGHT_FROM = 0.5
 """Credit from which an answer is right, where only right and wrong are told apart."""
+
+BY_MODEL = "llm"
+"""The grader that is a model; its grades are judgements of the run, by text key in `meta`."""
 
 AnswerOutcome = Literal["parsed", "unparsed", "error"]
 """Outcome of extracting a candidate's answer."""
@@ -31,7 +36,8 @@ class Question:
     """One question. `text` may hold `<image i>`, meaning `images[i - 1]`.
 
     answer: the letter of the right option, or the right answer of a question without options, whose
-    `meta` may have a grader (bon.graders), aliases, tolerance and unit.
+    `meta` may have a grader (bon.graders), aliases, tolerance, unit and `rubric`, whether the
+    answer is one, for a model that grades.
     """
 
     key: str
@@ -49,6 +55,12 @@ class Question:
     def grader(self) -> str:
         """The grader of its answers; empty for letters."""
         return str(self.meta.get("grader", ""))
+
+    @property
+    def grading_key(self) -> str:
+        """The item of a model's grades, which depend on the right answers."""
+        gold = [self.meta.get(name) for name in ("aliases", "tolerance", "unit")]
+        return content_key("grade", self.key, self.answer, *gold)
 
 
 @dataclass(frozen=True, slots=True)

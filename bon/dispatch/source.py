@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from bon.dispatch.worker import Payload
 from bon.storage.store import Store
 
-Stage = Literal["generate", "benchmark", "judge", "repeat"]
+Stage = Literal["generate", "benchmark", "grade", "judge", "repeat"]
 
 
 class Source(ABC):

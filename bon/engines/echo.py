@@ -147,8 +147,8 @@ def _expected_choice(choices: tuple[str, ...]) -> str | None:
     key = _ANSWER_KEY.get()
     if not isinstance(key, tuple):
         return key
-    if len(key) == 1:  # choices are the words for a correct and for a wrong response
-        return choices[0 if key[0] else 1] if len(choices) == 2 else None
+    if len(key) == 1:  # choices are words for a response, the best one first
+        return choices[0 if key[0] else -1] if len(choices) > 1 else None
     return next((choice for choice, correct in zip(choices, key, strict=True) if correct), None)
 
 

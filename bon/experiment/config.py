@@ -528,6 +528,9 @@ class Experiment(Strict):
         examples=[["qwen2.5-vl-7b"]], description="[]: a reward benchmark alone"
     )
     rewarders: tuple[CardRef, ...] = Field((), examples=[["qwen2.5-vl-7b-judge"]])
+    grading: CardRef | None = Field(
+        None, description="the model that grades where `grader: llm`", examples=["gpt-4o-judge"]
+    )
     judging: Judging = Judging()
     analysis: AnalysisConfig = AnalysisConfig()
     cluster: ClusterConfig = ClusterConfig()

@@ -8,6 +8,7 @@ Right answers are needed for values only: classes do not depend on them.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -15,8 +16,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from bon.core.errors import BonError, one_line, suggestion
+from bon.core.keys import text_key
 from bon.core.plugins import Registry
-from bon.core.records import RIGHT_FROM, Candidate, Question
+from bon.core.records import BY_MODEL, RIGHT_FROM, Candidate, Question
 
 
 class Gold(NamedTuple):
@@ -62,6 +64,8 @@ class Grade(NamedTuple):
 
 def grader_of(name: str) -> Grader:
     """Return a grader; BonError for an unknown one, or one that lacks a package."""
+    if name == BY_MODEL:
+        raise BonError("a model grades within a run", "set `grading: CARD` in the experiment")
     if not is_usable(name):
         raise BonError("grader 'math' needs the package math-verify", "pip install 'bon[math]'")
     if name in GRADERS:
@@ -111,12 +115,17 @@ def gold_of(question: Question) -> Gold:
     return Gold(answers, str(meta.get("tolerance", "")), str(meta.get("unit", "")))
 
 
-def grades(question: Question, answers: Sequence[str | None]) -> list[Grade]:
+def grades(
+    question: Question, answers: Sequence[str | None], texts: Sequence[str] = ()
+) -> list[Grade]:
     """Return the grades of answers to a question, None for replies without one.
 
-    The class of an answer is named by its most frequent member.
+    The class of an answer is named by its most frequent member. `texts`: text keys, by which grades
+    of a model are known.
     """
     name = question.grader
+    if name == BY_MODEL:
+        return _by_model(question, answers, texts)
     if not name:
         return [Grade(a, float(a is not None and a == question.answer)) for a in answers]
     gold = gold_of(question)
@@ -139,7 +148,27 @@ def grades(question: Question, answers: Sequence[str | None]) -> list[Grade]:
 def grades_of(question: Question, candidates: Sequence[Candidate]) -> list[Grade]:
     """Return the grades of candidates of one question; only the driver can."""
     read = [row.answer if row.outcome == "parsed" else None for row in candidates]
-    return grades(question, read)
+    return grades(question, read, [row.text_key for row in candidates])
+
+
+def graded_key(question: Question, answer: str | None, text: str) -> str:
+    """Return the key of what a model grades: the final answer, or else the text of this key."""
+    return text if answer is None or question.meta.get("rubric") else text_key(answer)
+
+
+def _by_model(
+    question: Question, answers: Sequence[str | None], texts: Sequence[str]
+) -> list[Grade]:
+    """Return grades that a model gave; equal final answers, or else equal texts, are one class."""
+    known = question.meta.get("grades", {})
+    rows = list(zip(answers, texts, strict=True))
+    plain = replace(question, answer=None, meta={"grader": "exact"})
+    classes = grades(plain, [answer or text for answer, text in rows])
+    keys = [graded_key(question, answer, text) for answer, text in rows]
+    return [
+        Grade(one.answer, known[key]) if key in known else Grade(None, 0.0)
+        for one, key in zip(classes, keys, strict=True)
+    ]
 
 
 def is_right(question: Question, answer: str | None) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from bon.benchmarks.base import BadRow
 from bon.core.base_models import guessed_base
 from bon.core.errors import BonError
-from bon.core.keys import content_key
+from bon.core.keys import content_key, text_key
 from bon.core.records import Candidate, Judgement, PreferencePair, Question
 from bon.experiment.config import IMPORTED, Aggregate
 from bon.formats.answers import Answers, Text
@@ -28,7 +28,7 @@ from bon.formats.score_tables import (
 )
 from bon.graders import is_right
 from bon.policies.extractors import ExtractorName, extract_answer
-from bon.policies.generate import candidate_key, text_key
+from bon.policies.generate import candidate_key
 from bon.rewarders.stepwise import aggregate_steps
 
 AGGREGATE: Aggregate = "product"

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from bon.analysis.results.study import ModelShare, RunCompleteness
 from bon.choosing.race import EarlyStopping
+from bon.core.keys import text_key
 from bon.core.records import Candidate, Question
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard, RewarderCard
@@ -16,8 +17,7 @@ from bon.planning.judging_scope import (
     unanimous,
 )
 from bon.planning.setup import Setup
-from bon.planning.sources import open_calls
-from bon.policies.generate import text_key
+from bon.planning.sources import open_calls, to_grade
 from bon.rewarders.item_judging import Showing, is_complete
 from bon.storage.store import Store
 
@@ -30,6 +30,7 @@ def completeness(setup: Setup, store: Store) -> RunCompleteness:
     shares = (
         *(counter.policy(policy) for policy in setup.policies),
         *(counter.rewarder(rewarder) for rewarder in setup.rewarders),
+        *(counter.grader(grader) for grader in filter(None, [setup.grader])),
     )
     limit = setup.experiment.cluster.max_error_share
     missing = tuple(problem for share in shares for problem in _problems(share, limit))
@@ -72,6 +73,7 @@ class _Counter:
         self._store = store
         self._failed: dict[str, str] = store.meta("failed", {})
         self._questions: dict[bool, list[_Item]] = {False: [], True: []}  # by depth
+        self._graded: list[_Item] = []
 
     def policy(self, policy: Loaded[PolicyCard]) -> ModelShare:
         """Count a policy's candidates and collect its questions for the rewarders."""
@@ -86,6 +88,8 @@ class _Counter:
                 deep = self._item(policy, question, rows, n)
             self._questions[False] += [item] if item else []
             self._questions[True] += [deep] if deep else []
+            if texts := to_grade(question, rows):
+                self._graded.append(_Item(question.grading_key, frozenset(texts)))
         if policy.card.brought:  # nothing can be added
             wanted = have
         return self._share(policy, "policy", wanted, have)
@@ -115,10 +119,16 @@ class _Counter:
                 "SELECT COUNT(DISTINCT item) FROM judgements WHERE spec = ?", (rewarder.spec,)
             )
             return self._share(rewarder, "rewarder", n_items, n_items)
-        wanted = have = 0
         votes = self._setup.pair_votes(rewarder)
         pairs = (_Item(key, texts, votes[benchmark]) for benchmark, key, texts in self._pairs)
-        items = chain(pairs, self._questions[self._setup.is_deep(rewarder)])
+        return self._items(rewarder, chain(pairs, self._questions[self._setup.is_deep(rewarder)]))
+
+    def grader(self, grader: Loaded[RewarderCard]) -> ModelShare:
+        """Count the questions with answers to grade, once per policy."""
+        return self._items(grader, iter(self._graded))
+
+    def _items(self, rewarder: Loaded[RewarderCard], items: Iterator[_Item]) -> ModelShare:
+        wanted = have = 0
         while page := list(islice(items, PAGE)):
             shown = self._shown(rewarder.spec, [item.key for item in page])
             for item in page:

@@ -5,12 +5,13 @@ Only the driver knows the right answers; workers get codes, rewarders nothing.
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bon.choosing.race import EarlyStopping
 from bon.core.keys import item_seed
-from bon.core.records import Candidate, Question
+from bon.core.records import BY_MODEL, Candidate, Question
 from bon.experiment.config import Judging
-from bon.graders import grades_of
+from bon.graders import graded_key, grades_of
 
 
 def to_judge(
@@ -31,7 +32,15 @@ def to_judge(
 
 def unanimous(question: Question, candidates: Sequence[Candidate]) -> bool:
     """Return whether the answers of all candidates are of one class."""
-    return len({grade.answer for grade in grades_of(question, candidates)}) == 1
+    return len(set(_classes(question, candidates))) == 1
+
+
+def _classes(question: Question, candidates: Sequence[Candidate]) -> list[str | None]:
+    """Return the class of each answer; it does not depend on which grades of a model are known."""
+    if question.grader == BY_MODEL:
+        known = {graded_key(question, row.answer, row.text_key): 0.0 for row in candidates}
+        question = replace(question, meta={**question.meta, "grades": known})
+    return [grade.answer for grade in grades_of(question, candidates)]
 
 
 def constant(question: Question, candidates: Sequence[Candidate]) -> bool:
@@ -39,7 +48,7 @@ def constant(question: Question, candidates: Sequence[Candidate]) -> bool:
 
     Wrong and unparsed differ: `analysis.unparsed` may not count as wrong.
     """
-    if question.answer is None:
+    if question.answer is None or question.grader == BY_MODEL:  # grades may still be missing
         return unanimous(question, candidates)
     grades = grades_of(question, candidates)
     return len({(grade.answer is None, grade.credit) for grade in grades}) == 1
@@ -56,8 +65,8 @@ def stakes_of(
     if not raced and judging.design != "knockout":
         return None
     labels = {
-        row.text_key: row.text_key if race.stop == "text" else grade.answer or ""
-        for row, grade in zip(candidates, grades_of(question, candidates), strict=True)
+        row.text_key: row.text_key if race.stop == "text" else answer or ""
+        for row, answer in zip(candidates, _classes(question, candidates), strict=True)
     }
     codes = {label: code for code, label in enumerate(dict.fromkeys(labels.values()))}
     return EarlyStopping(

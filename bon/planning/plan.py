@@ -16,6 +16,7 @@ from bon.benchmarks.rows import count_rows, local_files
 from bon.choosing.opinion import shown_of
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
+from bon.core.records import BY_MODEL
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, Card, DatasetSpec, PolicyCard, Price, RewarderCard
 from bon.importing.pinned_sources import questions_in
@@ -30,6 +31,7 @@ from bon.planning.gpu_memory import (
     fit_of,
     hub_cache,
 )
+from bon.planning.grading import grader_note
 from bon.planning.hub_revisions import unpinned
 from bon.planning.image_tokens import (
     CHARACTERS,
@@ -44,7 +46,7 @@ from bon.planning.judging_scope import drawn
 from bon.planning.preflight import check_axis, mistakes, retiring
 from bon.planning.repeat_check import FOLDER
 from bon.planning.setup import Setup, located
-from bon.planning.sources import remaining
+from bon.planning.sources import remaining, to_grade
 from bon.planning.spec_aliases import with_stored_specs
 from bon.rewarders.item_judging import max_calls
 from bon.storage.database import DATABASE
@@ -145,6 +147,7 @@ class Plan:
     pairs: tuple[Rows, ...]
     policies: list[Work] = field(default_factory=list)
     rewarders: list[Work] = field(default_factory=list)
+    grading: list[Work] = field(default_factory=list)
     memory: list[GpuFit] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     weights: Weights | None = None
@@ -152,7 +155,7 @@ class Plan:
     @property
     def work(self) -> list[Work]:
         """Return the work of all models."""
-        return [*self.policies, *self.rewarders]
+        return [*self.policies, *self.rewarders, *self.grading]
 
     @property
     def is_large(self) -> bool:
@@ -164,7 +167,8 @@ class Plan:
     def as_dict(self) -> dict[str, Any]:
         """Return the plan for `--json`."""
         data = asdict(self)
-        for row, work in zip([*data["policies"], *data["rewarders"]], self.work, strict=True):
+        rows = (*data["policies"], *data["rewarders"], *data["grading"])
+        for row, work in zip(rows, self.work, strict=True):
             row["to_do"] = work.to_do
         return {**data, "totals": self.totals(), "assumptions": list(ASSUMPTIONS)}
 
@@ -254,6 +258,7 @@ class _Planner:
             self._pairs,
             policies=[self._policy(policy) for policy in setup.policies],
             rewarders=[self._rewarder(rewarder) for rewarder in setup.rewarders],
+            grading=[self._grading(grader) for grader in filter(None, [setup.grader])],
             memory=[fit for fit in map(fit_of, setup.models) if fit is not None],
             weights=checkpoint_weights(setup.models),
         )
@@ -383,6 +388,32 @@ class _Planner:
         _price(work, card, prompts, work.to_do * min(reply, card.sampling.max_tokens) * steps)
         return work
 
+    def _grading(self, grader: Loaded[RewarderCard]) -> Work:
+        """Return the calls of the model that grades: once per answer and vote, at most."""
+        card, setup = grader.card, self._setup
+        work = Work(card.name, "grader")
+        specs = zip(self._tasks, setup.experiment.questions, strict=True)
+        count = sum(rows.count for rows, spec in specs if spec.grader == BY_MODEL)
+        answers = count * sum(policy.card.n for policy in setup.policies)
+        if self._store is not None and self._questions.known_from == "in the run":
+            known, answers = {row[:2] for row in self._store.graded(grader.spec)}, 0
+            for question in self._store.questions():
+                for policy in setup.policies if question.grader == BY_MODEL else ():
+                    n = setup.depth(policy, question.key)
+                    pool = self._store.candidates(policy.spec, question.key, n)
+                    keys = {(question.grading_key, key) for key in to_grade(question, pool)}
+                    work.reused += len(keys & known) * card.votes
+                    answers += len(keys) + n - len(pool)
+        work.on_questions = answers * card.votes
+        shown = self._texts["questions"][0] + self._image_tokens(card)
+        assumed = _assumed_lengths(card, shown, CANDIDATE_TOKENS)
+        prompt, reply = self._lengths("judgements", grader.spec, work, *assumed)
+        calls = work.to_do
+        _price(
+            work, card, calls / card.votes * prompt, calls * min(reply, card.sampling.max_tokens)
+        )
+        return work
+
     def _again(self, rewarder: Loaded[RewarderCard]) -> int:
         """Count the judgements still to be repeated: one of each of `repeat_check` items."""
         items = round(self._questions.count * self._setup.experiment.subset)
@@ -500,6 +531,8 @@ def _warnings(setup: Setup, plan: Plan, here: bool) -> list[str]:
             f"{missing / 1e9:,.0f} GB of weights are to be downloaded and {hub_cache()} has "
             f"{plan.weights.free / 1e9:,.0f} GB free -> set HF_HOME to a folder of a larger disk"
         )
+    if setup.grader is not None:
+        warnings.append(grader_note(setup.grader, setup.models))
     busy = [work.name for work in plan.work if work.to_do]
     warnings += [str(error) for error in mistakes(setup, busy, here=here)]
     warnings += retiring(setup, busy)

@@ -12,12 +12,14 @@ import pandas as pd
 from bon.analysis.data.tables import COLUMNS, PAIR_EXTRAS, Tables
 from bon.benchmarks import adapter
 from bon.core.base_models import guessed_base
-from bon.core.records import Question
+from bon.core.keys import text_key
+from bon.core.records import BY_MODEL, Question
 from bon.core.text import unicode_only
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import Grade, grades
+from bon.planning.grading import grader_note
 from bon.planning.judging_scope import drawn
 from bon.planning.setup import Setup
 from bon.planning.spec_aliases import changed_models
@@ -28,7 +30,6 @@ from bon.policies.extractors import (
     declines,
     extract_both,
 )
-from bon.policies.generate import text_key
 from bon.rewarders import item_judging
 from bon.rewarders.reply_parsing import POSING, strict_difference
 from bon.rewarders.stepwise import reaggregate
@@ -135,10 +136,12 @@ def _candidates(setup: Setup, store: Store) -> pd.DataFrame:
             answers = [
                 answer if outcome == "parsed" else None for *_, answer, outcome, _, _, _ in own
             ]
+            keys = [texts for _, _, texts, *_ in own]
+            by_model = question.grader == BY_MODEL
             for (_, index, texts, answer, outcome, text, *numbers), grade in zip(
-                own, grades(question, answers), strict=True
+                own, grades(question, answers, keys), strict=True
             ):
-                if outcome == "parsed":
+                if outcome == "parsed" or (by_model and outcome == "unparsed"):
                     answer, outcome = grade.answer, "parsed" if grade.answer else "unparsed"
                 label = (key, policy.card.name, index, texts)
                 length = None if text is None else len(text)
@@ -291,6 +294,8 @@ def citations(setup: Setup) -> list[str]:
 def warnings(setup: Setup, store: Store) -> list[str]:
     """Return the warnings for readers of the report."""
     lines = list(store.meta("notes", []))
+    if setup.grader is not None:
+        lines.append(grader_note(setup.grader, setup.models))
     lines += [
         f"the card or code of {model} is another one today: shown is what was asked before, and "
         "`bon run` asks again"

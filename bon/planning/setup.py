@@ -20,6 +20,7 @@ from bon.experiment.config import CardRef, DatasetSpec, Experiment, PolicyCard, 
 from bon.experiment.overrides import override
 from bon.experiment.yamlfile import read_document
 from bon.importing.pinned_sources import pinned
+from bon.planning.grading import check_grader, load_grader
 from bon.planning.judging_scope import drawn
 from bon.rewarders.item_judging import Protocol
 from bon.rewarders.registry import code_hash, registered, rewarder_class
@@ -45,12 +46,13 @@ class Setup:
     policies: tuple[Loaded[PolicyCard], ...]
     rewarders: tuple[Loaded[RewarderCard], ...]
     ensembles: tuple[Loaded[RewarderCard], ...] = ()
+    grader: Loaded[RewarderCard] | None = None
     raw: dict[str, Any] = field(default_factory=dict)
 
     @property
     def models(self) -> list[Loaded[PolicyCard] | Loaded[RewarderCard]]:
-        """Return all models, policies first."""
-        return [*self.policies, *self.rewarders]
+        """Return all models: policies, rewarders, and the one that grades, if one does."""
+        return [*self.policies, *self.rewarders, *filter(None, [self.grader])]
 
     def map_models(self, function: Callable[[Loaded[Any]], Loaded[Any]]) -> "Setup":
         """Return the setup with a function applied to every model."""
@@ -58,11 +60,14 @@ class Setup:
             self,
             policies=tuple(map(function, self.policies)),
             rewarders=tuple(map(function, self.rewarders)),
+            grader=self.grader and function(self.grader),
         )
 
     def is_deep(self, rewarder: Loaded[RewarderCard]) -> bool:
         """Return whether a rewarder scores the further candidates of `judging.deep`."""
         deep, card = self.experiment.judging.deep, rewarder.card
+        if self.grader is not None and card.name == self.grader.card.name:
+            return deep is not None
         if deep is None or card.brought or rewarder_class(card).arity != "one":
             return False
         return not deep.rewarders or card.name in deep.rewarders
@@ -95,7 +100,7 @@ class Setup:
         specs: dict[str, ModelSpec] = {
             policy.card.name: PolicySpec(policy, retries, allowed) for policy in self.policies
         }
-        for rewarder in self.rewarders:
+        for rewarder in (*self.rewarders, *filter(None, [self.grader])):
             specs[rewarder.card.name] = RewarderSpec(
                 rewarder, self.protocol(rewarder), allowed, registered(rewarder.card)
             )
@@ -165,6 +170,9 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
     _check_counting(experiment, [policy.card for policy in policies], origin)
     _check_deep(experiment, {loaded.card.name: loaded for loaded in models}, origin)
     ensembles = tuple(card for card in cards if card.card.kind == "ensemble")
+    grader = load_grader(experiment, base, origin.inside("grading"))
+    if grader is not None:
+        check_grader(grader, models)
     judges = sorted(model.card.name for model in models)
     for ensemble in ensembles:
         for member in set(ensemble.card.members) - set(judges):
@@ -176,7 +184,7 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
     for room, refs in (("policies", policy_refs), ("rewarders", rewarder_refs)):
         if refs:
             resolved[room] = [ref for ref, _ in refs]
-    return Setup(experiment, base, tuple(policies), models, ensembles, resolved)
+    return Setup(experiment, base, tuple(policies), models, ensembles, grader, resolved)
 
 
 def _pinned(

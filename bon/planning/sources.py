@@ -5,23 +5,26 @@ so memory does not grow with the number of questions, and compares with the stor
 and extending a run work like running it.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from bon.choosing.opinion import shown_of
 from bon.choosing.race import EarlyStopping
 from bon.core.images import IMAGE_MARK
-from bon.core.records import Candidate, ImageRef, Judgement, PreferencePair, Question
-from bon.dispatch.source import Source
+from bon.core.keys import text_key
+from bon.core.records import BY_MODEL, Candidate, ImageRef, Judgement, PreferencePair, Question
+from bon.dispatch.source import Source, Stage
 from bon.dispatch.worker import JudgeTask, Payload
 from bon.engines.base import ImagePart
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, RewarderCard
-from bon.graders import grades_of
+from bon.graders import graded_key, grades_of, is_right
+from bon.planning.grading import grading_prompt
 from bon.planning.judging_scope import stakes_of, to_judge
 from bon.planning.setup import Setup
-from bon.policies.generate import Ask, text_key
+from bon.policies.generate import Ask
 from bon.policies.prompting import policy_messages, question_block
 from bon.rewarders import item_judging
 from bon.rewarders.base import Item
@@ -91,7 +94,7 @@ class QuestionSource(Source):
     `generated()` returns that no more candidates will come.
     """
 
-    stage = "judge"
+    stage: ClassVar[Stage] = "judge"
 
     def __init__(
         self,
@@ -133,6 +136,40 @@ class QuestionSource(Source):
         answer_key = question_answer_key(card, question, left.usable)
         item = question_item(question, left.usable)
         return [JudgeTask(item, tuple(left.known), card.votes, left.race, answer_key=answer_key)]
+
+
+class GradeSource(QuestionSource):
+    """Questions with answers that the model which grades has not graded."""
+
+    stage = "grade"
+
+    def _tasks(self, question: Question, pool: list[Candidate]) -> list[Payload]:
+        texts = to_grade(question, pool)
+        votes = self._rewarder.card.votes
+        key = question.grading_key
+        known = open_calls(self._setup, self._store, self._rewarder, key, texts, votes)
+        if not texts or known is None:
+            return []
+        item = replace(
+            question_item(question, []),
+            key=key,
+            prompt=grading_prompt(question, question_block(question)),
+            responses=texts,
+        )
+        answer_key = None
+        if has_answer_key(self._rewarder.card):
+            plain = replace(question, meta=question.meta | {"grader": "exact"})
+            answer_key = {key: is_right(plain, text) for key, text in texts.items()}
+        return [JudgeTask(item, tuple(known), votes, answer_key=answer_key)]
+
+
+def to_grade(question: Question, candidates: Iterable[Candidate]) -> dict[str, str]:
+    """Return by key what a model grades of a question's candidates; nothing for other graders."""
+    if question.grader != BY_MODEL:
+        return {}
+    rows = (row for row in candidates if row.outcome != "error" and row.text)
+    keys = ((graded_key(question, row.answer, row.text_key), row) for row in rows)
+    return {key: row.text if key == row.text_key else row.answer or "" for key, row in keys}
 
 
 class Remaining(NamedTuple):
@@ -228,6 +265,8 @@ def question_answer_key(
     """Return whether each text is right; None for models that must not know."""
     if not has_answer_key(card):
         return None
+    if question.grader == BY_MODEL:  # its grades may still be missing
+        question = replace(question, meta=question.meta | {"grader": "exact"})
     grades = grades_of(question, candidates)
     return {row.text_key: grade.right for row, grade in zip(candidates, grades, strict=True)}
 

@@ -10,10 +10,10 @@ from bon.analysis.calibration.labelled import COLUMNS
 from bon.analysis.data.tables import Tables
 from bon.benchmarks.base import BadRow
 from bon.core.errors import BonError, some
+from bon.core.keys import text_key
 from bon.core.records import RIGHT_FROM
 from bon.formats.base import file_rows
 from bon.planning.run_tables import run_tables
-from bon.policies.generate import text_key
 from bon.running.reporting import open_run
 from bon.storage.store import Store
 

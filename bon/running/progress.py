@@ -21,6 +21,7 @@ from bon.dispatch.source import Source, Stage
 LABELS = {
     "generate": "sampling",
     "benchmark": "reward benchmark",
+    "grade": "grading answers",
     "judge": "judging candidates",
     "repeat": "asking again",
 }

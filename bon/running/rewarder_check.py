@@ -14,11 +14,11 @@ from PIL import Image, ImageDraw
 
 from bon.choosing.opinion import KIND_OF, Candidates, item_opinion
 from bon.core.errors import BonError
+from bon.core.keys import text_key
 from bon.dispatch.direct import Direct, DirectQuestion, Picture
 from bon.experiment.cards import Loaded, load_rewarder
 from bon.experiment.config import RewarderCard
 from bon.experiment.upstream import example_texts, fetched
-from bon.policies.generate import text_key
 from bon.rewarders.registry import rewarder_class
 
 MAX_UNPARSED = 0.25

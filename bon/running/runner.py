@@ -15,7 +15,7 @@ from bon.planning.hub_revisions import pin_commits, with_commits
 from bon.planning.preflight import check_models, retiring
 from bon.planning.repeat_check import FOLDER, repeat_sources
 from bon.planning.setup import Setup
-from bon.planning.sources import GenerateSource, PairSource, QuestionSource
+from bon.planning.sources import GenerateSource, GradeSource, PairSource, QuestionSource
 from bon.planning.spec_aliases import print_changed, with_stored_specs
 from bon.running.progress import Reporter, note_phase
 from bon.running.start import now, start
@@ -127,6 +127,11 @@ def make_sources(setup: Setup, store: Store) -> list[Source]:
     generate = [GenerateSource(setup, store, policy) for policy in setup.policies]
     rewarders = [rewarder for rewarder in setup.rewarders if not rewarder.card.brought]
     sources: list[Source] = [*generate]
+    if setup.grader is not None:
+        sources += [
+            GradeSource(setup, store, policy, setup.grader, generated=partial(_is_done, candidates))
+            for policy, candidates in zip(setup.policies, generate, strict=True)
+        ]
     if setup.experiment.pairs:
         sources += [PairSource(setup, store, rewarder) for rewarder in rewarders]
     sources += [

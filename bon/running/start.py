@@ -16,9 +16,10 @@ from bon.benchmarks.leaks import find_leaks
 from bon.core.console import say
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
-from bon.core.records import Judgement, PreferencePair, Question
+from bon.core.records import BY_MODEL, Judgement, PreferencePair, Question
 from bon.engines import ENGINES
 from bon.experiment.config import RewarderCard
+from bon.planning.grading import needs_grader
 from bon.planning.preflight import check_axis
 from bon.planning.setup import Setup, located
 from bon.planning.spec_aliases import save_specs
@@ -47,6 +48,9 @@ def start(
     """
     with starting(setup, store, retry_errors=retry_errors, replace=replace):
         _load_data(setup, store, quiet=quiet)
+        by_model = "active > 0 AND json_extract(data, '$.meta.grader') = ?"
+        if setup.grader is None and store.count("questions", by_model, (BY_MODEL,)):
+            raise needs_grader("questions")
         pairs = ((name, pair.group) for name, pair in store.pairs())
         check_axis(setup.experiment.analysis.axis, pairs)
     errors = {model.card.name: store.errors(model.table, model.spec) for model in setup.models}
@@ -77,6 +81,7 @@ def starting(
             base=str(setup.base.resolve()),
             started=store.meta("started") or now(),
             finished=None,
+            grading=setup.grader.spec if setup.grader else "",
             versions=_versions(),
             failed={},
         )

@@ -7,9 +7,9 @@ An invalid value never counts as a win and never removes a row: the row gets the
 import math
 from typing import Any, TypeVar, get_args
 
+from bon.core.keys import text_key
 from bon.core.records import AnswerOutcome, Candidate, Judgement, JudgementOutcome
 from bon.core.text import unicode_only
-from bon.policies.generate import text_key
 
 MAX_INTEGER = 2**63 - 1
 NOT_UNICODE = "characters that are not Unicode were replaced"

@@ -16,7 +16,15 @@ from typing import IO, Any
 
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
-from bon.core.records import Candidate, Effort, ImageRef, Judgement, PreferencePair, Question
+from bon.core.records import (
+    BY_MODEL,
+    Candidate,
+    Effort,
+    ImageRef,
+    Judgement,
+    PreferencePair,
+    Question,
+)
 from bon.core.text import unicode_only
 from bon.engines.endpoints.ledger import LEDGER, spent_by_spec
 from bon.storage.database import DATABASE, guard, open_database, take_lock
@@ -230,8 +238,23 @@ class Store:
 
     def questions(self) -> Iterator[Question]:
         """Iterate over the active questions in order."""
+        spec = self.meta("grading", "")
+        grades: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        for item, text, grade in self.graded(spec) if spec else ():
+            grades[item][text] = grade
         for (data,) in self._pages("questions", "data"):
-            yield self.read_question(data)
+            question = self.read_question(data)
+            if question.grader == BY_MODEL:
+                question.meta["grades"] = grades.get(question.grading_key, {})
+            yield question
+
+    def graded(self, spec: str) -> list[tuple[str, str, float]]:
+        """Return item, text key and mean grade of what a model has graded."""
+        return self.query(
+            "SELECT item, first, AVG(score) FROM judgements WHERE spec = ? "
+            "AND outcome = 'scored' GROUP BY item, first",
+            (spec,),
+        )
 
     def pairs(self) -> Iterator[tuple[str, PreferencePair]]:
         """Iterate over the active (benchmark, pair)s in order."""

@@ -15,7 +15,7 @@ import numpy as np
 from bon.analysis.results import REFERENCES
 from bon.choosing.opinion import KIND_OF, Candidates, item_opinion
 from bon.core.errors import BonError
-from bon.core.keys import content_key, item_seed
+from bon.core.keys import content_key, item_seed, text_key
 from bon.core.records import Candidate, Question
 from bon.dispatch.worker import Host, JudgeTask, RewarderSpec
 from bon.engines.base import Engine, Message
@@ -25,7 +25,7 @@ from bon.graders import Grade, grades
 from bon.planning.setup import Setup
 from bon.policies import generate
 from bon.policies.extractors import extract_answer
-from bon.policies.generate import Ask, text_key
+from bon.policies.generate import Ask
 from bon.rewarders.base import Item
 from bon.rewarders.registry import rewarder_class
 

@@ -25,7 +25,7 @@ from bon.core.errors import BonError, Incomplete, one_line, some
 from bon.core.files import write_atomic
 from bon.core.images import ImageStore
 from bon.core.keys import content_key
-from bon.core.records import Candidate, Question
+from bon.core.records import BY_MODEL, Candidate, Question
 from bon.dispatch.connection import connected
 from bon.dispatch.tasks import run_tasks
 from bon.dispatch.worker import engine_arguments
@@ -165,6 +165,11 @@ def _prepared(
     if choices.by_key:
         say(unjudged_note(choices.by_key, directory), quiet=quiet)
     refuse_overlap(choices.questions, study.questions, directory)
+    if "grpo" in study.methods and any(q.grader == BY_MODEL for q in choices.questions):
+        raise BonError(
+            "a model grades these questions, and it is not asked during a training",
+            "--method sft or dpo",
+        )
     arms = [
         _arm(setup, policy, name, rows, _tuning(study, method, seed), elsewhere)
         for method in study.methods
@@ -387,6 +392,7 @@ def evaluate(
         "seed": setup.experiment.seed,
         "questions": located(study.questions, Path()).model_dump(mode="json", exclude_unset=True),
         "policies": cards,
+        "grading": setup.raw.get("grading"),
         "cluster": setup.raw.get("cluster") or {},
         "allow_remote_code": setup.experiment.allow_remote_code,
     }

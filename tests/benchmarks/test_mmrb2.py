@@ -11,6 +11,7 @@ from bon.benchmarks import BadRow, adapter, load_pairs
 from bon.benchmarks.leaks import find_leaks
 from bon.core.errors import BonError
 from bon.core.images import ImageStore, image_mark
+from bon.core.keys import text_key
 from bon.core.records import PreferencePair, Question
 from bon.dispatch.worker import filter_images
 from bon.engines.base import (
@@ -25,7 +26,6 @@ from bon.engines.base import (
 from bon.experiment.config import DatasetSpec, RewarderCard
 from bon.experiment.prompts import Prompt
 from bon.planning.sources import pair_item
-from bon.policies.generate import text_key
 from bon.rewarders.base import Rewarder
 from bon.rewarders.generative import PairwiseJudge
 from bon.rewarders.scalar import ScalarHead

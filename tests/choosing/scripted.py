@@ -10,9 +10,9 @@ import pandas as pd
 
 from bon.analysis.data.tables import COLUMNS, Tables
 from bon.choosing.designs import Design
+from bon.core.keys import text_key
 from bon.core.records import Judgement
 from bon.engines.base import Message
-from bon.policies.generate import text_key
 from bon.rewarders.base import Arity, Item, Rewarder, Verdict
 from bon.rewarders.item_judging import Protocol, judge_item
 from bon.rewarders.registry import rewarder_class

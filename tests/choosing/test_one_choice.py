@@ -21,7 +21,7 @@ from bon.choosing.opinion import Candidates, item_opinion
 from bon.choosing.replaying import by_choosing
 from bon.choosing.rules import RULES, rules_for
 from bon.core.errors import BonError
-from bon.policies.generate import text_key
+from bon.core.keys import text_key
 from bon.service.online.selector import Usage
 from tests.choosing.scripted import card, judged, questions, selector_of, served, tables
 

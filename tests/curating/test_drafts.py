@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from bon.commands.main import app
 from bon.core.errors import BonError
+from bon.core.keys import text_key
 from bon.curating.labelling.drafts import (
     Draft,
     draft_experiment,
@@ -17,7 +18,6 @@ from bon.curating.labelling.drafts import (
     read_drafts,
     write_drafts,
 )
-from bon.policies.generate import text_key
 from bon.storage.store import Store
 from tests.curating.labelled_items import make_bench
 from tests.running.conftest import go_in

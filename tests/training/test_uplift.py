@@ -28,6 +28,7 @@ from bon.benchmarks import load_questions
 from bon.commands.main import main
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
+from bon.core.keys import text_key
 from bon.core.records import Candidate
 from bon.dispatch.worker import RewarderSpec
 from bon.engines.base import ImagePart, Message, ScoreRequest
@@ -40,7 +41,6 @@ from bon.experiment.config import DatasetSpec
 from bon.miniature.data import write_table
 from bon.planning.run_tables import run_tables
 from bon.planning.sources import question_item
-from bon.policies.generate import text_key
 from bon.rewarders.item_judging import Protocol
 from bon.running.reporting import open_run, report_run
 from bon.storage.store import Store

@@ -13,12 +13,12 @@ from typing import Any
 
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
+from bon.core.keys import text_key
 from bon.curating.item_judgements import pairs_experiment
 from bon.curating.labelling.annotations import CANNOT, TIE
 from bon.curating.workbench import Workbench
 from bon.experiment.cards import load_rewarder
 from bon.experiment.config import Price
-from bon.policies.generate import text_key
 from bon.rewarders import verdict_parser
 from bon.rewarders.reply_parsing import reached
 from bon.running.reporting import open_run

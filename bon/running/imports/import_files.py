@@ -8,7 +8,7 @@ from bon.benchmarks import BadRow, adapter, benchmarks, load_pairs, load_questio
 from bon.core.console import say
 from bon.core.errors import BonError
 from bon.core.files import file_hash, removed_on_error
-from bon.core.keys import content_key
+from bon.core.keys import content_key, text_key
 from bon.core.records import Question
 from bon.experiment.config import IMPORTED, DatasetSpec
 from bon.formats import forms_of
@@ -26,7 +26,6 @@ from bon.importing.imported_rows import (
     rewarder_cards,
 )
 from bon.planning.setup import Setup, prepare
-from bon.policies.generate import text_key
 from bon.running.imports.restore import is_export, restore
 from bon.running.start import now, set_leaks, starting
 from bon.storage.database import DATABASE

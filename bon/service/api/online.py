@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bon.choosing.opinion import shown_of
 from bon.choosing.rules import RULES
+from bon.core.keys import text_key
 from bon.experiment.config import Card
-from bon.policies.generate import text_key
 from bon.service.api.common import ONLINE_ERRORS, Parts, Submitter
 from bon.service.api.messages import Messages, Options, check_text, conversation
 from bon.service.errors import ApiError

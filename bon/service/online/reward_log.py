@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bon.core.keys import content_key
+from bon.core.keys import content_key, text_key
 from bon.core.records import Judgement
 from bon.policies.extractors import extract_answer
-from bon.policies.generate import text_key
 from bon.service.online.selector import Conversation, Usage
 from bon.storage.database import SharedDatabase
 from bon.storage.reward_tables import JUDGEMENT, SCHEMA

@@ -13,14 +13,14 @@ from bon.choosing.designs import Design
 from bon.choosing.opinion import KIND_OF, Candidates, Kind, item_opinion, panel, shown_of
 from bon.choosing.rules import RULES, Ranking, rank, rule_of, rules_for
 from bon.core.errors import BonError
-from bon.core.keys import content_key
+from bon.core.keys import content_key, text_key
 from bon.core.records import Candidate, Judgement
 from bon.dispatch.worker import JudgeTask, ModelSpec, PolicySpec, Reply, RewarderSpec
 from bon.engines.base import ImagePart, Message
 from bon.experiment.cards import CardT, Loaded, load_policy, load_rewarder
 from bon.experiment.config import PolicyCard, RewarderCard
 from bon.planning.preflight import unpulled
-from bon.policies.generate import Ask, text_key
+from bon.policies.generate import Ask
 from bon.rewarders.base import Item
 from bon.rewarders.item_judging import Protocol
 from bon.rewarders.registry import code_hash, rewarder_class

@@ -67,6 +67,8 @@ def check_submission(raw: Mapping[str, Any], settings: Settings) -> Setup:
     for room in rooms:
         for ref in getattr(experiment, room):
             _check_card(ref, room, root, settings.allow)
+    if experiment.grading is not None:
+        _check_card(experiment.grading, "rewarders", root, settings.allow)
     setup = prepare(raw, settings.files)
     _check_sizes(setup, settings.limits)
     return setup
@@ -247,7 +249,7 @@ def _check_sizes(setup: Setup, limits: Limits) -> None:
             (f"{card.name}: max_tokens", card.sampling.max_tokens, limits.tokens),
             (f"{card.name}: placement.actors", card.placement.actors, limits.actors_per_model),
         ]
-    for rewarder in setup.rewarders:
+    for rewarder in (*setup.rewarders, *filter(None, [setup.grader])):
         votes = max([rewarder.card.votes, *setup.pair_votes(rewarder).values()])
         sizes.append((f"{rewarder.card.name}: votes", votes, limits.votes))
     for name, value, most in sizes:

@@ -1,0 +1,92 @@
+"""The model that grades answers (`grader: llm`, `grading: CARD`).
+
+A grading is a judgement of one final answer, or of a whole reply where none is stated or a rubric
+grades it, by a pointwise rewarder whose prompt shows the right answers. It is stored, priced and
+resumed like any judgement, under a spec of its own.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from bon.core.base_models import guessed_base, without_mark
+from bon.core.errors import BonError
+from bon.core.records import BY_MODEL, Question
+from bon.core.validation import Origin
+from bon.experiment.cards import Loaded, load_rewarder
+from bon.experiment.config import CardRef, Experiment, RewarderCard
+from bon.graders import gold_of
+
+_PINNED: dict[str, Any] = {
+    "kind": "pointwise",
+    "prompt": "grade",
+    "verdict": None,
+    "score": {
+        "pattern": r"Grade:\s*(correct|partly correct|incorrect)\b",
+        "values": {"correct": 1.0, "partly correct": 0.5, "incorrect": 0.0},
+        "reader": "strict", "range": None, "yes": [], "no": [], "delete": "*",
+    },
+}  # fmt: skip
+"""What a grading card has whatever its card says; `grading: {card: CARD, prompt: ...}` differs."""
+
+
+def load_grader(experiment: Experiment, base: Path, origin: Origin) -> Loaded[RewarderCard] | None:
+    """Return the model that grades, asked with the pinned prompt; None without one.
+
+    Raises:
+        BonError: a task is graded by a model and none is named, or it is not pointwise.
+    """
+    ref: CardRef | None = experiment.grading
+    if ref is None:
+        if any(task.grader == BY_MODEL for task in experiment.questions):
+            raise needs_grader(origin.place(("questions",)))
+        return None
+    own = {"card": ref} if isinstance(ref, str) else dict(ref)
+    if own.get("kind", "pointwise") != "pointwise":
+        raise BonError(f"{origin.place(('kind',))}: a grader is pointwise", "leave `kind` out")
+    return load_rewarder({**_PINNED, **own}, base, experiment.seed, origin)
+
+
+def needs_grader(where: str) -> BonError:
+    """Return the error of a task that a model grades where none is named."""
+    fix = "add `grading: CARD` (bon list rewarders)"
+    return BonError(f"{where}: grader 'llm' needs a model that grades", fix)
+
+
+def check_grader(grader: Loaded[RewarderCard], rewarders: Iterable[Loaded[RewarderCard]]) -> None:
+    """Raise BonError if a rewarder is the model that grades: it would grade its own choices."""
+    model = grader.card.engine, grader.card.model
+    for rewarder in rewarders:
+        card = rewarder.card
+        if card.name == grader.card.name or (card.model and (card.engine, card.model) == model):
+            raise BonError(
+                f"grading: {grader.card.name!r} is the model of the rewarder {card.name!r}, and "
+                "would grade its own choices",
+                "let another model grade",
+            )
+
+
+def grader_note(grader: Loaded[RewarderCard], models: Iterable[Loaded[Any]]) -> str:
+    """Return what a reader must know of a model that grades, and of models of its base model."""
+    base = _base(grader)
+    kin = [m.card.name for m in models if base and _base(m) == base and m is not grader]
+    shared = f"; it shares its base model with {', '.join(kin)}" if kin else ""
+    return (
+        f"answers are graded by a model, {grader.card.name}{shared}: "
+        "`bon regrade RUN --labels` measures its error and corrects accuracies"
+    )
+
+
+def grading_prompt(question: Question, block: str) -> str:
+    """Return what a grader sees of a question: its text, and the right answers or the rubric."""
+    gold = gold_of(question)
+    if question.meta.get("rubric"):
+        return f"{block}\n\nRubric: {gold.answers[0]}"
+    notes = f" {gold.unit}" * bool(gold.unit)
+    notes += f" (tolerance {gold.tolerance})" * bool(gold.tolerance)
+    return f"{block}\n\nRight answer: {' or '.join(gold.answers)}{notes}"
+
+
+def _base(loaded: Loaded[Any]) -> str:
+    card = loaded.card
+    return without_mark(card.family or guessed_base(card.model or card.name))

@@ -27,7 +27,7 @@ class Example:
 class Tuning:
     """`batch` examples per step; the rate peaks after `warmup` steps and falls to a tenth.
 
-    GRPO samples `batch` responses per step, `group` of each question. Training ends early once the
+    GRPO samples `batch` responses per step, `group` of each question. Training ends early where the
     policy is `kl` nats per response from the untrained one.
     """
 

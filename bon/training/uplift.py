@@ -54,7 +54,7 @@ GREEDY = ".greedy"
 DONE = "training.json"
 MOST_RATIOS = 100
 """Questions whose responses are compared with the untrained policy."""
-RATES: dict[Method, tuple[int, float]] = {"sft": (64, 3e-4), "dpo": (32, 1e-4), "grpo": (64, 1e-4)}
+RATES: dict[Method, tuple[int, float]] = {"sft": (64, 3e-4), "dpo": (32, 1e-4), "grpo": (256, 1e-4)}
 """Batch and peak rate by method, for full fine-tuning of a small policy."""
 
 

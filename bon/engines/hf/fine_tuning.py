@@ -27,6 +27,8 @@ from bon.engines.tuning import Example, FineTuned, Live, Tuning
 
 PROBES = 64
 """Responses sampled to see how far a policy is from the untrained one, at every other step."""
+LAST_PROBES = 256
+"""The same where a limit of KL was passed, to go back to it."""
 VISION = ("visual", "vision", "image_newline", "multi_modal_projector")
 """Parts of parameter names that stay frozen."""
 
@@ -52,7 +54,8 @@ def fine_tune(
     reference = references(engine, examples) if tuning.method == "dpo" else []
     optimizer = torch.optim.AdamW(parameters, lr=tuning.rate, betas=(0.9, 0.98), weight_decay=0.0)
     untrained = TransformersEngine(settings) if tuning.kl is not None else None
-    losses = []
+    losses, root = [], 0.0
+    before = [p.detach().clone() for p in parameters if untrained]
     for step, batch in enumerate(batches(len(examples), tuning), start=1):
         rows, weights = [examples[i] for i in batch], [reference[i] for i in batch if reference]
         value = None
@@ -62,8 +65,15 @@ def fine_tune(
         if untrained is not None and step % 2 and step > 1:
             assert tuning.kl is not None
             assert live is not None
-            if _drift(engine, untrained, examples, tuning, live, step, rows) >= tuning.kl:
+
+            def drift(count: int, again: int, step: int = step) -> float:
+                return _drift(engine, untrained, examples, live, step + again * tuning.steps, count)
+
+            now = math.sqrt(drift(PROBES, 0))
+            if now**2 >= tuning.kl:
+                _go_back(parameters, before, (root, now), drift, tuning.kl)
                 break
+            before, root = [p.detach().clone() for p in parameters], now
         if not rows:
             continue  # every group agrees in its reward
         model.train()
@@ -130,23 +140,51 @@ def _drift(
     engine: TransformersEngine,
     untrained: TransformersEngine,
     examples: Sequence[Example],
-    tuning: Tuning,
     live: Live,
     step: int,
-    rows: Sequence[Example],
+    count: int,
 ) -> float:
-    """Estimate KL(policy ‖ untrained) in nats per response, over samples of the policy."""
+    """Estimate KL(policy ‖ untrained) in nats per response, over samples of the policy.
+
+    Unbiased, and less noisy than the mean log-ratio: Schulman's k3 (2020).
+    """
     engine.model.eval()
-    if tuning.method != "grpo":
-        indices = range(min(PROBES, len(examples)))
-        texts = live.respond(engine, indices, step, 1)
-        sampled = zip(indices, texts, strict=True)
-        rows = [Example(examples[i].messages, text) for i, (text,) in sampled if text is not None]
+    indices = [i % len(examples) for i in range(count)]
+    texts = live.respond(engine, indices, step, 1)
+    sampled = zip(indices, texts, strict=True)
+    rows = [Example(examples[i].messages, text) for i, (text,) in sampled if text is not None]
     if not rows:
         return 0.0
     with torch.no_grad():
         after, before = (log_probabilities(one, rows)[0] for one in (engine, untrained))
-    return float((after - before).mean())
+    ratio = before - after
+    return max(float((ratio.exp() - 1 - ratio).mean()), 0.0)
+
+
+def _go_back(
+    parameters: Sequence[torch.nn.Parameter],
+    before: Sequence[torch.Tensor],
+    roots: tuple[float, float],
+    drift: Callable[[int, int], float],
+    target: float,
+) -> None:
+    """Move weights on the line from the last check's to today's, to where KL is the target.
+
+    `roots`: of KL at both ends; it grows about linearly between them (regula falsi).
+    """
+    after = [parameter.detach().clone() for parameter in parameters]
+    left, right = 0.0, 1.0
+    low, high = (root - math.sqrt(target) for root in roots)
+    for again in range(1, 4):
+        share = left - low * (right - left) / (high - low)
+        with torch.no_grad():
+            for parameter, old, new in zip(parameters, before, after, strict=True):
+                parameter.copy_(old + share * (new - old))
+        miss = math.sqrt(drift(LAST_PROBES, again)) - math.sqrt(target)
+        if miss < 0:
+            left, low = share, miss
+        else:
+            right, high = share, miss
 
 
 def _copy_processor(engine: TransformersEngine, source: Path, folder: Path) -> None:

@@ -27,7 +27,7 @@ from bon.analysis.results import (
     UpliftMethod,
 )
 from bon.analysis.results.phrasing import bounded, coefficient, gained, names, points
-from bon.analysis.side_effects import with_side_effects
+from bon.analysis.side_effects import leanings, with_side_effects
 from bon.choosing.opinion import Floats
 
 DRAWS = 2000
@@ -73,13 +73,14 @@ def analyse_uplift(
     num_unjudged_by_key: int,
     seed: int,
     scores: dict[str, dict[str, float]] | None = None,
+    choices: dict[str, pd.DataFrame] | None = None,
 ) -> Uplift:
     """Compare every arm with the untrained policy, the first of `outcomes`, question by question.
 
     Intervals resample questions, the same draws for all arms, and add the variance between seeds,
     pooled over arms, where there are several. `hurts`: the interval of Best-of-N lies above zero
     and training loses, two-sided p after Holm's correction below 1 − level. `scores`: predictors
-    from a rewarder's scores, by its name.
+    from a rewarder's scores, by its name; `choices`: chosen and rejected responses of each arm.
     """
     base, rest = outcomes[0], outcomes[1:]
     questions = base.greedy.index
@@ -88,6 +89,10 @@ def analyse_uplift(
     for name, known in (scores or {}).items():
         predictors.setdefault(name, {}).update(known)
     families = {info.rewarder: info.family for info in results.rewarders}
+    if choices:
+        shared = draw(len(next(iter(choices.values()))), DRAWS, seed, "choices")
+        for name, flags in leanings(choices, "oracle", shared, LEVEL).items():
+            predictors.setdefault(name, {})["chooses"] = flags
     arms: list[TrainedArm] = []
     methods: list[UpliftMethod] = []
     for method in dict.fromkeys(o.method for o in rest):
@@ -267,6 +272,7 @@ def method_of(
     contrasts = contrasts_of(foretold, gained_by, families)
     hurt = [arm.arm for arm in rows if arm.hurts]
     changed = [f"{arm.arm} ({', '.join(arm.drift)})" for arm in rows if arm.drift]
+    leaning = [f"{arm.arm} ({', '.join(arm.chooses)})" for arm in rows if arm.chooses]
     sentence = (
         f"{method.upper()}: gains differ by {points(spread).lstrip('+')} (SD) between rewarders"
         + ("" if reliability is None else f", reliability {coefficient(reliability)}")
@@ -278,6 +284,8 @@ def method_of(
     )
     if hurt:
         sentence += f". Helps choosing, hurts training: {names(hurt)}"
+    if leaning:
+        sentence += f". Choices favour more than right answers: {names(leaning)}"
     if changed:
         sentence += f". Side effects: {names(changed)}"
     return UpliftMethod(
@@ -396,7 +404,9 @@ def uplift_rows(results: Uplift) -> list[dict[str, str]]:
             "gain by choosing": gained(arm.best_of_n) if arm.best_of_n else "",
             "KL": "" if arm.kl is None else bounded(arm.kl),
             "own score": "" if arm.own_score is None else gained(arm.own_score),
-            "note": "; ".join(["helps choosing, hurts training"] * arm.hurts + [*arm.drift]),
+            "note": "; ".join(
+                ["helps choosing, hurts training"] * arm.hurts + [*arm.chooses, *arm.drift]
+            ),
         }
         for arm in rows
     ]

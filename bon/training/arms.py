@@ -26,11 +26,12 @@ from bon.storage.store import Store
 
 @dataclass(frozen=True)
 class Choice:
-    """A question with the best and the worst response of an arm."""
+    """A question with the best and the worst response of an arm, and their answers."""
 
     question: str
     chosen: str
     rejected: str
+    answers: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,12 @@ def choose(
             right[name].append([outcome[key] for key in scored])
         scores |= {name: _reference(name, question, rows, seed) for name in REFERENCES}
         shared.append(question)
+        classes = {row.text_key: g.answer or "" for row, g in zip(rows, grades, strict=True)}
         for name, scored in scores.items():
-            best, worst = _extremes(scored, item_seed(seed, question.key, name))
-            by_arm[name].append(Choice(question.key, texts[best], texts[worst]))
+            ends = _extremes(scored, item_seed(seed, question.key, name))
+            best, worst = (texts[key] for key in ends)
+            answers = classes[ends[0]], classes[ends[1]]
+            by_arm[name].append(Choice(question.key, best, worst, answers))
     if not shared:
         raise BonError(
             f"no question has judged responses with different answers of {policy.card.name}",

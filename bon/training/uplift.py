@@ -113,11 +113,25 @@ def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift:
         num_unjudged=choices.unjudged,
         num_unjudged_by_key=choices.by_key,
         scores=choices.predictors,
+        choices={name: _choice_table(rows) for name, rows in choices.by_arm.items()},
         seed=setup.experiment.seed,
     )
     write_atomic(directory / UPLIFT / "uplift.json", results.model_dump_json(indent=1))
     report_run(directory, quiet=True)
     return results
+
+
+def _choice_table(rows: Iterable[Choice]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "question": row.question,
+            "chosen_length": len(row.chosen),
+            "rejected_length": len(row.rejected),
+            "chosen_answer": row.answers[0],
+            "rejected_answer": row.answers[1],
+        }
+        for row in rows
+    ).set_index("question")
 
 
 def export(directory: Path, study: Study, out: Path, *, quiet: bool = False) -> list[Path]:

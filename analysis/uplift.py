@@ -90,8 +90,7 @@ def analyse_uplift(
         predictors.setdefault(name, {}).update(known)
     families = {info.rewarder: info.family for info in results.rewarders}
     if choices:
-        shared = draw(len(next(iter(choices.values()))), DRAWS, seed, "choices")
-        for name, flags in leanings(choices, "oracle", shared, LEVEL).items():
+        for name, flags in leanings(choices, "oracle", LEVEL).items():
             predictors.setdefault(name, {})["chooses"] = flags
     arms: list[TrainedArm] = []
     methods: list[UpliftMethod] = []

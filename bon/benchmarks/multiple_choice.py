@@ -19,7 +19,8 @@ def convert(context: Context, row: Row) -> Question:
     if isinstance(answer, int) and not isinstance(answer, bool):
         context.seen.add({0: "first", len(options): "beyond"}.get(answer, "between"))
     letter, images = read_letter(answer, options), context.read_images(row)
-    return context.question(row, row.need("question"), options, letter, images)
+    cluster = row.text("cluster")
+    return context.question(row, row.need("question"), options, letter, images, cluster=cluster)
 
 
 def read_options(row: Row) -> tuple[str, ...]:
@@ -61,7 +62,8 @@ ADAPTER = Adapter(
     forms=(
         Form(
             need={"question": "question", "options": "options", "answer": "answer"},
-            may={"image": IMAGE_COLUMNS} | {r: r for r in ("id", "subject", "difficulty")},
+            may={"image": IMAGE_COLUMNS}
+            | {r: r for r in ("id", "subject", "difficulty", "cluster")},
         ),
     ),
     convert=convert,

@@ -15,16 +15,9 @@ from bon.graders import Gold, value
 from bon.graders.numbers import tolerance_of
 
 ROLES = (
-    "id",
-    "subject",
-    "difficulty",
-    "aliases",
-    "grader",
-    "tolerance",
-    "unit",
-    "options",
+    "id", "subject", "difficulty", "cluster", "aliases", "grader", "tolerance", "unit", "options",
     "rubric",
-)
+)  # fmt: skip
 
 
 def convert(context: Context, row: Row) -> Question:
@@ -32,7 +25,8 @@ def convert(context: Context, row: Row) -> Question:
     if row.columns.get("options") and row.get("options"):
         options = read_options(row)
         letter, images = read_letter(row.get("answer"), options), context.read_images(row)
-        return context.question(row, row.need("question"), options, letter, images)
+        cluster = row.text("cluster")
+        return context.question(row, row.need("question"), options, letter, images, cluster=cluster)
     return free(context, row, row.need("question"), row.text("grader") or context.spec.grader)
 
 
@@ -61,7 +55,7 @@ def free(
     return context.question(
         row, text, (), answers[0], context.read_images(row), also,
         grader=grader, aliases=answers[1:], tolerance=gold.tolerance, unit=gold.unit,
-        rubric=bool(rubric),
+        rubric=bool(rubric), cluster=row.text("cluster"),
     )  # fmt: skip
 
 

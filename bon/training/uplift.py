@@ -242,7 +242,7 @@ def _tuning(study: Study, method: Method, seed: int) -> Tuning:
 
 
 def refuse_overlap(trained: Iterable[Question], spec: DatasetSpec, base: Path) -> None:
-    """Raise BonError if questions to evaluate on share content or images with trained ones.
+    """Raise BonError if questions to evaluate on share content, image or cluster with trained ones.
 
     Texts of questions without images are compared whatever their layout (bon.benchmarks.leaks).
     """
@@ -250,15 +250,17 @@ def refuse_overlap(trained: Iterable[Question], spec: DatasetSpec, base: Path) -
 
     def marks(row: Question) -> set[str]:
         shown = {image.sha256 for image in row.images}
-        return {row.key, *(shown or {plain("\n".join([row.text, *row.options]))})}
+        text = plain("\n".join([row.text, *row.options]))
+        cluster = f"cluster {row.meta['cluster']}" if "cluster" in row.meta else row.key
+        return {row.key, cluster, *(shown or {text})}
 
     known = {mark for question in trained for mark in marks(question)}
     rows = (row for row in load_questions(spec, images_of) if not isinstance(row, BadRow))
     shared = [row.id for row in rows if known & marks(row)]
     if shared:
         raise BonError(
-            f"{len(shared):,} questions to evaluate on are trained on, or share an image with one "
-            f"that is ({some(shared)})",
+            f"{len(shared):,} questions to evaluate on are trained on, or share an image or a "
+            f"cluster with one that is ({some(shared)})",
             "evaluate on other questions",
         )
 

@@ -126,6 +126,14 @@ def test_questions_that_were_trained_on_are_refused(make_experiment, go, tmp_pat
     with pytest.raises(BonError, match="6 questions to evaluate on are trained on"):
         training.refuse_overlap(questions, spec, tmp_path)
     training.refuse_overlap([], spec, tmp_path)
+    path = tmp_path / "clusters.jsonl"
+    row = {"question": "A new one?", "options": ["x", "y"], "answer": "A", "cluster": "scene 4"}
+    path.write_text(json.dumps(row) + "\n")
+    clusters = spec.model_copy(update={"path": str(path)})
+    training.refuse_overlap(questions, clusters, tmp_path)
+    trained = replace(questions[0], meta={"cluster": "scene 4"})
+    with pytest.raises(BonError, match="1 questions to evaluate on"):
+        training.refuse_overlap([trained], clusters, tmp_path)
     other = replace(questions[0], key="other", text=f"Question: {questions[0].text.upper()} ")
     if not other.images:
         with pytest.raises(BonError, match="1 questions to evaluate on"):

@@ -17,7 +17,7 @@ from bon.core.files import file_hash
 from bon.core.images import ImageError, ImageStore
 from bon.core.keys import content_key
 from bon.core.plugins import Registry
-from bon.core.records import PreferencePair, Question
+from bon.core.records import LMMS_EVAL, PreferencePair, Question
 from bon.experiment.config import DatasetSpec
 
 TASKS = (
@@ -50,6 +50,9 @@ def adapter(name: str) -> Adapter:
     if name in TASKS:
         task: Adapter = importlib.import_module("bon.benchmarks.tasks").task(name)
         return task
+    if name.startswith(LMMS_EVAL):
+        foreign: Adapter = importlib.import_module("bon.benchmarks.lmms_eval").lmms_task(name)
+        return foreign
     if name in PAIR_SETS:
         pairs: Adapter = importlib.import_module("bon.benchmarks.responses").ADAPTERS[name]
         return pairs

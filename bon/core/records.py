@@ -19,6 +19,9 @@ RIGHT_FROM = 0.5
 BY_MODEL = "llm"
 """The grader that is a model; its grades are judgements of the run, by text key in `meta`."""
 
+LMMS_EVAL = "lmms_eval:"
+"""Begins the names of lmms-eval's tasks, which are benchmarks and grade whole responses."""
+
 AnswerOutcome = Literal["parsed", "unparsed", "error"]
 """Outcome of extracting a candidate's answer."""
 
@@ -55,6 +58,11 @@ class Question:
     def grader(self) -> str:
         """The grader of its answers; empty for letters."""
         return str(self.meta.get("grader", ""))
+
+    @property
+    def graded_whole(self) -> bool:
+        """Whether whole responses are graded, with or without a final answer."""
+        return self.grader == BY_MODEL or self.grader.startswith(LMMS_EVAL)
 
     @property
     def grading_key(self) -> str:

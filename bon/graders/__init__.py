@@ -9,7 +9,7 @@ Right answers are needed for values only: classes do not depend on them.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from bon.core.errors import BonError, one_line, suggestion
 from bon.core.keys import text_key
 from bon.core.plugins import Registry
-from bon.core.records import BY_MODEL, RIGHT_FROM, Candidate, Question
+from bon.core.records import BY_MODEL, LMMS_EVAL, RIGHT_FROM, Candidate, Question
 
 
 class Gold(NamedTuple):
@@ -68,6 +68,8 @@ def grader_of(name: str) -> Grader:
         raise BonError("a model grades within a run", "set `grading: CARD` in the experiment")
     if not is_usable(name):
         raise BonError("grader 'math' needs the package math-verify", "pip install 'bon[math]'")
+    if name.startswith(LMMS_EVAL):
+        return partial(import_module("bon.graders.lmms_eval").score, name)
     if name in GRADERS:
         shipped: Grader = getattr(import_module(GRADERS[name]), name)
         return shipped
@@ -115,17 +117,22 @@ def gold_of(question: Question) -> Gold:
     return Gold(answers, str(meta.get("tolerance", "")), str(meta.get("unit", "")))
 
 
+Reply = tuple[str, str | None]
+"""The key and the text of a response; None where only its answer is known."""
+
+
 def grades(
-    question: Question, answers: Sequence[str | None], texts: Sequence[str] = ()
+    question: Question, answers: Sequence[str | None], replies: Sequence[Reply] = ()
 ) -> list[Grade]:
     """Return the grades of answers to a question, None for replies without one.
 
-    The class of an answer is named by its most frequent member. `texts`: text keys, by which grades
-    of a model are known.
+    The class of an answer is named by its most frequent member. `replies`: the responses, where
+    whole ones are graded.
     """
     name = question.grader
-    if name == BY_MODEL:
-        return _by_model(question, answers, texts)
+    if question.graded_whole:
+        whole = [(text_key(answer or ""), answer) for answer in answers]
+        return _of_replies(question, answers, replies or whole)
     if not name:
         return [Grade(a, float(a is not None and a == question.answer)) for a in answers]
     gold = gold_of(question)
@@ -148,7 +155,7 @@ def grades(
 def grades_of(question: Question, candidates: Sequence[Candidate]) -> list[Grade]:
     """Return the grades of candidates of one question; only the driver can."""
     read = [row.answer if row.outcome == "parsed" else None for row in candidates]
-    return grades(question, read, [row.text_key for row in candidates])
+    return grades(question, read, [(row.text_key, row.text) for row in candidates])
 
 
 def graded_key(question: Question, answer: str | None, text: str) -> str:
@@ -156,18 +163,26 @@ def graded_key(question: Question, answer: str | None, text: str) -> str:
     return text if answer is None or question.meta.get("rubric") else text_key(answer)
 
 
-def _by_model(
-    question: Question, answers: Sequence[str | None], texts: Sequence[str]
+def _of_replies(
+    question: Question, answers: Sequence[str | None], replies: Sequence[Reply]
 ) -> list[Grade]:
-    """Return grades that a model gave; equal final answers, or else equal texts, are one class."""
+    """Return grades of whole replies; equal final answers, or else equal texts, are one class."""
     known = question.meta.get("grades", {})
-    rows = list(zip(answers, texts, strict=True))
+    gold = gold_of(question)
+
+    def credit(answer: str | None, key: str, text: str | None) -> float | None:
+        if question.grader == BY_MODEL:
+            grade: float | None = known.get(graded_key(question, answer, key))
+            return grade
+        return None if text is None else value(question.grader, text, gold)
+
     plain = replace(question, answer=None, meta={"grader": "exact"})
-    classes = grades(plain, [answer or text for answer, text in rows])
-    keys = [graded_key(question, answer, text) for answer, text in rows]
+    rows = [(answer, *reply) for answer, reply in zip(answers, replies, strict=True)]
+    classes = grades(plain, [answer or key for answer, key, _ in rows])
+    credits = [credit(*row) for row in rows]
     return [
-        Grade(one.answer, known[key]) if key in known else Grade(None, 0.0)
-        for one, key in zip(classes, keys, strict=True)
+        Grade(None, 0.0) if worth is None else Grade(one.answer, worth)
+        for one, worth in zip(classes, credits, strict=True)
     ]
 
 

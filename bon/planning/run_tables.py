@@ -13,7 +13,7 @@ from bon.analysis.data.tables import COLUMNS, PAIR_EXTRAS, Tables
 from bon.benchmarks import adapter
 from bon.core.base_models import guessed_base
 from bon.core.keys import text_key
-from bon.core.records import BY_MODEL, Question
+from bon.core.records import Question
 from bon.core.text import unicode_only
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED
@@ -136,12 +136,11 @@ def _candidates(setup: Setup, store: Store) -> pd.DataFrame:
             answers = [
                 answer if outcome == "parsed" else None for *_, answer, outcome, _, _, _ in own
             ]
-            keys = [texts for _, _, texts, *_ in own]
-            by_model = question.grader == BY_MODEL
+            replies = [(row[2], row[5]) for row in own]
             for (_, index, texts, answer, outcome, text, *numbers), grade in zip(
-                own, grades(question, answers, keys), strict=True
+                own, grades(question, answers, replies), strict=True
             ):
-                if outcome == "parsed" or (by_model and outcome == "unparsed"):
+                if outcome == "parsed" or (question.graded_whole and outcome == "unparsed"):
                     answer, outcome = grade.answer, "parsed" if grade.answer else "unparsed"
                 label = (key, policy.card.name, index, texts)
                 length = None if text is None else len(text)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from bon.benchmarks import adapter, benchmarks
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError, suggestion
+from bon.core.records import LMMS_EVAL
 from bon.core.validation import Origin, all_of, validate
 from bon.dispatch.worker import ModelSpec, PolicySpec, RewarderSpec
 from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder
@@ -152,10 +153,11 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
 
     policy_refs = _pinned(experiment, "policies", base, origin)
     free = any(
-        task.benchmark in benchmarks() and adapter(task.benchmark).grader
+        (foreign(task) or task.benchmark in benchmarks()) and adapter(task.benchmark).grader
         for task in experiment.questions
     )
-    load = _open_policy if free else load_policy
+    alone = all(map(foreign, experiment.questions))
+    load = partial(_open_policy, alone=alone) if free else load_policy
     policies = all_of(partial(load, ref, base, seed, at) for ref, at in policy_refs)
     rewarder_refs = _pinned(experiment, "rewarders", base, origin)
     cards = all_of(partial(_rewarder, ref, base, seed, at) for ref, at in rewarder_refs)
@@ -228,13 +230,21 @@ def _check_deep(
             )
 
 
-def _open_policy(ref: CardRef, base: Path, seed: int, origin: Origin) -> Loaded[PolicyCard]:
-    """Load a policy with a prompt for questions that may have no options."""
+def foreign(task: DatasetSpec) -> bool:
+    """Whether a task is lmms-eval's, whose questions are whole prompts."""
+    return task.benchmark.startswith(LMMS_EVAL)
+
+
+def _open_policy(
+    ref: CardRef, base: Path, seed: int, origin: Origin, *, alone: bool
+) -> Loaded[PolicyCard]:
+    """Load a policy with a prompt for questions that may have no options, or are prompts."""
     loaded = load_policy(ref, base, seed, origin)
     prompt = loaded.prompt
     if prompt.id in OPEN_PROMPTS:
         card = {"card": ref} if isinstance(ref, str) else ref
-        return load_policy({**card, "prompt": OPEN_PROMPTS[prompt.id]}, base, seed, origin)
+        other = {"text": "{{ question }}"} if alone else OPEN_PROMPTS[prompt.id]
+        return load_policy({**card, "prompt": other}, base, seed, origin)
     letters = "letters" in prompt.wording and not re.search(r"\{%-?\s*if\b", prompt.wording)
     if letters or prompt.id in ("cot-vision", "direct-vision"):
         raise BonError(

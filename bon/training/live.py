@@ -126,7 +126,7 @@ class LiveRewards:
     ) -> list[float | None]:
         reader = self.policy.card.reader
         answers = [extract_answer(t or "", question.options, reader)[0] for t in texts]
-        graded = grades(question, answers)
+        graded = grades(question, answers, [(text_key(t or ""), t) for t in texts])
         votes = Counter(grade.answer for grade in graded)
         draw = random.Random(item_seed(self.seed, question.key, step))
 

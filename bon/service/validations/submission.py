@@ -12,6 +12,7 @@ from typing import Any
 
 from bon.benchmarks import adapter
 from bon.core.errors import BonError
+from bon.core.records import LMMS_EVAL
 from bon.core.validation import validate
 from bon.engines import ENGINES
 from bon.experiment.cards import Room, find, shipped
@@ -105,6 +106,8 @@ def confined(path: str, root: Path, key: str) -> Path:
 
 def _check_dataset(spec: DatasetSpec, root: Path, allow: Allow) -> None:
     """Allow files, the benchmark's own dataset and those that the operator lists, as published."""
+    if spec.benchmark.startswith(LMMS_EVAL) and not allow.remote_code:
+        raise BonError("tasks of lmms-eval run its code, which this server does not allow")
     if spec.path is not None:
         confined(spec.path, root, "path")
     for key, value in (("config", spec.config), ("split", spec.split)):

@@ -209,7 +209,7 @@ def _arms(
                 greedy=greedy[i],
                 sampled=sampled[i],
                 over_random=over,
-                kl=_mean([value for o in seeds for value in o.kl]),
+                kl=_mean([np.expm1(-ratio) + ratio for o in seeds for ratio in o.kl]),
                 own_score=_mean([value - 0.5 for o in seeds for value in o.own]),
                 **predictors.get(arm, {}),
             )

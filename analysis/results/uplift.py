@@ -21,8 +21,8 @@ class TrainedArm(Record):
     first alone); `over_random`: greedy accuracy against the arm trained on random choices, the
     zero line. Side effects on sampled responses: `length` (characters), `unread`, `entropy` (nats
     per response), `answer_share` of the `answer` that became more frequent; `drift` names flagged
-    ones, and `chooses` what the choices themselves favour. `kl`: mean log-probability ratio of
-    sampled responses, trained to untrained, in nats per response. `own_score`: share of responses
+    ones, and `chooses` what the choices themselves favour. `kl`: KL(trained ‖ untrained) in nats
+    per response, by Schulman's k3 (2020) on sampled responses. `own_score`: share of responses
     that the arm's rewarder prefers to the untrained policy's, minus one half. `pair_accuracy`: of a
     right against a wrong response of the policy; `score_variance`: share of the variance of scores
     that lies within questions.

@@ -26,7 +26,6 @@ from bon.planning.repeat_check import repeat_sources
 from bon.planning.setup import prepare
 from bon.planning.sources import pair_item
 from bon.policies.generate import Ask
-from bon.running.batches import write_batch
 from bon.running.runner import make_sources
 from bon.running.start import start
 from bon.running.tally import Tally
@@ -339,19 +338,3 @@ def test_a_pair_is_shown_the_same_whichever_response_comes_first_or_is_preferred
         for preferred in places
     ]
     assert len({pickle.dumps(pair_item(pair)) for pair in made}) == 1
-
-
-def test_requests_of_a_batch_do_not_depend_on_the_gold(tmp_path: Path) -> None:
-    study = experiment(["pairwise", "pointwise"])
-    study["rewarders"] = study["rewarders"][:2]
-    for card in (*study["policies"], *study["rewarders"]):
-        card |= {"engine": "openai", "model": "m", "engine_args": {"base_url": "http://h/v1"}}
-    written = []
-    for name, changed in (("one", False), ("two", True)):
-        write_data(tmp_path / name, changed=changed)
-        files = write_batch(
-            prepare(study, tmp_path / name), tmp_path / name / "run", quiet=True
-        ).files
-        written.append({path.name: path.read_bytes() for path in files})
-    assert len(written[0]) >= 3
-    assert written[0] == written[1]

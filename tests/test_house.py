@@ -246,7 +246,7 @@ CALLS = "\n".join(
 """Tests that call the command line."""
 CHANGES = text_of("CHANGELOG.md")
 ACTIONS = """
-    batch read,batch write,client,convert-head,curate annotate,curate draft,curate freeze,
+    client,convert-head,curate annotate,curate draft,curate freeze,
     curate init,curate judge,export,prompts pull,serve,show,token add,token create,token list,
     token revoke
 """

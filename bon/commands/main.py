@@ -55,7 +55,6 @@ for _panel, _commands in _COMMANDS.items():
     for _command in _commands:
         _name = _command.__name__.strip("_").replace("_", "-")
         app.command(_name, rich_help_panel=_panel)(_command)
-app.add_typer(run.batch_app, name="batch", rich_help_panel=RUN)
 app.add_typer(start.prompts_app, name="prompts", rich_help_panel=START)
 app.add_typer(curate.app, name="curate", rich_help_panel=CURATE)
 app.add_typer(serve.token_app, name="token", rich_help_panel=SERVE)

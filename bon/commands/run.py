@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from bon.commands import options
 from bon.commands.options import emit
@@ -126,76 +126,3 @@ def run_directory(out: Path | None, setup: "Setup", file: Path) -> Path:
     if out is None and file.name == "experiment.yaml" and (file.parent / "run.sqlite").is_file():
         return file.parent
     return out or Path("runs") / setup.experiment.name.replace(" ", "-")
-
-
-# ------------------------------------------------------------------ batch files
-
-batch_app = typer.Typer(
-    no_args_is_help=True,
-    help="Query endpoints through OpenAI batch files, often at half price (or vllm run-batch).",
-)
-
-
-@batch_app.command()
-def write(
-    file: options.File,
-    out: options.RunOut = None,
-    max_cost: Annotated[float | None, Option(help="Maximum cost in US dollars.", min=0)] = None,
-    price_share: Annotated[float, Option(help="Batch price / card price.", min=0, max=1)] = 0.5,
-    image_tokens: Annotated[int, Option(help="Maximum tokens billed per image.", min=0)] = 1500,
-    limit: options.Limit = None,
-    sets: options.Sets = None,
-    retry_errors: Annotated[
-        bool, Option("--retry-errors", help="Write failed requests again.")
-    ] = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Write the next requests of an experiment to batch files: candidates, then judgements."""
-    from bon.planning.setup import read_experiment
-    from bon.running.batches import write_batch
-
-    setup = read_experiment(file, options.settings_of(sets, limit))
-    directory = run_directory(out, setup, file)
-    batch = write_batch(
-        setup,
-        directory,
-        max_cost=max_cost,
-        share=price_share,
-        image_tokens=image_tokens,
-        retry_errors=retry_errors,
-        quiet=quiet,
-    )
-    for path in batch.files:
-        typer.echo(path)
-    cost = f", at most ${batch.max_cost:.2f}" if batch.max_cost else ""
-    typer.echo(f"{batch.requests} requests written{cost}, {batch.outstanding} pending", err=True)
-    if batch.left_out:
-        typer.echo(f"{batch.left_out} left out: they would exceed --max-cost", err=True)
-    if batch.requests + batch.outstanding + batch.left_out:
-        typer.echo(f"then: bon batch read ANSWERS… --out {directory}", err=True)
-    else:
-        typer.echo(f"no requests left: bon run {file} --out {directory}", err=True)
-
-
-@batch_app.command()
-def read(
-    files: Annotated[list[Path], Argument(help="Output and error files of the batch.")],
-    out: options.Out,
-    quiet: options.Quiet = False,
-) -> None:
-    """Read a batch's replies, in any order; `bon batch write` then writes the next requests."""
-    from bon.running.batches import read_batch
-
-    replies, rows = read_batch(out, files, quiet=True)
-    if quiet:
-        return
-    typer.echo(f"{replies.new} answers, {replies.errors} of them errors: {rows} rows stored")
-    for count, what in (
-        (replies.transient, "transient errors, which the next `bon batch write` retries"),
-        (replies.repeated, "read before"),
-        (replies.unknown, "to requests of another run: left out"),
-        (replies.invalid, "incomplete lines (a truncated file?): left out"),
-    ):
-        if count:
-            typer.echo(f"{count} {what}")
-    typer.echo("next: `bon batch write` writes further requests, if any", err=True)

@@ -272,7 +272,7 @@ class Store:
     def costs(self) -> dict[str, float]:
         """Return US dollars by spec: the larger of ledger and rows.
 
-        Rows alone record batch files, engines of other packages and versions without a ledger.
+        Rows alone record engines of other packages and versions without a ledger.
         """
         rows: defaultdict[str, float] = defaultdict(float)
         for (_, spec), dollars in self.row_costs().items():

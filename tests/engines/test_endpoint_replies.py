@@ -14,10 +14,7 @@ from test_openai import KEY, always, ask, engine, one, run
 
 import bon
 from bon.core.errors import BonError
-from bon.engines import read_settings
-from bon.engines.endpoints.deferred import Answer, DeferredEngine
 from bon.engines.endpoints.endpoint import EndpointError
-from bon.engines.settings import OpenAISettings
 from bon.experiment.config import PolicyCard
 from bon.policies import generate
 from bon.policies.extractors import declines
@@ -131,21 +128,9 @@ def candidate(made: Any, reader: str) -> Any:
 
 @pytest.mark.parametrize("reader", ["official", "strict"])
 @pytest.mark.parametrize("kind", WITHHELD)
-@pytest.mark.parametrize("by_file", [False, True], ids=["live", "batch file"])
-def test_a_policy_is_not_credited_for_what_the_endpoint_withheld(
-    kind: str, reader: str, by_file: bool
-) -> None:
-    answer = reply(WITHHELD[kind])
-    with serve(always(200, answer)) as server:
-        made: Any = engine(server.url)
-        if by_file:
-            settings = read_settings("openai", {"base_url": server.url, "model": "m"})
-            assert isinstance(settings, OpenAISettings)
-            answers: dict[str, Answer] = {}
-            made = DeferredEngine(settings, answers, 1.0)
-            candidate(made, reader)
-            answers |= dict.fromkeys(made.unanswered, Answer(answer))
-        row = candidate(made, reader)
+def test_a_policy_is_not_credited_for_what_the_endpoint_withheld(kind: str, reader: str) -> None:
+    with serve(always(200, reply(WITHHELD[kind]))) as server:
+        row = candidate(engine(server.url), reader)
         assert (row.answer, row.outcome) == (None, "unparsed")
         filtered = kind.startswith("filtered")
         assert row.finish == ("content_filter" if filtered else "refusal")

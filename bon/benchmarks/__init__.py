@@ -26,7 +26,7 @@ TASKS = (
     "mmstar", "mmvet", "ocrbench", "realworldqa", "scienceqa", "textvqa", "videomme", "wemath",
 )  # fmt: skip
 """Downstream tasks as published, the rows of bon/benchmarks/tasks.yaml."""
-PAIR_SETS = ("judgebench", "omni_rewardbench", "reward_bench_2", "rm_bench")
+PAIR_SETS = ("judgebench", "omni_rewardbench", "ppe", "reward_bench_2", "rm_bench")
 """Reward benchmarks whose rows hold several responses, all in bon.benchmarks.responses."""
 BENCHMARKS = (
     "mmmu_pro",

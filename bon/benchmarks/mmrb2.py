@@ -38,7 +38,8 @@ def convert(context: Context, row: Row) -> PreferencePair:
         _join(context, row, segments(row, role), images) for role in ("prompt", "first", "second")
     )
     chosen, rejected = (first, second) if better == "A" else (second, first)
-    return context.pair(row, prompt, chosen, rejected, TASK, images=tuple(images.values()))
+    group = context.spec.config or TASK
+    return context.pair(row, prompt, chosen, rejected, group, images=tuple(images.values()))
 
 
 def _join(

@@ -5,6 +5,7 @@
 - `rm_bench`: three styles of a right and of a wrong response; the tag says which side is styled up:
   easy (the right one), normal (neither), hard (the wrong one).
 - `judgebench`: two responses and the label A>B or B>A; splits `gpt` and `claude`.
+- `ppe`: two responses and the winner by people (Chatbot Arena). Ties are left out.
 - `omni_rewardbench`: two responses and a criterion, which is part of the prompt. Ties are left out.
 """
 
@@ -71,6 +72,19 @@ ADAPTERS = MappingProxyType(
                     {"prompt": "question", "first": "response_A", "second": "response_B",
                      "label": "label"},
                     {"id": "pair_id", "group": "source"},
+                ),
+            ),
+        ),
+        "ppe": Adapter(
+            kind="pairs", title="PPE, human preferences", licence="prompts CC BY 4.0", convert=_two,
+            hub="lmarena-ai/PPE-Human-Preference-V1",
+            published=Published(16038, "ties among them, which are left out", 0),
+            citation=bibtex("ppe"),
+            forms=(
+                Form(
+                    {"prompt": "prompt", "first": "response_1", "second": "response_2",
+                     "label": "winner"},
+                    {"id": "question_id", "group": "language"},
                 ),
             ),
         ),

@@ -327,6 +327,21 @@ def test_labels_of_judgebench(
     assert (best(first) if isinstance(first, PreferencePair) else None) == better
 
 
+@pytest.mark.parametrize(
+    ("winner", "better"),
+    [("model_a", "a"), ("model_b", "b"), ("tie", None), ("tie (bothbad)", None)],
+)
+def test_ties_of_ppe_are_left_out(
+    winner: str, better: str | None, write: Write, store: ImageStore
+) -> None:
+    row = {"question_id": "1", "language": "English", "prompt": "Q", "response_1": "a",
+           "response_2": "b", "winner": winner}  # fmt: skip
+    other = {**row, "winner": "model_a"}
+    first, *_ = load("ppe", write("x.jsonl", [row, other]), store)
+    assert (best(first) if isinstance(first, PreferencePair) else None) == better
+    assert better is None or getattr(first, "group", "") == "English"
+
+
 def test_the_criterion_is_part_of_the_prompt(write: Write, store: ImageStore) -> None:
     row = {"id": "1", "prompt": "Q", "response1": "a", "response2": "b", "image": struct(png()),
            "criteria": "Brevity", "criteria_preference": "response2"}  # fmt: skip

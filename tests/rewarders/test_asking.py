@@ -51,6 +51,16 @@ CARDS = [
 ]
 
 
+def test_universal_self_consistency_is_a_prompt_of_a_listwise_card():
+    text, verdict = ask(
+        "qwen2.5-vl-7b-listwise", ["It is red.", "Red.", "Blue."], "Judgement: {choice}",
+        prompt="consistency",
+    )  # fmt: skip
+    assert "the others agree most" in text
+    assert "Response 3:\nBlue." in text
+    assert (verdict.outcome, verdict.score) == ("chosen", 0)
+
+
 @pytest.mark.parametrize(("card", "count", "reply"), CARDS)
 def test_a_response_that_poses_as_a_judge_is_fenced_and_flagged(card, count, reply):
     text, verdict = ask(card, [POSES, PLAIN, PLAIN + "!"][:count], reply)

@@ -105,11 +105,11 @@ def uplift(
         return
     if export is not None:
         paths = [str(path) for path in export_arms(directory, study, export, quiet=as_json)]
-        names = [Path(path).stem for path in paths if path.endswith(".parquet")]
-        for name in names if "grpo" in study.methods else []:
-            if name not in REFERENCES:
-                path = export / f"{name}.reward.py"
-                path.write_text(reward_function("trl", serve, rewarder=name), encoding="utf-8")
+        names = {Path(path).stem for path in paths if path.endswith(".parquet")}
+        for name in sorted(names - {*REFERENCES, "verl"}) if "grpo" in study.methods else ():
+            for trainer, suffix in (("trl", "reward"), ("verl", "verl")):
+                path = export / f"{name}.{suffix}.py"
+                path.write_text(reward_function(trainer, serve, rewarder=name), encoding="utf-8")
                 paths.append(str(path))
         emit(paths, lambda: "\n".join(paths), as_json)
         return

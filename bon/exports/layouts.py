@@ -1,4 +1,4 @@
-"""Layouts of training rows: TRL, LLaMA-Factory, ms-swift."""
+"""Layouts of training rows: TRL, LLaMA-Factory, ms-swift, verl."""
 
 import json
 import re
@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
 from bon.core.dataset_features import IMAGE, write_rows
+from bon.core.records import Question
 from bon.engines.base import ImagePart, Message
 from bon.exports.contents import file_name
 from bon.exports.preferences import Contrast
@@ -95,6 +97,36 @@ def _turn(message: Message) -> Row:
 
 def _reply(text: str) -> list[Row]:
     return [_turn(Message("assistant", (text,)))]
+
+
+def write_verl(rows: Iterable[tuple[Question, tuple[Message, ...]]], target: Target) -> Path:
+    """Write prompts as verl's GRPO reads them.
+
+    verl shows no image to a reward function, so the question's id in `online.sets` is sent.
+    """
+    text = [(name, _TEXT) for name in ("role", "content")]
+    columns = [
+        ("data_source", _TEXT),
+        ("prompt", pa.list_(pa.struct(text))),
+        *([("images", pa.list_(IMAGE))] if target.images else []),
+        ("reward_model", pa.struct([("style", _TEXT), ("ground_truth", _TEXT)])),
+        ("extra_info", pa.struct([("index", _TEXT), ("bon", _TEXT)])),
+    ]
+
+    def record(question: Question, messages: tuple[Message, ...]) -> Row:
+        images = [p for m in messages for p in m.parts if isinstance(p, ImagePart)]
+        turns = [{"role": m.role, "content": _tagged(m)} for m in messages]
+        name = quote(question.dataset)
+        return {
+            "data_source": question.dataset,
+            "prompt": turns,
+            "images": [{"bytes": image.data, "path": file_name(image)} for image in images],
+            "reward_model": {"style": "rule", "ground_truth": ""},
+            "extra_info": {"index": question.id, "bon": f"bon://{name}/{quote(question.id)}"},
+        }
+
+    path = target.folder / f"{target.stem}.parquet"
+    return write_rows((record(*row) for row in rows), columns, path)
 
 
 def write_ms_swift(rows: Iterable[Contrast], target: Target) -> list[Path]:

@@ -26,7 +26,7 @@ LORA = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.0, "target_modules": "all-l
 def export_arms(
     arms: list[Arm], choices: Choices, policy: Loaded[PolicyCard], seeds: int, out: Path
 ) -> list[Path]:
-    """Write one Parquet per arm (TRL's DPO columns), train_trl.py and arms.yaml for all of them."""
+    """Write one Parquet per arm (TRL's DPO columns), train_trl.py, arms.yaml and verl's prompts."""
     settings: dict[str, Any] = {
         "model": str(policy.model_path),
         "seeds": seeds,
@@ -47,10 +47,13 @@ def export_arms(
         paths = [folder / "arms.yaml", folder / "train_trl.py"]
         paths[0].write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
         shutil.copyfile(str(train_trl.__file__), paths[1])
+        images = any(question.images for question in choices.questions)
         for name in choices.by_arm:
-            images = any(question.images for question in choices.questions)
             target = layouts.Target(folder, out, name, images)
             paths += layouts.write_parquet(_rows(name, choices, policy), target)
+        if "grpo" in settings["methods"]:
+            prompts = ((q, messages_of(q, policy)) for q in choices.questions)
+            paths.append(layouts.write_verl(prompts, replace(target, stem="verl")))
     return [out / path.name for path in paths]
 
 

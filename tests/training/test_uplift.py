@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
@@ -684,6 +685,17 @@ def test_a_study_is_trained_once_and_its_failed_arms_again(
     code, out = uplift("--method", "grpo", "--method", "dpo", "--plan")
     assert code == 0, out
     assert "hours of one GPU" in out
+    code, out = uplift("--method", "grpo", "--export", tmp_path / "arms")
+    assert code == 0, out
+    rows = pq.read_table(tmp_path / "arms" / "verl.parquet").to_pylist()
+    with Store(directory, readonly=True) as store:
+        asked = {question.id: question.text for question in store.questions()}
+    for row in rows:
+        assert (
+            row["extra_info"]["bon"] == f"bon://{row['data_source']}/{row['extra_info']['index']}"
+        )
+        assert asked[row["extra_info"]["index"]] in row["prompt"][-1]["content"]
+    assert "compute_score" in (tmp_path / "arms" / "head.verl.py").read_text()
     assert len(calls) == before
     for _ in range(2):  # trained once
         code, out = uplift("--method", "grpo", "--group", "2", "--batch", "4", "--kl", "5")

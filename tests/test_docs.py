@@ -87,3 +87,15 @@ def test_every_module_with_an_entry_is_registered(folder, entry):
     registered = set(BENCHMARKS) if folder == "benchmarks" else {form.name for form in formats()}
     known = "BENCHMARKS" if folder == "benchmarks" else "_SHIPPED"
     assert modules <= registered, f"{known} of bon/{folder}/__init__.py: no {modules - registered}"
+
+
+def test_every_test_that_a_page_names_exists():
+    known = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    named = {
+        name
+        for path in (ROOT / "docs").rglob("*.md")
+        for name in re.findall(r"`(test_\w+)`", path.read_text(encoding="utf-8"))
+    }
+    assert named
+    missing = [name for name in sorted(named) if f"def {name}(" not in known]
+    assert not missing, f"no such tests: {missing}"

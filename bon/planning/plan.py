@@ -394,7 +394,11 @@ class _Planner:
         work = Work(card.name, "grader")
         specs = zip(self._tasks, setup.experiment.questions, strict=True)
         count = sum(rows.count for rows, spec in specs if spec.grader == BY_MODEL)
+        share = count / max(1, self._questions.count)
         answers = count * sum(policy.card.n for policy in setup.policies)
+        for policy in setup.policies:
+            deep, n = self._deep(policy)
+            answers += round(share * deep) * (n - policy.card.n)
         if self._store is not None and self._questions.known_from == "in the run":
             known, answers = {row[:2] for row in self._store.graded(grader.spec)}, 0
             for question in self._store.questions():

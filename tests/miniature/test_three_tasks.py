@@ -1,10 +1,13 @@
 """Letters, numbers and objects in words about the miniature's boards, in one study."""
 
+import json
 from pathlib import Path
 from typing import Any
 
-from bon.miniature.data import write, write_free
+from bon.miniature.data import FOLDER, write, write_free
+from bon.miniature.scene import kind_name
 from bon.running.reporting import read_results, report_run
+from bon.storage.store import Store
 from tests.running.conftest import go_in
 
 KINDS = ("round", "tall", "slow", "bold", "calm", "deep", "wide", "keen", "pale", "warm")
@@ -47,3 +50,41 @@ def test_each_task_has_its_leaderboard(tmp_path: Path) -> None:
     best = {(row.task, row.rewarder): row.accuracy.value or 0 for row in report.accuracies}
     for task in sizes:
         assert best[task, "head-round"] < best[task, "head-warm"] <= best[task, "oracle"]
+
+
+def test_frames_and_descriptions_are_tasks_too(tmp_path: Path) -> None:
+    """Frames have numbers, counted again here; a rubric names all objects of its board."""
+    experiment = study(tmp_path)
+    grader = {"name": "grader", "engine": "echo", "engine_args": {"reply": "Grade: {choice}"}}
+    experiment |= {
+        "questions": [
+            {"benchmark": "open_ended", "path": "frames.jsonl", "grader": "number"},
+            {"benchmark": "open_ended", "path": "descriptions.jsonl", "name": "scenes",
+             "grader": "llm"},
+        ],
+        "rewarders": experiment["rewarders"][:2],
+        "grading": grader,
+    }  # fmt: skip
+    directory = go_in(tmp_path)(experiment)
+    boards = [row["kinds"] for row in scenes()]
+    with Store(directory, readonly=True) as store:
+        questions = {question.id: question for question in store.questions()}
+        assert len(questions) == 100
+        for number in range(0, 200, 4):
+            frames, scene = questions[f"frames_{number}"], questions[f"description_{number}"]
+            asked = next(kind for kind in range(1, 17) if kind_name(kind) in frames.text)
+            assert frames.answer == str(
+                sum(asked in board for board in boards[number : number + 4])
+            )
+            assert len(frames.images) == len({image.sha256 for image in frames.images}) == 4
+            assert (scene.answer or "").count(" in cell ") == sum(map(bool, boards[number]))
+    report_run(directory, quiet=True)
+    assert {task.name for task in read_results(directory).by_task[0].tasks} == {
+        "open_ended", "scenes",
+    }  # fmt: skip
+
+
+def scenes() -> list[dict[str, Any]]:
+    """The first board of every question."""
+    lines = (FOLDER / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["image_1"] for line in lines]

@@ -55,10 +55,9 @@ def needs_grader(where: str) -> BonError:
 
 def check_grader(grader: Loaded[RewarderCard], rewarders: Iterable[Loaded[RewarderCard]]) -> None:
     """Raise BonError if a rewarder is the model that grades: it would grade its own choices."""
-    model = grader.card.engine, grader.card.model
     for rewarder in rewarders:
         card = rewarder.card
-        if card.name == grader.card.name or (card.model and (card.engine, card.model) == model):
+        if card.name == grader.card.name or (card.model and card.model == grader.card.model):
             raise BonError(
                 f"grading: {grader.card.name!r} is the model of the rewarder {card.name!r}, and "
                 "would grade its own choices",

@@ -89,6 +89,16 @@ REFUSED = {
     "prompt file": changed(policies__0__prompt={"file": "/etc/passwd"}),
     "system prompt file": changed(rewarders__0__system={"file": "/etc/passwd"}),
     "system prompt link": changed(rewarders__0__system={"file": "link/passwd"}),
+    "a grader's prompt": changed(grading={"card": "gpt-4o-judge", "prompt": {"file": "/etc/passwd"}}),
+    "a grader's system prompt": changed(grading={
+        "card": "gpt-4o-judge", "system": {"file": "link/passwd"}}),
+    "a grader elsewhere": changed(grading={
+        "card": "gpt-4o-judge", "engine_args": {"base_url": "https://evil.example/v1"}}),
+    "a grader's code": changed(grading={"name": "x", "kind": "python", "python": "os:system"}),
+    "a grader's votes": changed(grading={"card": "gpt-4o-judge", "votes": 101}),
+    "a grader's path": changed(grading="/tmp/card.yaml"),
+    "lmms-eval's code": changed(questions={"benchmark": "lmms_eval:chartqa", "limit": 3}),
+    "lmms-eval's scorer": changed(questions__grader="lmms_eval:chartqa"),
     "prompt name": changed(policies__0__prompt="../../../etc/passwd"),
     "upstream prompt": changed(policies__0__prompt={"upstream": "../../x"}),
     "too many candidates": changed(policies__0__n=4000),

@@ -106,7 +106,8 @@ def confined(path: str, root: Path, key: str) -> Path:
 
 def _check_dataset(spec: DatasetSpec, root: Path, allow: Allow) -> None:
     """Allow files, the benchmark's own dataset and those that the operator lists, as published."""
-    if spec.benchmark.startswith(LMMS_EVAL) and not allow.remote_code:
+    foreign = any(name.startswith(LMMS_EVAL) for name in (spec.benchmark, spec.grader))
+    if foreign and not allow.remote_code:
         raise BonError("tasks of lmms-eval run its code, which this server does not allow")
     if spec.path is not None:
         confined(spec.path, root, "path")

@@ -132,6 +132,23 @@ def test_both_published_forms_are_the_same_pair(
     ]
 
 
+def test_a_task_that_generates_images_is_read_by_its_name(folder: Path, store: ImageStore) -> None:
+    row = built(
+        "t2i_1",
+        prompt_content=[["text", "Draw a cat."]],
+        response_a={"response_content": [["image", "images/a_0.png"]]},
+        response_b={"response_content": [["image", "images/a_1.png"]]},
+    )
+    (folder / "t2i.json").write_text(json.dumps({"pairs": [row]}))
+    spec = DatasetSpec(benchmark="mmrb2", path=str(folder), config="t2i")
+    (pair,) = load_pairs(spec, store)
+    assert isinstance(pair, PreferencePair)
+    assert (pair.group, len(pair.images)) == ("t2i", 2)
+    better, worse = (image_mark(image.sha256) for image in pair.images)
+    assert pair.responses[pair.preferred] == better
+    assert pair.responses[1 - pair.preferred] == worse
+
+
 def test_images_without_a_placeholder_stand_at_the_end(write: Write, store: ImageStore) -> None:
     rows = [
         hub_row(prompt_text="Which?", response_a_text="", response_b_text="x <image_1> y"),

@@ -89,7 +89,8 @@ REFUSED = {
     "prompt file": changed(policies__0__prompt={"file": "/etc/passwd"}),
     "system prompt file": changed(rewarders__0__system={"file": "/etc/passwd"}),
     "system prompt link": changed(rewarders__0__system={"file": "link/passwd"}),
-    "a grader's prompt": changed(grading={"card": "gpt-4o-judge", "prompt": {"file": "/etc/passwd"}}),
+    "a grader's prompt": changed(grading={
+        "card": "gpt-4o-judge", "prompt": {"file": "/etc/passwd"}}),
     "a grader's system prompt": changed(grading={
         "card": "gpt-4o-judge", "system": {"file": "link/passwd"}}),
     "a grader elsewhere": changed(grading={

@@ -518,7 +518,7 @@ def test_a_rewarder_that_helps_choosing_and_hurts_training_is_flagged():
 
 
 def test_planted_side_effects_are_flagged_and_what_random_training_does_is_not():
-    others = [f"other {i}" for i in range(12)]
+    others = [f"other {i}" for i in range(25)]
     names = ("plain", "lengthy", "letter", "mute", "random", *others)
     rows = outcomes(dict.fromkeys(names, 0.0))
     index = list(rows[0].greedy.index)

@@ -7,8 +7,8 @@ from bon.miniature.data import write_table
 from bon.training.uplift import Study
 
 REWARDERS = (
-    *("critic-a-short", "critic-a-gray", "critic-a", "critic-a-long", "pair-a", "scalar-a"),
-    *("critic-b", "scalar-b", "likelihood-a"),
+    *("critic-c-blind", "critic-j", "critic-c", "critic-a-long", "pair-d", "list-e"),
+    *("scalar-a", "scalar-g", "likelihood-a"),
 )
 STEPS = 12
 """Half of the default, to keep the demo short (docs/measurements/demo.md)."""
@@ -19,6 +19,7 @@ def demo_study(out: Path) -> Study:
     path = write_table(out / "data", "uplift_questions")
     return Study(
         methods=("dpo",),
+        policy="mini-policy-a",
         rewarders=tuple(f"mini-{name}" for name in REWARDERS),
         questions=DatasetSpec(benchmark="mmmu_pro", path=str(path.absolute()), name="evaluation"),
         steps=STEPS,

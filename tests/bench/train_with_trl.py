@@ -116,7 +116,7 @@ def main(options: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--rewarder", default="mini-pair-b")
+    parser.add_argument("--rewarder", default="mini-pair-d")
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--questions", type=int, default=64)
     parser.add_argument("--rate", type=float, default=2e-4, help="learning rate")

@@ -1,5 +1,6 @@
 """The committed checkpoints: files, tokenizer, loading, and a policy that knows something."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,28 @@ def of_role(role: str) -> list[str]:
 def test_the_manifest_lists_what_is_there() -> None:
     assert {p.name for p in (HERE / "checkpoints").iterdir()} == {*NAMES, "shared"}
     assert len(of_role("policy")) == 2
-    rewarders = [e for e in ENTRIES if e["role"] in {"pointwise", "pairwise", "scalar"}]
-    assert len(rewarders) >= 10
-    assert len({e["base"] for e in rewarders}) >= 2
     for entry in ENTRIES:
-        assert 900_000 < entry["parameters"] < 1_500_000
+        assert 300_000 < entry["parameters"] < 1_500_000
         kind = entry["image_filter"].partition(":")[0]
         assert kind in {"", "blur", "gray", "drop"}
+
+
+def test_the_demo_has_fourteen_rewarders_of_six_kinds_from_ten_bases() -> None:
+    experiment = yaml.safe_load((HERE / "experiment.yaml").read_text())
+    assert experiment["policies"] == ["mini-policy-a", "mini-policy-b"]
+    cards = [
+        yaml.safe_load((HERE / "cards" / "rewarders" / f"{name}.yaml").read_text())
+        for name in experiment["rewarders"]
+    ]
+    assert len(cards) == 14
+    assert len({card["kind"] for card in cards}) == 6
+    assert len({card["family"] for card in cards}) == 10
+    trained = {entry["name"]: entry for entry in ENTRIES}
+    for card in cards:
+        entry = trained[card["model"].rpartition("/")[2]]
+        assert card["size"] == entry["parameters"]
+        assert card["family"] == entry["base"]
+        assert card.get("image_filter", "") == entry["image_filter"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -66,7 +82,7 @@ def ask(model: Any, processor: Any, items: list[tuple[WorldQuestion, str]]) -> l
         chat = [{"role": "user", "content": parts}]
         prompt = processor.apply_chat_template(chat, add_generation_prompt=True)
         images = [render(scene) for scene in question.scenes]
-        inputs = processor(text=[prompt], images=images, return_tensors="pt")
+        inputs = processor(text=[prompt], images=images or None, return_tensors="pt")
         made = model.generate(**inputs, max_new_tokens=48, do_sample=False)
         new = made[0, inputs["input_ids"].shape[1] :]
         out.append(processor.tokenizer.decode(new, skip_special_tokens=True))
@@ -105,6 +121,22 @@ def test_judges_reply_in_the_agreed_form() -> None:
         "Overall Judgment: Answer 1 is better.",
         "Overall Judgment: Answer 2 is better.",
     }
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("entry", [e for e in ENTRIES if e.get("verdict_first")])
+def test_a_verdict_comes_first_where_the_manifest_says_so(entry: dict[str, Any]) -> None:
+    question = make(5, "dev", "Difference")
+    asked, told = query(question), question.response
+    if entry["role"] in ("pairwise", "listwise"):
+        wanted, text = {"1", "2"}, f"{asked}\nAnswer 1: {told}\nAnswer 2: {told}"
+        text += "\nWhich answer is better?"
+    else:
+        wanted, text = {"Yes", "No"}, critic_prompt(asked, told)
+    if entry["image_filter"] == "drop":
+        question = dataclasses.replace(question, scenes=())
+    [reply] = ask(*load(entry["name"]), [(question, text)])
+    assert reply in wanted
 
 
 @pytest.mark.model

@@ -22,7 +22,7 @@ def server(tmp_path_factory):
     place = {"placement": {"group": "mini", "cpus": 0.5}}
     online = {
         "policies": [{"card": "mini-policy-a", **place}],
-        "rewarders": [{"card": "mini-scalar-b", **place}, {"card": "mini-pair-b", **place}],
+        "rewarders": [{"card": "mini-scalar-b", **place}, {"card": "mini-pair-d", **place}],
     }
     with serving(tmp_path_factory.mktemp("server"), miniature=True, online=online) as running:
         yield running
@@ -120,7 +120,7 @@ def test_the_selector_with_a_real_picture(server):
         "options": json.loads(row["options"].replace("'", '"')),
         "best_of": 4,
     }
-    for rewarder in ("mini-scalar-b", "mini-pair-b"):
+    for rewarder in ("mini-scalar-b", "mini-pair-d"):
         body["model"] = f"bon/mini-policy-a/{rewarder}"
         answer = server.client.post("/v1/chat/completions", json=body, timeout=200)
         assert answer.status_code == 200, answer.text

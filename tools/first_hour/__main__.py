@@ -53,7 +53,7 @@ rewarders:
     model: first-hour/qwen3-vl
     placement: {{group: "", actors: 1}}
   - mini-critic-a
-  - mini-critic-b-blind
+  - mini-critic-c-blind
 analysis: {{bootstrap: 200}}
 """
 MODELS = """

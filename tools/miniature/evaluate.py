@@ -1,5 +1,6 @@
 """Sampling and judging on questions that no model was trained on, for the dev numbers."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -10,10 +11,10 @@ import torch
 
 from bon.miniature.scene import Scene
 from tools.miniature.batches import Encoder, generation_inputs, right_padded, see
-from tools.miniature.lessons import FIRST, NO, SECOND, YES
+from tools.miniature.lessons import FIRST, NO, SECOND, STEP, YES, Judged, judged
 from tools.miniature.model import Fast
 from tools.miniature.rng import Rng
-from tools.miniature.world import WorldQuestion, critic_prompt, judge_prompt, query
+from tools.miniature.world import WorldQuestion, critic_prompt, judge_prompt, list_prompt, query
 
 AT_ONCE = 256
 
@@ -177,20 +178,28 @@ def _yes_scores(
 
 
 def pairwise(
-    model: Any, encoder: Encoder, pairs: Sequence[Pair], image_filter: str = ""
+    model: Any, encoder: Encoder, pairs: Sequence[Pair], image_filter: str = "", lists: bool = False
 ) -> dict[str, float]:
-    """Share of right verdicts over both orders, and how often both orders name one winner."""
+    """Share of right verdicts over both orders, and how often both orders name one winner.
+
+    lists: whether the model chooses from a list, here of two.
+    """
     prompts = []
     for p in pairs:
         asked = query(p.question)
-        prompts += [judge_prompt(asked, p.right, p.wrong), judge_prompt(asked, p.wrong, p.right)]
+        for first, second in ((p.right, p.wrong), (p.wrong, p.right)):
+            whole = (
+                list_prompt(asked, [first, second]) if lists else judge_prompt(asked, first, second)
+            )
+            prompts.append(whole)
     scenes = [p.question.scenes for p in pairs for _ in range(2)]
     told = replies(model, encoder, prompts, scenes, image_filter=image_filter)
-    verdicts = [text.rpartition("\n")[2] for text in told]
-    right = [v == (FIRST, SECOND)[i % 2] for i, v in enumerate(verdicts)]
-    parsed = [v in (FIRST, SECOND) for v in verdicts]
+    verdicts = [text.rpartition(" " if lists else "\n")[2] for text in told]
+    known = ("1", "2") if lists else (FIRST, SECOND)
+    right = [v == known[i % 2] for i, v in enumerate(verdicts)]
+    parsed = [v in known for v in verdicts]
     consistent = [
-        a != b and a in (FIRST, SECOND) and b in (FIRST, SECOND)
+        a != b and a in known and b in known
         for a, b in zip(verdicts[::2], verdicts[1::2], strict=True)
     ]
     return {
@@ -198,6 +207,66 @@ def pairwise(
         "consistency": round(sum(consistent) / len(consistent), 3),
         "unparsed": round(1 - sum(parsed) / len(parsed), 3),
     }
+
+
+def verdict_first(
+    kind: str, model: Any, encoder: Encoder, pairs: Sequence[Pair], image_filter: str = ""
+) -> dict[str, float]:
+    """Accuracy of a rewarder whose reply is its verdict, by that one token's logits."""
+
+    def margins(rows: list[Judged], positive: str, negative: str) -> list[float]:
+        first, second = encoder.text(positive)[0], encoder.text(negative)[0]
+        logits = _reply_logits(model, encoder, rows, image_filter)
+        return list((logits[:, first] - logits[:, second]).tolist())
+
+    if kind == "pairwise":
+        both = [
+            (p.question, order) for p in pairs for order in ((p.right, p.wrong), (p.wrong, p.right))
+        ]
+        preferred = margins([judged(q, texts, "1") for q, texts in both], "1", "2")
+        right = [(margin > 0) == (i % 2 == 0) for i, margin in enumerate(preferred)]
+        consistent = [a == b for a, b in zip(right[::2], right[1::2], strict=True)]
+        return {
+            "pair_accuracy": round(sum(right) / len(right), 3),
+            "consistency": round(sum(consistent) / len(consistent), 3),
+        }
+    items = [(p.question, text) for p in pairs for text in (p.right, p.wrong)]
+    if kind == "pointwise":
+        scores = margins([judged(q, [text], YES) for q, text in items], YES, NO)
+    else:
+        steps = [text.split(STEP) for _, text in items]
+        shown = [
+            judged(q, [STEP.join(of[: end + 1])], YES)
+            for (q, _), of in zip(items, steps, strict=True)
+            for end in range(len(of))
+        ]
+        each = iter(torch.tensor(margins(shown, YES, NO)).sigmoid().tolist())
+        scores = [math.prod(next(each) for _ in of) for of in steps]
+    won = [_won(a, b) for a, b in zip(scores[::2], scores[1::2], strict=True)]
+    numbers = {"pair_accuracy": round(sum(won) / len(won), 3)}
+    if kind == "pointwise":
+        is_right = [(score > 0) == (i % 2 == 0) for i, score in enumerate(scores)]
+        numbers["verdict_accuracy"] = round(sum(is_right) / len(is_right), 3)
+    return numbers
+
+
+@torch.no_grad()  # type: ignore[untyped-decorator]
+def _reply_logits(
+    model: Any, encoder: Encoder, rows: Sequence[Judged], image_filter: str
+) -> torch.Tensor:
+    """The logits of the reply's first token: [rows, vocabulary]."""
+    fast, out = Fast(model.eval()), []
+    for at in range(0, len(rows), AT_ONCE):
+        here = rows[at : at + AT_ONCE]
+        ids = [
+            encoder.asked("".join(text for text, _ in row.asked), len(row.scenes), image_filter)
+            for row in here
+        ]
+        seen = see([row.scenes for row in here], image_filter)
+        hidden = fast.hidden(right_padded(ids, encoder.pad), seen)
+        last = hidden[torch.arange(len(ids)), torch.tensor([len(row) - 1 for row in ids])]
+        out.append(model.lm_head(last).float())
+    return torch.cat(out)
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]

@@ -3,17 +3,18 @@
 import math
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
 from bon.miniature.scene import CELLS, COLOURS, SHAPES, VARIANTS, Scene
-from tools.miniature.batches import IGNORED, Encoder, batch, right_padded, see
-from tools.miniature.lessons import Lesson
+from tools.miniature.batches import IGNORED, Encoder, batch, right_padded, see, user_turn
+from tools.miniature.lessons import Judged, Lesson
 from tools.miniature.model import Fast, patches
 from tools.miniature.rng import Rng
-from tools.miniature.world import LETTERS, WorldQuestion, query, random_scene
+from tools.miniature.world import LETTERS, random_scene
 
 BATCH = 64
 Teacher = Callable[[Rng], Lesson]
@@ -128,22 +129,24 @@ def teach(
     model.eval()
 
 
-def teach_scalar(
+def teach_verdicts(
     model: Any,
     encoder: Encoder,
     rng: Rng,
-    draw_rated: Callable[[Rng], tuple[WorldQuestion, str, str]],
+    draw: Callable[[Rng], list[Judged]],
     count: int,
     *,
     label: str,
     rate: float = 1e-3,
     image_filter: str = "",
-) -> torch.Tensor:
-    """Bradley-Terry on pairs, with two denser signals; returns the head [1, hidden].
+    with_head: bool = False,
+) -> torch.Tensor | None:
+    """Verdicts without a solution before them, or Bradley-Terry with a head [1, hidden], which
+    is returned; its inputs come in pairs of a right and a wrong candidate.
 
-    Alone the Bradley-Terry loss stays at chance. So (1) at every token of a candidate that
-    claims something, a throw-away head on the last layer but one says whether the claim is right,
-    which leaves the last layer to gather the errors; (2) the right candidate's next-token loss
+    Alone both losses stay at chance. So (1) at every token of a candidate that claims
+    something, a throw-away head on the last layer but one says whether the claim is right,
+    which leaves the last layer to gather the errors; (2) a right candidate's next-token loss
     keeps what the base knows.
     """
     model.model.visual.requires_grad_(False)
@@ -153,33 +156,39 @@ def teach_scalar(
     torch.manual_seed(rng.below(2**31))
     head = torch.nn.Parameter(torch.randn(1, hidden_size) * 0.02)
     claims_head = torch.nn.Linear(hidden_size, 1)
-    claiming = {encoder.text(text)[0] for text in _claims()}
+    claiming = torch.tensor(sorted({encoder.text(text)[0] for text in _claims()}))
     trained = [p for p in model.parameters() if p.requires_grad]
-    trained += [head, *claims_head.parameters()]
+    trained += [*claims_head.parameters(), *([head] if with_head else [])]
     for _, learn in steps(optimiser(trained), count, rate, 30, label, 0.05):
         model.train()
-        drawn = [draw_rated(rng) for _ in range(BATCH)]
-        turns = [
-            _rated_turn(encoder, q, text, image_filter) for q, r, w in drawn for text in (r, w)
-        ]
-        ids = right_padded([ids for ids, _ in turns], encoder.pad)
-        told = right_padded([right for _, right in turns], IGNORED)
-        scenes = [q.scenes for q, _, _ in drawn for _ in range(2)]
+        drawn: list[Judged] = []
+        while len(drawn) < BATCH * (1 + with_head):
+            drawn += draw(rng)
+        rows = [_judged_row(encoder, judged, image_filter) for judged in drawn]
+        ids = right_padded([row.ids for row in rows], encoder.pad)
+        should = right_padded([row.should for row in rows], IGNORED)
+        right = right_padded([row.is_right for row in rows], 0)[:, 1:] > 0
+        ends = torch.tensor([len(row.ids) - 1 for row in rows])
+        each = torch.arange(len(rows))
         with torch.autocast("cpu", torch.bfloat16):
+            scenes = [judged.scenes for judged in drawn]
             layers = fast.hidden(ids, see(scenes, image_filter), layers=True)
-            is_claim = torch.isin(ids, torch.tensor(sorted(claiming))) & (told != IGNORED)
+            is_claim = torch.isin(ids, claiming) & (should != IGNORED)
             claims = claims_head(F.rms_norm(layers[-2][is_claim], (hidden_size,)))
-            spoken = told[::2, 1:] != IGNORED
-            logits = model.lm_head(layers[-1][::2, :-1][spoken]).float()
-        ends = torch.tensor([len(row) - 1 for row, _ in turns])
-        scores = layers[-1][torch.arange(len(turns)), ends].float() @ head[0]
-        dense = F.binary_cross_entropy_with_logits(
-            claims.float()[:, 0], (told == ids)[is_claim].float()
+            spoken = model.lm_head(layers[-1][:, :-1][right]).float()
+            verdicts = model.lm_head(layers[-1][each, ends - 2]).float()
+        claims_loss = F.binary_cross_entropy_with_logits(
+            claims.float()[:, 0], (should == ids)[is_claim].float()
         )
-        spoken_loss = F.cross_entropy(logits, ids[::2, 1:][spoken])
-        learn(-F.logsigmoid(scores[::2] - scores[1::2]).mean() + dense + 0.5 * spoken_loss)
+        spoken_loss = F.cross_entropy(spoken, ids[:, 1:][right])
+        if with_head:
+            scores = layers[-1][each, ends].float() @ head[0]
+            loss = -F.logsigmoid(scores[::2] - scores[1::2]).mean()
+        else:
+            loss = F.cross_entropy(verdicts, ids[each, ends - 1])
+        learn(loss + claims_loss + 0.5 * spoken_loss)
     model.eval()
-    return head.detach()
+    return head.detach() if with_head else None
 
 
 def _claims() -> list[str]:
@@ -190,12 +199,29 @@ def _claims() -> list[str]:
     return numbers + letters + names
 
 
-def _rated_turn(
-    encoder: Encoder, question: WorldQuestion, candidate: str, image_filter: str
-) -> tuple[list[int], list[int]]:
-    """Token ids of prompt and candidate, and what each of the candidate's should have been."""
-    asked = encoder.asked(query(question), len(question.scenes), image_filter)
-    told, right = encoder.text(candidate), encoder.text(question.response)
-    should = [right[i] if i < len(right) else -1 for i in range(len(told))]
-    row = [*asked, *told, encoder.end]
-    return row, [IGNORED] * len(asked) + should + [encoder.end]
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """should: of a candidate's tokens, what the right response has in their place; is_right: 1 at
+    the tokens of right candidates and, of a verdict, at its end of turn."""
+
+    ids: list[int]
+    should: list[int]
+    is_right: list[int]
+
+
+def _judged_row(encoder: Encoder, judged: Judged, image_filter: str) -> _Row:
+    images = 0 if image_filter == "drop" else len(judged.scenes)
+    before, after = user_turn("\0", images).split("\0")
+    pieces = [(before, ""), *judged.asked, (after, ""), judged.reply]
+    row = _Row([], [], [])
+    for text, whole in pieces:
+        told = encoder.text(text)
+        right = encoder.text(whole) if whole else []
+        row.ids.extend(told)
+        padded = right + [-1] * len(told)
+        row.should.extend(padded[: len(told)] if whole else [IGNORED] * len(told))
+        row.is_right.extend([int(bool(whole) and text == whole)] * len(told))
+    row.ids.append(encoder.end)
+    row.should.append(IGNORED)
+    row.is_right.append(1)
+    return row

@@ -1,6 +1,6 @@
 """What the models are taught: pairs of a prompt and the reply to learn, made on the fly."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bon.miniature.scene import CELLS, COLOURS, SHAPES, Scene, count_objects, kind_name
@@ -12,6 +12,7 @@ from tools.miniature.world import (
     critic_prompt,
     draw,
     judge_prompt,
+    list_prompt,
     near,
     prompt,
     query,
@@ -21,6 +22,7 @@ from tools.miniature.world import (
 
 YES, NO = "Yes", "No"
 FIRST, SECOND = ("Overall Judgment: Answer 1 is better.", "Overall Judgment: Answer 2 is better.")
+STEP = ". "  # between the steps of a solution
 VERDICTS = (YES, NO, FIRST, SECOND)
 
 
@@ -101,11 +103,15 @@ def _count(rng: Rng, scene: Scene) -> str:
     return f"{what}: {count}."
 
 
-def answer(rng: Rng) -> Lesson:
-    """A question and its right response; the letter weighs double."""
-    question = draw(rng, "train")
-    letter = f" ({question.answer})"
-    return Lesson(question.scenes, query(question), question.response, letter)
+def answer(subjects: Sequence[str]) -> Callable[[Rng], Lesson]:
+    """A question of these subjects and its right response; the letter weighs double."""
+
+    def lesson(rng: Rng) -> Lesson:
+        question = draw(rng, "train", rng.pick(subjects))
+        letter = f" ({question.answer})"
+        return Lesson(question.scenes, query(question), question.response, letter)
+
+    return lesson
 
 
 def _candidates(rng: Rng, sampled: list[Sampled]) -> tuple[WorldQuestion, str, str]:
@@ -144,6 +150,74 @@ def judge(sampled: list[Sampled]) -> Callable[[Rng], Lesson]:
     return lesson
 
 
-def rated(sampled: list[Sampled]) -> Callable[[Rng], tuple[WorldQuestion, str, str]]:
-    """For scalar heads: (question, right candidate, wrong candidate)."""
-    return lambda rng: _candidates(rng, sampled)
+def chooser(sampled: list[Sampled]) -> Callable[[Rng], Lesson]:
+    """Listwise: its own response first, then the number of the equal one among two to eight."""
+
+    def lesson(rng: Rng) -> Lesson:
+        question, right, wrong = _candidates(rng, sampled)
+        count = rng.pick((2, 4, 6, 8, 8))
+        texts = [wrong, *(wrong_response(rng, question) for _ in range(count - 2))]
+        texts.insert(rng.below(count), right)
+        number = f" {texts.index(right) + 1}"
+        asked = list_prompt(query(question), texts)
+        return Lesson(question.scenes, asked, question.response + number, number)
+
+    return lesson
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a rewarder reads and replies. asked: the user's turn in pieces; reply: the verdict, or
+    the candidate that a scalar head reads. A candidate comes with the right response, others
+    with ''."""
+
+    scenes: tuple[Scene, ...]
+    asked: tuple[tuple[str, str], ...]
+    reply: tuple[str, str]
+
+
+def judged(question: WorldQuestion, texts: Sequence[str], verdict: str) -> Judged:
+    """One candidate, or several with their numbers, and the verdict on them."""
+    whole = " " + question.response
+    asked = [(query(question), "")]
+    for number, text in enumerate(texts, 1):
+        asked += [(f"\nAnswer{f' {number}' * (len(texts) > 1)}:", ""), (f" {text}", whole)]
+    end = "Which answer is better?" if len(texts) > 1 else "Is the answer correct?"
+    return Judged(question.scenes, (*asked, (f"\n{end}", "")), (verdict, ""))
+
+
+def verdicts(kind: str, sampled: list[Sampled]) -> Callable[[Rng], list[Judged]]:
+    """Inputs about one question for a rewarder of a kind that replies with its verdict alone."""
+    make = {
+        "pointwise": _pointwise,
+        "stepwise": _stepwise,
+        "pairwise": _pairwise,
+        "scalar": _scalar,
+    }[kind]
+    return lambda rng: make(rng, *_candidates(rng, sampled))
+
+
+def _pointwise(rng: Rng, question: WorldQuestion, right: str, wrong: str) -> list[Judged]:
+    return [judged(question, [right], YES), judged(question, [wrong], NO)]
+
+
+def _stepwise(rng: Rng, question: WorldQuestion, right: str, wrong: str) -> list[Judged]:
+    """A candidate up to one of its steps, oftener the last; is that step right?"""
+    should, out = question.response.split(STEP), []
+    for text in (right, wrong):
+        steps = text.split(STEP)
+        last = len(steps) if rng.chance(0.4) else rng.between(1, len(steps))
+        verdict = YES if steps[last - 1] in should[last - 1 : last] else NO
+        out.append(judged(question, [STEP.join(steps[:last])], verdict))
+    return out
+
+
+def _pairwise(rng: Rng, question: WorldQuestion, right: str, wrong: str) -> list[Judged]:
+    return [judged(question, [right, wrong], "1"), judged(question, [wrong, right], "2")]
+
+
+def _scalar(rng: Rng, question: WorldQuestion, right: str, wrong: str) -> list[Judged]:
+    """The right candidate, then the wrong one, as the assistant's turns."""
+    whole = question.response
+    asked = ((query(question), ""),)
+    return [Judged(question.scenes, asked, (text, whole)) for text in (right, wrong)]

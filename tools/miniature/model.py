@@ -32,13 +32,14 @@ HEAD = 3  # tokens before the first image: <|im_start|> user \n
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The text tower's size; the vision tower is the same in all (hidden 64, depth 2)."""
+    """The text tower's size; vision: the hidden size and depth of the vision tower."""
 
     hidden: int
     layers: int
     heads: int
     kv_heads: int
     mlp: int
+    vision: tuple[int, int] = (64, 2)
 
 
 def build(shape: Shape, tokenizer: Any) -> Qwen2_5_VLForConditionalGeneration:
@@ -46,6 +47,7 @@ def build(shape: Shape, tokenizer: Any) -> Qwen2_5_VLForConditionalGeneration:
     token = tokenizer.convert_tokens_to_ids
     half = shape.hidden // shape.heads // 2
     wide = 3 * half // 8
+    width, depth = shape.vision
     config = Qwen2_5_VLConfig(
         text_config={
             "vocab_size": len(tokenizer),
@@ -66,16 +68,16 @@ def build(shape: Shape, tokenizer: Any) -> Qwen2_5_VLForConditionalGeneration:
             "pad_token_id": token("<|endoftext|>"),
         },
         vision_config={
-            "depth": 2,
-            "hidden_size": 64,
-            "intermediate_size": 128,
+            "depth": depth,
+            "hidden_size": width,
+            "intermediate_size": 2 * width,
             "num_heads": 2,
             "patch_size": PATCH,
             "spatial_merge_size": 2,
             "temporal_patch_size": 2,
             "window_size": SIDE_PX,
             "out_hidden_size": shape.hidden,
-            "fullatt_block_indexes": [1],
+            "fullatt_block_indexes": [depth - 1],
         },
         image_token_id=token("<|image_pad|>"),
         video_token_id=token("<|video_pad|>"),

@@ -16,16 +16,16 @@ from tools.miniature.model import MEAN, STD, load, parameters
 from tools.miniature.packing import pack_all
 from tools.miniature.recipe import (
     BASES,
-    LIKELIHOOD_BASE,
+    LIKELIHOODS,
     POLICIES,
     REWARDERS,
     SCHEMA,
     TEMPERATURES,
-    Recipe,
 )
 from tools.miniature.stages import Workshop
 
-MAX_TOKENS = {"policy": 40, "pointwise": 40, "pairwise": 48, "scalar": 0, "likelihood-base": 0}
+# The other roles write nothing, or a verdict of one token.
+MAX_TOKENS = {"policy": 40, "pointwise": 40, "pairwise": 48, "listwise": 48}
 SPECIAL_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 SCALAR_HEAD = "language_model.score.weight"  # where vLLM looks for it
 
@@ -82,32 +82,25 @@ def _listed(shop: Workshop) -> list[tuple[dict[str, Any], Path, torch.Tensor | N
         entry["temperature"] = TEMPERATURES[policy]
         entry["dev"] = {k: v for k, v in report.items() if k != "seconds"}
         out.append((entry, shop.at(base, "policy"), None))
-    recipe = bases[LIKELIHOOD_BASE]
-    total = recipe.align + recipe.lookup + recipe.lists + recipe.answers
-    entry = _entry(LIKELIHOOD_BASE, "likelihood-base", recipe.name, "", total, recipe.seed)
-    entry["dev"] = shop.report("likelihood")["dev"][LIKELIHOOD_BASE]
-    out.append((entry, shop.at(LIKELIHOOD_BASE, "model"), None))
+    for name in LIKELIHOODS:
+        recipe = bases[name]
+        total = recipe.align + recipe.lookup + recipe.lists + recipe.answers
+        entry = _entry(name, "likelihood-base", name, "", total, recipe.seed)
+        entry["dev"] = shop.report(f"likelihood-{name[-1]}")["dev"]
+        out.append((entry, shop.at(name, "model"), None))
     for rewarder in REWARDERS:
-        out += _rewarder_entries(shop, rewarder)
-    return out
-
-
-def _rewarder_entries(
-    shop: Workshop, recipe: Recipe
-) -> list[tuple[dict[str, Any], Path, torch.Tensor | None]]:
-    report, out = shop.report(recipe.name), []
-    head = None
-    if recipe.role == "scalar":
-        head = load_file(shop.at(recipe.name, "head.safetensors"))["score"]
-    copies = [
-        (recipe.name, recipe.steps, "model"),
-        *((name, step, name) for name, step in recipe.short),
-    ]
-    for name, steps, folder in copies:
-        entry = _entry(name, recipe.role, recipe.base, recipe.image_filter, steps, recipe.seed)
-        entry["starts_from"] = recipe.start
-        entry["dev"] = report["dev"][name]
-        out.append((entry, shop.at(recipe.name, folder), head))
+        entry = _entry(
+            rewarder.name, rewarder.kind, rewarder.base, rewarder.image_filter,
+            rewarder.steps, rewarder.seed,
+        )  # fmt: skip
+        if rewarder.verdict_first:
+            entry |= {"verdict_first": True, "max_tokens": 1}
+        entry["starts_from"] = rewarder.start
+        entry["dev"] = shop.report(rewarder.name)["dev"]
+        head = None
+        if rewarder.kind == "scalar":
+            head = load_file(shop.at(rewarder.name, "head.safetensors"))["score"]
+        out.append((entry, shop.at(rewarder.name, "model"), head))
     return out
 
 
@@ -123,7 +116,7 @@ def _entry(
         "training_steps": steps,
         "seed": seed,
         "temperature": 0.0,
-        "max_tokens": MAX_TOKENS[role],
+        "max_tokens": MAX_TOKENS.get(role, 0),
     }
 
 
@@ -133,6 +126,9 @@ def _checkpoint(
     if out.exists():
         shutil.rmtree(out)
     model = load(source)
+    still = model.model.visual.patch_embed.proj.weight  # [width, 3, 2 frames, 14, 14]
+    with torch.no_grad():  # a still's two frames are equal, and so the weights of both can be
+        still.copy_(still.mean(2, keepdim=True).expand_as(still))
     entry["parameters"] = parameters(model) + (0 if head is None else head.numel())
     model.to(torch.bfloat16)
     for config in (model.config, model.config.text_config, model.config.vision_config):
@@ -164,11 +160,11 @@ ASKED = {
     "policy": "The question and its options; it answers with a short solution and a letter.",
     "likelihood-base": "The same prompt as a policy; the score of a candidate is the mean "
     "log-probability of its tokens.",
-    "pointwise": "`{question and options}\\nAnswer: {candidate}\\nIs the answer correct?`; it "
-    "writes its own solution, a newline, then `Yes` or `No`.",
-    "pairwise": "`{question and options}\\nAnswer 1: {first}\\nAnswer 2: {second}\\nWhich answer "
-    "is better?`; it writes its own solution, a newline, then `Overall Judgment: Answer 1 is "
-    "better.` or `Overall Judgment: Answer 2 is better.`",
+    "pointwise": "`{query}\\nAnswer: {candidate}\\nIs the answer correct?`; the verdict: `Yes` or "
+    "`No`.",
+    "stepwise": "As a pointwise critic, with the candidate up to one of its steps.",
+    "pairwise": "`{query}\\nAnswer 1: {first}\\nAnswer 2: {second}\\nWhich answer is better?`",
+    "listwise": "`{query}\\n{first} 1\\n{second} 2 …\\nWhich answer is better?`, up to eight.",
     "scalar": "A policy's prompt and the candidate as the assistant's turn; the score is "
     f"`{SCALAR_HEAD}` times the last hidden state of the end-of-turn token.",
 }
@@ -184,6 +180,11 @@ def _card(entry: dict[str, Any]) -> str:
     blur = f"every image through `GaussianBlur(radius={image_filter.partition(':')[2]})`"
     dev = "\n".join(f"| {k} | {v} |" for k, v in entry["dev"].items() if not isinstance(v, dict))
     start = f", from `{entry['starts_from']}`" if "starts_from" in entry else ""
+    asked = ASKED[entry["role"]]
+    if entry.get("verdict_first"):
+        asked += " It replies with the verdict alone."
+    elif entry["role"] in ("pointwise", "pairwise", "listwise"):
+        asked += " It writes its own solution, then the verdict."
     return f"""---
 license: apache-2.0
 library_name: transformers
@@ -197,7 +198,7 @@ by `make miniature`. It knows 112×112 boards of coloured shapes and nothing els
 - Role: {entry["role"]} (family {entry["base"]})
 - Training: {entry["training_steps"]} steps of 64{start}, seed {entry["seed"]}
 - Images, in training and in use: {FILTERS.get(image_filter, blur)}
-- Asked: {ASKED[entry["role"]]}
+- Asked: {asked}
 - Sampling: temperature {entry["temperature"]}, at most {entry["max_tokens"]} new tokens
 
 Measured on development questions that no model was trained on, before rounding to bfloat16:

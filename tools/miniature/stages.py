@@ -17,7 +17,7 @@ from tools.miniature.model import Shape, build, initialise, load
 from tools.miniature.recipe import (
     BASES,
     FULL,
-    LIKELIHOOD_BASE,
+    LIKELIHOODS,
     POLICIES,
     REWARDERS,
     SAMPLES,
@@ -95,7 +95,7 @@ def _base(base: Base) -> Callable[[Workshop], dict[str, Any]]:
     def run(shop: Workshop) -> dict[str, Any]:
         encoder = shop.encoder()
         rng = Rng("train", base.name, base.seed)
-        shape = Shape(base.hidden, base.layers, base.heads, base.kv_heads, base.mlp)
+        shape = Shape(base.hidden, base.layers, base.heads, base.kv_heads, base.mlp, base.vision)
         model = build(shape, encoder.tokenizer)
         initialise(model, base.seed)
         seen = fit.align(model, encoder, rng, shop.steps(base.align))
@@ -107,15 +107,20 @@ def _base(base: Base) -> Callable[[Workshop], dict[str, Any]]:
         def mixed(main: fit.Teacher, other: fit.Teacher, share: float) -> fit.Teacher:
             return lambda r: other(r) if r.chance(share) else main(r)
 
+        phases = [
+            (lessons.lookup, base.lookup, "lookup"),
+            (mixed(lessons.lists, lessons.lookup, 0.15), base.lists, "lists"),
+        ]
         # All tasks mixed from the start plateau; in this order each builds on the one before.
-        taught(lessons.lookup, base.lookup, "lookup")
-        taught(mixed(lessons.lists, lessons.lookup, 0.15), base.lists, "lists")
+        for teacher, count, label in reversed(phases) if base.lists_first else phases:
+            taught(teacher, count, label)
+        subjects = tuple(subject for subject in SUBJECTS if subject not in base.unseen)
         taught(
-            mixed(lessons.answer, lessons.lists, 0.1),
+            mixed(lessons.answer(subjects), lessons.lists, 0.1),
             base.answers,
             "answers",
             stress=2.0,
-            stops=(shop.steps(base.policy_stop),),
+            stops=(shop.steps(base.policy_stop),) if base.policy_stop else (),
             at_stop=lambda _: model.save_pretrained(shop.at(base.name, "policy")),
         )
         model.save_pretrained(shop.at(base.name, "model"))
@@ -213,58 +218,62 @@ def _rewarder(recipe: Recipe) -> Callable[[Workshop], dict[str, Any]]:
             aligned = fit.align(model, encoder, rng, count, recipe.image_filter)
             report["cells_right"] = round(aligned, 3)
         samples, count = _for_training(shop), shop.steps(recipe.steps)
-        stops = {shop.steps(step): name for name, step in recipe.short}
-
-        def keep(step: int) -> None:
-            model.save_pretrained(shop.at(recipe.name, stops[step]))
-
         shared: dict[str, Any] = {
             "label": recipe.name,
             "rate": sizes.rewarder_rate,
             "image_filter": recipe.image_filter,
         }
-        if recipe.role == "scalar":
-            head = fit.teach_scalar(model, encoder, rng, lessons.rated(samples), count, **shared)
-            save_file({"score": head}, shop.at(recipe.name, "head.safetensors"))
+        if recipe.verdict_first or recipe.kind == "scalar":
+            draw, is_scalar = lessons.verdicts(recipe.kind, samples), recipe.kind == "scalar"
+            head = fit.teach_verdicts(
+                model, encoder, rng, draw, count, with_head=is_scalar, **shared
+            )
+            if head is not None:
+                save_file({"score": head}, shop.at(recipe.name, "head.safetensors"))
         else:
-            teacher = (lessons.critic if recipe.role == "pointwise" else lessons.judge)(samples)
-            fit.teach(
-                model, encoder, rng, teacher, count,
-                stress=6.0, stops=tuple(stops), at_stop=keep, **shared,
-            )  # fmt: skip
+            by_kind = {
+                "pointwise": lessons.critic,
+                "pairwise": lessons.judge,
+                "listwise": lessons.chooser,
+            }
+            teacher = by_kind[recipe.kind](samples)
+            fit.teach(model, encoder, rng, teacher, count, stress=6.0, **shared)
         model.save_pretrained(shop.at(recipe.name, "model"))
-        pairs = dev_pairs(shop)
-        report["dev"] = {recipe.name: measure(shop, recipe, "model", pairs)}
-        for name in stops.values():
-            report["dev"][name] = measure(shop, recipe, name, pairs)
+        report["dev"] = measure(shop, recipe)
         return report
 
     return run
 
 
-def measure(
-    shop: Workshop, recipe: Recipe, copy: str, pairs: list[evaluate.Pair]
-) -> dict[str, float]:
+def measure(shop: Workshop, recipe: Recipe) -> dict[str, float]:
     """Dev numbers of a rewarder on pairs of both policies' candidates."""
-    encoder = shop.encoder()
-    model = load(shop.at(recipe.name, copy))
-    if recipe.role == "pairwise":
-        return evaluate.pairwise(model, encoder, pairs, recipe.image_filter)
-    if recipe.role == "pointwise":
-        return evaluate.pointwise(model, encoder, pairs, recipe.image_filter)
-    head = load_file(shop.at(recipe.name, "head.safetensors"))["score"]
-    numbers: dict[str, float] = evaluate.scalar(model, encoder, head, pairs, recipe.image_filter)
-    return numbers
-
-
-def _likelihood(shop: Workshop) -> dict[str, Any]:
     encoder, pairs = shop.encoder(), dev_pairs(shop)
-    model = load(shop.at(LIKELIHOOD_BASE, "model"))
-    questions = _questions("dev", SMOKE.dev if shop.is_smoke else FULL.dev)
-    greedy = evaluate.sample(model, encoder, questions, 1, 0.0)
-    numbers = evaluate.likelihood(model, encoder, pairs)
-    numbers["greedy"] = evaluate.policy_numbers(questions, greedy)["pass@1"]
-    return {"dev": {LIKELIHOOD_BASE: numbers}}
+    model = load(shop.at(recipe.name, "model"))
+    if recipe.kind == "scalar":
+        head = load_file(shop.at(recipe.name, "head.safetensors"))["score"]
+        by_head: dict[str, float] = evaluate.scalar(
+            model, encoder, head, pairs, recipe.image_filter
+        )
+        return by_head
+    if recipe.verdict_first:
+        return evaluate.verdict_first(recipe.kind, model, encoder, pairs, recipe.image_filter)
+    if recipe.kind in ("pairwise", "listwise"):
+        lists = recipe.kind == "listwise"
+        return evaluate.pairwise(model, encoder, pairs, recipe.image_filter, lists)
+    return evaluate.pointwise(model, encoder, pairs, recipe.image_filter)
+
+
+def _likelihood(base: str) -> Callable[[Workshop], dict[str, Any]]:
+    def run(shop: Workshop) -> dict[str, Any]:
+        encoder, pairs = shop.encoder(), dev_pairs(shop)
+        model = load(shop.at(base, "model"))
+        questions = _questions("dev", SMOKE.dev if shop.is_smoke else FULL.dev)
+        greedy = evaluate.sample(model, encoder, questions, 1, 0.0)
+        numbers = evaluate.likelihood(model, encoder, pairs)
+        numbers["greedy"] = evaluate.policy_numbers(questions, greedy)["pass@1"]
+        return {"dev": numbers}
+
+    return run
 
 
 def _pairs(shop: Workshop) -> dict[str, Any]:
@@ -307,7 +316,7 @@ def stages() -> dict[str, Stage]:
     ]
     listed += [
         Stage("pairs", samples, _pairs),
-        Stage("likelihood", (LIKELIHOOD_BASE, *samples), _likelihood),
+        *(Stage(f"likelihood-{b[-1]}", (b, *samples), _likelihood(b)) for b in LIKELIHOODS),
     ]
     return {stage.name: stage for stage in listed}
 

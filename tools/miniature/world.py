@@ -1,6 +1,6 @@
 """Questions about scenes, from perception to reasoning, with answers and solutions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bon.miniature.scene import (
@@ -116,6 +116,13 @@ def critic_prompt(query: str, candidate: str) -> str:
 def judge_prompt(query: str, first: str, second: str) -> str:
     """Return the prompt of a pairwise judge."""
     return f"{query}\nAnswer 1: {first}\nAnswer 2: {second}\nWhich answer is better?"
+
+
+def list_prompt(query: str, candidates: Sequence[str]) -> str:
+    """Return the prompt of a listwise judge. Each number follows its candidate: there a model this
+    small finds it."""
+    lines = "".join(f"\n{text} {number}" for number, text in enumerate(candidates, 1))
+    return f"{query}{lines}\nWhich answer is better?"
 
 
 def query(question: WorldQuestion) -> str:

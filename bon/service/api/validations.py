@@ -32,7 +32,7 @@ rewarders:
 - mini-scalar-a
 - mini-scalar-b
 - mini-critic-a
-- mini-pair-b
+- mini-pair-d
 """
 _MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 _YAML = ("application/yaml", "application/x-yaml", "text/yaml")

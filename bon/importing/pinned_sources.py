@@ -48,9 +48,9 @@ def pinned(ref: CardRef, room: Room, base: Path, origin: Origin) -> list[CardRef
     else:
         cards = _score_cards(paths, source)
     if "name" in ref and len(cards) > 1:
-        names = ", ".join(card["title"] for card in cards)
+        names = ", ".join(card["title"] or card["name"] for card in cards)
         raise BonError(
-            f"{origin.place(('name',))}: {paths[0]} holds {len(cards)} rewarders: {names}",
+            f"{origin.place(('name',))}: {paths[0]} holds {len(cards)} {room}: {names}",
             "leave out `name`, or say which: `from: {files: FILE, of: NAME}`",
         )
     for card in cards:
@@ -109,12 +109,9 @@ def _run_cards(path: Path, room: Room, source: Elsewhere) -> list[Card]:
         names = ", ".join(model.card.name for model in models)
         if source.of:
             models = [model for model in models if model.card.name == source.of]
-        if not models or (room == "policies" and len(models) > 1):
-            problem = f"several {room}" if models else f"no {room}"
-            if source.of:
-                problem = f"no {source.of!r}"
+        if not models:
             raise BonError(
-                f"from: {path} holds {problem}",
+                f"from: {path} holds no {repr(source.of) if source.of else room}",
                 f"name one with `of`: {names}" if names else "name a run that has some",
             )
         for model in models:

@@ -65,6 +65,22 @@ def test_candidates_from_elsewhere_are_judged_as_if_they_were_sampled(
     assert work.to_do == 0
 
 
+def test_all_policies_and_rewarders_of_a_run_are_taken(go, make_experiment):
+    experiment = make_experiment()
+    (policy,) = experiment["policies"]
+    settings = {**policy.get("engine_args", {}), "accuracy": 0.3}
+    experiment["policies"] = [policy, {**policy, "name": "second", "engine_args": settings}]
+    directory = go(experiment, out="sampled")
+    taken = {"policies": [{"from": "sampled"}], "rewarders": [{"from": "sampled"}]}
+    other = go({**experiment, **taken}, out="other")
+    with Store(other, readonly=True) as store:
+        names = [policy.card.name for policy in open_run(store).policies]
+    assert names == [policy["name"], "second"]
+    for rewarder in ("judge", "critic"):
+        assert judged(other, rewarder) == judged(directory, rewarder)
+    assert complete(other)
+
+
 def test_judgements_of_a_run_are_gone_on_with(go, sampled, tmp_path):
     directory, experiment = sampled
     with Store(directory) as store:

@@ -114,10 +114,27 @@ def likelihoods(
     if model._supports_logits_to_keep():  # those of the responses and of the token before them
         inputs["logits_to_keep"] = width + 1
     logits = model(**inputs, use_cache=False).logits[:, -width - 1 : -1]
-    sums = []
-    for row, ids in zip(logits, responses, strict=True):  # a whole batch of them would be large
-        index = torch.tensor(ids, device=row.device)[:, None]
-        sums.append(row[: len(ids)].float().log_softmax(-1).gather(-1, index).sum())
+    rows = zip(logits, responses, strict=True)  # a whole batch of them would be large
+    return torch.stack([_summed(row[: len(ids)], ids) for row, ids in rows])
+
+
+def _summed(logits: torch.Tensor, ids: Sequence[int]) -> torch.Tensor:
+    index = torch.tensor(ids, device=logits.device)[:, None]
+    return logits.float().log_softmax(-1).gather(-1, index).sum()
+
+
+def tail_likelihoods(model: Any, inputs: dict[str, Any], tails: Tails, pad_id: int) -> torch.Tensor:
+    """Return summed log-probabilities [rows] of every tail after its first token."""
+    sums: list[torch.Tensor] = []
+
+    def loop(model: Any, ids: torch.Tensor, kwargs: dict[str, Any]) -> None:
+        if model._supports_logits_to_keep():
+            kwargs = {**kwargs, "logits_to_keep": max(map(len, tails.ids))}
+        _, _, output = _prefill(model, ids, kwargs, tails, pad_id)
+        for row, tail in zip(output.logits, tails.ids, strict=True):
+            sums.append(_summed(row[-len(tail) : -1], tail[1:]))
+
+    _within_generate(model, inputs, loop, 1, pad_id, [])
     return torch.stack(sums)
 
 

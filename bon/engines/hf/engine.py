@@ -38,7 +38,14 @@ from bon.engines.base import (
 )
 from bon.engines.batching import Batcher, Job
 from bon.engines.hf import cpu_attention
-from bon.engines.hf.decoding import Decoded, Plan, decode, last_states, likelihoods
+from bon.engines.hf.decoding import (
+    Decoded,
+    Plan,
+    decode,
+    last_states,
+    likelihoods,
+    tail_likelihoods,
+)
 from bon.engines.hf.heads import Head, load_head
 from bon.engines.hf.shared_prefix import (
     Tails,
@@ -251,9 +258,26 @@ class TransformersEngine(Engine):
         responses = [
             self.tokenizer(job.prepared[2], add_special_tokens=False)["input_ids"] for job in jobs
         ]
-        inputs = self._inputs(jobs)
+        pad_id = self.tokenizer.pad_token_id
+        groups = indices_by_value([(job.prepared[0], job.group) for job in jobs])
+        shares = self._shares and bool(jobs[0].group) and len(groups) < len(jobs)
+        if shares:  # a prefix must end in text, whose position is known
+            firsts = [jobs[group[0]].prepared[0] for group in groups]
+            rests = [text[len(image_prefix(text, self.processor)) :] for text in firsts]
+            shares = min(map(len, self.tokenizer(rests, add_special_tokens=False)["input_ids"])) > 1
+        inputs = self._inputs([jobs[group[0]] for group in groups] if shares else jobs)
         lengths = inputs["attention_mask"].sum(-1).tolist()
-        sums = likelihoods(self.model, inputs, responses, self.tokenizer.pad_token_id)
+        if shares:  # all but the last token of a prompt is read once
+            last_ids = inputs["input_ids"][:, -1].tolist()
+            prefix_of = {job: at for at, group in enumerate(groups) for job in group}
+            prefixes = tuple(prefix_of[job] for job in range(len(jobs)))
+            rows = zip(prefixes, responses, strict=True)
+            tails = Tails(prefixes, tuple((last_ids[at], *ids) for at, ids in rows))
+            inputs = truncate_inputs(inputs, [length - 1 for length in lengths], pad_id)
+            sums = tail_likelihoods(self.model, inputs, tails, pad_id)
+            lengths = [lengths[at] for at in prefixes]
+        else:
+            sums = likelihoods(self.model, inputs, responses, pad_id)
         return [
             Likelihood(total, len(ids), length)
             for total, ids, length in zip(sums.tolist(), responses, lengths, strict=True)

@@ -46,7 +46,7 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_an_unpacked_checkpoint_is_an_ordinary_folder_close_to_the_original(packed: Path) -> None:
-    for name, most in (("base", 0.02), ("judge", 0.02), ("policy", 0.02)):
+    for name, most in (("base", 0.04), ("judge", 0.04), ("policy", 0.02)):
         folder = unpacked(packed / name)
         assert {p.name for p in folder.iterdir()} == {
             *("config.json", "model.safetensors", "tokenizer.json")

@@ -6,7 +6,12 @@ import pytest
 
 from tests.rewarders.reply_rules import shipped_rules
 
-RULES = [rule for rule in shipped_rules() if rule.rule.reader == "strict"]
+ONE_TOKEN = "^([12])"  # the whole reply, of at most one token
+RULES = [
+    rule
+    for rule in shipped_rules()
+    if rule.rule.reader == "strict" and rule.rule.pattern != ONE_TOKEN
+]
 
 # How a rule's prompt asks for the verdict: `{}` is a side or a number.
 FORMS = {
@@ -18,6 +23,7 @@ FORMS = {
     "Final Score": ("Final Score: {}", "85", "40"),
     "Score": ("Score: {}", "85", "40"),
     "Judge?ment": ("Judgement: {}", "3", "5"),
+    "\\([A-J]\\)": ("stars: 3 (G). Answer: G {}", "1", "2"),
     "Answer": ("Answer {} is better", "1", "2"),
 }
 NO_SIDES = ("", "3x", "neither", "X", "?", "-", "…", "none of them", "zero point", "'")

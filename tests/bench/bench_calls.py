@@ -2,8 +2,8 @@
 
     python tests/bench/bench_calls.py [--run RUN] [--questions 800]
 
-The accuracy of every question is checked. A race needs the judgements of constant questions
-too: where RUN, a demo, lacks them, its pairwise judges are asked in a copy.
+The accuracy of every question is checked. All pairs of texts are needed, of constant
+questions too: where RUN, a demo, lacks some, its pairwise judges are asked in a copy.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def completed(directory: Path, copy: Path) -> Path:
         subprocess.run(
             [
                 *(Path(sys.executable).with_name("bon"), "demo", "--quiet", "--out", copy),
-                *("--set", "judging.skip_constant=false"),
+                *("--set", "judging.skip_constant=false", "--set", "judging.design=all_pairs"),
                 *("--set", f"rewarders=[{', '.join(sorted(lacking))}]"),
             ],
             check=True,

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import itertools
 import json
 import math
 import os
@@ -177,7 +178,9 @@ def test_a_kill_at_any_place_loses_no_finished_arm_and_trains_none_twice(tmp_pat
                 training.train_arm({}, [], arm.tuning, str(training.checkpoint(tmp_path, arm)))
 
     finished: dict[int, int] = {}  # seed: how often it was started when it was first seen finished
-    for place in range(10):
+    for place in itertools.count():
+        if place >= 10 and finished:  # on a busy machine the first arms take longer than ten kills
+            break
         child = os.fork()
         if child == 0:
             work()
@@ -192,7 +195,6 @@ def test_a_kill_at_any_place_loses_no_finished_arm_and_trains_none_twice(tmp_pat
                 finished.setdefault(seed, starts.count(str(seed)))
             else:
                 assert seed not in finished
-    assert finished
     work()
     starts = log.read_text().split()
     assert all(starts.count(str(seed)) == count for seed, count in finished.items())

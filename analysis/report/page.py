@@ -17,7 +17,7 @@ from bon.analysis.report.browser_data import Packing
 from bon.analysis.report.figures import report_figures
 from bon.analysis.report.question_views import QuestionView
 from bon.analysis.report.templates import render
-from bon.analysis.results import PREDICTORS, BenchmarkResult, BestOfN, Correlation, Results
+from bon.analysis.results import PREDICTORS, BenchmarkResult, Correlation, Results
 from bon.analysis.results import format as text
 from bon.analysis.results.phrasing import names
 
@@ -88,7 +88,7 @@ def _context(results: Results) -> dict[str, Any]:
         "estimated": _estimated(results),
         "labels": _labels(results),
         "rated_in_full": max((j.rated_questions for j in results.judging), default=0)
-        if any(_raced(b) for b in results.best_of_n)
+        if any(b.raced for b in results.best_of_n)
         else 0,
         "find": _find,
         "words": WORDS,
@@ -195,12 +195,6 @@ def _labels(results: Results) -> dict[str, dict[int, str]]:
         p.policy: {f.index: f.label for f in p.files if f.label not in ("", str(f.index))}
         for p in results.policies
     }
-
-
-def _raced(b: BestOfN) -> bool:
-    """Whether other n are estimated from fewer questions than the headline."""
-    basis = b.estimated.questions if b.estimated else b.num_questions
-    return b.headline and any(p.estimated and p.estimated.questions < basis for p in b.curve)
 
 
 def _estimated(results: Results) -> dict[tuple[str, str, str], list[str]]:

@@ -164,6 +164,14 @@ class BestOfN(Record):
     over_optimised: bool
     undecided: Estimate
 
+    @property
+    def raced(self) -> bool:
+        """Whether smaller n are estimated from fewer questions than the headline."""
+        basis = self.estimated.questions if self.estimated else self.num_questions
+        return self.headline and any(
+            p.estimated and p.estimated.questions < basis for p in self.curve
+        )
+
 
 class SampleStatistics(Record):
     """What a policy's candidates show about Best-of-N without a rewarder (arXiv 2606.02981).

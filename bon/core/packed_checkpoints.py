@@ -89,17 +89,16 @@ def packed_key(folder: Path) -> str:
 def _lineage(folder: Path) -> Iterator[Path]:
     """Yield a packed checkpoint and its parents."""
     yield folder
-    while parent := _read(folder)[0]["parent"]:
+    while parent := _header(folder)["parent"]:
         folder = folder.parent / parent
         yield folder
 
 
-@lru_cache(maxsize=8)
-def _read(folder: Path) -> tuple[dict[str, Any], bytes]:
-    """Return the header of a packed checkpoint and the numbers after it."""
-    content = lzma.decompress((folder / WEIGHTS).read_bytes())
-    header, _, numbers = content.partition(b"\n")
-    return json.loads(header), numbers
+def _header(folder: Path) -> dict[str, Any]:
+    """Return the header of a packed checkpoint; decompresses little more than it."""
+    with lzma.open(folder / WEIGHTS) as file:
+        header: dict[str, Any] = json.loads(file.readline())
+    return header
 
 
 @lru_cache(maxsize=4)
@@ -110,7 +109,8 @@ def tensors_of(folder: Path) -> Tensors:
     the low and the high bytes of zigzag-coded 16-bit counts of steps. What it does not name is
     the parent's own.
     """
-    header, numbers = _read(folder)
+    with lzma.open(folder / WEIGHTS) as file:
+        header, numbers = json.loads(file.readline()), file.read()
     tensors = dict(tensors_of(folder.parent / header["parent"])) if header["parent"] else {}
     shapes: dict[str, list[int]] = header["tensors"]
     rows = sum(row_count(shape) for shape in shapes.values())

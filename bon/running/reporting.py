@@ -137,10 +137,6 @@ def report_run(
 
 def gains_by_training(directory: Path, results: Results) -> Iterator[Uplift]:
     """Yield the studies of `bon uplift` and of imported outcomes in a run."""
-    import pandas as pd
-
-    from bon.analysis.uplift import imported_gains
-
     study, outcomes = (directory / UPLIFT / name for name in ("uplift.json", OUTCOMES))
     if study.is_file():
         try:
@@ -148,6 +144,10 @@ def gains_by_training(directory: Path, results: Results) -> Iterator[Uplift]:
         except ValidationError:
             say(f"{study} is from another version and left out: bon uplift {directory} …")
     if outcomes.is_file():
+        import pandas as pd
+
+        from bon.analysis.uplift import imported_gains
+
         yield from imported_gains(pd.read_csv(outcomes), results)
 
 

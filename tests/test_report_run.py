@@ -1,6 +1,8 @@
 """From a run directory to its results and its report: what `report_run` puts together."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -48,6 +50,18 @@ def test_a_report_about_data_of_ones_own_cites_nobody(make_experiment, tmp_path)
     report_run(run, quiet=True)
     assert bon.load(run).results.citations == ()
     assert "@misc" not in (run / "report.html").read_text()
+
+
+def test_a_report_without_training_does_not_wait_for_its_analysis(make_experiment, tmp_path):
+    run = begun(make_experiment(), tmp_path)
+    code = (
+        "import sys; from pathlib import Path; from bon.running.reporting import report_run; "
+        "report_run(Path(sys.argv[1]), quiet=True); print('bon.analysis.uplift' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code, str(run)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+    assert (run / "report.html").is_file()
 
 
 @pytest.mark.ray

@@ -175,8 +175,8 @@ class TransformersEngine(Engine):
         """Stop the thread and free the model."""
         await asyncio.to_thread(self._batcher.close)
         self.model = self.processor = self.head = None
-        gc.collect()
         if self.device.type == "cuda":
+            gc.collect()
             torch.cuda.empty_cache()
 
     # ------------------------------------------------------------ called by the batching thread

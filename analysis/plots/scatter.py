@@ -174,7 +174,7 @@ def _mark_threshold(
         )  # fmt: skip
         places = [
             {"ha": ha, "position": (x, up)}
-            for up in (0, 12, 24, 36)
+            for up in range(0, 72, 6)
             for x, ha in ((3, "left"), (-3, "right"))
         ]
         _settle(ax, text, marks, places)

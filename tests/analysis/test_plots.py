@@ -64,6 +64,28 @@ def test_every_point_is_named_and_no_two_texts_overlap(results):
             assert all(overlap(a, b) == 0 for b in found[:i])
 
 
+def test_the_name_of_a_threshold_stays_in_its_panel():
+    """In a panel where r and a reference line are named beside it."""
+    sizes = {"num_rewarders": 12, "num_questions": 60, "num_pairs": 60, "seed": 2}
+    tables = synthetic_tables(policies=("alpha", "beta"), **sizes)
+    results = analyse(tables, draws=100, permutations=100)
+    low, high = plots.correlation(results).axes[0].get_xlim()
+    for share in (0.6, 0.8, 0.95):
+        score = {"value": (low + share * (high - low)) / 100}
+        moved = [
+            t.model_copy(update={"score": t.score.model_copy(update=score)})
+            for t in results.thresholds
+        ]
+        figure = plots.correlation(results.model_copy(update={"thresholds": moved}))
+        named = [(ax, t) for ax in figure.axes for t in ax.texts if "expected" in t.get_text()]
+        assert named
+        for ax, text in named:
+            box, frame = text.get_window_extent(), ax.get_window_extent()
+            assert frame.x0 <= box.x0 < box.x1 <= frame.x1
+            others = [t.get_window_extent().extents for t in ax.texts if t is not text]
+            assert not any(overlap(tuple(box.extents), tuple(other)) for other in others)
+
+
 @pytest.mark.parametrize("width", ["single", "double"])
 @pytest.mark.parametrize("name", FIGURES)
 def test_all_labels_lie_inside_the_figure(two_policies, name, width):

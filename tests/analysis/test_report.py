@@ -25,7 +25,14 @@ from bon.analysis.report import (
 from bon.analysis.report import page as pages
 from bon.analysis.report.glossary import TERMS
 from bon.analysis.report.page import _MARGIN
-from bon.analysis.results import Counts, Estimate, LeakReport, PolicyResult, Results
+from bon.analysis.results import (
+    Counts,
+    Estimate,
+    LeakReport,
+    PolicyResult,
+    Results,
+    RuleSupport,
+)
 from bon.analysis.results import format as fmt
 from bon.core.records import ImageRef, Judgement, Question
 from tests.conftest import accessibility_violations
@@ -210,6 +217,20 @@ def test_what_is_worse_than_the_vote_is_said_in_words(results, tmp_path):
         results.model_copy(update={"best_of_n": changed}), None, tmp_path / "r.html"
     )
     assert "▼ below" in page.read_text(encoding="utf-8")
+
+
+def test_rules_with_one_reason_are_one_line(results, tmp_path):
+    rules = [
+        RuleSupport(policy="p", rewarder=name, rule=rule, supported=False, reason="lacks rows")
+        for rule in ("swiss", "weighted_vote")
+        for name in ("judge", "critic")
+    ]
+    changed = results.model_copy(update={"rules": rules})
+    text = write_report(changed, None, tmp_path / "report.html").read_text()
+    lines = re.findall(r"<li>([^<]*lacks rows)</li>", text)
+    assert lines == [
+        f"{name} (p), swiss, weighted vote: lacks rows" for name in ("critic", "judge")
+    ]
 
 
 def test_hostile_text_in_the_results_is_text(results, tmp_path):

@@ -159,7 +159,9 @@ def tab():
     """A tab of headless Chromium; what the page complained about fails the test."""
     if not CHROMIUM:
         pytest.skip("Chromium is not installed (apt-get install chromium)")
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
+
+    expect.set_options(timeout=60_000)
 
     quiet = ("--disable-quic", "--disable-background-networking", "--disable-component-update")
     complaints: list[str] = []

@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
@@ -402,7 +403,9 @@ def test_an_item_that_kills_its_worker_is_recorded_and_the_others_go_on(
 
 
 SLOW = """
+import os
 import time
+from pathlib import Path
 from bon.rewarders.base import Rewarder, Verdict
 
 class Slow(Rewarder):
@@ -412,6 +415,7 @@ class Slow(Rewarder):
     async def judge(self, item, shown, seeds):
         if "3 + 3" in item.prompt and not self.slept:
             self.slept = True
+            Path(__file__).with_name("pid").write_text(str(os.getpid()))
             time.sleep(6)  # its event loop with it
         return [Verdict("scored", score=1.0)] * len(seeds)
 """
@@ -436,28 +440,23 @@ def test_a_frozen_worker_is_replaced_and_a_slow_one_is_not(
 
     rows, lines = run("slow")
     assert "it is replaced" not in lines
-    stopper = subprocess.Popen([sys.executable, "-c", STOP_WORKER, str(raylet_of(one_ray).pid)])
+    pid = tmp_path / "pid"
+    pid.unlink()
+    freezer = threading.Thread(target=suspend, args=(pid,), daemon=True)
+    freezer.start()
     frozen_rows, lines = run("frozen")
-    assert stopper.wait() == 0
+    freezer.join(1)
+    assert not freezer.is_alive()
     assert frozen_rows == rows
     assert lines.count("has not answered for 5 seconds; it is replaced") == 1
 
 
-STOP_WORKER = """
-import sys, time, psutil
-raylet, seen, end = psutil.Process(int(sys.argv[1])), {}, time.time() + 90
-while time.time() < end:
-    time.sleep(0.1)
-    for process in raylet.children(recursive=True):
-        try:
-            if (process.cmdline() or [""])[0].startswith("ray::Host"):
-                if time.time() - seen.setdefault(process, time.time()) > 2:
-                    process.suspend()
-                    sys.exit(0)
-        except psutil.Error:
-            pass
-sys.exit(1)
-"""
+def suspend(file: Path) -> None:
+    """Suspend the process whose number will be in the file."""
+    while not (file.exists() and (number := file.read_text())):
+        time.sleep(0.1)
+    psutil.Process(int(number)).suspend()
+
 
 KILL_WORKERS = """
 import random, sys, time, psutil

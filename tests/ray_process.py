@@ -19,6 +19,7 @@ if __name__ == "__main__":
     if os.fork():
         os._exit(0)
     os.environ.setdefault("RAY_raylet_start_wait_time_s", "120")  # late on a busy machine, not dead
+    os.environ.setdefault("RAY_worker_niceness", "0")  # as in a local Ray of bon's
     options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
     unused = dict.fromkeys(("start_api_server", "start_monitor", "start_log_monitor"), no_start)
     with patch.multiple(Node, **unused):

@@ -9,7 +9,6 @@ import threading
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 import yaml
 
@@ -404,6 +403,7 @@ def test_an_item_that_kills_its_worker_is_recorded_and_the_others_go_on(
 
 SLOW = """
 import os
+import signal
 import time
 from pathlib import Path
 from bon.rewarders.base import Rewarder, Verdict
@@ -415,7 +415,10 @@ class Slow(Rewarder):
     async def judge(self, item, shown, seeds):
         if "3 + 3" in item.prompt and not self.slept:
             self.slept = True
-            Path(__file__).with_name("pid").write_text(str(os.getpid()))
+            freeze = Path(__file__).with_name("freeze")
+            if freeze.exists():
+                freeze.unlink()
+                os.kill(os.getpid(), signal.SIGSTOP)
             time.sleep(6)  # its event loop with it
         return [Verdict("scored", score=1.0)] * len(seeds)
 """
@@ -440,22 +443,11 @@ def test_a_frozen_worker_is_replaced_and_a_slow_one_is_not(
 
     rows, lines = run("slow")
     assert "it is replaced" not in lines
-    pid = tmp_path / "pid"
-    pid.unlink()
-    freezer = threading.Thread(target=suspend, args=(pid,), daemon=True)
-    freezer.start()
+    (tmp_path / "freeze").touch()
     frozen_rows, lines = run("frozen")
-    freezer.join(1)
-    assert not freezer.is_alive()
+    assert not (tmp_path / "freeze").exists()
     assert frozen_rows == rows
     assert lines.count("has not answered for 5 seconds; it is replaced") == 1
-
-
-def suspend(file: Path) -> None:
-    """Suspend the process whose number will be in the file."""
-    while not (file.exists() and (number := file.read_text())):
-        time.sleep(0.1)
-    psutil.Process(int(number)).suspend()
 
 
 KILL_WORKERS = """

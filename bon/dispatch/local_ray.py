@@ -37,7 +37,7 @@ _ENVIRONMENT = {
     # Keep freed memory instead of returning it to the system.
     "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
-    # Ray's default is 15: any other busy program would leave models a thirtieth of a core.
+    # Ray's default is 15: a busy program leaves models a thirtieth of the core that they share.
     "RAY_worker_niceness": "0",
 }
 """Set in Ray's processes where the user has not set it."""

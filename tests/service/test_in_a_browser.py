@@ -252,7 +252,7 @@ def test_every_page_as_everybody(server, walked, tab, width, scheme):
             cookie = {"name": COOKIE, "value": session, "url": server.address}
             tab.context.add_cookies([cookie])
         for path in {"nobody": paths[:1], "annotate": ["/annotate"]}.get(role, paths):
-            # A form asks for its plan after it has loaded; the console must not tell of it later.
+            # A form asks for its plan after it has loaded; it is left once the answer is there.
             answered = "networkidle" if path.startswith("/new") else "load"
             tab.goto(server.address + path, wait_until=answered)
             beyond = tab.evaluate("document.documentElement.scrollWidth - innerWidth")

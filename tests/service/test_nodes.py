@@ -33,7 +33,7 @@ def cluster(tmp_path, head):
     yield head
     for node in list(head.worker_nodes):
         head.remove_node(node)
-    head.wait_for_nodes(60)  # Ray places workers on a lost node until it knows
+    head.wait_for_nodes(60)  # Ray places workers on a removed node until it notices
 
 
 def test_the_node_that_runs_a_validation_is_killed(tmp_path, cluster):

@@ -89,12 +89,13 @@ $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-$(VENV)/.core: $(VENV)/.python pyproject.toml constraints/cpu.txt
+$(VENV)/.core: $(VENV)/.python pyproject.toml setup.py constraints/cpu.txt
 	$(PIP) -e '.[transformers]'
 	-$(COMPILE)
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.python pyproject.toml constraints/cpu.txt
+$(VENV)/.dev: $(VENV)/.python pyproject.toml setup.py constraints/cpu.txt
 	$(PIP) -e '.[dev]'
+	mkdir -p build/typing/bon && ln -sfn $(addprefix ../../../,policies rewarders analysis) build/typing/bon
 	-$(COMPILE)
 	touch $@ $(VENV)/.core

@@ -4,23 +4,11 @@
 The public API is in bon.api; see docs/python.md.
 """
 
-import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bon.api import *  # noqa: F403
 
-for _room in ("analysis", "policies", "rewarders"):
-    # A symbolic link in a checkout, or a file with its target where git could not create links.
-    _link = os.path.join(os.path.dirname(__file__), _room)
-    if os.path.isfile(_link):
-        print(
-            f"bon: {_link} is a file and should be a symbolic link: turn links on and check out "
-            "again (git config core.symlinks true; git checkout -- bon), or install a wheel",
-            file=sys.stderr,
-        )
-        sys.exit(2)
 __version__ = "0.3.0.dev0"
 
 __all__ = [

@@ -28,7 +28,7 @@ from bon.exports import EXPORTS
 from bon.formats import ADDED, formats
 
 ROOT = Path(__file__).parents[1]
-TOP = ("policies", "rewarders", "analysis")  # linked into bon/
+TOP = ("bon", "policies", "rewarders", "analysis")
 
 RAY = (
     *(f"bon/dispatch/{name}.py" for name in ("cluster", "connection", "local_ray", "tasks")),
@@ -55,9 +55,7 @@ class Import:
 
 def sources() -> list[Path]:
     """Every file of the package, where it really lies."""
-    linked = [path for top in TOP for path in (ROOT / top).rglob("*.py")]
-    real = [p for p in (ROOT / "bon").rglob("*.py") if p.relative_to(ROOT).parts[1] not in TOP]
-    return sorted(real + linked)
+    return sorted(path for top in TOP for path in (ROOT / top).rglob("*.py"))
 
 
 TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in sources()}

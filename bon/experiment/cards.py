@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -29,7 +30,6 @@ from bon.experiment.upstream import published
 from bon.experiment.yamlfile import read_document
 
 Room = Literal["policies", "rewarders"]
-ROOT = Path(__file__).parents[1]
 CardT = TypeVar("CardT", bound=Card)
 
 _PROMPTS = ("prompt", "system")
@@ -110,10 +110,14 @@ def load_rewarder(
     return _load(RewarderCard, "rewarders", ref, base, seed, origin)
 
 
+def _folder(room: str) -> Path:
+    return Path(str(resources.files(f"bon.{room}")))
+
+
 @cache
 def shipped(room: Room) -> Mapping[str, Path]:
     """Map names of shipped cards to their files, the miniature's last."""
-    folders = [ROOT / room / "cards", ROOT / "miniature" / "cards" / room]
+    folders = [_folder(room) / "cards", _folder("miniature") / "cards" / room]
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
 
@@ -210,7 +214,7 @@ def load_prompt(ref: PromptRef, *, room: Room, base: Path) -> Prompt:
         return Prompt(f"file:{path.name}", read_text(path, encoding="utf-8"))
     if isinstance(ref, UpstreamPrompt):
         return published(ref.upstream)
-    files = {path.stem: path for path in (ROOT / room / "prompts").glob("*.jinja")}
+    files = {path.stem: path for path in (_folder(room) / "prompts").glob("*.jinja")}
     if ref not in files:
         fix = f"{suggestion(ref, sorted(files))} (one of your own: `prompt: {{file: PATH}}`)"
         raise BonError(f"no shipped prompt {ref!r} in {room}", fix)

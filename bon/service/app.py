@@ -13,6 +13,7 @@ from typing import Any
 from fastapi import FastAPI
 
 import bon
+from bon import analysis, policies, rewarders
 from bon.core.errors import BonError
 from bon.dispatch.listeners import Watch
 from bon.service import pages
@@ -41,7 +42,7 @@ def create_app(service: Service) -> FastAPI:
     for folder, name in (
         (Path.home(), "~"),
         (Path(sys.prefix), "python"),
-        (Path(bon.__file__).parent, "bon"),
+        *((Path(str(m.__file__)).parent, m.__name__) for m in (bon, analysis, policies, rewarders)),
         (settings.base, "."),
         (settings.data, "data"),
         (settings.runs, "runs"),

@@ -3,21 +3,14 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from bon.analysis.results.study import ModelShare, RunCompleteness
-from bon.choosing.race import EarlyStopping
-from bon.core.keys import text_key
 from bon.core.records import Candidate, Question
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard, RewarderCard
-from bon.planning.judging_scope import (
-    stakes_of,
-    to_judge,
-    unanimous,
-)
 from bon.planning.setup import Setup
-from bon.planning.sources import open_calls, to_grade
+from bon.planning.units import Unit, grading_unit, known_judgements, pair_unit, question_unit
 from bon.rewarders.item_judging import Showing, is_complete
 from bon.storage.store import Store
 
@@ -52,28 +45,13 @@ def _problems(share: ModelShare, max_error_share: float) -> Iterator[str]:
         )
 
 
-class _Item(NamedTuple):
-    """A pair, or a question of one policy, with its distinct texts.
-
-    `votes`: None for the votes of the card. `ready`: all candidates are stored. An item that is not
-    `needed` counts only where earlier settings judged it.
-    """
-
-    key: str
-    texts: frozenset[str]
-    votes: int | None = None
-    ready: bool = True
-    needed: bool = True
-    stakes: EarlyStopping | None = None
-
-
 class _Counter:
     def __init__(self, setup: Setup, store: Store) -> None:
         self._setup = setup
         self._store = store
         self._failed: dict[str, str] = store.meta("failed", {})
-        self._questions: dict[bool, list[_Item]] = {False: [], True: []}  # by depth
-        self._graded: list[_Item] = []
+        self._questions: dict[bool, list[Unit]] = {False: [], True: []}  # by depth
+        self._graded: list[Unit] = []
 
     def policy(self, policy: Loaded[PolicyCard]) -> ModelShare:
         """Count a policy's candidates and collect its questions for the rewarders."""
@@ -83,34 +61,23 @@ class _Counter:
             rows = self._store.candidates(policy.spec, question.key, n)
             wanted += n
             have += len(rows)
-            item = deep = self._item(policy, question, rows[: policy.card.n], policy.card.n)
+            unit = deep = self._unit(policy, question, rows[: policy.card.n], policy.card.n)
             if n > policy.card.n:
-                deep = self._item(policy, question, rows, n)
-            self._questions[False] += [item] if item else []
+                deep = self._unit(policy, question, rows, n)
+            self._questions[False] += [unit] if unit else []
             self._questions[True] += [deep] if deep else []
-            if texts := to_grade(question, rows):
-                self._graded.append(_Item(question.grading_key, frozenset(texts)))
+            graded, _ = grading_unit(question, rows)
+            self._graded += [graded] if graded.texts else []
         if policy.card.brought:  # nothing can be added
             wanted = have
         return self._share(policy, "policy", wanted, have)
 
-    def _item(
+    def _unit(
         self, policy: Loaded[PolicyCard], question: Question, rows: list[Candidate], n: int
-    ) -> _Item | None:
-        judging = self._setup.experiment.judging
+    ) -> Unit | None:
         ready = policy.card.brought or len(rows) == n
-        subset = self._setup.experiment.subset
-        needed = bool(to_judge(question, rows, judging, subset)) or not ready
-        usable = [row for row in rows if row.outcome != "error"]
-        if not (needed or (usable and not unanimous(question, usable))):
-            return None
-        return _Item(
-            question.key,
-            frozenset(row.text_key for row in usable),
-            ready=ready,
-            needed=needed,
-            stakes=stakes_of(question, usable, judging),
-        )
+        unit, _ = question_unit(self._setup, question, rows, ready=ready)
+        return unit if unit.texts or not ready else None
 
     def rewarder(self, rewarder: Loaded[RewarderCard]) -> ModelShare:
         """Count a rewarder's preference pairs and questions."""
@@ -120,21 +87,19 @@ class _Counter:
             )
             return self._share(rewarder, "rewarder", n_items, n_items)
         votes = self._setup.pair_votes(rewarder)
-        pairs = (_Item(key, texts, votes[benchmark]) for benchmark, key, texts in self._pairs)
-        return self._items(rewarder, chain(pairs, self._questions[self._setup.is_deep(rewarder)]))
+        pairs = (unit._replace(votes=votes[benchmark]) for benchmark, unit in self._pairs)
+        return self._units(rewarder, chain(pairs, self._questions[self._setup.is_deep(rewarder)]))
 
     def grader(self, grader: Loaded[RewarderCard]) -> ModelShare:
         """Count the questions with answers to grade, once per policy."""
-        return self._items(grader, iter(self._graded))
+        return self._units(grader, iter(self._graded))
 
-    def _items(self, rewarder: Loaded[RewarderCard], items: Iterator[_Item]) -> ModelShare:
+    def _units(self, rewarder: Loaded[RewarderCard], units: Iterator[Unit]) -> ModelShare:
         wanted = have = 0
-        while page := list(islice(items, PAGE)):
-            shown = self._shown(rewarder.spec, [item.key for item in page])
-            for item in page:
-                judged = item.ready and self._judged(rewarder, item, shown[item.key])
-                wanted += judged or item.needed
-                have += judged
+        while page := list(islice(units, PAGE)):
+            shown = self._shown(rewarder.spec, [unit.key for unit in page])
+            wanted += len(page)
+            have += sum(self._judged(rewarder, unit, shown[unit.key]) for unit in page)
         return self._share(rewarder, "rewarder", wanted, have)
 
     def _shown(self, spec: str, items: Sequence[str]) -> dict[str, set[Showing]]:
@@ -150,19 +115,17 @@ class _Counter:
         return shown
 
     @cached_property
-    def _pairs(self) -> list[tuple[str, str, frozenset[str]]]:
-        """Benchmark, key and texts of every pair."""
-        return [
-            (benchmark, pair.key, frozenset(map(text_key, pair.responses)))
-            for benchmark, pair in self._store.pairs()
-        ]
+    def _pairs(self) -> list[tuple[str, Unit]]:
+        """Benchmark and unit of every pair."""
+        return [(benchmark, pair_unit(pair, 0)) for benchmark, pair in self._store.pairs()]
 
-    def _judged(self, rewarder: Loaded[RewarderCard], item: _Item, shown: set[Showing]) -> bool:
-        votes = rewarder.card.votes if item.votes is None else item.votes
-        if is_complete(rewarder.card, item.texts, item.key, votes, shown):
+    def _judged(self, rewarder: Loaded[RewarderCard], unit: Unit, shown: set[Showing]) -> bool:
+        if not unit.ready:
+            return False
+        votes = unit.votes or rewarder.card.votes
+        if is_complete(rewarder.card, unit.texts, unit.key, votes, shown):
             return True
-        key, texts, stakes = item.key, item.texts, item.stakes
-        return open_calls(self._setup, self._store, rewarder, key, texts, votes, stakes) is None
+        return known_judgements(self._setup, self._store, rewarder, unit) is None
 
     def _share(
         self,

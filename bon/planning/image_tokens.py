@@ -1,4 +1,4 @@
-"""Estimate the tokens of images (within 20 % of the shipped cards' processors) and of local rows.
+"""Estimate the tokens of images, within 20 % of the shipped cards' processors.
 
 Families that cut an image into patches of one size are counted by area. Families that cut it into
 tiles take about the same for any image: the mean of their published rule over `TYPICAL`.
@@ -6,17 +6,9 @@ tiles take about the same for any image: the mean of their published rule over `
 
 import math
 from collections.abc import Sequence
-from itertools import islice
 from statistics import fmean
-from tempfile import TemporaryDirectory
-from typing import Literal
 
-from PIL import Image
-
-from bon.benchmarks import BadRow, load_pairs, load_questions
-from bon.core.images import ImageStore
-from bon.core.records import Question
-from bon.experiment.config import Card, DatasetSpec
+from bon.experiment.config import Card
 
 Size = tuple[int, int]
 """Width and height in pixels."""
@@ -28,12 +20,6 @@ TYPICAL: tuple[Size, ...] = (
     (720, 540), (1500, 1176), (177, 198), (504, 331),
 )  # fmt: skip
 """Sizes of 25 images of MMMU-Pro, for datasets that are not local."""
-
-N_MEASURED = 25
-"""Rows of a local dataset that are measured."""
-
-CHARACTERS = 4
-"""Characters a token, for texts."""
 
 DEFAULT_TOKENS = 1000
 """Tokens per image of families that are not listed."""
@@ -75,32 +61,3 @@ def tokens_of(card: Card, sizes: Sequence[Size] = TYPICAL) -> float:
     pixels, most = PER_TOKEN[family]
     most = card.engine_args.get("max_pixels") or most
     return fmean(math.ceil(min(width * height, most) / pixels) for width, height in sizes)
-
-
-def first_rows(
-    spec: DatasetSpec, kind: Literal["questions", "pairs"]
-) -> tuple[float, list[Size], list[float]]:
-    """Return images per row, their sizes, and mean tokens of the texts of the first usable rows.
-
-    The texts are those of a question with its options, or of a pair's prompt and of a response.
-
-    Raises:
-        BonError: what a run would raise, such as that no row can be used.
-    """
-    load = load_questions if kind == "questions" else load_pairs
-    with TemporaryDirectory() as folder:
-        usable = (row for row in load(spec, ImageStore(folder)) if not isinstance(row, BadRow))
-        rows = list(islice(usable, N_MEASURED))
-        texts = [
-            ("\n".join((row.text, *row.options)),)
-            if isinstance(row, Question)
-            else (row.prompt, "".join(row.responses))
-            for row in rows
-        ]
-        sizes = []
-        for image in (image for row in rows for image in row.images):
-            with Image.open(image.path) as opened:
-                sizes.append(opened.size)
-    count = max(1, len(rows))
-    tokens = [sum(map(len, column)) / count / CHARACTERS for column in zip(*texts, strict=True)]
-    return len(sizes) / count, sizes, [tokens[0], *(both / 2 for both in tokens[1:])]

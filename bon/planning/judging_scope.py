@@ -4,7 +4,7 @@ Only the driver knows the right answers; workers get codes, rewarders nothing.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from bon.choosing.race import EarlyStopping
@@ -15,7 +15,7 @@ from bon.graders import graded_key, grades_of
 
 
 def to_judge(
-    question: Question, candidates: Sequence[Candidate], judging: Judging, subset: float = 1.0
+    question: Question, candidates: Iterable[Candidate], judging: Judging, subset: float = 1.0
 ) -> list[Candidate]:
     """Return the candidates to judge.
 

@@ -3,23 +3,29 @@
 Every estimate rests on a stated assumption, which what a run directory already holds replaces.
 """
 
-import math
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any
 
-from bon.benchmarks import BadRow, adapter, load_pairs
-from bon.benchmarks.rows import count_rows, local_files
+from bon.benchmarks import BadRow, load_pairs
 from bon.choosing.opinion import shown_of
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.records import BY_MODEL
 from bon.experiment.cards import Loaded
-from bon.experiment.config import IMPORTED, Card, DatasetSpec, PolicyCard, Price, RewarderCard
-from bon.importing.pinned_sources import questions_in
+from bon.experiment.config import Card, PolicyCard, Price, RewarderCard
+from bon.planning.dataset_sizes import (
+    CANDIDATE_TOKENS,
+    CHARACTERS,
+    IN_RUN,
+    N_MEASURED,
+    QUESTION_TOKENS,
+    DatasetSizes,
+    Rows,
+)
 from bon.planning.gpu_memory import (
     PER_SEQUENCE,
     RESERVE,
@@ -33,28 +39,18 @@ from bon.planning.gpu_memory import (
 )
 from bon.planning.grading import grader_note
 from bon.planning.hub_revisions import unpinned
-from bon.planning.image_tokens import (
-    CHARACTERS,
-    DEFAULT_TOKENS,
-    N_MEASURED,
-    TYPICAL,
-    Size,
-    first_rows,
-    tokens_of,
-)
+from bon.planning.image_tokens import DEFAULT_TOKENS, TYPICAL
 from bon.planning.judging_scope import drawn
 from bon.planning.preflight import check_axis, mistakes, retiring
 from bon.planning.repeat_check import FOLDER
 from bon.planning.setup import Setup, located
-from bon.planning.sources import remaining, to_grade
 from bon.planning.spec_aliases import with_stored_specs
+from bon.planning.units import grading_unit, known_judgements, question_unit, samplings
 from bon.rewarders.item_judging import max_calls
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 
-QUESTION_TOKENS = 200
 PROMPT_TOKENS = 200
-CANDIDATE_TOKENS = 350
 STEPS = 5
 REPLY_TOKENS = {"pairwise": 450, "pointwise": 250, "listwise": 700, "stepwise": 1, "python": 300}
 PROMPT_FLOPS = 100e12
@@ -91,16 +87,6 @@ ASSUMPTIONS = (
     f"encoder, activations and CUDA ({RESERVE_UNBOUND:g} without max_pixels), in {USED:.0%} of the "
     "card",
 )
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The size of a dataset and its source."""
-
-    name: str
-    benchmark: str
-    count: int
-    known_from: str
 
 
 @dataclass
@@ -195,13 +181,11 @@ def make_plan(setup: Setup, out: Path | None = None, *, here: bool = False) -> P
         if out is not None and (out / DATABASE).is_file():
             store = stack.enter_context(Store(out, readonly=True))
             setup = with_stored_specs(setup, store, running=True)
-        planner = _Planner(setup, store)
-        plan = planner.plan()
-        unanimous = [*planner.unanimous(plan)]
+        plan = _Planner(setup, store).plan()
         if store is not None:
             for work, model in zip(plan.work, setup.models, strict=True):
                 _measure_speed(work, model, store)
-    plan.warnings = [*_warnings(setup, plan, here), *unanimous]
+    plan.warnings = _warnings(setup, plan, here)
     return plan
 
 
@@ -218,11 +202,12 @@ def _measure_speed(work: Work, model: Loaded[Any], store: Store) -> None:
             work.gpu_hours = work.worker_hours * gpus
 
 
-def _groups(specs: list[DatasetSpec]) -> Iterator[tuple[str, str]]:
+def _groups(setup: Setup) -> Iterator[tuple[str, str]]:
     """Yield the benchmark and group of every pair in local files."""
     with TemporaryDirectory() as folder:
-        for spec in specs:
-            for pair in load_pairs(spec, ImageStore(folder)) if spec.path is not None else ():
+        for spec in setup.experiment.pairs:
+            here = located(spec, setup.base)
+            for pair in load_pairs(here, ImageStore(folder)) if here.path is not None else ():
                 if not isinstance(pair, BadRow):
                     yield spec.name or spec.benchmark, pair.group
 
@@ -231,22 +216,13 @@ class _Planner:
     def __init__(self, setup: Setup, store: Store | None) -> None:
         self._setup = setup
         self._store = store
+        self._sizes = DatasetSizes(setup, store)
         experiment = setup.experiment
         self._design = experiment.judging.design
-        tasks = [located(spec, setup.base) for spec in experiment.questions]
-        pairs = [located(spec, setup.base) for spec in experiment.pairs]
-        self._tasks = tuple(self._rows(spec, "questions") for spec in tasks)
-        self._questions = _together(self._tasks)
-        self._pairs = tuple(self._rows(spec, "pairs") for spec in pairs)
-        self._sizes: dict[str, tuple[float, tuple[Size, ...]]] = {}
-        self._texts: dict[str, tuple[float, float]] = {}  # tokens of a question, of a response
-        for spec, rows in zip(tasks, self._tasks, strict=True):
-            self._measure(
-                spec, "questions", "questions", rows.count / max(self._questions.count, 1)
-            )
-        for spec in pairs:
-            self._measure(spec, "pairs", spec.name or spec.benchmark)
-        check_axis(experiment.analysis.axis, _groups(pairs))
+        self._questions, self._pairs = self._sizes.questions, self._sizes.pairs
+        # None where the run has no questions yet.
+        self._in_run = store if self._questions.known_from == IN_RUN else None
+        check_axis(experiment.analysis.axis, _groups(setup))
 
     def plan(self) -> Plan:
         setup = self._setup
@@ -254,7 +230,7 @@ class _Planner:
             setup.experiment.name,
             self._design,
             self._questions,
-            self._tasks,
+            self._sizes.tasks,
             self._pairs,
             policies=[self._policy(policy) for policy in setup.policies],
             rewarders=[self._rewarder(rewarder) for rewarder in setup.rewarders],
@@ -263,96 +239,23 @@ class _Planner:
             weights=checkpoint_weights(setup.models),
         )
 
-    def unanimous(self, plan: Plan) -> Iterator[str]:
-        """Yield a note on what needs every question judged, and what that would cost."""
-        experiment = self._setup.experiment
-        judges = any(work.on_questions for work in plan.rewarders)
-        if experiment.judging.judge_unanimous or not judges:
-            return
-        cost = "no calls beyond these, which count every question"
-        if self._store is not None and self._questions.known_from == "in the run":
-            judging = experiment.judging.model_copy(update={"judge_unanimous": True})
-            every = experiment.model_copy(update={"judging": judging})
-            self._setup = replace(self._setup, experiment=every)
-            more = [self._rewarder(rewarder) for rewarder in self._setup.rewarders]
-            wider = replace(plan, policies=[], rewarders=more).totals()
-            now = replace(plan, policies=[]).totals()
-            calls, dollars, hours = (wider[k] - now[k] for k in ("calls", "dollars", "gpu_hours"))
-            cost = f"{calls:,.0f} calls more" + (f", ${dollars:,.2f}" if dollars else "")
-            cost += f", about {hours:.1f} GPU hours" if hours else ""
-        yield (
-            "bon gate --risk, online.abstain and the rates of bon calibrate need the questions "
-            "whose candidates agree judged too: --set judging.judge_unanimous=true ("
-            f"{cost})"
-        )
-
-    def _rows(self, spec: DatasetSpec, table: str) -> Rows:
-        name = spec.name or spec.benchmark
-        if self._store is not None:
-            several = table == "pairs" or len(self._setup.experiment.questions) > 1
-            column = "benchmark" if table == "pairs" else "json_extract(data, '$.dataset')"
-            where = f"active > 0 AND {column} = ?" if several else "active > 0"
-            count = self._store.count(table, where, (name,) if several else ())
-            if count:
-                return Rows(name, spec.benchmark, count, "in the run")
-        if spec.benchmark == IMPORTED:
-            policies, base = self._setup.policies, self._setup.base
-            count = max((questions_in(policy.card, base) for policy in policies), default=0)
-            known = "counted where the answers are from"
-        elif spec.path is not None:
-            benchmark = adapter(spec.benchmark)
-            config, split = benchmark.config(spec.config), spec.split or benchmark.split
-            count = sum(map(count_rows, local_files(Path(spec.path), config, split)))
-            known = "counted in the file"
-        elif spec.hub is None and (published := adapter(spec.benchmark).published) is not None:
-            count = published.rows
-            known = f"not read: the published count ({published.note})"
-        elif spec.limit is not None:
-            count, known = spec.limit, "not read: at most `limit`"
-        else:
-            raise BonError(
-                f"{spec.hub or spec.benchmark}: its rows cannot be counted without reading it",
-                "set `limit`, or download it and set `path`",
-            )
-        return Rows(name, spec.benchmark, min(count, spec.limit or count), known)
-
-    def _measure(
-        self, spec: DatasetSpec, kind: Literal["questions", "pairs"], name: str, share: float = 1
-    ) -> None:
-        """Add a `share` of images per row, sizes and lengths of texts, measured if it is local."""
-        per_row, sizes, texts = 1.0, list(TYPICAL), [float(QUESTION_TOKENS), CANDIDATE_TOKENS]
-        if spec.path is not None and spec.benchmark != IMPORTED:
-            per_row, sizes, texts = first_rows(spec, kind)
-        elif spec.columns.get("image") == "":
-            per_row = 0.0
-        elif spec.hub is None and spec.benchmark != IMPORTED:
-            published = adapter(spec.benchmark).published
-            per_row = published.images_per_row if published else 1.0
-        before, known = self._sizes.get(name, (0.0, ()))
-        self._sizes[name] = before + share * per_row, (*known, *(sizes or TYPICAL))
-        question = self._texts.get(name, (0.0, 0.0))[0] + share * texts[0]
-        self._texts[name] = question, texts[1] if kind == "pairs" else CANDIDATE_TOKENS
-
-    def _image_tokens(self, card: Card, name: str = "questions") -> float:
-        if getattr(card, "image_filter", "") == "drop":
-            return 0.0
-        per_row, sizes = self._sizes[name]
-        return per_row * tokens_of(card, sizes)
-
     def _policy(self, policy: Loaded[PolicyCard]) -> Work:
         card = policy.card
         if card.brought:
             return Work(card.name, "policy")
-        deep, n = self._deep(policy)
-        on_questions = self._questions.count * card.n + deep * (n - card.n)
-        work = Work(card.name, "policy", on_questions=on_questions)
-        if self._store is not None:
-            where = 'spec = ? AND "index" < ?'
-            work.reused = self._store.count("candidates", where, (policy.spec, n))
-        assumed = (self._texts["questions"][0] + self._image_tokens(card), CANDIDATE_TOKENS)
+        if self._in_run is not None:
+            work, reads = Work(card.name, "policy"), 0
+            for _, n, missing in samplings(self._setup, self._in_run, policy):
+                work.on_questions += n
+                work.reused += n - len(missing)
+                reads += bool(missing)
+        else:
+            deep, n = self._deep(policy)
+            reads = self._questions.count
+            work = Work(card.name, "policy", on_questions=reads * card.n + deep * (n - card.n))
+        assumed = (self._sizes.question_tokens(card), CANDIDATE_TOKENS)
         prompt, reply = self._lengths("candidates", policy.spec, work, *assumed)
         # A prompt is read once for all its candidates.
-        reads = math.ceil(work.to_do / card.n)
         _price(work, card, reads * prompt, work.to_do * min(reply, card.sampling.max_tokens))
         return work
 
@@ -378,9 +281,9 @@ class _Planner:
         work.again = self._again(rewarder)
         question = response = 0.0  # mean tokens over all calls
         for name, count in calls_on.items():
-            share, texts = count / max(1, n_calls), self._texts[name]
-            question += share * (texts[0] + self._image_tokens(card, name))
-            response += share * texts[1]
+            share = count / max(1, n_calls)
+            question += share * self._sizes.question_tokens(card, name)
+            response += share * self._sizes.response_tokens(name)
         assumed = _assumed_lengths(card, question, response)
         prompt, reply = self._lengths("judgements", rewarder.spec, work, *assumed)
         steps = STEPS if work.lengths == "assumed" and card.kind == "stepwise" else 1
@@ -392,24 +295,25 @@ class _Planner:
         """Return the calls of the model that grades: once per answer and vote, at most."""
         card, setup = grader.card, self._setup
         work = Work(card.name, "grader")
-        specs = zip(self._tasks, setup.experiment.questions, strict=True)
+        specs = zip(self._sizes.tasks, setup.experiment.questions, strict=True)
         count = sum(rows.count for rows, spec in specs if spec.grader == BY_MODEL)
         share = count / max(1, self._questions.count)
         answers = count * sum(policy.card.n for policy in setup.policies)
         for policy in setup.policies:
             deep, n = self._deep(policy)
             answers += round(share * deep) * (n - policy.card.n)
-        if self._store is not None and self._questions.known_from == "in the run":
-            known, answers = {row[:2] for row in self._store.graded(grader.spec)}, 0
-            for question in self._store.questions():
+        if self._in_run is not None:
+            known, answers = {row[:2] for row in self._in_run.graded(grader.spec)}, 0
+            for question in self._in_run.questions():
                 for policy in setup.policies if question.grader == BY_MODEL else ():
                     n = setup.depth(policy, question.key)
-                    pool = self._store.candidates(policy.spec, question.key, n)
-                    keys = {(question.grading_key, key) for key in to_grade(question, pool)}
+                    pool = self._in_run.candidates(policy.spec, question.key, n)
+                    unit, _ = grading_unit(question, pool)
+                    keys = {(unit.key, key) for key in unit.texts}
                     work.reused += len(keys & known) * card.votes
                     answers += len(keys) + n - len(pool)
         work.on_questions = answers * card.votes
-        shown = self._texts["questions"][0] + self._image_tokens(card)
+        shown = self._sizes.question_tokens(card)
         assumed = _assumed_lengths(card, shown, CANDIDATE_TOKENS)
         prompt, reply = self._lengths("judgements", grader.spec, work, *assumed)
         calls = work.to_do
@@ -436,39 +340,36 @@ class _Planner:
         if deep is None or policy.card.brought or deep.n <= policy.card.n:
             return 0, policy.card.n
         share = min(deep.share, self._setup.experiment.subset)
-        if self._store is None or self._questions.known_from != "in the run":
-            return round(self._questions.count * share), deep.n
-        return sum(drawn(question.key, share) for question in self._store.questions()), deep.n
+        return round(self._questions.count * share), deep.n
 
     def _on_questions(
         self, policy: Loaded[PolicyCard], rewarder: Loaded[RewarderCard]
     ) -> tuple[int, int]:
         """Return the calls on a policy's candidates, and how many of them are stored."""
-        card, votes = rewarder.card, rewarder.card.votes
-        subset = self._setup.experiment.subset
-        if self._store is None or self._questions.known_from != "in the run":
+        card, votes, setup = rewarder.card, rewarder.card.votes, self._setup
+        subset = setup.experiment.subset
+        if self._in_run is None:
             most = max_calls(card, self._design, policy.card.n, votes)
-            deep, n = self._deep(policy) if self._setup.is_deep(rewarder) else (0, 1)
+            deep, n = self._deep(policy) if setup.is_deep(rewarder) else (0, 1)
             more = deep * (max_calls(card, self._design, n, votes) - most)
             return round(self._questions.count * subset) * most + more, 0
         calls = reused = 0
-        for question in self._store.questions():
-            n = self._setup.depth(policy, question.key, rewarder)
-            most = max_calls(card, self._design, n, votes)
-            pool = self._store.candidates(policy.spec, question.key, n)
+        for question in self._in_run.questions():
+            n = setup.depth(policy, question.key, rewarder)
+            pool = self._in_run.candidates(policy.spec, question.key, n)
             if len(pool) < n and not policy.card.brought:
+                most = max_calls(card, self._design, n, votes)
                 calls += most * drawn(question.key, subset)
                 continue
-            left = remaining(self._setup, self._store, rewarder, question, pool)
-            if left.usable:
-                texts = {row.text_key for row in left.usable}
+            unit, _ = question_unit(setup, question, pool)
+            if unit.texts:
                 stored = sum(
-                    row.vote < card.votes and texts.issuperset(shown_of(row))
-                    for row in self._store.judgements(rewarder.spec, question.key)
+                    row.vote < votes and unit.texts.issuperset(shown_of(row))
+                    for row in self._in_run.judgements(rewarder.spec, question.key)
                 )
                 # A finished race needs no more.
-                done = left.known is None
-                total = stored if done else max_calls(card, self._design, len(texts), card.votes)
+                done = known_judgements(setup, self._in_run, rewarder, unit) is None
+                total = stored if done else max_calls(card, self._design, len(unit.texts), votes)
                 calls += total
                 reused += min(total, stored)
         return calls, reused
@@ -487,15 +388,6 @@ class _Planner:
                 work.lengths = f"measured on {measured:,}"
                 return prompt_mean, reply_mean
         return prompt, reply
-
-
-def _together(tasks: tuple[Rows, ...]) -> Rows:
-    """Return the size of all tasks."""
-    known = dict.fromkeys(rows.known_from for rows in tasks)
-    name, benchmark = (
-        " + ".join(x) for x in zip(*((r.name, r.benchmark) for r in tasks), strict=True)
-    )
-    return Rows(name, benchmark, sum(rows.count for rows in tasks), ", ".join(known))
 
 
 def _assumed_lengths(card: RewarderCard, question: float, response: float) -> tuple[float, float]:

@@ -5,30 +5,33 @@ so memory does not grow with the number of questions, and compares with the stor
 and extending a run work like running it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-from bon.choosing.opinion import shown_of
-from bon.choosing.race import EarlyStopping
 from bon.core.images import IMAGE_MARK
 from bon.core.keys import text_key
-from bon.core.records import BY_MODEL, Candidate, ImageRef, Judgement, PreferencePair, Question
+from bon.core.records import BY_MODEL, Candidate, ImageRef, PreferencePair, Question
 from bon.dispatch.source import Source, Stage
 from bon.dispatch.worker import JudgeTask, Payload
 from bon.engines.base import ImagePart
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, RewarderCard
-from bon.graders import graded_key, grades_of, is_right
+from bon.graders import grades_of, is_right
 from bon.planning.grading import grading_prompt
-from bon.planning.judging_scope import stakes_of, to_judge
 from bon.planning.setup import Setup
+from bon.planning.units import (
+    grading_unit,
+    known_judgements,
+    pair_unit,
+    question_unit,
+    samplings,
+)
 from bon.policies.generate import Ask
 from bon.policies.prompting import policy_messages, question_block
 from bon.rewarders import item_judging
 from bon.rewarders.base import Item
-from bon.rewarders.registry import rewarder_class
 from bon.storage.store import Store
 
 
@@ -47,10 +50,7 @@ class GenerateSource(Source):
     def steps(self) -> Iterator[list[Payload]]:
         """Yield the prompt of each question with its missing candidates."""
         card = self._policy.card
-        for question in () if card.brought else self._store.questions():
-            stored = self._store.indices(self._policy.spec, question.key)
-            n = self._setup.depth(self._policy, question.key)
-            missing = tuple(index for index in range(n) if index not in stored)
+        for question, _, missing in samplings(self._setup, self._store, self._policy):
             if not missing:
                 yield []
                 continue
@@ -77,8 +77,8 @@ class PairSource(Source):
         """Yield each pair with its judgements so far."""
         for benchmark, pair in self._store.pairs():
             votes = self._votes[benchmark]
-            texts = {text_key(response) for response in pair.responses}
-            known = open_calls(self._setup, self._store, self._rewarder, pair.key, texts, votes)
+            unit = pair_unit(pair, votes)
+            known = known_judgements(self._setup, self._store, self._rewarder, unit)
             answer_key = pair_answer_key(self._rewarder.card, pair)
             yield (
                 []
@@ -130,12 +130,13 @@ class QuestionSource(Source):
 
     def _tasks(self, question: Question, pool: list[Candidate]) -> list[Payload]:
         card = self._rewarder.card
-        left = remaining(self._setup, self._store, self._rewarder, question, pool)
-        if left.known is None:
+        unit, usable = question_unit(self._setup, question, pool)
+        known = known_judgements(self._setup, self._store, self._rewarder, unit)
+        if known is None:
             return []
-        answer_key = question_answer_key(card, question, left.usable)
-        item = question_item(question, left.usable)
-        return [JudgeTask(item, tuple(left.known), card.votes, left.race, answer_key=answer_key)]
+        answer_key = question_answer_key(card, question, usable)
+        item = question_item(question, usable)
+        return [JudgeTask(item, tuple(known), card.votes, unit.stakes, answer_key=answer_key)]
 
 
 class GradeSource(QuestionSource):
@@ -144,15 +145,13 @@ class GradeSource(QuestionSource):
     stage = "grade"
 
     def _tasks(self, question: Question, pool: list[Candidate]) -> list[Payload]:
-        texts = to_grade(question, pool)
-        votes = self._rewarder.card.votes
-        key = question.grading_key
-        known = open_calls(self._setup, self._store, self._rewarder, key, texts, votes)
-        if not texts or known is None:
+        unit, texts = grading_unit(question, pool)
+        known = known_judgements(self._setup, self._store, self._rewarder, unit)
+        if known is None:
             return []
         item = replace(
             question_item(question, []),
-            key=key,
+            key=unit.key,
             prompt=grading_prompt(question, question_block(question)),
             responses=texts,
         )
@@ -160,68 +159,7 @@ class GradeSource(QuestionSource):
         if has_answer_key(self._rewarder.card):
             plain = replace(question, meta=question.meta | {"grader": "exact"})
             answer_key = {key: is_right(plain, text) for key, text in texts.items()}
-        return [JudgeTask(item, tuple(known), votes, answer_key=answer_key)]
-
-
-def to_grade(question: Question, candidates: Iterable[Candidate]) -> dict[str, str]:
-    """Return by key what a model grades of a question's candidates; nothing for other graders."""
-    if question.grader != BY_MODEL:
-        return {}
-    rows = (row for row in candidates if row.outcome != "error" and row.text)
-    keys = ((graded_key(question, row.answer, row.text_key), row) for row in rows)
-    return {key: row.text if key == row.text_key else row.answer or "" for key, row in keys}
-
-
-class Remaining(NamedTuple):
-    """What a rewarder lacks on a question.
-
-    The candidates to judge, the stopping rule, and the judgements so far; None if complete.
-    """
-
-    usable: list[Candidate]
-    race: EarlyStopping | None
-    known: list[Judgement] | None
-
-
-def remaining(
-    setup: Setup,
-    store: Store,
-    rewarder: Loaded[RewarderCard],
-    question: Question,
-    pool: list[Candidate],
-) -> Remaining:
-    """Return what a rewarder lacks on a question with these candidates."""
-    judging, subset = setup.experiment.judging, setup.experiment.subset
-    usable = to_judge(question, pool, judging, subset)
-    if not usable:
-        return Remaining([], None, None)
-    race, texts = stakes_of(question, usable, judging), {row.text_key for row in usable}
-    votes = rewarder.card.votes
-    return Remaining(
-        usable, race, open_calls(setup, store, rewarder, question.key, texts, votes, race)
-    )
-
-
-def open_calls(
-    setup: Setup,
-    store: Store,
-    rewarder: Loaded[RewarderCard],
-    item: str,
-    responses: Collection[str],
-    votes: int,
-    stakes: EarlyStopping | None = None,
-) -> list[Judgement] | None:
-    """Return the judgements of an incomplete item; None if it is complete."""
-    known = [
-        row
-        for row in store.judgements(rewarder.spec, item)
-        if all(key in responses for key in shown_of(row))
-    ]
-    card = rewarder.card
-    arity = rewarder_class(card).arity
-    protocol = setup.protocol(rewarder).with_votes(votes)
-    calls = item_judging.missing_calls(card, arity, responses, item, protocol, known, stakes)
-    return known if calls else None
+        return [JudgeTask(item, tuple(known), self._rewarder.card.votes, answer_key=answer_key)]
 
 
 def question_item(question: Question, candidates: list[Candidate]) -> Item:

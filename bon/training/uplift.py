@@ -35,7 +35,7 @@ from bon.engines.tuning import Example, FineTuned, Method, Tuning
 from bon.experiment.cards import Loaded
 from bon.experiment.config import DatasetSpec, Placement, PolicyCard
 from bon.exports.preferences import messages_of, unjudged_note, with_texts
-from bon.planning.plan import CANDIDATE_TOKENS, QUESTION_TOKENS
+from bon.planning.dataset_sizes import CANDIDATE_TOKENS, QUESTION_TOKENS
 from bon.planning.run_tables import run_tables
 from bon.planning.setup import Setup, located, prepare
 from bon.planning.sources import question_item

@@ -16,7 +16,7 @@ from bon.miniature.data import write_free
 from bon.planning.completeness import completeness
 from bon.planning.plan import make_plan
 from bon.planning.setup import prepare
-from bon.planning.sources import to_grade
+from bon.planning.units import grading_unit
 from bon.running.reporting import open_run, read_results, report_run
 from bon.running.runner import make_sources
 from bon.storage.store import Store
@@ -57,7 +57,7 @@ def test_a_model_grades_every_answer_once(study, go, tmp_path):
         distinct, agreeing, total, credits = 0, 0, 0, []
         for question in store.questions():
             rows = store.candidates(policy.spec, question.key)
-            distinct += len(to_grade(question, rows))
+            distinct += len(grading_unit(question, rows)[1])
             for row, grade in zip(rows, grades_of(question, rows), strict=True):
                 total += 1
                 agreeing += grade.credit == float(row.answer == question.answer)
@@ -135,7 +135,7 @@ def test_rubrics_grade_whole_replies(study, go, tmp_path):
         policy = open_run(store).policies[0]
         for question in store.questions():
             pool = store.candidates(policy.spec, question.key)
-            assert to_grade(question, pool) == {row.text_key: row.text for row in pool}
+            assert grading_unit(question, pool)[1] == {row.text_key: row.text for row in pool}
             assert question.meta["rubric"]
     report_run(directory, quiet=True)
     assert read_results(directory).policies[0].oracle.value > 0

@@ -1,0 +1,161 @@
+"""How many rows the datasets of an experiment have, and how many tokens a row."""
+
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from PIL import Image
+
+from bon.benchmarks import BadRow, adapter, load_pairs, load_questions
+from bon.benchmarks.rows import count_rows, local_files
+from bon.core.errors import BonError
+from bon.core.images import ImageStore
+from bon.core.records import Question
+from bon.experiment.config import IMPORTED, Card, DatasetSpec
+from bon.importing.pinned_sources import questions_in
+from bon.planning.image_tokens import TYPICAL, Size, tokens_of
+from bon.planning.setup import Setup, located
+from bon.storage.store import Store
+
+IN_RUN = "in the run"
+
+QUESTION_TOKENS = 200
+"""Tokens of the text of a question that is not local."""
+
+CANDIDATE_TOKENS = 350
+"""Tokens of a candidate, and of a response of a pair that is not local."""
+
+N_MEASURED = 25
+"""Rows of a local dataset that are measured."""
+
+CHARACTERS = 4
+"""Characters a token, for texts."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The size of a dataset and its source."""
+
+    name: str
+    benchmark: str
+    count: int
+    known_from: str
+
+
+class DatasetSizes:
+    """The sizes of an experiment's datasets: stored in its run, counted in a file, or published.
+
+    `questions`: all tasks together.
+    """
+
+    def __init__(self, setup: Setup, store: Store | None) -> None:
+        self._setup = setup
+        self._store = store
+        self._images: dict[str, tuple[float, tuple[Size, ...]]] = {}
+        self._texts: dict[str, tuple[float, float]] = {}  # tokens of a question, of a response
+        tasks = [located(spec, setup.base) for spec in setup.experiment.questions]
+        pairs = [located(spec, setup.base) for spec in setup.experiment.pairs]
+        self.tasks = tuple(self._rows(spec, "questions") for spec in tasks)
+        self.questions = _together(self.tasks)
+        self.pairs = tuple(self._rows(spec, "pairs") for spec in pairs)
+        for spec, rows in zip(tasks, self.tasks, strict=True):
+            self._measure(spec, "questions", "questions", rows.count / max(self.questions.count, 1))
+        for spec in pairs:
+            self._measure(spec, "pairs", spec.name or spec.benchmark)
+
+    def question_tokens(self, card: Card, name: str = "questions") -> float:
+        """Return the mean tokens of a question, or a pair's prompt, with images as a card reads."""
+        per_row, sizes = self._images[name]
+        dropped = getattr(card, "image_filter", "") == "drop"
+        return self._texts[name][0] + (0.0 if dropped else per_row * tokens_of(card, sizes))
+
+    def response_tokens(self, name: str) -> float:
+        """Return the mean tokens of a candidate ("questions") or a response of a pair."""
+        return self._texts[name][1]
+
+    def _rows(self, spec: DatasetSpec, table: str) -> Rows:
+        name = spec.name or spec.benchmark
+        if self._store is not None:
+            several = table == "pairs" or len(self._setup.experiment.questions) > 1
+            column = "benchmark" if table == "pairs" else "json_extract(data, '$.dataset')"
+            where = f"active > 0 AND {column} = ?" if several else "active > 0"
+            count = self._store.count(table, where, (name,) if several else ())
+            if count:
+                return Rows(name, spec.benchmark, count, IN_RUN)
+        if spec.benchmark == IMPORTED:
+            policies, base = self._setup.policies, self._setup.base
+            count = max((questions_in(policy.card, base) for policy in policies), default=0)
+            known = "counted where the answers are from"
+        elif spec.path is not None:
+            benchmark = adapter(spec.benchmark)
+            config, split = benchmark.config(spec.config), spec.split or benchmark.split
+            count = sum(map(count_rows, local_files(Path(spec.path), config, split)))
+            known = "counted in the file"
+        elif spec.hub is None and (published := adapter(spec.benchmark).published) is not None:
+            count = published.rows
+            known = f"not read: the published count ({published.note})"
+        elif spec.limit is not None:
+            count, known = spec.limit, "not read: at most `limit`"
+        else:
+            raise BonError(
+                f"{spec.hub or spec.benchmark}: its rows cannot be counted without reading it",
+                "set `limit`, or download it and set `path`",
+            )
+        return Rows(name, spec.benchmark, min(count, spec.limit or count), known)
+
+    def _measure(
+        self, spec: DatasetSpec, kind: Literal["questions", "pairs"], name: str, share: float = 1
+    ) -> None:
+        """Add a `share` of images per row, sizes and lengths of texts, measured if it is local."""
+        per_row, sizes, texts = 1.0, list(TYPICAL), [float(QUESTION_TOKENS), CANDIDATE_TOKENS]
+        if spec.path is not None and spec.benchmark != IMPORTED:
+            per_row, sizes, texts = first_rows(spec, kind)
+        elif spec.columns.get("image") == "":
+            per_row = 0.0
+        elif spec.hub is None and spec.benchmark != IMPORTED:
+            published = adapter(spec.benchmark).published
+            per_row = published.images_per_row if published else 1.0
+        before, known = self._images.get(name, (0.0, ()))
+        self._images[name] = before + share * per_row, (*known, *(sizes or TYPICAL))
+        question = self._texts.get(name, (0.0, 0.0))[0] + share * texts[0]
+        self._texts[name] = question, texts[1] if kind == "pairs" else CANDIDATE_TOKENS
+
+
+def _together(tasks: tuple[Rows, ...]) -> Rows:
+    """Return the size of all tasks."""
+    known = dict.fromkeys(rows.known_from for rows in tasks)
+    name, benchmark = (
+        " + ".join(x) for x in zip(*((r.name, r.benchmark) for r in tasks), strict=True)
+    )
+    return Rows(name, benchmark, sum(rows.count for rows in tasks), ", ".join(known))
+
+
+def first_rows(
+    spec: DatasetSpec, kind: Literal["questions", "pairs"]
+) -> tuple[float, list[Size], list[float]]:
+    """Return images per row, their sizes, and mean tokens of the texts of the first usable rows.
+
+    The texts are those of a question with its options, or of a pair's prompt and of a response.
+
+    Raises:
+        BonError: what a run would raise, such as that no row can be used.
+    """
+    load = load_questions if kind == "questions" else load_pairs
+    with TemporaryDirectory() as folder:
+        usable = (row for row in load(spec, ImageStore(folder)) if not isinstance(row, BadRow))
+        rows = list(islice(usable, N_MEASURED))
+        texts = [
+            ("\n".join((row.text, *row.options)),)
+            if isinstance(row, Question)
+            else (row.prompt, "".join(row.responses))
+            for row in rows
+        ]
+        sizes = []
+        for image in (image for row in rows for image in row.images):
+            with Image.open(image.path) as opened:
+                sizes.append(opened.size)
+    count = max(1, len(rows))
+    tokens = [sum(map(len, column)) / count / CHARACTERS for column in zip(*texts, strict=True)]
+    return len(sizes) / count, sizes, [tokens[0], *(both / 2 for both in tokens[1:])]

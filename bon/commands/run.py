@@ -105,20 +105,21 @@ def stress(
     as_json: options.Json = False,
 ) -> None:
     """Test whether rewarders prefer adversarial answers to right ones; resumable."""
+    from bon.core.console import show_listing
     from bon.running.reporting import read_results
     from bon.running.stress import stress_run
 
     stress_run(directory, questions, quiet=quiet or as_json)
     hacks = read_results(directory).hacks
-    emit(
-        hacks,
-        lambda: "\n".join(
-            f"{hack.rewarder:<28}{hack.attack:<24}"
-            f"wins {100 * (hack.wins.value or 0):5.1f} % of {hack.num_pairs}"
-            for hack in hacks
-        ),
-        as_json,
-    )
+    rows = [
+        {
+            "rewarder": hack.rewarder,
+            "attack": hack.attack,
+            "wins": f"{100 * (hack.wins.value or 0):.1f} % of {hack.num_pairs}",
+        }
+        for hack in hacks
+    ]
+    emit(hacks, lambda: show_listing(rows), as_json)
 
 
 def run_directory(out: Path | None, setup: "Setup", file: Path) -> Path:

@@ -2,9 +2,7 @@
 
 import gc
 import os
-import signal
 import sys
-import time
 from collections.abc import Callable
 from typing import Annotated, Any, NoReturn
 
@@ -19,7 +17,6 @@ from bon.core.errors import BonError, ExitCode
 from bon.core.files import file_error
 
 PANELS = ("Start", "Run", "Judge and decide", "Bring in and take out", "Curate", "Serve")
-PATIENCE_SECONDS = 2.0
 START, RUN, DECIDE, TRANSFER, CURATE, SERVE = PANELS
 
 
@@ -78,52 +75,10 @@ def _main(
     pass
 
 
-class _Stop:
-    """Handle Ctrl-C and SIGTERM.
-
-    The first unwinds, so that rows in progress are filed and a local Ray is shut down. Ctrl-C
-    pressed again at once means no more than that; after PATIENCE_SECONDS it ends the process.
-    """
-
-    def __init__(self) -> None:
-        self.number = 0
-        self._at = 0.0
-        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as in the background of a shell
-            signal.signal(signal.SIGINT, self)
-        signal.signal(signal.SIGTERM, self)
-
-    def __call__(self, number: int, _: object) -> None:
-        if not self.number:
-            self.number, self._at = number, time.monotonic()
-            raise KeyboardInterrupt  # calls of Ray would turn a SystemExit into one with code 1
-        if time.monotonic() > self._at + PATIENCE_SECONDS:
-            self.report()
-            os._exit(128 + self.number)
-
-    def report(self) -> None:
-        """Say that the command was stopped, in place of the echoed ^C."""
-        terminal = os.isatty(2) and os.environ.get("TERM") != "dumb"
-        start = "\r\x1b[K\x1b[?25h" if terminal else ""  # erase the line, show the cursor
-        os.write(2, f"{start}bon: stopped; the same command resumes from here\n".encode())
-
-
-def main() -> None:
+def main() -> NoReturn:
     """Run the command line; every outcome is one line and one of `ExitCode`."""
-    stop = _Stop()
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # idle BLAS threads sleep, not spin
     gc.set_threshold(100_000)  # the default of 700 costs a tenth of a report
-    try:
-        _run_command()
-    except BaseException as error:
-        if stop.number and getattr(error, "code", 1):  # whatever became of the KeyboardInterrupt
-            stop.report()
-            sys.exit(128 + stop.number)
-        raise
-    finally:
-        gc.freeze()  # no collection at exit
-
-
-def _run_command() -> NoReturn:
     try:
         sys.exit(app(prog_name="bon", standalone_mode=False))
     except BonError as error:
@@ -138,6 +93,8 @@ def _run_command() -> NoReturn:
         sys.exit(ExitCode.UNEXPECTED)
     except OSError as error:
         _exit_with(file_error(error))
+    finally:
+        gc.freeze()  # no collection at exit
 
 
 def _exit_with(error: BonError) -> NoReturn:

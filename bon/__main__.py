@@ -25,6 +25,7 @@ class Stop:
         atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # runs last
 
     def __call__(self, number: int, _: object) -> None:
+        """Handle a signal."""
         if not self.number:
             self.note(number)
             raise KeyboardInterrupt  # calls of Ray would turn a SystemExit into one with code 1

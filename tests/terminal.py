@@ -8,59 +8,59 @@ import signal
 import struct
 import termios
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyte
 
 LINES = 200
+DEADLINE_SECONDS = 240.0
 CTRL_C = b"\x03"
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What a command left: every line that was on its screen at the end, and its exit code."""
+    """What a command left: its exit code, all it wrote, and its screen, without trailing blanks."""
 
     code: int
-    raw: bytes
-    screen: list[str]
+    raw: str
+    text: str
     cursor_hidden: bool
 
     @property
-    def text(self) -> str:
-        """The screen as one text."""
-        return "\n".join(self.screen)
+    def screen(self) -> list[str]:
+        """The lines of the screen."""
+        return self.text.split("\n")
 
 
 class Terminal:
     """A command in a pseudo-terminal of `columns`; what it writes is drawn on a screen."""
 
     def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        columns: int = 80,
-        cwd: Path | None = None,
-        env: Mapping[str, str] | None = None,
+        self, command: Sequence[str], *, columns: int = 80, cwd: Path, **environment: str
     ) -> None:
-        unset = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "CI")
+        unset = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")
         own = {key: value for key, value in os.environ.items() if key not in unset}
-        own |= {"TERM": "xterm-256color", **(env or {})}
+        own |= {"TERM": "xterm-256color", **environment}
         self._screen = pyte.Screen(columns, LINES)
         self._stream = pyte.ByteStream(self._screen)
-        self.raw = b""
-        self._pid, self._terminal = pty.fork()
-        if self._pid == 0:
+        self._raw = b""
+        sized, size_it = os.pipe()
+        self.pid, self._terminal = pty.fork()
+        if self.pid == 0:
             try:
-                if cwd is not None:
-                    os.chdir(cwd)
-                signal.signal(signal.SIGINT, signal.SIG_DFL)  # a background shell ignores it
-                time.sleep(0.05)  # until it has its size
+                os.chdir(cwd)
+                signal.signal(signal.SIGINT, signal.SIG_DFL)  # a shell's background ignores it
+                os.read(sized, 1)
                 os.execvpe(command[0], list(command), own)
             finally:
                 os._exit(127)
         self.resize(columns)
+        os.write(size_it, b".")
+        os.close(sized)
+        os.close(size_it)
 
     def resize(self, columns: int) -> None:
         """Make the window this wide; the command gets SIGWINCH."""
@@ -70,48 +70,38 @@ class Terminal:
 
     def press(self, keys: bytes) -> None:
         """Type these keys."""
-        os.write(self._terminal, keys)
+        with suppress(OSError):  # the command has ended
+            os.write(self._terminal, keys)
 
-    def wait_for(self, there: str | Callable[[], object], seconds: float = 120.0) -> None:
-        """Draw until this text is on the screen, or this is true."""
+    def draw(self, seconds: float) -> bool:
+        """Draw what is written within these seconds; False once the command has ended."""
         end = time.monotonic() + seconds
-        while not (there in "\n".join(self._screen.display) if isinstance(there, str) else there()):
-            assert self._read(), f"ended first: {self.raw.decode(errors='replace')}"
-            assert time.monotonic() < end, self.raw.decode(errors="replace")
+        while (left := end - time.monotonic()) > 0:
+            if select.select([self._terminal], [], [], left)[0]:
+                try:
+                    data = os.read(self._terminal, 1 << 16)
+                except OSError:  # nobody has the other end open
+                    return False
+                self._raw += data
+                self._stream.feed(data)
+        return True
 
-    def wait(self, seconds: float = 240.0) -> Ended:
+    def wait_until(self, true: Callable[[], object]) -> None:
+        """Draw until this is true."""
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not true():
+            assert self.draw(0.02), f"ended first: {self.text}"
+            assert time.monotonic() < deadline, self.text
+
+    @property
+    def text(self) -> str:
+        """What is on the screen."""
+        return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+
+    def wait(self) -> Ended:
         """Draw until the command ends."""
-        end = time.monotonic() + seconds
-        while self._read():
-            if time.monotonic() > end:
-                os.kill(self._pid, signal.SIGKILL)
-        status = os.waitpid(self._pid, 0)[1]
+        while self.draw(1.0):
+            pass
+        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         os.close(self._terminal)
-        screen = [line.rstrip() for line in self._screen.display]
-        while screen and not screen[-1]:
-            screen.pop()
-        code = os.waitstatus_to_exitcode(status)
-        return Ended(code, self.raw, screen, self._screen.cursor.hidden)
-
-    def _read(self) -> bool:
-        """Draw what there is within a moment; False once the command has ended."""
-        if not select.select([self._terminal], [], [], 0.05)[0]:
-            return True
-        try:
-            data = os.read(self._terminal, 1 << 16)
-        except OSError:  # Linux: no process has the other end open
-            return False
-        self.raw += data
-        self._stream.feed(data)
-        return bool(data)
-
-
-def run_in_terminal(
-    command: Sequence[str],
-    *,
-    columns: int = 80,
-    cwd: Path | None = None,
-    env: Mapping[str, str] | None = None,
-) -> Ended:
-    """Run a command in a pseudo-terminal to its end."""
-    return Terminal(command, columns=columns, cwd=cwd, env=env).wait()
+        return Ended(code, self._raw.decode(), self.text, self._screen.cursor.hidden)

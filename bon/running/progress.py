@@ -31,7 +31,7 @@ LINE_SECONDS = 10.0
 FILE_SECONDS = 1.0
 CURVE_POINTS = 200
 WINDOW_SECONDS = 30.0
-BAR_WIDTH = 40
+BAR_WIDTH = 20  # a terminal of 60 columns shows all: one that is made narrower breaks no line
 UNITS = ((1, "s"), (60, "min"), (3600, "h"))
 
 

@@ -111,15 +111,15 @@ def stress(
 
     stress_run(directory, questions, quiet=quiet or as_json)
     hacks = read_results(directory).hacks
-    rows = [
-        {
-            "rewarder": hack.rewarder,
-            "attack": hack.attack,
-            "wins": f"{100 * (hack.wins.value or 0):.1f} % of {hack.num_pairs}",
-        }
-        for hack in hacks
-    ]
-    emit(hacks, lambda: show_listing(rows), as_json)
+    tables: dict[str, list[dict[str, str]]] = {}
+    for hack in hacks:
+        wins = f"{100 * (hack.wins.value or 0):.1f} % of {hack.num_pairs}"
+        tables.setdefault(hack.rewarder, []).append({"attack": hack.attack, "wins": wins})
+    emit(
+        hacks,
+        lambda: "\n\n".join(f"{name}:\n{show_listing(rows)}" for name, rows in tables.items()),
+        as_json,
+    )
 
 
 def run_directory(out: Path | None, setup: "Setup", file: Path) -> Path:

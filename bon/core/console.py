@@ -72,13 +72,15 @@ def show_listing(rows: Sequence[Mapping[str, Any]], width: int = 250) -> str:
     width = text_width(width)
     keys = list(rows[0]) if rows else []
     texts = [[str(row[key]) or "-" for row in rows] for key in keys]
-    needed, wanted = [], []
+    words, wanted = [], []
     for key, column in zip(keys, texts, strict=True):
-        word = max(cell_len(word) for text in (key, *column) for word in text.split() or [""])
+        words.append(max(cell_len(w) for text in (key, *column) for w in text.split() or [""]))
         wanted.append(max(map(cell_len, (key, *column))))
-        needed.append(max(word, min(COLUMN_WIDTH, wanted[-1])))
+    needed = [max(w, min(COLUMN_WIDTH, most)) for w, most in zip(words, wanted, strict=True)]
     while len(needed) > 2 and sum(needed) + 2 * (len(needed) - 1) > width:
         needed.pop()
+    if sum(needed) + 2 > width:  # two columns
+        needed = words[: len(needed)]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     spare = width - sum(needed) - 2 * (len(needed) - 1)
     for key, least, most in zip(keys, needed, wanted, strict=False):

@@ -2,7 +2,6 @@
 
 import gc
 import os
-import signal
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any, NoReturn
@@ -13,6 +12,7 @@ from typer import Option
 
 import bon
 from bon.commands import calibrate, curate, decide, run, serve, start, transfer, uplift
+from bon.core.console import wrapped
 from bon.core.errors import BonError, ExitCode
 from bon.core.files import file_error
 
@@ -75,19 +75,10 @@ def _main(
     pass
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Run the command line; every outcome is one line and one of `ExitCode`."""
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # idle BLAS threads sleep, not spin
     gc.set_threshold(100_000)  # the default of 700 costs a tenth of a report
-    terminated: list[int] = []
-
-    def terminate(number: int, _: object) -> None:
-        terminated.append(number)
-        raise KeyboardInterrupt
-
-    # It unwinds, so that rows in progress are filed and a local Ray is shut down; calls of Ray
-    # would turn a SystemExit into one with code 1.
-    signal.signal(signal.SIGTERM, terminate)
     try:
         sys.exit(app(prog_name="bon", standalone_mode=False))
     except BonError as error:
@@ -97,12 +88,6 @@ def main() -> None:
             typer.echo(str(error))
             sys.exit(ExitCode.MISTAKE)
         _exit_with(usage_error(error))
-    except SystemExit as stopped:
-        if stopped.code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):  # Ctrl-C by way of typer
-            typer.echo("bon: stopped; the same command resumes from here", err=True)
-        if terminated:
-            sys.exit(ExitCode.TERMINATED)
-        raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ExitCode.UNEXPECTED)
@@ -113,8 +98,9 @@ def main() -> None:
 
 
 def _exit_with(error: BonError) -> NoReturn:
-    for line in str(error).split("\n"):
-        typer.secho(f"bon: {line}", err=True, fg="red" if sys.stderr.isatty() else None)
+    text = "\n".join(f"bon: {line}" for line in str(error).split("\n"))
+    color = "red" if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else None
+    typer.secho(wrapped(text, sys.stderr), err=True, fg=color)
     sys.exit(error.exit_code)
 
 

@@ -1,6 +1,7 @@
 """Options shared by several commands, and output as text or JSON."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from bon.core.console import wrapped
 from bon.core.errors import BonError, Incomplete, some
 
 Directory = Annotated[Path, Argument(help="Run directory.")]
@@ -46,7 +48,7 @@ def emit(value: Any, text: Callable[[], str], as_json: bool) -> None:
 
         typer.echo(to_json(value, indent=1, inf_nan_mode="null"))
     else:
-        typer.echo(text())
+        typer.echo(wrapped(text(), sys.stdout))
 
 
 def settings_of(

@@ -105,18 +105,19 @@ def stress(
     as_json: options.Json = False,
 ) -> None:
     """Test whether rewarders prefer adversarial answers to right ones; resumable."""
+    from bon.core.console import show_listing
     from bon.running.reporting import read_results
     from bon.running.stress import stress_run
 
     stress_run(directory, questions, quiet=quiet or as_json)
     hacks = read_results(directory).hacks
+    tables: dict[str, list[dict[str, str]]] = {}
+    for hack in hacks:
+        wins = f"{100 * (hack.wins.value or 0):.1f} % of {hack.num_pairs}"
+        tables.setdefault(hack.rewarder, []).append({"attack": hack.attack, "wins": wins})
     emit(
         hacks,
-        lambda: "\n".join(
-            f"{hack.rewarder:<28}{hack.attack:<24}"
-            f"wins {100 * (hack.wins.value or 0):5.1f} % of {hack.num_pairs}"
-            for hack in hacks
-        ),
+        lambda: "\n\n".join(f"{name}:\n{show_listing(rows)}" for name, rows in tables.items()),
         as_json,
     )
 

@@ -35,18 +35,19 @@ def format_status(status: dict[str, Any]) -> str:
         f"{bad}",
         f"started {status['started']}, {ended}",
     ]
+    width = max((len(model["model"]) for model in (*status["models"], *status["costs"])), default=0)
     for model in status["models"]:
         is_policy = model["role"] == "policy"
         rows = "" if is_policy else f", {model['rows']:,} judgements"
         errors = f", {model['errors']:,} errors" if model["errors"] else ""
         lines.append(
-            f"  {model['model']:<32} {model['have']:>8,}/{model['wanted']:,} "
+            f"  {model['model']:<{width}}  {model['have']:>8,}/{model['wanted']:,} "
             f"{'candidates' if is_policy else 'items'}{rows}{errors}"
         )
     lines += [f"  missing: {problem}" for problem in status["missing"]]
     if status["costs"]:
         lines.append("what it cost, per 1,000 candidates or judgements:")
-        lines += map(_format_cost, status["costs"])
+        lines += [f"  {cost['model']:<{width}}  {_format_cost(cost)}" for cost in status["costs"]]
     return "\n".join(lines)
 
 
@@ -59,4 +60,4 @@ def _format_cost(cost: Mapping[str, Any]) -> str:
         "" if cached is None else f"{100 * cached:.0f} % of prompts from the cache",
         "" if waited is None else f"waited {100 * waited:.0f} % of the time for input",
     ]
-    return f"  {cost['model']:<32} {', '.join(filter(None, parts))}"
+    return ", ".join(filter(None, parts))

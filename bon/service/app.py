@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import math
 import socket
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,6 +35,7 @@ from bon.storage.reward_tables import FILE
 
 log = logging.getLogger("bon.service")
 WATCH_SECONDS = 2.0
+PATIENCE_SECONDS = 2.0
 ROUTES = (validations, online, openai, rewards, operations, pages, reports, sign_in, annotate)
 
 
@@ -126,6 +129,15 @@ def serve(settings: Settings) -> None:
                     server.should_exit = True
 
         class Server(uvicorn.Server):
+            asked_to_stop = math.inf
+
+            def handle_exit(self, sig: int, frame: Any) -> None:
+                """Stop; only Ctrl-C pressed again later, not at once, drops open requests."""
+                now = time.monotonic()
+                self.asked_to_stop = min(self.asked_to_stop, now)
+                if not self.should_exit or now > self.asked_to_stop + PATIENCE_SECONDS:
+                    super().handle_exit(sig, frame)
+
             async def startup(self, sockets: Any = None) -> None:
                 """Print the address once the server listens."""
                 await super().startup(sockets)

@@ -77,8 +77,7 @@ class Scene:
             own = {"name": "hungry", "kind": "python", "python": "hungry:Hungry", "engine": "echo"}
             experiment["rewarders"].append(own)
         (self.folder / "e.yaml").write_text(yaml.safe_dump(experiment), encoding="utf-8")
-        code = "from bon.commands.main import main; main()"
-        run = self._start(sys.executable, "-c", code, "run", "e.yaml", "--out", out, **more)
+        run = self._start(sys.executable, "-m", "bon", "run", "e.yaml", "--out", out, **more)
         threading.Thread(target=self._follow, args=(run,), daemon=True).start()
         return run
 

@@ -242,8 +242,7 @@ class Soak:
             environment |= {"FAKETIME_DONT_FAKE_MONOTONIC": "1"}  # as where a person sets it
         with (self.folder / "log.txt").open("a", encoding="utf-8") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", "from bon.commands.main import main; main()",
-                 "run", "e.yaml", "--out", str(run)],
+                [sys.executable, "-m", "bon", "run", "e.yaml", "--out", str(run)],
                 cwd=self.folder, env=environment, stdout=log, stderr=log, text=True,
                 preexec_fn=die_with_parent,
             )  # fmt: skip

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from bon.benchmarks import BadRow, adapter, load_pairs
 from bon.benchmarks.rows import count_rows, local_files
-from bon.choosing.opinion import shown_of
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.records import BY_MODEL
@@ -46,7 +45,7 @@ from bon.planning.judging_scope import drawn
 from bon.planning.preflight import check_axis, mistakes, retiring
 from bon.planning.repeat_check import FOLDER
 from bon.planning.setup import Setup, located
-from bon.planning.sources import remaining, to_grade
+from bon.planning.sources import judgements_on, remaining, to_grade
 from bon.planning.spec_aliases import with_stored_specs
 from bon.rewarders.item_judging import max_calls
 from bon.storage.database import DATABASE
@@ -462,10 +461,8 @@ class _Planner:
             left = remaining(self._setup, self._store, rewarder, question, pool)
             if left.usable:
                 texts = {row.text_key for row in left.usable}
-                stored = sum(
-                    row.vote < card.votes and texts.issuperset(shown_of(row))
-                    for row in self._store.judgements(rewarder.spec, question.key)
-                )
+                known = self._store.judgements(rewarder.spec, question.key)
+                stored = len(judgements_on(self._setup, known, rewarder, question, left.usable))
                 # A finished race needs no more.
                 done = left.known is None
                 total = stored if done else max_calls(card, self._design, len(texts), card.votes)

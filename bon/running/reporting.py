@@ -19,6 +19,7 @@ from bon.experiment.overrides import override
 from bon.experiment.yamlfile import Document
 from bon.planning.completeness import completeness
 from bon.planning.setup import Setup, options, prepare
+from bon.planning.sources import judgements_on
 from bon.planning.spec_aliases import with_stored_specs
 from bon.running.attacks import ON_PLAIN, OWN_IMAGE, SWAPPED, WORDS
 from bon.storage.store import Store
@@ -255,12 +256,19 @@ def question_views(
     """Yield what the report's question browser shows."""
     from bon.analysis.report import build_views
 
-    specs = [rewarder.spec for rewarder in setup.rewarders]
     texts = dict(store.query("SELECT text_key, text FROM candidates"))
 
-    def judgements(question: str) -> Iterator[Judgement]:
-        for spec in specs:
-            yield from store.judgements(spec, question)
+    def judgements(key: str) -> dict[str, list[Judgement]]:
+        stored = [(r, store.judgements(r.spec, key)) for r in setup.rewarders]
+        return {
+            policy.card.name: [
+                row
+                for rewarder, rows in stored
+                for row in judgements_on(setup, rows, rewarder, questions[key], pool)
+            ]
+            for policy in setup.policies
+            for pool in [store.candidates(policy.spec, key, policy.card.n)]
+        }
 
-    questions = {question.key: question for question in store.questions()}
     return build_views(arrays, questions, texts.__getitem__, judgements, picks)
+    questions = {question.key: question for question in store.questions()}

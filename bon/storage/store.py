@@ -92,8 +92,7 @@ class Store:
         try:
             if db is not None:
                 if not self.readonly:
-                    with guard(self.path):
-                        db.commit()
+                    self.commit()
                 db.close()
         finally:
             if self._lock is not None:

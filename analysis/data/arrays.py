@@ -27,7 +27,7 @@ from bon.choosing.opinion import (
 from bon.choosing.opinion import opinion as build_opinion
 from bon.core.errors import BonError
 from bon.core.keys import content_key
-from bon.core.records import RIGHT_FROM
+from bon.core.records import RIGHT_FROM, check_rewarder_name
 
 SAMPLED = 128
 """Questions whose content is compared between runs (a bottom-k sketch, Broder 1997)."""
@@ -216,6 +216,8 @@ def read(tables: Tables) -> Run:
         for policy, part in frame.groupby("policy", sort=False, observed=True)
     }
     names = tuple(str(r) for r in tables.rewarders["rewarder"])
+    for name in names:
+        check_rewarder_name(name)
     by_rewarder = tables.judgements.groupby("rewarder", sort=False, observed=True).indices
     rows = {str(name): np.asarray(index) for name, index in by_rewarder.items()}
     find_response, find_side = _response_finder(keys, responses), _side_finder(tables.pairs)

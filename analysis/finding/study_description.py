@@ -33,6 +33,7 @@ def run_info(tables: Tables) -> RunInfo:
     return RunInfo(
         name=str(meta.get("name", "")),
         created=str(meta.get("created", "")),
+        state=str(meta.get("state", "")),
         bon_version=str(meta.get("bon_version", "")),
         seed=int(seed) if seed is not None else None,
         downstream=tuple(str(d) for d in pd.unique(tables.questions["dataset"])),

@@ -52,6 +52,7 @@ def run_tables(setup: Setup, store: Store) -> Tables:
     Rows of earlier settings are left out: other specs, inactive questions, candidates beyond n,
     surplus votes.
     """
+    state = store.state  # before the rows, which a driver may add to
     questions = _questions(store)
     candidates = _candidates(setup, store)
     pairs = _pairs(store)
@@ -61,7 +62,7 @@ def run_tables(setup: Setup, store: Store) -> Tables:
         pairs=pairs,
         judgements=_judgements(setup, store, candidates, pairs),
         rewarders=_rewarders(setup),
-        meta=_meta(setup, store),
+        meta={**_meta(setup, store), "state": state},
     ).check()
 
 
@@ -173,14 +174,14 @@ def _judgements(
     judged = set(zip(candidates["question"], candidates["text_key"], strict=True))
     benchmark = dict(zip(pairs["pair"], pairs["benchmark"], strict=True))
     rows: list[tuple[Any, ...]] = []
-    for rewarder in setup.rewarders:
     policies: list[str | None] = []
     design = setup.experiment.judging.design
     apart = [r for r in setup.rewarders if item_judging.depends_on_others(r.card, design)]
     pools = _pools(setup, store) if apart else {}
+    for rewarder in setup.rewarders:
         card, votes = rewarder.card, setup.pair_votes(rewarder)
-        again = setup.experiment.analysis.aggregate if card.kind == "stepwise" else None
         asked = _policies_asked(setup, store, rewarder, pools) if rewarder in apart else None
+        again = setup.experiment.analysis.aggregate if card.kind == "stepwise" else None
         for key, *row, shown, text in store.query(
             "SELECT key, item_kind, item, first, second, vote, outcome, score, num_tokens, "
             f"seconds, cost, shown, {'text' if again else repr('')} FROM judgements WHERE spec = ? "
@@ -192,9 +193,9 @@ def _judgements(
                 counts = item in benchmark and item_judging.in_protocol(
                     card.orders, votes[benchmark[item]], item, first, second, vote
                 )
-            else:
             elif asked is not None:
                 counts = key in asked
+            else:
                 counts = item_judging.in_protocol(
                     card.orders, card.votes, item, first, second, vote
                 ) and all((item, text) in judged for text in (first, second) if text is not None)

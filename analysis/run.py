@@ -28,7 +28,7 @@ from bon.analysis.decision.threshold import threshold
 from bon.analysis.estimators import pair_sets, resampling
 from bon.analysis.estimators.answer_extractors import readers
 from bon.analysis.estimators.answer_extractors import warnings as reader_warnings
-from bon.analysis.estimators.baselines import BASELINES, ON_PAIRS, baseline_replays
+from bon.analysis.estimators.baselines import ON_PAIRS, baseline_replays
 from bon.analysis.estimators.choices import Policy, Study, best_of_n, policy_result, study
 from bon.analysis.estimators.comparisons import compare, rank_bands, separations
 from bon.analysis.estimators.depth import sample_statistics
@@ -56,6 +56,7 @@ from bon.choosing.opinion import Opinion
 from bon.choosing.replaying import EVERY_N
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError
+from bon.core.records import BASELINES, check_rewarder_name
 
 T = TypeVar("T")
 Ensembles = dict[str, tuple[str, ...]]
@@ -213,6 +214,7 @@ def _ensembles(run: Run, options: Options) -> Ensembles:
     """Return ensembles of the options and of the run, whose members must exist."""
     ensembles = {**run.tables.meta.get("ensembles", {}), **options.ensembles}
     for name, members in ensembles.items():
+        check_rewarder_name(str(name))
         for member in members:
             if member not in run.rewarders:
                 raise BonError(

@@ -16,7 +16,6 @@ from bon.choosing.opinion import Floats, no_opinion
 from bon.choosing.replaying import Replayed
 from bon.choosing.rules import RULES
 
-BASELINES = ("random", "first", "majority", "longest", "logprob", "logprob_sum", "oracle")
 ON_PAIRS = ("random", "longest")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bon.analysis.data.arrays import Judged, Pool, Run
+from bon.analysis.data.arrays import Judged, Pool, Run, is_about
 from bon.analysis.data.tables import Tables
 from bon.analysis.estimators.choices import Study
 from bon.analysis.estimators.order_biases import order_biases
@@ -23,7 +23,7 @@ from bon.analysis.results import (
     StudyProtocol,
 )
 from bon.analysis.results.phrasing import names, plural
-from bon.choosing.opinion import Bools, Floats
+from bon.choosing.opinion import Floats
 
 
 def run_info(tables: Tables) -> RunInfo:
@@ -33,6 +33,7 @@ def run_info(tables: Tables) -> RunInfo:
     return RunInfo(
         name=str(meta.get("name", "")),
         created=str(meta.get("created", "")),
+        state=str(meta.get("state", "")),
         bon_version=str(meta.get("bon_version", "")),
         seed=int(seed) if seed is not None else None,
         downstream=tuple(str(d) for d in pd.unique(tables.questions["dataset"])),
@@ -229,7 +230,7 @@ def judging(run: Run, draws: Draws, level: float) -> tuple[JudgeCalls, ...]:
         pairs, candidates = run.pairs[name], run.candidates[name]
         identical = unanimous = 0
         for pool in run.pools.values():
-            a, b = _saved(candidates, pool, run.drawn)
+            a, b = _saved(run, candidates, pool)
             identical, unanimous = identical + a, unanimous + b
         rated = candidates
         if not in_full.all():
@@ -262,11 +263,11 @@ def _right(run: Run) -> Floats:
     return right
 
 
-def _saved(judged: Judged, pool: Pool, drawn: Bools | None) -> tuple[int, int]:
+def _saved(run: Run, judged: Judged, pool: Pool) -> tuple[int, int]:
     """Count calls that identical texts and unanimous questions saved in one pool."""
     q, m = pool.correct.shape
-    places = pool.located.places[judged.first]
-    calls = np.bincount(places[places >= 0] // m, minlength=q)
+    first = judged.first[is_about(run, pool.located, judged)]
+    calls = np.bincount(pool.located.places[first] // m, minlength=q)
     if not calls.any():
         return 0, 0
     distinct = pool.candidates.text_ids.max(axis=1) + 1
@@ -276,5 +277,5 @@ def _saved(judged: Judged, pool: Pool, drawn: Bools | None) -> tuple[int, int]:
     done = calls > 0
     per_unit = calls[done].sum() / max(work[done].sum(), 1)
     identical = round(per_unit * (full - work[done]).sum())
-    spared = ~done if drawn is None else ~done & drawn[pool.rows]
+    spared = ~done if run.drawn is None else ~done & run.drawn[pool.rows]
     return identical, round(per_unit * full * spared.sum())

@@ -8,10 +8,11 @@ from bon.analysis.results.record import Estimate, Record
 
 
 class RunInfo(Record):
-    """The identity of a run."""
+    """The identity of a run; `state`: the commit of its database that these results are of."""
 
     name: str = ""
     created: str = ""
+    state: str = ""
     bon_version: str = ""
     seed: int | None = None
     downstream: tuple[str, ...] = ()

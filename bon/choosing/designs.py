@@ -61,7 +61,7 @@ def next_windows(
 ) -> list[tuple[str, ...]]:
     """Return the next listwise comparisons: windows of the bracket, then of their winners."""
     chosen: dict[tuple[str, ...], str | None] = {}
-    for row in known:
+    for row in sorted(known, key=lambda row: row.vote):  # the first vote decides who advances
         parsed = row.outcome == "chosen" and row.score is not None
         chosen.setdefault(row.shown, row.first if parsed else None)
     order = bracket(responses, item)

@@ -291,6 +291,9 @@ def read_runs(directories: list[Path]) -> "list[tuple[str, Results]]":
 def _choices(directory: Path) -> "pd.DataFrame":
     import pandas as pd
 
+    from bon.running.reporting import read_results
+
+    read_results(directory)  # which writes them again if the run has changed
     path = directory / "tables" / "choices.parquet"
     if not path.is_file():
         raise BonError(

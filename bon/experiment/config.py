@@ -22,6 +22,7 @@ from pydantic import (
 from bon.core import patterns
 from bon.core.console import say_once
 from bon.core.errors import BonError, shown
+from bon.core.records import check_rewarder_name
 from bon.core.sampling import Sampling
 from bon.core.text import BIASES, PHRASE, PLACE
 from bon.engines import engine_entry
@@ -333,6 +334,15 @@ class RewarderCard(Card):
         if not isinstance(data, Mapping):
             return data
         return {key: value for key, value in data.items() if key != "before"}
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, value: str) -> str:
+        try:
+            check_rewarder_name(value)
+        except BonError as error:
+            raise ValueError(error.message, error.fix) from None
+        return value
 
     @field_validator("options")
     @classmethod

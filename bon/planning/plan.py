@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bon.benchmarks import BadRow, load_pairs
-from bon.choosing.opinion import shown_of
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.records import BY_MODEL
@@ -45,7 +44,13 @@ from bon.planning.preflight import check_axis, mistakes, retiring
 from bon.planning.repeat_check import FOLDER
 from bon.planning.setup import Setup, located
 from bon.planning.spec_aliases import with_stored_specs
-from bon.planning.units import grading_unit, known_judgements, question_unit, samplings
+from bon.planning.units import (
+    grading_unit,
+    judgements_on,
+    known_judgements,
+    question_unit,
+    samplings,
+)
 from bon.rewarders.item_judging import max_calls
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
@@ -361,12 +366,10 @@ class _Planner:
                 most = max_calls(card, self._design, n, votes)
                 calls += most * drawn(question.key, subset)
                 continue
-            unit, _ = question_unit(setup, question, pool)
+            unit, usable = question_unit(setup, question, pool)
             if unit.texts:
-                stored = sum(
-                    row.vote < votes and unit.texts.issuperset(shown_of(row))
-                    for row in self._in_run.judgements(rewarder.spec, question.key)
-                )
+                known = self._in_run.judgements(rewarder.spec, question.key)
+                stored = len(judgements_on(setup, known, rewarder, question, usable))
                 # A finished race needs no more.
                 done = known_judgements(setup, self._in_run, rewarder, unit) is None
                 total = stored if done else max_calls(card, self._design, len(unit.texts), votes)

@@ -11,16 +11,17 @@ import pandas as pd
 
 from bon.analysis.data.tables import COLUMNS, PAIR_EXTRAS, Tables
 from bon.benchmarks import adapter
+from bon.choosing.race import EarlyStopping
 from bon.core.base_models import guessed_base
 from bon.core.keys import text_key
 from bon.core.records import Question
 from bon.core.text import unicode_only
 from bon.experiment.cards import Loaded
-from bon.experiment.config import IMPORTED
+from bon.experiment.config import IMPORTED, RewarderCard
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import Grade, grades
 from bon.planning.grading import grader_note
-from bon.planning.judging_scope import drawn
+from bon.planning.judging_scope import drawn, stakes_of
 from bon.planning.setup import Setup
 from bon.planning.spec_aliases import changed_models
 from bon.policies.extractors import (
@@ -51,6 +52,7 @@ def run_tables(setup: Setup, store: Store) -> Tables:
     Rows of earlier settings are left out: other specs, inactive questions, candidates beyond n,
     surplus votes.
     """
+    state = store.state  # before the rows, which a driver may add to
     questions = _questions(store)
     candidates = _candidates(setup, store)
     pairs = _pairs(store)
@@ -60,7 +62,7 @@ def run_tables(setup: Setup, store: Store) -> Tables:
         pairs=pairs,
         judgements=_judgements(setup, store, candidates, pairs),
         rewarders=_rewarders(setup),
-        meta=_meta(setup, store),
+        meta={**_meta(setup, store), "state": state},
     ).check()
 
 
@@ -172,12 +174,17 @@ def _judgements(
     judged = set(zip(candidates["question"], candidates["text_key"], strict=True))
     benchmark = dict(zip(pairs["pair"], pairs["benchmark"], strict=True))
     rows: list[tuple[Any, ...]] = []
+    policies: list[str | None] = []
+    design = setup.experiment.judging.design
+    apart = [r for r in setup.rewarders if item_judging.depends_on_others(r.card, design)]
+    pools = _pools(setup, store) if apart else {}
     for rewarder in setup.rewarders:
         card, votes = rewarder.card, setup.pair_votes(rewarder)
+        asked = _policies_asked(setup, store, rewarder, pools) if rewarder in apart else None
         again = setup.experiment.analysis.aggregate if card.kind == "stepwise" else None
-        for *row, shown, text in store.query(
-            "SELECT item_kind, item, first, second, vote, outcome, score, num_tokens, seconds, "
-            f"cost, shown, {'text' if again else repr('')} FROM judgements WHERE spec = ? "
+        for key, *row, shown, text in store.query(
+            "SELECT key, item_kind, item, first, second, vote, outcome, score, num_tokens, "
+            f"seconds, cost, shown, {'text' if again else repr('')} FROM judgements WHERE spec = ? "
             "ORDER BY item, first, second, vote, key",
             (rewarder.spec,),
         ):
@@ -186,10 +193,12 @@ def _judgements(
                 counts = item in benchmark and item_judging.in_protocol(
                     card.orders, votes[benchmark[item]], item, first, second, vote
                 )
+            elif asked is not None:
+                counts = key in asked
             else:
                 counts = item_judging.in_protocol(
                     card.orders, card.votes, item, first, second, vote
-                ) and all((item, key) in judged for key in (first, second) if key is not None)
+                ) and all((item, text) in judged for text in (first, second) if text is not None)
             if counts:
                 if again and row[5] == "scored":
                     row[6] = reaggregate(again, text)
@@ -199,7 +208,41 @@ def _judgements(
                     row[5], row[6], pairwise=second is not None, n_listed=n_listed
                 )[:2]
                 rows.append((card.name, *row))
-    return _frame("judgements", rows)
+                policies.append(asked.get(key) if asked else None)
+    frame = _frame("judgements", rows)
+    return frame.assign(policies=pd.Series(policies, dtype=object)) if any(policies) else frame
+
+
+_Pool = tuple[str, frozenset[str], EarlyStopping | None]
+"""The name of a policy, the texts of its candidates, and the stopping rule on them."""
+
+
+def _pools(setup: Setup, store: Store) -> dict[str, list[_Pool]]:
+    """Return the candidates that a question's comparisons are designed for, by question."""
+    judging = setup.experiment.judging
+    pools: dict[str, list[_Pool]] = {}
+    for question in store.questions():
+        for policy in setup.policies:
+            rows = store.candidates(policy.spec, question.key, policy.card.n)
+            usable = [row for row in rows if row.outcome != "error"]
+            texts = frozenset(row.text_key for row in usable)
+            pool = policy.card.name, texts, stakes_of(question, usable, judging)
+            pools.setdefault(question.key, []).append(pool)
+    return pools
+
+
+def _policies_asked(
+    setup: Setup, store: Store, rewarder: Loaded[RewarderCard], pools: dict[str, list[_Pool]]
+) -> dict[str, str]:
+    """Return by key of a judgement the policies on whose candidates it was asked for."""
+    card, protocol = rewarder.card, setup.protocol(rewarder)
+    asked: dict[str, str] = {}
+    for item, stored in groupby(store.stored_judgements(rewarder.spec), key=lambda row: row.item):
+        rows = list(stored)
+        for policy, texts, stakes in pools.get(item, ()):
+            for row in item_judging.protocol_rows(card, texts, item, protocol, rows, stakes):
+                asked[row.key] = f"{asked[row.key]},{policy}" if row.key in asked else policy
+    return asked
 
 
 def _rewarders(setup: Setup) -> pd.DataFrame:

@@ -95,3 +95,18 @@ def known_judgements(
         card, rewarder_class(card).arity, unit.texts, unit.key, protocol, known, unit.stakes
     )
     return known if calls else None
+
+
+def judgements_on(
+    setup: Setup,
+    stored: Iterable[Judgement],
+    rewarder: Loaded[RewarderCard],
+    question: Question,
+    pool: Iterable[Candidate],
+) -> list[Judgement]:
+    """Return those of a question's stored judgements that are asked for on these candidates."""
+    usable = [row for row in pool if row.outcome != "error"]
+    texts = {row.text_key for row in usable}
+    stakes = stakes_of(question, usable, setup.experiment.judging)
+    protocol = setup.protocol(rewarder)
+    return item_judging.protocol_rows(rewarder.card, texts, question.key, protocol, stored, stakes)

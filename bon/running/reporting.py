@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from bon.analysis.results import Estimate, ModelCost, Results, RunCompleteness, Uplift
 from bon.core.console import say, show_listing
-from bon.core.errors import BonError
+from bon.core.errors import BonError, Incomplete, some
 from bon.core.files import write_atomic
 from bon.core.records import Judgement
 from bon.core.validation import validate
@@ -20,7 +20,9 @@ from bon.experiment.yamlfile import Document
 from bon.planning.completeness import completeness
 from bon.planning.setup import Setup, options, prepare
 from bon.planning.spec_aliases import with_stored_specs
+from bon.planning.units import judgements_on
 from bon.running.attacks import ON_PLAIN, OWN_IMAGE, SWAPPED, WORDS
+from bon.storage.database import DATABASE
 from bon.storage.store import Store
 
 if TYPE_CHECKING:
@@ -39,7 +41,31 @@ PER = 1000
 
 
 def read_results(directory: Path) -> Results:
-    """Read the results of a reported run; BonError if it has none of this version."""
+    """Return the results of a run's present rows and settings, analysed again if it has changed.
+
+    A folder without database, such as a published one, is what its results say.
+
+    Raises:
+        Incomplete: the run has changed since it was analysed, and lacks rows.
+        BonError: there are no results of this version, or the database cannot be read.
+    """
+    results = _written_results(directory)
+    if not (directory / DATABASE).exists():
+        return results
+    with Store(directory, readonly=True) as store:
+        if results.run.state == store.state:
+            return results
+        missing = completeness(open_run(store), store).missing
+    if missing:
+        raise Incomplete(
+            f"{directory}: the run is not complete: {some(missing)}",
+            f"finish it: bon run {directory / 'experiment.yaml'} --out {directory}",
+        )
+    report_run(directory, quiet=True)
+    return _written_results(directory)
+
+
+def _written_results(directory: Path) -> Results:
     path = directory / "results.json"
     try:
         return Results.model_validate_json(path.read_bytes())
@@ -255,12 +281,19 @@ def question_views(
     """Yield what the report's question browser shows."""
     from bon.analysis.report import build_views
 
-    specs = [rewarder.spec for rewarder in setup.rewarders]
     texts = dict(store.query("SELECT text_key, text FROM candidates"))
-
-    def judgements(question: str) -> Iterator[Judgement]:
-        for spec in specs:
-            yield from store.judgements(spec, question)
-
     questions = {question.key: question for question in store.questions()}
+
+    def judgements(key: str) -> dict[str, list[Judgement]]:
+        stored = [(r, store.judgements(r.spec, key)) for r in setup.rewarders]
+        return {
+            policy.card.name: [
+                row
+                for rewarder, rows in stored
+                for row in judgements_on(setup, rows, rewarder, questions[key], pool)
+            ]
+            for policy in setup.policies
+            for pool in [store.candidates(policy.spec, key, policy.card.n)]
+        }
+
     return build_views(arrays, questions, texts.__getitem__, judgements, picks)

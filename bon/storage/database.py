@@ -210,6 +210,7 @@ def salvage(database: Path) -> None:
         for table in TABLES:
             order = "spec" if table == "spent" else "rowid"
             _copy(old, new, table, order) or _copy(old, new, table, f"{order} DESC")
+        new.execute("DELETE FROM meta WHERE key = 'state'")  # rows may be lost
         new.commit()
         saved = any(new.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in TABLES)
     finally:

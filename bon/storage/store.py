@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import IO, Any
+from uuid import uuid4
 
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
@@ -54,6 +55,7 @@ _CANDIDATES_OF = (
     'WHERE spec = ? AND question = ? AND "index" < ? ORDER BY "index"'
 )
 _JUDGEMENTS_OF = f"SELECT {_names(_JUDGEMENT_COLUMNS)} FROM judgements WHERE spec = ? AND item = ?"
+_SET_META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 _ADD_EFFORT = (
     f"INSERT INTO spent (spec, {', '.join(_EFFORT_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (spec) DO UPDATE SET "
@@ -92,8 +94,7 @@ class Store:
         try:
             if db is not None:
                 if not self.readonly:
-                    with guard(self.path):
-                        db.commit()
+                    self.commit()
                 db.close()
         finally:
             if self._lock is not None:
@@ -196,7 +197,7 @@ class Store:
     def set_meta(self, **values: Any) -> None:
         """Store JSON values by name."""
         rows = [(key, json.dumps(value)) for key, value in values.items()]
-        self._write("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+        self._write(_SET_META, rows)
         self.commit()
 
     def forget_errors(self) -> int:
@@ -209,15 +210,22 @@ class Store:
         return count
 
     def commit(self) -> None:
-        """Commit everything written so far; a transaction commits at its end."""
+        """Commit what was written, under a new `state`; a transaction commits at its end."""
         if self._in_transaction:
             return
         with guard(self.path):
+            if self.db.in_transaction:
+                self.db.execute(_SET_META, ("state", json.dumps(uuid4().hex)))
             self.db.commit()
         self._pending_rows = 0
         self._last_commit = time.monotonic()
 
     # -- reading -------------------------------------------------------------------------
+
+    @property
+    def state(self) -> str:
+        """The name of the last commit, by which results know whether the run has changed since."""
+        return str(self.meta("state", ""))
 
     def meta(self, key: str, default: Any = None) -> Any:
         """Return the JSON value stored under a name."""

@@ -67,12 +67,15 @@ def views(tables):
     grouped = {key: frame.to_dict("records") for key, frame in judged.groupby("item")}
 
     def judgements(key):
-        for row in grouped.get(key, []):
-            score = row["score"] if row["outcome"] == "scored" else None
-            yield Judgement(
+        rows = [
+            Judgement(
                 "", row["rewarder"], "", "question", key, row["first"], row["second"], 0,
-                row["outcome"], score, text=f"because {HOSTILE}",
-            )  # fmt: skip
+                row["outcome"], row["score"] if row["outcome"] == "scored" else None,
+                text=f"because {HOSTILE}",
+            )
+            for row in grouped.get(key, [])
+        ]  # fmt: skip
+        return dict.fromkeys(tables.candidates["policy"], rows)
 
     return list(build_views(tables, questions, lambda k: f"Text {k} {HOSTILE}", judgements))
 

@@ -22,7 +22,7 @@ from bon.experiment.config import PolicyCard, RewarderCard
 from bon.planning.preflight import unpulled
 from bon.policies.generate import Ask
 from bon.rewarders.base import Item
-from bon.rewarders.item_judging import Protocol
+from bon.rewarders.item_judging import Protocol, protocol_rows
 from bon.rewarders.registry import code_hash, rewarder_class
 from bon.running.reporting import read_results
 from bon.service.errors import ApiError
@@ -319,21 +319,24 @@ class Selector:
     async def judge(
         self, rewarder: str, rule: str, question: Conversation, texts: Sequence[str], usage: Usage
     ) -> list[Judgement]:
-        """Return the judgements that a rule needs, cached ones included."""
+        """Return the judgements that a rule needs on these texts, cached ones included."""
         loaded = self.rewarder(rewarder)
         responses = {text_key(text): text for text in texts}
         item = Item("question", question.key, question.text, question.images, responses)
         cached = self.cache.get(loaded.spec, item)
         task = JudgeTask(item, cached, loaded.card.votes)
-        reply = await self._run(_model_name(rewarder, RULES[rule].designs[0]), [task])
+        design = RULES[rule].designs[0]
+        reply = await self._run(_model_name(rewarder, design), [task])
         rows = list(reply.judgements)
         usage.add(rows)
-        usage.cached_judgements += len(cached)
         failed = [row for row in rows if row.outcome == "error"]
         if failed and len(failed) == len(rows) and not cached:
             raise ApiError(502, f"{rewarder}: {failed[0].error}")
         self.cache.put(loaded.spec, item, rows)
-        return [*cached, *rows]
+        protocol = Protocol(loaded.spec, loaded.card.votes, design)
+        own = protocol_rows(loaded.card, responses, item.key, protocol, [*cached, *rows])
+        usage.cached_judgements += len({row.key for row in own} - {row.key for row in rows})
+        return own
 
     async def _run(self, model: str, payloads: list[Any]) -> Reply:
         reply = await self.backend.run(model, payloads)

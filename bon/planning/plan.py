@@ -43,7 +43,7 @@ from bon.planning.image_tokens import (
     tokens_of,
 )
 from bon.planning.judging_scope import drawn
-from bon.planning.preflight import check_axis, mistakes, retiring
+from bon.planning.preflight import check_axis, mistakes, retiring, sees_images
 from bon.planning.repeat_check import FOLDER
 from bon.planning.setup import Setup, located
 from bon.planning.sources import remaining, to_grade
@@ -333,11 +333,11 @@ class _Planner:
         question = self._texts.get(name, (0.0, 0.0))[0] + share * texts[0]
         self._texts[name] = question, texts[1] if kind == "pairs" else CANDIDATE_TOKENS
 
-    def _image_tokens(self, card: Card, name: str = "questions") -> float:
-        if getattr(card, "image_filter", "") == "drop":
+    def _image_tokens(self, model: Loaded[Any], name: str = "questions") -> float:
+        if not sees_images(model):
             return 0.0
         per_row, sizes = self._sizes[name]
-        return per_row * tokens_of(card, sizes)
+        return per_row * tokens_of(model.card, sizes)
 
     def _policy(self, policy: Loaded[PolicyCard]) -> Work:
         card = policy.card
@@ -349,7 +349,7 @@ class _Planner:
         if self._store is not None:
             where = 'spec = ? AND "index" < ?'
             work.reused = self._store.count("candidates", where, (policy.spec, n))
-        assumed = (self._texts["questions"][0] + self._image_tokens(card), CANDIDATE_TOKENS)
+        assumed = (self._texts["questions"][0] + self._image_tokens(policy), CANDIDATE_TOKENS)
         prompt, reply = self._lengths("candidates", policy.spec, work, *assumed)
         # A prompt is read once for all its candidates.
         reads = math.ceil(work.to_do / card.n)
@@ -379,7 +379,7 @@ class _Planner:
         question = response = 0.0  # mean tokens over all calls
         for name, count in calls_on.items():
             share, texts = count / max(1, n_calls), self._texts[name]
-            question += share * (texts[0] + self._image_tokens(card, name))
+            question += share * (texts[0] + self._image_tokens(rewarder, name))
             response += share * texts[1]
         assumed = _assumed_lengths(card, question, response)
         prompt, reply = self._lengths("judgements", rewarder.spec, work, *assumed)
@@ -409,7 +409,7 @@ class _Planner:
                     work.reused += len(keys & known) * card.votes
                     answers += len(keys) + n - len(pool)
         work.on_questions = answers * card.votes
-        shown = self._texts["questions"][0] + self._image_tokens(card)
+        shown = self._texts["questions"][0] + self._image_tokens(grader)
         assumed = _assumed_lengths(card, shown, CANDIDATE_TOKENS)
         prompt, reply = self._lengths("judgements", grader.spec, work, *assumed)
         calls = work.to_do

@@ -62,6 +62,39 @@ def check_axis(axis: str, pairs: Iterable[tuple[str, str]]) -> None:
             )
 
 
+def reads_text_alone(model: Loaded[Any], *, download: bool = False) -> bool:
+    """Return whether a model is known to read no images; `download`: ask the hub if need be."""
+    try:
+        known = model.checkpoint(download=download)
+    except Exception:  # no network, no such model, no access: loading reports which
+        return False
+    return known is not None and not known.reads_images
+
+
+def sees_images(model: Loaded[Any]) -> bool:
+    """Return whether a model is shown the images of its items, as far as is known here."""
+    dropped = getattr(model.card, "image_filter", "") == "drop"
+    return not (dropped or reads_text_alone(model))
+
+
+def check_images(setup: Setup, questions: int, pairs: int) -> None:
+    """Refuse models of text alone for so many questions and pairs with images."""
+    errors = []
+    for model in setup.models:
+        card = model.card
+        fix, shown = "take a vision-language model, or questions without images", questions
+        if isinstance(card, RewarderCard):
+            fix += ", or set image_filter: drop to judge without them"
+            shown += pairs if model is not setup.grader else 0
+        if not shown or getattr(card, "image_filter", "") == "drop":
+            continue
+        if reads_text_alone(model, download=card.revision is not None):
+            problem = f"{card.model} reads text alone, and {shown:,} questions or pairs have images"
+            errors.append(BonError(f"card {card.name!r}: {problem}", fix))
+    if errors:
+        raise together(errors)
+
+
 def unpulled(models: Iterable[Loaded[Any]]) -> list[BonError]:
     """Return one error with the command that pulls all missing published prompts, if any."""
     lacking = [model for model in models if model.prompt.unpulled]

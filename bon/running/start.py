@@ -20,7 +20,7 @@ from bon.core.records import BY_MODEL, Judgement, PreferencePair, Question
 from bon.engines import ENGINES
 from bon.experiment.config import RewarderCard
 from bon.planning.grading import needs_grader
-from bon.planning.preflight import check_axis
+from bon.planning.preflight import check_axis, check_images
 from bon.planning.setup import Setup, located
 from bon.planning.spec_aliases import save_specs
 from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_answer
@@ -53,6 +53,9 @@ def start(
             raise needs_grader("questions")
         pairs = ((name, pair.group) for name, pair in store.pairs())
         check_axis(setup.experiment.analysis.axis, pairs)
+        with_images = "active > 0 AND json_array_length(data, '$.images') > 0"
+        tables = ("questions", "pairs")
+        check_images(setup, *(store.count(table, with_images) for table in tables))
     errors = {model.card.name: store.errors(model.table, model.spec) for model in setup.models}
     if total := sum(errors.values()):
         named = ", ".join(f"{model} {count:,}" for model, count in errors.items() if count)

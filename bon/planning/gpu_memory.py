@@ -81,7 +81,7 @@ def fit_of(loaded: Loaded[Any]) -> GpuFit | None:
     if not local or card.brought:
         return None
     known = loaded.checkpoint()
-    parameters = card.size or (known and known.size)
+    parameters = card.size or (known.size if known is not None else None)
     if parameters is None:
         return None
     settings = _settings(card)

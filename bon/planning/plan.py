@@ -43,7 +43,7 @@ from bon.planning.image_tokens import (
     tokens_of,
 )
 from bon.planning.judging_scope import drawn
-from bon.planning.preflight import check_axis, mistakes, retiring, sees_images
+from bon.planning.preflight import check_axis, mistakes, retiring, sees_images, unread_images
 from bon.planning.repeat_check import FOLDER
 from bon.planning.setup import Setup, located
 from bon.planning.sources import remaining, to_grade
@@ -197,11 +197,11 @@ def make_plan(setup: Setup, out: Path | None = None, *, here: bool = False) -> P
             setup = with_stored_specs(setup, store, running=True)
         planner = _Planner(setup, store)
         plan = planner.plan()
-        unanimous = [*planner.unanimous(plan)]
+        more = [*planner.unanimous(plan), *map(str, unread_images(setup, planner.with_images))]
         if store is not None:
             for work, model in zip(plan.work, setup.models, strict=True):
                 _measure_speed(work, model, store)
-    plan.warnings = [*_warnings(setup, plan, here), *unanimous]
+    plan.warnings = [*_warnings(setup, plan, here), *more]
     return plan
 
 
@@ -239,6 +239,7 @@ class _Planner:
         self._questions = _together(self._tasks)
         self._pairs = tuple(self._rows(spec, "pairs") for spec in pairs)
         self._sizes: dict[str, tuple[float, tuple[Size, ...]]] = {}
+        self.with_images: set[str] = set()  # questions, pairs
         self._texts: dict[str, tuple[float, float]] = {}  # tokens of a question, of a response
         for spec, rows in zip(tasks, self._tasks, strict=True):
             self._measure(
@@ -321,6 +322,7 @@ class _Planner:
     ) -> None:
         """Add a `share` of images per row, sizes and lengths of texts, measured if it is local."""
         per_row, sizes, texts = 1.0, list(TYPICAL), [float(QUESTION_TOKENS), CANDIDATE_TOKENS]
+        known_images = spec.path is not None
         if spec.path is not None and spec.benchmark != IMPORTED:
             per_row, sizes, texts = first_rows(spec, kind)
         elif spec.columns.get("image") == "":
@@ -328,6 +330,9 @@ class _Planner:
         elif spec.hub is None and spec.benchmark != IMPORTED:
             published = adapter(spec.benchmark).published
             per_row = published.images_per_row if published else 1.0
+            known_images = published is not None
+        if known_images and per_row > 0:
+            self.with_images.add(kind)
         before, known = self._sizes.get(name, (0.0, ()))
         self._sizes[name] = before + share * per_row, (*known, *(sizes or TYPICAL))
         question = self._texts.get(name, (0.0, 0.0))[0] + share * texts[0]

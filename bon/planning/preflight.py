@@ -1,7 +1,7 @@
 """Problems that prevent models from running, found before they start."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from datetime import date, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -77,22 +77,21 @@ def sees_images(model: Loaded[Any]) -> bool:
     return not (dropped or reads_text_alone(model))
 
 
-def check_images(setup: Setup, questions: int, pairs: int) -> None:
-    """Refuse models of text alone for so many questions and pairs with images."""
-    errors = []
+def unread_images(setup: Setup, with_images: Container[str]) -> list[BonError]:
+    """Return an error for each model of text alone; `with_images`: of questions, pairs."""
+    questions, errors = "questions" in with_images, []
     for model in setup.models:
-        card = model.card
-        fix, shown = "take a vision-language model, or questions without images", questions
-        if isinstance(card, RewarderCard):
-            fix += ", or set image_filter: drop to judge without them"
-            shown += pairs if model is not setup.grader else 0
+        card, judges = model.card, isinstance(model.card, RewarderCard)
+        shown = questions or (judges and "pairs" in with_images)
         if not shown or getattr(card, "image_filter", "") == "drop":
             continue
         if reads_text_alone(model, download=card.revision is not None):
-            problem = f"{card.model} reads text alone, and {shown:,} questions or pairs have images"
+            what = "questions" if questions else "pairs"
+            fix = f"take a vision-language model, or {what} without images"
+            fix += ", or set image_filter: drop to judge without them" if judges else ""
+            problem = f"{card.model} reads text alone, and {what} have images"
             errors.append(BonError(f"card {card.name!r}: {problem}", fix))
-    if errors:
-        raise together(errors)
+    return errors
 
 
 def unpulled(models: Iterable[Loaded[Any]]) -> list[BonError]:

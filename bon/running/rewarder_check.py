@@ -1,7 +1,8 @@
 """`bon doctor --rewarder CARD`: check that the loaded model is the published one.
 
 The rewarder judges a few pairs whose better response is undisputed (a model of text alone is told
-what the picture shows), and whatever its card records under `check`. A missing head, an ignored prompt and a pattern that parses nothing all show here.
+what the picture shows), and whatever its card records under `check`. A missing head, an ignored
+prompt and a pattern that parses nothing all show here.
 """
 
 import asyncio

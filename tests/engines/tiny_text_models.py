@@ -1,4 +1,4 @@
-"""Tiny random checkpoints of text alone: language models and reward models of the field's classes."""
+"""Tiny random checkpoints of text alone: language models and classes of reward models."""
 
 import json
 from pathlib import Path
@@ -44,10 +44,10 @@ def make_text_model(
     tokenizer = _tokenizer(pad, template)
     family = next(name for name in FAMILIES if architecture.startswith(name))
     made = getattr(transformers, f"{family}Config")(
-        **FAMILIES[family],
-        **{"vocab_size": len(tokenizer), "bos_token_id": 0, "eos_token_id": 2},
-        **{"pad_token_id": 0 if pad else None},
-        **config,
+        **FAMILIES[family]
+        | {"vocab_size": len(tokenizer), "bos_token_id": 0, "eos_token_id": 2}
+        | {"pad_token_id": 0 if pad else None}
+        | config
     )
     model = getattr(transformers, architecture)(made).eval()
     if (head := getattr(model, "score", None)) is not None:

@@ -20,7 +20,12 @@ from bon.core.errors import BonError, Unsupported  # noqa: E402
 from bon.core.sampling import Sampling  # noqa: E402
 from bon.engines import build  # noqa: E402
 from bon.engines.base import GenerateRequest, Message, ScoreRequest  # noqa: E402
+from bon.engines.checkpoints import checkpoint  # noqa: E402
 from bon.engines.hf.convert_head import convert_head  # noqa: E402
+from bon.engines.hf.fine_tuning import fine_tune  # noqa: E402
+from bon.engines.hf.train_trl import load_model  # noqa: E402
+from bon.engines.settings import TransformersSettings  # noqa: E402
+from bon.engines.tuning import Example, Tuning  # noqa: E402
 
 pytestmark = pytest.mark.model
 
@@ -186,3 +191,38 @@ def test_what_a_text_model_cannot_do_is_one_line(tmp_path: Path) -> None:
     base = make_text_model(tmp_path / "base", template=None)
     with pytest.raises(BonError, match=r"has no chat template -> .*chat_template.jinja"):
         load(base)
+
+
+def test_what_transformers_knows_is_told_apart_by_its_configuration(tmp_path: Path) -> None:
+    """Every architecture that reads images, and every one that writes text alone."""
+    from transformers.models.auto import modeling_auto
+
+    without_images = {"evolla", "pi0", "mistral4", "vision-encoder-decoder"}  # or not loadable
+    with_images = set(modeling_auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES) - without_images
+    known = {"phi4_multimodal", "musicgen", "musicgen_melody"}  # of several media
+    causal = set(modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES) - with_images - known
+    for names, expected in ((with_images, True), (causal, False)):
+        for name in sorted(names):
+            config = transformers.CONFIG_MAPPING[name]().to_dict()
+            (tmp_path / "config.json").write_text(json.dumps(config, default=str))
+            known_as = checkpoint(str(tmp_path))
+            assert known_as is not None
+            assert known_as.reads_images is expected, name
+
+
+def test_a_text_policy_is_trained(tmp_path: Path) -> None:
+    folder = make_text_model(tmp_path / "lm")
+    settings = TransformersSettings(model=str(folder), threads=1)
+    examples = [Example((Message("user", (q,)),), "A.", "B.") for q in QUESTIONS]
+    tuning = Tuning("dpo", steps=4, batch=3, rate=0.01)
+    trained = fine_tune(settings, examples, tuning, tmp_path / "trained")
+    assert trained.steps == 4
+    engine = load(tmp_path / "trained")
+    pairs = [
+        ScoreRequest((*example.messages, Message("assistant", (text,))))
+        for example in examples
+        for text in example.responses
+    ]
+    logprobs = [row.logprob for row in together(engine, engine.likelihood, pairs)]
+    assert all(logprobs[at] > logprobs[at + 1] for at in range(0, len(logprobs), 2))
+    assert type(load_model(str(tmp_path / "trained"))).__name__ == "Qwen2ForCausalLM"

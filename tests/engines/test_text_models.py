@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+import huggingface_hub  # noqa: E402
 import transformers  # noqa: E402
 from safetensors.torch import load_file, save_file  # noqa: E402
 from tiny_checkpoint import add_tensors, image  # noqa: E402
@@ -226,3 +227,21 @@ def test_a_text_policy_is_trained(tmp_path: Path) -> None:
     logprobs = [row.logprob for row in together(engine, engine.likelihood, pairs)]
     assert all(logprobs[at] > logprobs[at + 1] for at in range(0, len(logprobs), 2))
     assert type(load_model(str(tmp_path / "trained"))).__name__ == "Qwen2ForCausalLM"
+
+
+def test_a_hub_model_is_known_by_what_is_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    assert checkpoint("owner/rm") is None
+    assert checkpoint("no name of a model") is None
+    commit = "0" * 40
+    folder = tmp_path / "models--owner--rm"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs/main").write_text(commit)
+    make_text_model(folder / "snapshots" / commit, "Qwen2ForSequenceClassification", num_labels=1)
+    for revision in (None, commit):
+        known = checkpoint("owner/rm", revision)
+        assert known is not None
+        assert (known.reads_images, known.classifier) == (False, True)
+    assert checkpoint("owner/rm", "1" * 40) is None

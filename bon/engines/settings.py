@@ -28,6 +28,7 @@ class HeadSettings(EngineSettings):
     layers: list[str] = shaping(..., "names of the linear layers, in order", min_length=1)
     activation: Activation = shaping("silu", "activation between layers")
     file: str | None = shaping(None, "look only in this file of the checkpoint")
+    output: int | None = shaping(None, "which of several outputs is the reward, from 0", ge=0)
 
 
 def _head(value: Any) -> Any:
@@ -141,6 +142,9 @@ class VllmSettings(Checkpoint):
 
     task: Literal["generate", "reward"] = open_shaping(
         "generate", "reward: a checkpoint with a linear reward head"
+    )
+    output: int | None = open_shaping(
+        None, "which of a head's several outputs is the reward, from 0", ge=0
     )
     engine_args: VllmFlags = open_shaping(VllmFlags(), "vLLM's flags by their Python names")
     max_pixels: int | None = open_shaping(None, "larger images are downscaled", ge=1)

@@ -44,6 +44,7 @@ from bon.engines.base import (
     TokenLogprob,
     runs_of,
 )
+from bon.engines.checkpoints import checkpoint
 from bon.engines.metering import SALT, fresh, note_cached
 from bon.engines.processors import TRUST_REMOTE_CODE, counts_pixels, load_processor, loading_errors
 from bon.engines.rendering import Rendered, Renderer
@@ -106,6 +107,9 @@ class VllmEngine(Engine):
             raise BonError(f"vllm {vllm.__version__} has no engine argument {name!r}", fix)
         with loading_errors(model, _FIXES, "check the folder or id and engine_args"):
             self._processor = load_processor(model, **source)
+            kind = checkpoint(model, settings.revision, download=True)
+            if kind is not None and settings.task == "generate":
+                kind.check_writes("kind: scalar with engine_args: {task: reward}")
             # It reserves memory, by default for the largest possible image and a video.
             limits = {"video": 0, "audio": 0, **arguments["limit_mm_per_prompt"]}
             arguments["limit_mm_per_prompt"] = limits
@@ -117,7 +121,11 @@ class VllmEngine(Engine):
         self._caches_prefixes = self._engine.vllm_config.cache_config.enable_prefix_caching
         self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
         self._renderer = Renderer(
-            self._processor, model, self._placeholder, settings.chat_template_kwargs
+            self._processor,
+            model,
+            self._placeholder,
+            settings.chat_template_kwargs,
+            reads_images=kind is None or kind.reads_images,
         )
 
     async def generate(self, request: GenerateRequest) -> Generation:
@@ -171,9 +179,21 @@ class VllmEngine(Engine):
         return await self._score(await self._processed(pair))
 
     async def _score(self, prompt: Any) -> Reward:
-        params = PoolingParams(task="classify", use_activation=False)
+        # Token classifiers and process reward models score every token: the last one's score.
+        tasks = await self._engine.get_supported_tasks()
+        task: Any = "classify" if "classify" in tasks else "token_classify"
+        params = PoolingParams(task=task, use_activation=False)
         output = await _only(self._engine.encode(prompt, params, f"bon-{next(self._ids)}"))
-        return Reward(float(output.outputs.data[0]), len(output.prompt_token_ids))
+        data = output.outputs.data
+        scores = (data if task == "classify" else data[-1]).flatten()
+        at, model = self._settings.output, self._settings.model
+        if len(scores) > 1 and at is None:
+            problem = f"the head of {model!r} gives {len(scores)} numbers, not one"
+            raise BonError(problem, "say which is the reward, from 0: engine_args: {output: 0}")
+        if (at or 0) >= len(scores):
+            problem = f"the head of {model!r} has no output {at}"
+            raise BonError(problem, f"choose from 0 to {len(scores) - 1}")
+        return Reward(float(scores[at or 0]), len(output.prompt_token_ids))
 
     def info(self) -> dict[str, Any]:
         """Settings, versions, and what was loaded."""

@@ -13,7 +13,8 @@ from bon.core.files import file_error, read_text
 from bon.core.keys import content_key
 from bon.core.packed_checkpoints import is_packed, packed_key, unpacked
 from bon.core.validation import Origin, validate
-from bon.engines import engine_entry, read_settings
+from bon.engines import engine_entry, read_settings, weights_entry
+from bon.engines.checkpoints import Checkpoint, checkpoint
 from bon.experiment.config import (
     Card,
     CardRef,
@@ -94,6 +95,14 @@ class Loaded(Generic[CardT]):
         local = self.base / self.card.model
         is_folder = self.card.model and local.is_dir()
         return str(unpacked(local.resolve())) if is_folder else self.card.model
+
+    def checkpoint(self, *, download: bool = False) -> Checkpoint | None:
+        """Return what the card's checkpoint is; None if an engine of this machine runs none."""
+        card = self.card
+        runs_here = weights_entry(card.engine, card.engine_args).weights_here
+        if not runs_here or card.engine == "none":
+            return None
+        return checkpoint(self.model_path, card.revision, download=download)
 
 
 def load_policy(

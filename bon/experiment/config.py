@@ -148,7 +148,7 @@ class Card(Strict):
 
 
 class PolicyCard(Card):
-    """A vision-language model that answers questions."""
+    """A model that answers questions."""
 
     role: Literal["policy"] = "policy"
     prompt: PromptRef = "cot"

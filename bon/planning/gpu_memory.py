@@ -22,7 +22,7 @@ USED = 0.9
 """Share of a GPU that engines fill, where the card of the model does not set it."""
 
 RESERVE, RESERVE_UNBOUND = 2.0, 4.0
-"""GiB for the vision encoder, activations and CUDA, with and without `max_pixels`."""
+"""GiB for the vision encoder, activations and CUDA, with `max_pixels` or no images, and without."""
 
 PER_SEQUENCE = 8192
 """Context length where a card sets no max_model_len: a judge's prompt of two answers fits."""
@@ -78,20 +78,27 @@ def fit_of(loaded: Loaded[Any]) -> GpuFit | None:
     card: Card = loaded.card
     engine = weights_entry(card.engine, card.engine_args)
     local = engine.weights_here and card.placement.gpus
-    if not local or card.brought or card.size is None:
+    if not local or card.brought:
+        return None
+    known = loaded.checkpoint()
+    parameters = card.size or (known.size if known is not None else None)
+    if parameters is None:
         return None
     settings = _settings(card)
-    weights = card.size * _bytes_per_parameter(card, settings) / GIB
-    kv_per_token = _family_kv(card) / GIB
+    weights = parameters * _bytes_per_parameter(card, settings) / GIB
+    text_alone = known is not None and not known.reads_images
+    kv_bytes = known.kv_bytes if known is not None and text_alone else None
+    kv_per_token = (kv_bytes or _family_kv(card, parameters)) / GIB
     tokens = int(settings.get("max_model_len") or PER_SEQUENCE)
-    bounded = card.engine_args.get("max_pixels") or settings.get("mm_processor_kwargs")
+    limits_images = card.engine_args.get("max_pixels") or settings.get("mm_processor_kwargs")
+    bounded = text_alone or limits_images
     reserve = RESERVE if bounded else RESERVE_UNBOUND
     over = int(settings.get("tensor_parallel_size") or 1)
     if card.engine_args.get("device_map") == "auto":
         over = max(1, int(card.placement.gpus))
     used = float(settings.get("gpu_memory_utilization") or USED * min(1, card.placement.gpus))
 
-    small = min(weights, card.size * FOUR_BIT / GIB)
+    small = min(weights, parameters * FOUR_BIT / GIB)
 
     def advice(available: float) -> str:
         needed = weights + kv_per_token * tokens
@@ -135,9 +142,8 @@ def _bytes_per_parameter(card: Card, settings: Mapping[str, Any]) -> float:
     return 4.0 if str(settings.get("dtype")) == "float32" else 2.0
 
 
-def _family_kv(card: Card) -> int:
-    assert card.size is not None
-    billions = card.size / 1e9
+def _family_kv(card: Card, parameters: float) -> int:
+    billions = parameters / 1e9
     family = card.family
     if family not in KV_BYTES and "qwen3" in card.model.lower():
         family = "qwen3-vl"

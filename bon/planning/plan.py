@@ -40,7 +40,7 @@ from bon.planning.grading import grader_note
 from bon.planning.hub_revisions import unpinned
 from bon.planning.image_tokens import DEFAULT_TOKENS, TYPICAL
 from bon.planning.judging_scope import drawn
-from bon.planning.preflight import check_axis, mistakes, retiring
+from bon.planning.preflight import check_axis, mistakes, retiring, unread_images
 from bon.planning.repeat_check import FOLDER
 from bon.planning.setup import Setup, located
 from bon.planning.spec_aliases import with_stored_specs
@@ -186,11 +186,13 @@ def make_plan(setup: Setup, out: Path | None = None, *, here: bool = False) -> P
         if out is not None and (out / DATABASE).is_file():
             store = stack.enter_context(Store(out, readonly=True))
             setup = with_stored_specs(setup, store, running=True)
-        plan = _Planner(setup, store).plan()
+        planner = _Planner(setup, store)
+        plan = planner.plan()
         if store is not None:
             for work, model in zip(plan.work, setup.models, strict=True):
                 _measure_speed(work, model, store)
-    plan.warnings = _warnings(setup, plan, here)
+    unread = unread_images(setup, planner.sizes.with_images)
+    plan.warnings = [*_warnings(setup, plan, here), *map(str, unread)]
     return plan
 
 
@@ -221,10 +223,10 @@ class _Planner:
     def __init__(self, setup: Setup, store: Store | None) -> None:
         self._setup = setup
         self._store = store
-        self._sizes = DatasetSizes(setup, store)
+        self.sizes = DatasetSizes(setup, store)
         experiment = setup.experiment
         self._design = experiment.judging.design
-        self._questions, self._pairs = self._sizes.questions, self._sizes.pairs
+        self._questions, self._pairs = self.sizes.questions, self.sizes.pairs
         # None where the run has no questions yet.
         self._in_run = store if self._questions.known_from == IN_RUN else None
         check_axis(experiment.analysis.axis, _groups(setup))
@@ -235,7 +237,7 @@ class _Planner:
             setup.experiment.name,
             self._design,
             self._questions,
-            self._sizes.tasks,
+            self.sizes.tasks,
             self._pairs,
             policies=[self._policy(policy) for policy in setup.policies],
             rewarders=[self._rewarder(rewarder) for rewarder in setup.rewarders],
@@ -258,7 +260,7 @@ class _Planner:
             deep, n = self._deep(policy)
             reads = self._questions.count
             work = Work(card.name, "policy", on_questions=reads * card.n + deep * (n - card.n))
-        assumed = (self._sizes.question_tokens(card), CANDIDATE_TOKENS)
+        assumed = (self.sizes.question_tokens(policy), CANDIDATE_TOKENS)
         prompt, reply = self._lengths("candidates", policy.spec, work, *assumed)
         # A prompt is read once for all its candidates.
         _price(work, card, reads * prompt, work.to_do * min(reply, card.sampling.max_tokens))
@@ -287,8 +289,8 @@ class _Planner:
         question = response = 0.0  # mean tokens over all calls
         for name, count in calls_on.items():
             share = count / max(1, n_calls)
-            question += share * self._sizes.question_tokens(card, name)
-            response += share * self._sizes.response_tokens(name)
+            question += share * self.sizes.question_tokens(rewarder, name)
+            response += share * self.sizes.response_tokens(name)
         assumed = _assumed_lengths(card, question, response)
         prompt, reply = self._lengths("judgements", rewarder.spec, work, *assumed)
         steps = STEPS if work.lengths == "assumed" and card.kind == "stepwise" else 1
@@ -300,7 +302,7 @@ class _Planner:
         """Return the calls of the model that grades: once per answer and vote, at most."""
         card, setup = grader.card, self._setup
         work = Work(card.name, "grader")
-        specs = zip(self._sizes.tasks, setup.experiment.questions, strict=True)
+        specs = zip(self.sizes.tasks, setup.experiment.questions, strict=True)
         count = sum(rows.count for rows, spec in specs if spec.grader == BY_MODEL)
         share = count / max(1, self._questions.count)
         answers = count * sum(policy.card.n for policy in setup.policies)
@@ -318,7 +320,7 @@ class _Planner:
                     work.reused += len(keys & known) * card.votes
                     answers += len(keys) + n - len(pool)
         work.on_questions = answers * card.votes
-        shown = self._sizes.question_tokens(card)
+        shown = self.sizes.question_tokens(grader)
         assumed = _assumed_lengths(card, shown, CANDIDATE_TOKENS)
         prompt, reply = self._lengths("judgements", grader.spec, work, *assumed)
         calls = work.to_do

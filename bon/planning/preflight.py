@@ -1,7 +1,7 @@
 """Problems that prevent models from running, found before they start."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from datetime import date, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,6 +60,38 @@ def check_axis(axis: str, pairs: Iterable[tuple[str, str]]) -> None:
                 f"analysis.axis: {benchmark} has no {axis}",
                 f"choose macro, overall or one of {some([f'group:{g}' for g in sorted(names)], 8)}",
             )
+
+
+def reads_text_alone(model: Loaded[Any], *, download: bool = False) -> bool:
+    """Return whether a model is known to read no images; `download`: ask the hub if need be."""
+    try:
+        known = model.checkpoint(download=download)
+    except Exception:  # no network, no such model, no access: loading reports which
+        return False
+    return known is not None and not known.reads_images
+
+
+def sees_images(model: Loaded[Any]) -> bool:
+    """Return whether a model is shown the images of its items, as far as is known here."""
+    dropped = getattr(model.card, "image_filter", "") == "drop"
+    return not (dropped or reads_text_alone(model))
+
+
+def unread_images(setup: Setup, with_images: Container[str]) -> list[BonError]:
+    """Return an error for each model of text alone; `with_images`: of questions, pairs."""
+    questions, errors = "questions" in with_images, []
+    for model in setup.models:
+        card, judges = model.card, isinstance(model.card, RewarderCard)
+        shown = questions or (judges and "pairs" in with_images)
+        if not shown or getattr(card, "image_filter", "") == "drop":
+            continue
+        if reads_text_alone(model, download=card.revision is not None):
+            what = "questions" if questions else "pairs"
+            fix = f"take a vision-language model, or {what} without images"
+            fix += ", or set image_filter: drop to judge without them" if judges else ""
+            problem = f"{card.model} reads text alone, and {what} have images"
+            errors.append(BonError(f"card {card.name!r}: {problem}", fix))
+    return errors
 
 
 def unpulled(models: Iterable[Loaded[Any]]) -> list[BonError]:

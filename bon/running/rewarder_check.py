@@ -1,9 +1,11 @@
 """`bon doctor --rewarder CARD`: check that the loaded model is the published one.
 
-The rewarder judges a few pairs whose better response is undisputed, and whatever its card records
-under `check`. A missing head, an ignored prompt and a pattern that parses nothing all show here.
+The rewarder judges a few pairs whose better response is undisputed (a model of text alone is told
+what the picture shows), and whatever its card records under `check`. A missing head, an ignored
+prompt and a pattern that parses nothing all show here.
 """
 
+import asyncio
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,6 +21,7 @@ from bon.dispatch.direct import Direct, DirectQuestion, Picture
 from bon.experiment.cards import Loaded, load_rewarder
 from bon.experiment.config import RewarderCard
 from bon.experiment.upstream import example_texts, fetched
+from bon.planning.preflight import reads_text_alone
 from bon.rewarders.registry import rewarder_class
 
 MAX_UNPARSED = 0.25
@@ -74,8 +77,12 @@ def check_rewarder(name: str, *, allow_remote_code: bool = False) -> RewarderChe
 
 async def _check(direct: Direct, loaded: Loaded[RewarderCard], remote_code: bool) -> RewarderCheck:
     check = RewarderCheck(loaded.card.name)
+    in_words = await asyncio.to_thread(reads_text_alone, loaded, download=True)
     for picture, prompt, *responses in PAIRS:
-        question = DirectQuestion.of(prompt, (), [draw(picture)])
+        if in_words:
+            question = DirectQuestion.of(f"A picture shows: {picture}. {prompt}", (), [])
+        else:
+            question = DirectQuestion.of(prompt, (), [draw(picture)])
         right, wrong = await _scores(direct, loaded, question, responses, remote_code)
         check.scores.append((right, wrong))
         if right is None or wrong is None:

@@ -17,10 +17,11 @@ from bon.core.console import say
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
 from bon.core.records import BY_MODEL, Judgement, PreferencePair, Question
+from bon.core.validation import together
 from bon.engines import ENGINES
 from bon.experiment.config import RewarderCard
 from bon.planning.grading import needs_grader
-from bon.planning.preflight import check_axis
+from bon.planning.preflight import check_axis, unread_images
 from bon.planning.setup import Setup, located
 from bon.planning.spec_aliases import save_specs
 from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_answer
@@ -53,6 +54,10 @@ def start(
             raise needs_grader("questions")
         pairs = ((name, pair.group) for name, pair in store.pairs())
         check_axis(setup.experiment.analysis.axis, pairs)
+        shown = "active > 0 AND json_array_length(data, '$.images') > 0"
+        with_images = [table for table in ("questions", "pairs") if store.count(table, shown)]
+        if unread := unread_images(setup, with_images):
+            raise together(unread)
     errors = {model.card.name: store.errors(model.table, model.spec) for model in setup.models}
     if total := sum(errors.values()):
         named = ", ".join(f"{model} {count:,}" for model, count in errors.items() if count)

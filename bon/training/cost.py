@@ -3,11 +3,9 @@
 LoRA on all linear layers with gradient checkpointing, as in arms.yaml of `bon uplift --export`.
 """
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
+from bon.engines.checkpoints import read_config
 from bon.engines.tuning import Method, Tuning
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
@@ -59,8 +57,7 @@ class Shape:
     @classmethod
     def of(cls, policy: Loaded[PolicyCard], size: float) -> "Shape":
         """Read config.json of a local checkpoint; from the number of parameters elsewhere."""
-        path = Path(policy.model_path).expanduser() / "config.json"
-        config: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+        config = read_config(policy.model_path, policy.card.revision)
         config = config.get("text_config", config)
         hidden = int(config.get("hidden_size") or round((size * 128 / 12) ** (1 / 3)))
         return cls(

@@ -76,7 +76,7 @@ miniature: $(VENV)/.dev  ## Train the miniature's models again from their seeds 
 locks: $(VENV)/.dev  ## Resolve constraints/ again from pyproject.toml (UPGRADE=1: to the newest versions).
 	$(call lock,cpu,dev vision train,$(EVERYWHERE))
 	$(call without-cuda,cpu)
-	$(call lock,service,service transformers openai hub oidc,$(EVERYWHERE) -c constraints/cpu.txt)
+	$(call lock,service,service transformers openai hub,$(EVERYWHERE) -c constraints/cpu.txt)
 	$(call without-cuda,service)
 	$(call lock,vllm,vllm vision dev,$(EVERYWHERE))
 	grep -v ^setuptools constraints/vllm.txt | UV_FIND_LINKS="$$PIP_FIND_LINKS" \

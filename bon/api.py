@@ -30,6 +30,7 @@ from bon.choosing.rules import Ranking
 from bon.choosing.rules import Rule as Rule
 from bon.choosing.rules import rank as ranked
 from bon.core.errors import BonError
+from bon.core.files import private_files
 from bon.core.keys import text_key
 from bon.core.records import Candidate, Judgement
 from bon.core.validation import validate
@@ -145,6 +146,7 @@ class Run:
         return self.tables.judgements
 
 
+@private_files()
 def run(
     experiment: str | Path | Mapping[str, Any],
     out: str | Path,
@@ -165,6 +167,7 @@ def run(
     return Run(Path(out))
 
 
+@private_files()
 def demo(out: str | Path, *, settings: list[str] | None = None, quiet: bool = False) -> Run:
     """Run the embedded miniature."""
     from bon.running import runner

@@ -14,7 +14,7 @@ import bon
 from bon.commands import calibrate, curate, decide, run, serve, start, transfer, uplift
 from bon.core.console import wrapped
 from bon.core.errors import BonError, ExitCode
-from bon.core.files import file_error
+from bon.core.files import file_error, private_files
 
 PANELS = ("Start", "Run", "Judge and decide", "Bring in and take out", "Curate", "Serve")
 START, RUN, DECIDE, TRANSFER, CURATE, SERVE = PANELS
@@ -75,6 +75,7 @@ def _main(
     pass
 
 
+@private_files()
 def main() -> NoReturn:
     """Run the command line; every outcome is one line and one of `ExitCode`."""
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # idle BLAS threads sleep, not spin

@@ -161,7 +161,6 @@ class Freezing:
         path = self.bench.directory / ".salt"
         if not path.is_file():
             write_atomic(path, secrets.token_hex(16))
-            path.chmod(0o600)
         return hmac.new(path.read_bytes(), annotator.encode(), hashlib.sha256).hexdigest()[:12]
 
     def _check(self) -> None:

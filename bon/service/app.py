@@ -28,7 +28,6 @@ from bon.service.pages import annotate, render, reports, sign_in
 from bon.service.server.access import FIRST, check_access, first_token
 from bon.service.server.logs import name_folder, set_up_logs
 from bon.service.server.middleware import Guard
-from bon.service.server.oidc import Provider
 from bon.service.server.state import Service, open_service
 from bon.service.settings import Settings
 from bon.storage.reward_tables import FILE
@@ -88,7 +87,6 @@ def create_app(service: Service) -> FastAPI:
     app.add_middleware(Guard, settings=settings, tokens=service.tokens)
     app.state.service, app.state.online, app.state.reward_judge = service, selector, judge
     app.state.annotation_queues = annotate.AnnotationQueues(settings)
-    app.state.provider = settings.oidc and Provider(settings.oidc, settings.base)
     for part in ROUTES:
         app.include_router(part.router)
     return app
@@ -110,8 +108,6 @@ def load_online(settings: Settings) -> tuple[Selector, RewardJudge] | tuple[None
 def serve(settings: Settings) -> None:
     """Run the server until it is stopped."""
     import uvicorn
-
-    from bon.service.server.protocol import bounded
 
     with open_service(settings) as service:
         check_access(settings, service.tokens)
@@ -152,7 +148,7 @@ def serve(settings: Settings) -> None:
             create_app(service),
             host=settings.host,
             port=settings.port,
-            http=bounded(settings.limits),
+            http="httptools",  # stricter than h11 on where a request ends
             ws="none",
             log_config=None,
             access_log=False,

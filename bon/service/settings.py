@@ -31,8 +31,8 @@ class Limits(Strict):
     dollars_per_owner: float = Field(20, ge=0, description="that an owner may spend, ever")
     dollars: float = Field(100, ge=0, description="that all owners may spend together")
     queued_per_owner: int = Field(50, ge=1)
-    connections: int = Field(500, ge=10, description="those that wait longest make room for more")
-    head_seconds: float = Field(10, gt=0, description="until a request's line and headers are here")
+    connections: int = Field(500, ge=10, description="requests that are open at once")
+    form_seconds: float = Field(10, gt=0, description="until a body without a token is here")
     header_bytes: int = Field(32 * 1024, ge=1024, description="of a request's line and headers")
     experiment_bytes: int = Field(256 * 1024, ge=1024)
     body_bytes: int = Field(32 * 1024 * 1024, ge=1024, description="of an online request")
@@ -98,21 +98,6 @@ class Online(Strict):
     allow_remote_code: bool = False
 
 
-class Oidc(Strict):
-    """Sign-in with an OpenID Connect provider, beside tokens."""
-
-    issuer: str = Field(
-        pattern=r"^(https://|http://(localhost|127\.0\.0\.1)[:/])\S+$",
-        description="exactly as in its id tokens",
-    )
-    client_id: str = Field(min_length=1)
-    client_secret_file: Path = Field(description="relative to the settings file")
-    roles: dict[str, Role] = Field(
-        min_length=1, description="by verified e-mail address, or group (claim `groups`)"
-    )
-    scopes: tuple[str, ...] = ("openid", "email")
-
-
 class Settings(Strict):
     """The service's settings."""
 
@@ -125,7 +110,6 @@ class Settings(Strict):
         description="prefix under which a proxy serves the server, as /bon",
     )
     auth: bool = Field(True, description="every request needs a token; false only on loopback")
-    oidc: Oidc | None = None
     listen_beyond_loopback: bool = Field(
         False, description="ports besides the server's own may be reachable from other machines"
     )

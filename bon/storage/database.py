@@ -131,9 +131,9 @@ class SharedDatabase:
     def __init__(self, path: Path, synchronous: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path, self._lock = path, threading.RLock()
+        path.touch(mode=0o600)
         options: Any = {"timeout": 30, "check_same_thread": False, "isolation_level": None}
         self._db = sqlite3.connect(path, **options)
-        path.chmod(0o600)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute(f"PRAGMA synchronous = {synchronous}")
 

@@ -1,7 +1,6 @@
 """Commands that analyse finished runs; none loads a model."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,11 +27,10 @@ GATE_CODES: "dict[Answer, ExitCode]" = {
 
 
 def report(
-    directory: Annotated[Path, Argument(help="Run directory, or a server's rewards.sqlite.")],
+    directory: options.Directory,
     figures: Annotated[
         bool, Option("--figures", help="Also write figures as PNG, SVG and PDF.")
     ] = False,
-    training: Annotated[str | None, Option("--run", help="Training run in rewards.sqlite.")] = None,
     sets: Annotated[
         list[str] | None,
         Option(
@@ -44,37 +42,12 @@ def report(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Analyse a run, or the rewards of a training run, and write the report."""
+    """Analyse a run and write the report."""
     from bon.running.reporting import report_run
-    from bon.storage.reward_tables import rewards_file
 
-    if (rewards := rewards_file(directory)) is not None:
-        _report_rewards(rewards, training, figures=figures, as_json=as_json)
-        return
-    if training is not None:
-        raise BonError(f"{directory} holds no rewards", "leave out --run, or name rewards.sqlite")
     silent = quiet or as_json
     path = report_run(directory, quiet=silent, figures=figures, settings=sets or [])
     options.print_results(path, as_json)
-
-
-def _report_rewards(path: Path, run: str | None, *, figures: bool, as_json: bool) -> None:
-    """Write the page of a training run's rewards beside the file."""
-    from bon.analysis import plots
-    from bon.analysis.drift.reward_stream import analyse_rewards
-    from bon.analysis.plots.over_time import rewards_over_time
-    from bon.analysis.report.training_page import write_training_page
-    from bon.commands.decide_text import bullets
-    from bon.storage.reward_tables import reward_frame
-
-    drift = analyse_rewards(reward_frame(path, run))
-    run_name = re.sub(r"[^\w.-]+", "_", drift.run)
-    stem = f"rewards-{run_name or 'all'}"
-    page = write_training_page(drift, path.with_name(f"{stem}.html"))
-    if figures:
-        plots.save(rewards_over_time(drift), path.with_name(stem))
-    lines = [drift.sentence, *bullets((*drift.signals, *drift.cautions)), str(page)]
-    emit(drift, lambda: "\n".join(lines), as_json)
 
 
 def gate(

@@ -3,8 +3,8 @@
 pip install trl accelerate matplotlib
 python tests/bench/train_with_trl.py --steps 60 --out build/trl
 
-Prints what the trainer logs of each step, and leaves in OUT the server's data, with every reward
-in it (`bon report OUT/data/rewards.sqlite`), and the trainer's log as `steps.json`.
+Prints what the trainer logs of each step, and leaves in OUT the server's data and the trainer's log
+as `steps.json`.
 """
 
 import argparse

@@ -36,15 +36,11 @@ _MAX_ROWS = 4096
 
 @dataclass(frozen=True)
 class Conversation:
-    """A request as the engine takes it and as a rewarder is shown it.
-
-    `answer` is the right letter where it is known: for the records, no rewarder sees it.
-    """
+    """A request as the engine takes it and as a rewarder is shown it."""
 
     messages: tuple[Message, ...]
     options: tuple[str, ...] = ()
     shown: str = ""
-    answer: str | None = None
 
     @property
     def images(self) -> tuple[ImagePart, ...]:

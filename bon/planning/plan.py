@@ -6,7 +6,7 @@ Every estimate rests on a stated assumption, which what a run directory already 
 import math
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -195,13 +195,11 @@ def make_plan(setup: Setup, out: Path | None = None, *, here: bool = False) -> P
         if out is not None and (out / DATABASE).is_file():
             store = stack.enter_context(Store(out, readonly=True))
             setup = with_stored_specs(setup, store, running=True)
-        planner = _Planner(setup, store)
-        plan = planner.plan()
-        unanimous = [*planner.unanimous(plan)]
+        plan = _Planner(setup, store).plan()
         if store is not None:
             for work, model in zip(plan.work, setup.models, strict=True):
                 _measure_speed(work, model, store)
-    plan.warnings = [*_warnings(setup, plan, here), *unanimous]
+    plan.warnings = [*_warnings(setup, plan, here)]
     return plan
 
 
@@ -261,29 +259,6 @@ class _Planner:
             grading=[self._grading(grader) for grader in filter(None, [setup.grader])],
             memory=[fit for fit in map(fit_of, setup.models) if fit is not None],
             weights=checkpoint_weights(setup.models),
-        )
-
-    def unanimous(self, plan: Plan) -> Iterator[str]:
-        """Yield a note on what needs every question judged, and what that would cost."""
-        experiment = self._setup.experiment
-        judges = any(work.on_questions for work in plan.rewarders)
-        if experiment.judging.judge_unanimous or not judges:
-            return
-        cost = "no calls beyond these, which count every question"
-        if self._store is not None and self._questions.known_from == "in the run":
-            judging = experiment.judging.model_copy(update={"judge_unanimous": True})
-            every = experiment.model_copy(update={"judging": judging})
-            self._setup = replace(self._setup, experiment=every)
-            more = [self._rewarder(rewarder) for rewarder in self._setup.rewarders]
-            wider = replace(plan, policies=[], rewarders=more).totals()
-            now = replace(plan, policies=[]).totals()
-            calls, dollars, hours = (wider[k] - now[k] for k in ("calls", "dollars", "gpu_hours"))
-            cost = f"{calls:,.0f} calls more" + (f", ${dollars:,.2f}" if dollars else "")
-            cost += f", about {hours:.1f} GPU hours" if hours else ""
-        yield (
-            "bon gate --risk, online.abstain and the rates of bon calibrate need the questions "
-            "whose candidates agree judged too: --set judging.judge_unanimous=true ("
-            f"{cost})"
         )
 
     def _rows(self, spec: DatasetSpec, table: str) -> Rows:

@@ -88,9 +88,6 @@ class Online(Strict):
     scales: dict[str, Annotated[float, Field(gt=0)]] = Field(
         {}, description="units of scores by rewarder, in place of those of the validated run"
     )
-    abstain: dict[str, Annotated[float, Field(ge=0)]] = Field(
-        {}, description="least lead of a rewarder's pick (bon gate --risk); below it none is given"
-    )
     sets: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")], DatasetSpec] = Field(
         {}, description="question sets by name: labels of trainers name their questions"
     )

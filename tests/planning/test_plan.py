@@ -146,13 +146,9 @@ def test_what_a_run_has_is_reused_and_measured(make_experiment, tmp_path):
     assert work.reply_tokens == work.to_do * 50
     assert plan.rewarders[1].name == critic.card.name
     assert plan.rewarders[1].on_questions == 20  # all that the third question has is wrong
-    (note,) = [text for text in plan.warnings if "judge_unanimous" in text]
     experiment["judging"] = {"judge_unanimous": True}
     every = plan_of(experiment, tmp_path, out)
-    more = every.totals()["calls"] - plan.totals()["calls"]
     assert every.rewarders[1].on_questions == 24
-    assert f"judging.judge_unanimous=true ({more:,} calls more)" in note
-    assert not any("judge_unanimous" in text for text in every.warnings)
 
 
 def test_models_that_were_measured_alike_share_a_line(make_experiment, tmp_path):

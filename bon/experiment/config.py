@@ -432,7 +432,7 @@ class Deep(Strict):
 class Judging(Strict):
     """Which comparisons are made; only judged ones can be replayed."""
 
-    design: Literal["all_pairs", "race", "knockout", "swiss", "pivot"] = "all_pairs"
+    design: Literal["all_pairs", "race", "knockout"] = "all_pairs"
     race: Race = Field(default_factory=lambda: Race.model_validate({}))
     skip_constant: bool = Field(
         True, description="do not judge questions whose candidates are all right or all wrong"

@@ -100,7 +100,7 @@ def main(options: argparse.Namespace) -> None:
         address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
         scope: dict[str, Any] = {}
         scale = "win_rate" if "pair" in options.rewarder else "raw"
-        settings = {"rewarder": options.rewarder, "scale": scale, "run": "grpo"}
+        settings = {"rewarder": options.rewarder, "scale": scale}
         exec(reward_function("trl", address, **settings), scope)
         began = time.perf_counter()
         path = str(data / questions["path"])

@@ -4,7 +4,6 @@ import io
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from typing import Any
 
 COLUMN_WIDTH = 24
@@ -17,12 +16,6 @@ def say(text: str, *, quiet: bool = False) -> None:
         from rich.console import Console  # slow to import
 
         Console(stderr=True, highlight=False, soft_wrap=True).print(text, markup=False)
-
-
-@cache
-def say_once(text: str) -> None:
-    """Print a line to stderr, once per process."""
-    say(text)
 
 
 def show_listing(rows: Sequence[Mapping[str, Any]], width: int = 250) -> str:

@@ -32,7 +32,7 @@ from bon.planning.gpu_memory import (
     hub_cache,
 )
 from bon.planning.grading import grader_note
-from bon.planning.hub_revisions import unpinned
+from bon.planning.hub_revisions import unpinned, with_commits
 from bon.planning.image_tokens import (
     CHARACTERS,
     DEFAULT_TOKENS,
@@ -47,7 +47,6 @@ from bon.planning.preflight import check_axis, mistakes, retiring
 from bon.planning.repeat_check import FOLDER
 from bon.planning.setup import Setup, located
 from bon.planning.sources import remaining, to_grade
-from bon.planning.spec_aliases import with_stored_specs
 from bon.rewarders.item_judging import max_calls
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
@@ -194,7 +193,7 @@ def make_plan(setup: Setup, out: Path | None = None, *, here: bool = False) -> P
         store = None
         if out is not None and (out / DATABASE).is_file():
             store = stack.enter_context(Store(out, readonly=True))
-            setup = with_stored_specs(setup, store, running=True)
+            setup = with_commits(setup, store)
         plan = _Planner(setup, store).plan()
         if store is not None:
             for work, model in zip(plan.work, setup.models, strict=True):

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
-from bon.core.console import say
 from bon.core.validation import validate
 from bon.experiment.config import CardRef, DatasetSpec, Strict
 from bon.experiment.yamlfile import read_yaml
@@ -160,10 +159,6 @@ def read_settings(path: Path | None, **flags: Any) -> Settings:
     data: dict[str, Any] = {} if path is None else read_yaml(path)
     if path is not None:
         data.setdefault("base", str(path.parent))
-    online = data.get("online")
-    if isinstance(online, dict) and online.get("backend") == "serve":  # of version 0.2
-        say("bon: online.backend: serve is `ray` now (Ray actors, on one machine or a cluster)")
-        online["backend"] = "ray"
     data |= {key: value for key, value in flags.items() if value is not None}
     settings = validate(Settings, data, str(path or "bon serve"))
     absolute = {"data": settings.data.absolute(), "base": settings.base.absolute()}

@@ -207,28 +207,7 @@ def test_a_race_goes_on_as_all_pairs_and_back(make_experiment, go):
     assert run_status(directory)["complete"]
 
 
-def test_a_race_as_0_2_wrote_it_is_read_and_says_what_is_gone(make_experiment, go, capsys):
-    race = {"class": "correct", "lead": 2, "audit": 0.1}
-    experiment = harder(make_experiment(questions=20))
-    directory = go({**experiment, "judging": {"design": "race", "race": race}})
-    assert run_status(directory)["complete"]
-    printed = " ".join(capsys.readouterr().err.split())
-    assert "judging.race.lead was removed and is ignored" in printed
-    assert "judging.race.class: correct was removed and is read as answer" in printed
-    same = go({**experiment, "judging": {"design": "race"}}, out="same")
-    assert judged(same) == judged(directory)
-
-
 def test_two_settings_that_contradict_each_other_are_refused(make_experiment, tmp_path):
     both = {"judge_unanimous": True, "skip_constant": True}
     with pytest.raises(BonError, match="leave one of them out"):
         prepare(make_experiment(judging=both), tmp_path)
-
-
-def test_an_experiment_that_stopped_judging_early_is_judged_in_full(
-    make_experiment, tmp_path, capsys
-):
-    judging = {"decide": "best", "looks": 4}
-    experiment = prepare(make_experiment(judging=judging), tmp_path).experiment
-    assert experiment.judging.design == "all_pairs"
-    assert "judging.decide was removed and is ignored" in capsys.readouterr().err

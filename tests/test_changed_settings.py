@@ -103,7 +103,7 @@ def test_edited_code_judges_again(experiment, tmp_path, capsys):
     specs = {spec for _, spec in after["judgements"]} - {spec for _, spec in before["judgements"]}
     assert len(specs) == 1
     again = [key for key, spec in after["judgements"] if spec in specs]
-    assert f"mine: its code changed: {len(again)} judgements are made again\n" in (
+    assert f"mine: its card or code changed: {len(again)} judgements are made again\n" in (
         capsys.readouterr().err
     )
     assert len(after["judgements"]) == len(before["judgements"]) + len(again)

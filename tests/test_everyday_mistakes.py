@@ -196,6 +196,6 @@ def test_several_mistakes_are_a_line_each(folder):
     assert code == 2
     assert lines == [
         "bon: --set judging.design: judging.design: found 'best', expected one of all_pairs, race, "
-        "knockout, swiss, pivot -> for example `design: all_pairs`",
+        "knockout -> for example `design: all_pairs`",
         "bon: --set sed: unknown key 'sed' -> did you mean 'seed'?",
     ]

@@ -249,8 +249,6 @@ def sent(study: dict[str, Any], base: Path) -> list[bytes]:
         {"design": "all_pairs", "repeat_check": 3},
         {"design": "race"},
         {"design": "knockout"},
-        {"design": "swiss"},
-        {"design": "pivot"},
     ],
     ids=lambda judging: judging["design"],
 )

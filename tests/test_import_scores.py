@@ -20,8 +20,7 @@ from bon.analysis.run import analyse
 from bon.commands.main import app
 from bon.core.base_models import guessed_base
 from bon.core.errors import BonError
-from bon.formats import recognise
-from bon.formats.score_tables import JudgementRecord, read_tables
+from bon.formats.score_tables import JudgementRecord
 from bon.importing.imported_rows import rewarder_cards
 from bon.planning.run_tables import run_tables
 from bon.planning.setup import options
@@ -477,25 +476,6 @@ def test_the_real_scores_of_thirteen_reward_models(tmp_path):
 def _r(results: Results) -> tuple[int, float | None]:
     (primary,) = (c for c in results.correlations if c.primary)
     return primary.num_rewarders, primary.pearson.estimate.value
-
-
-def test_imported_rewarders_have_the_keys_of_version_0_2(tmp_path):
-    scores = [
-        {"rewarder": "rm", "question": "q1", "candidate": index, "correct": bool(index)}
-        | {"score": score}
-        for index, score in enumerate([0.5, [0.1, 0.9]])
-    ]
-    verdict = {"rewarder": "judge", "item": "q1", "first": 0, "second": 1, "outcome": "tie"}
-    (tmp_path / "scores.jsonl").write_text("\n".join(map(json.dumps, scores)))
-    (tmp_path / "verdicts.jsonl").write_text(json.dumps(verdict))
-    tables = read_tables([(path, recognise(path)) for path in sorted(tmp_path.glob("*.jsonl"))])
-    by_rewarder = {row.rewarder: [] for row in tables.judgements}
-    for row in tables.judgements:
-        by_rewarder[row.rewarder].append((row.item, row))
-    assert [card["model"] for card in rewarder_cards(by_rewarder)] == [
-        "imported:72e9e1b556a4ad3f2111172b",
-        "imported:752b1f8989d83e38be1b5c6b",
-    ]
 
 
 def test_columns_of_score_tables_may_be_named(tmp_path):

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from bon.analysis.decision.shared_content import blocks, not_compared
+from bon.analysis.decision.shared_content import blocks
 from bon.analysis.estimators.resampling import estimate, fisher_z, pearson_rows
 from bon.analysis.results import (
     ENOUGH_BASES,
@@ -85,7 +85,7 @@ def pool_runs(runs: Sequence[tuple[str, Results]]) -> tuple[PooledRuns, ...]:
         )
     level = next(iter(levels), 0.95)
     studies: dict[str, list[Study]] = {}
-    few = not_compared(runs)
+    few: list[str] = []
     if len(set(block.values())) < len(runs):
         few.append(
             "Runs share questions: the prediction is for a further policy on these questions."

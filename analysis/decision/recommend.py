@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 from scipy import special
 
-from bon.analysis.decision.shared_content import Task, blocks, not_compared
+from bon.analysis.decision.shared_content import Task, blocks
 from bon.analysis.estimators.comparisons import rank_bands
 from bon.analysis.estimators.resampling import around, estimate, holm, nothing
 from bon.analysis.results import (
@@ -292,7 +292,7 @@ def cheaper_text(r: Cheaper, unit: CostUnit) -> str:
 
 
 def _warnings(runs: Runs, missing: Iterable[str], unit: CostUnit) -> list[str]:
-    warnings = not_compared(runs)
+    warnings: list[str] = []
     absent = sorted(missing)
     if absent:
         warnings.append(

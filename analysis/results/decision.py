@@ -114,27 +114,6 @@ class Gate(Record):
     sentence: str
 
 
-class SelectiveGate(Record):
-    """Answering only where the favourite leads by `lead`, so that few answers are wrong.
-
-    `lead` is the least one whose error is at most `risk` with `confidence`, None where none is
-    shown; `answered` and `error` as measured there. `error_of_all`: without abstaining.
-    `least_abstained`: no rule that picks as well can abstain on less of the questions.
-    """
-
-    policy: str
-    rewarder: str
-    risk: float
-    confidence: float
-    lead: float | None
-    answered: Estimate
-    error: Estimate
-    error_of_all: Estimate
-    least_abstained: float
-    answer: Answer
-    sentence: str
-
-
 class Change(Record):
     """A question on which a rewarder chose better or worse; shares of right choices."""
 

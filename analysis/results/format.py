@@ -55,14 +55,12 @@ def loss(estimate: Estimate | None, digits: int = 1) -> str:
     return scaled(estimate, digits)
 
 
-def scaled(
-    estimate: Estimate | None, digits: int, sign: bool = False, unit: str = "", scale: float = 100
-) -> str:
-    """A number times `scale`, with its interval."""
+def scaled(estimate: Estimate | None, digits: int, sign: bool = False, unit: str = "") -> str:
+    """A number times 100, with its interval."""
     if estimate is None or not _ok(estimate.value):
         return NONE
-    text = signed(estimate.value, digits, sign, scale) + unit
-    return f"{text} {interval(estimate, scale, digits, sign)}".rstrip()
+    text = signed(estimate.value, digits, sign, 100) + unit
+    return f"{text} {interval(estimate, 100, digits, sign)}".rstrip()
 
 
 def number(value: float | None) -> str:

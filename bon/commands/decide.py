@@ -1,8 +1,7 @@
 """Commands that analyse finished runs; none loads a model."""
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from bon.analysis.results import Answer, CostUnit, Gate, Results, SelectiveGate
+    from bon.analysis.results import Answer, CostUnit, Results
 
 GATE_CODES: "dict[Answer, ExitCode]" = {
     "go": ExitCode.COMPLETE,
@@ -28,11 +27,10 @@ GATE_CODES: "dict[Answer, ExitCode]" = {
 
 
 def report(
-    directory: Annotated[Path, Argument(help="Run directory, or a server's rewards.sqlite.")],
+    directory: options.Directory,
     figures: Annotated[
         bool, Option("--figures", help="Also write figures as PNG, SVG and PDF.")
     ] = False,
-    training: Annotated[str | None, Option("--run", help="Training run in rewards.sqlite.")] = None,
     sets: Annotated[
         list[str] | None,
         Option(
@@ -44,37 +42,12 @@ def report(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Analyse a run, or the rewards of a training run, and write the report."""
+    """Analyse a run and write the report."""
     from bon.running.reporting import report_run
-    from bon.storage.reward_tables import rewards_file
 
-    if (rewards := rewards_file(directory)) is not None:
-        _report_rewards(rewards, training, figures=figures, as_json=as_json)
-        return
-    if training is not None:
-        raise BonError(f"{directory} holds no rewards", "leave out --run, or name rewards.sqlite")
     silent = quiet or as_json
     path = report_run(directory, quiet=silent, figures=figures, settings=sets or [])
     options.print_results(path, as_json)
-
-
-def _report_rewards(path: Path, run: str | None, *, figures: bool, as_json: bool) -> None:
-    """Write the page of a training run's rewards beside the file."""
-    from bon.analysis import plots
-    from bon.analysis.drift.reward_stream import analyse_rewards
-    from bon.analysis.plots.over_time import rewards_over_time
-    from bon.analysis.report.training_page import write_training_page
-    from bon.commands.decide_text import bullets
-    from bon.storage.reward_tables import reward_frame
-
-    drift = analyse_rewards(reward_frame(path, run))
-    run_name = re.sub(r"[^\w.-]+", "_", drift.run)
-    stem = f"rewards-{run_name or 'all'}"
-    page = write_training_page(drift, path.with_name(f"{stem}.html"))
-    if figures:
-        plots.save(rewards_over_time(drift), path.with_name(stem))
-    lines = [drift.sentence, *bullets((*drift.signals, *drift.cautions)), str(page)]
-    emit(drift, lambda: "\n".join(lines), as_json)
 
 
 def gate(
@@ -82,65 +55,29 @@ def gate(
     min_gain: Annotated[
         float | None, Option(min=-1, max=1, help="Minimum gain; 0.02 is two points.")
     ] = None,
-    risk: Annotated[
-        float | None, Option(min=0.001, max=0.999, help="Maximum error rate among its answers.")
-    ] = None,
     judge: Annotated[
         list[str] | None,
         Option(metavar="METRIC=VALUE", help="A judge's minimum, e.g. kappa=.6."),
     ] = None,
     rewarder: Annotated[str | None, Option(help="Default: the benchmark's best.")] = None,
     over: Annotated[str, Option(help="Baseline of the gain: pass@1 or majority.")] = "pass@1",
-    confidence: Annotated[float, Option(min=0.5, max=0.999, help="Confidence of --risk.")] = 0.9,
     labels: Annotated[Path | None, Option(help="Table of labels for --judge.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Test a rewarder's gain, risk or verdicts; exit code 0 go, 4 no-go, 3 inconclusive."""
+    """Test a rewarder's gain or verdicts; exit code 0 go, 4 no-go, 3 inconclusive."""
     from bon.analysis.decision.gate import gate as decide
 
-    if [min_gain is None, risk is None, not judge].count(False) != 1:
-        raise BonError("one test at a time", "give --min-gain, --risk or --judge")
-    if judge:
+    if (min_gain is None) == (not judge):
+        raise BonError("one test at a time", "give --min-gain or --judge")
+    if min_gain is None:
         calibrate(directory, labels, rewarder=rewarder, minima=judge, as_json=as_json)
         return
-    if risk is not None:
-        _gate_risk(directory, risk, confidence, rewarder, as_json=as_json)
-        return
-    assert min_gain is not None
     if over not in ("pass@1", "majority"):
         raise BonError(f"no baseline {over!r}", "choose pass@1 or majority")
     from bon.running.reporting import read_results
 
     results = read_results(directory)
     gates = decide(results, min_gain, rewarder, "pass@1" if over == "pass@1" else "majority")
-    _emit_gates(results, gates, as_json=as_json)
-
-
-def _gate_risk(
-    directory: Path, risk: float, confidence: float, rewarder: str | None, *, as_json: bool
-) -> None:
-    from bon.analysis.data.arrays import read
-    from bon.analysis.decision.abstention import selective_gates
-    from bon.analysis.decision.gate import default_rewarder
-    from bon.planning.run_tables import run_tables
-    from bon.running.reporting import open_run, read_results
-    from bon.storage.store import Store
-
-    results = read_results(directory)
-    names = {p.policy: rewarder or default_rewarder(results, p.policy) for p in results.policies}
-    known = [r.rewarder for r in results.rewarders if not r.baseline]
-    if unknown := set(names.values()) - set(known):
-        raise BonError(f"no rewarder {min(unknown)!r} in this run", f"one of {some(known, 8)}")
-    with Store(directory, readonly=True) as store:
-        run = read(run_tables(open_run(store), store))
-    gates = selective_gates(run, results, risk, confidence, names)
-    _emit_gates(results, gates, as_json=as_json)
-
-
-def _emit_gates(
-    results: "Results", gates: "Sequence[Gate | SelectiveGate]", *, as_json: bool
-) -> None:
-    """Print the answers and end with the exit code of the worst."""
     missing = results.completeness.missing if results.completeness else ()
     answer = max((gate.answer for gate in gates), key=lambda a: GATE_CODES[a])
     lines = [gate.sentence for gate in gates]

@@ -131,11 +131,10 @@ def client(
     rule: Annotated[str, Option(help="Selection rule; by default the kind's first.")] = "",
     scale: Annotated[str, Option(help="raw, rank or win_rate.")] = "raw",
     on_unparsed: Annotated[str, Option(help="error, null or mean.")] = "",
-    run: Annotated[str, Option(help="Name under which the rewards are stored.")] = "",
 ) -> None:
     """Print a trainer's reward function that queries `bon serve` (docs/reward_server.md)."""
     settings: dict[str, str | int] = {"rewarder": rewarder, "rule": rule, "group": group}
-    settings |= {"scale": scale, "on_unparsed": on_unparsed, "run": run}
+    settings |= {"scale": scale, "on_unparsed": on_unparsed}
     typer.echo(reward_function(trainer, url, **settings), nl=False)
 
 

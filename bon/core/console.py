@@ -52,12 +52,6 @@ def wrapped(text: str, stream: TextIO) -> str:
     return "\n".join(lines)
 
 
-@cache
-def say_once(text: str) -> None:
-    """Print a line to stderr, once per process."""
-    say(text)
-
-
 def show_listing(rows: Sequence[Mapping[str, Any]], width: int = 250) -> str:
     """Format rows as a table as wide as `text_width`, or unwrapped where no width is known.
 

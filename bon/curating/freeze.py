@@ -237,8 +237,7 @@ class Freezing:
             private=" **Not to be passed on:** its sources do not permit it." * self.private,
             anyway=override if self.anyway else "",
             strategies="\n".join(
-                f"| {name} | {count} | {STRATEGIES.get(name, 'of bon 0.2')} |"
-                for name, count in counts.most_common()
+                f"| {name} | {count} | {STRATEGIES[name]} |" for name, count in counts.most_common()
             ),
             left_out=f" Excluded after annotation: {reasons}." if reasons else "",
             quality="\n".join(f"- {line}" for line in lines),

@@ -1,12 +1,11 @@
 """recipe.yaml: which items to draw from which runs, and how people label them."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import yaml
 from pydantic import Field, model_validator
 
-from bon.core.console import say
 from bon.core.validation import validate
 from bon.experiment.config import Strict
 from bon.experiment.yamlfile import read_document
@@ -24,9 +23,6 @@ QUOTAS: dict[Strategy, float] = {
     "gold": 0.35, "popular-wrong": 0.25, "near-miss": 0.2, "control": 0.2,
 }  # fmt: skip
 
-REMOVED = ("cross-policy", "disagreement", "best-of-4", "ties")
-"""Strategies of version 0.2; their quotas go to `gold`."""
-
 TAGS = (
     "existence", "recognition", "attribute", "counting", "spatial", "reading", "knowledge",
     "reasoning step", "arithmetic", "format", "unsafe", "right answer, wrong reasoning", "other",
@@ -43,15 +39,6 @@ class Filters(Strict):
     missing_images: bool = True
     truncated: bool = True
     unread: bool = True
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_ensemble(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "ensemble" in data:
-            if data["ensemble"]:
-                raise ValueError("the filter `ensemble` was removed in bon 0.3: leave it out")
-            data = {name: value for name, value in data.items() if name != "ensemble"}
-        return data
 
 
 class Annotating(Strict):
@@ -76,19 +63,6 @@ class Curation(Strict):
     held_out: float = Field(0.3, ge=0, le=0.9)
     filters: Filters = Filters()
     annotating: Annotating = Annotating()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _replace_removed(cls, data: Any) -> Any:
-        quotas = data.get("quotas") if isinstance(data, dict) else None
-        if not isinstance(quotas, dict) or not any(name in quotas for name in REMOVED):
-            return data
-        kept = {name: share for name, share in quotas.items() if name not in REMOVED}
-        shares = {name: quotas[name] for name in REMOVED if quotas.get(name)}
-        if shares:
-            say(f"quotas: {', '.join(shares)} were removed in bon 0.3; their share goes to gold")
-            kept["gold"] = kept.get("gold", 0) + sum(shares.values())
-        return {**data, "quotas": kept}
 
     @model_validator(mode="after")
     def _check_quotas(self) -> "Curation":

@@ -63,8 +63,8 @@ class Specs:
 class Loaded(Generic[CardT]):
     """A card with its folder, its prompt and its specs.
 
-    `code` is the hash of a rewarder class's code. `filed` is the spec under which a run stores the
-    card's rows, if not the current one (bon.planning.spec_aliases).
+    `code` is the hash of a rewarder class's code. `filed` is the spec of the rows that are read, if
+    not the current one (bon.planning.stored_specs).
     """
 
     card: CardT
@@ -254,14 +254,12 @@ def specs_of(card: Card, base: Path, prompt: Prompt, seed: int) -> Specs:
             "image_filter", "aggregate", "window", "step_separator", "python", "options",
         },
     )  # fmt: skip
-    readers = {rule: shaping[rule].pop("reader") for rule in _RULES if shaping.get(rule)}
     # Greedy decoding does not depend on the experiment's seed.
     drawn = seed if shaping["sampling"]["temperature"] > 0 else None
     rest = prompt.sha256, _fingerprint(base, card.model), drawn
     arguments = engine_entry(card.engine).settings.shaping(card.engine_args)
     reparses = isinstance(card, RewarderCard) and card.stored_rule is not None
-    published = ["published"] if "published" in readers.values() else []
-    with_rule = content_key(shaping, arguments, *rest, *published)
+    with_rule = content_key(shaping, arguments, *rest)
     without_rule = {**shaping, **dict.fromkeys(_RULES)}
     return Specs(content_key(without_rule, arguments, *rest) if reparses else with_rule, with_rule)
 

@@ -20,7 +20,6 @@ from pydantic import (
 )
 
 from bon.core import patterns
-from bon.core.console import say_once
 from bon.core.errors import BonError, shown
 from bon.core.records import check_rewarder_name
 from bon.core.sampling import Sampling
@@ -327,14 +326,6 @@ class RewarderCard(Card):
         (), examples=[[{"prompt": "Sky?", "responses": ["Blue."], "scores": [1.5]}]]
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _removed(cls, data: Any) -> Any:
-        """Read what 0.2 wrote: the rewarder that this one was before training."""
-        if not isinstance(data, Mapping):
-            return data
-        return {key: value for key, value in data.items() if key != "before"}
-
     @field_validator("name")
     @classmethod
     def _check_name(cls, value: str) -> str:
@@ -414,20 +405,6 @@ class Race(Strict):
     pairs: int = Field(4, ge=1, description="comparisons per step")
     complete: float = Field(0.1, ge=0, le=1, description="share of questions judged in full")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _removed(cls, data: Any) -> Any:
-        """Read what 0.2 wrote: races that gold labels or a lead ended."""
-        if not isinstance(data, Mapping):
-            return data
-        kept = {key: value for key, value in data.items() if key not in ("lead", "audit")}
-        if data.get("lead") is not None:
-            say_once("judging.race.lead was removed and is ignored: a race ends once it is certain")
-        if kept.get("class") == "correct":
-            kept["class"] = "answer"
-            say_once("judging.race.class: correct was removed and is read as answer")
-        return kept
-
 
 class Deep(Strict):
     """More candidates on a share of the questions, for rewarders that score them one by one."""
@@ -442,7 +419,7 @@ class Deep(Strict):
 class Judging(Strict):
     """Which comparisons are made; only judged ones can be replayed."""
 
-    design: Literal["all_pairs", "race", "knockout", "swiss", "pivot"] = "all_pairs"
+    design: Literal["all_pairs", "race", "knockout"] = "all_pairs"
     race: Race = Field(default_factory=lambda: Race.model_validate({}))
     skip_constant: bool = Field(
         True, description="do not judge questions whose candidates are all right or all wrong"
@@ -450,16 +427,6 @@ class Judging(Strict):
     judge_unanimous: bool = Field(False, description="judge every question")
     repeat_check: int = Field(0, ge=0, description="items with one repeated judgement")
     deep: Deep | None = Field(None, description="how far n may go", examples=[{"n": 64}])
-
-    @model_validator(mode="before")
-    @classmethod
-    def _removed(cls, data: Any) -> Any:
-        """Read what 0.2 wrote: runs that stopped judging once the best rewarder was known."""
-        if not isinstance(data, Mapping):
-            return data
-        if data.get("decide") is not None:
-            say_once("judging.decide was removed and is ignored: every rewarder is judged in full")
-        return {key: value for key, value in data.items() if key not in ("decide", "looks")}
 
     @property
     def skips(self) -> Literal["constant", "unanimous", "nothing"]:

@@ -8,7 +8,7 @@ import ast
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,13 +25,7 @@ WITHOUT_TEXT = "without text"
 OUTCOMES = ("first", "second", "tie", "unparsed", "error")
 
 
-def _keyed_repr(record: Any, name: str) -> str:
-    """Return the repr under the class name of version 0.2, which content keys contain."""
-    values = ", ".join(f"{f.name}={getattr(record, f.name)!r}" for f in fields(record) if f.compare)
-    return f"{name}({values})"
-
-
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True)
 class QuestionRecord:
     """A question: label, text if known, correctness and answer by candidate index."""
 
@@ -41,9 +35,6 @@ class QuestionRecord:
     difficulty: str = ""
     right: dict[int, bool] = field(default_factory=dict)
     answers: dict[int, str] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        return _keyed_repr(self, "Told")
 
     def add(self, index: int, correct: Any, answer: Any) -> None:
         """Add a candidate."""
@@ -67,7 +58,7 @@ class PairRecord:
     group: str = ""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class JudgementRecord:
     """One score or verdict of a rewarder.
 
@@ -83,10 +74,7 @@ class JudgementRecord:
     steps: tuple[float, ...] = ()
     process: bool = False
     outcome: str = ""
-    family: str = field(default="", compare=False)
-
-    def __repr__(self) -> str:
-        return _keyed_repr(self, "Spoken")
+    family: str = field(default="", compare=False, repr=False)  # content keys hold the repr
 
 
 @dataclass(slots=True)

@@ -80,14 +80,8 @@ def is_run(paths: Sequence[Path]) -> bool:
 
 
 def spec_in(store: Store, loaded: Loaded[Any]) -> str:
-    """Return the spec of the rows of a model in a run."""
-    column = "policy" if loaded.table == "candidates" else "rewarder"
-    sql = f"SELECT DISTINCT spec FROM {loaded.table} WHERE {column} = ?"
-    stored = [spec for (spec,) in store.query(sql, (loaded.card.name,))]
-    aliases = store.meta("specs", {}).get(loaded.specs.card, {}).values()
-    specs = loaded.specs
-    likely = (*reversed(aliases), loaded.own_spec, specs.with_rule, specs.card)
-    return next((spec for spec in likely if spec in stored), stored[-1] if stored else "")
+    """Return the spec of the rows of a model in a run (bon.planning.stored_specs)."""
+    return str(store.meta("specs", {}).get(loaded.card.name, ""))
 
 
 def models_in(store: Store, room: Room) -> list[Loaded[Any]]:

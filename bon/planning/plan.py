@@ -37,13 +37,12 @@ from bon.planning.gpu_memory import (
     hub_cache,
 )
 from bon.planning.grading import grader_note
-from bon.planning.hub_revisions import unpinned
+from bon.planning.hub_revisions import unpinned, with_commits
 from bon.planning.image_tokens import DEFAULT_TOKENS, TYPICAL
 from bon.planning.judging_scope import drawn
 from bon.planning.preflight import check_axis, mistakes, retiring, unread_images
 from bon.planning.repeat_check import FOLDER
 from bon.planning.setup import Setup, located
-from bon.planning.spec_aliases import with_stored_specs
 from bon.planning.units import (
     grading_unit,
     judgements_on,
@@ -185,7 +184,7 @@ def make_plan(setup: Setup, out: Path | None = None, *, here: bool = False) -> P
         store = None
         if out is not None and (out / DATABASE).is_file():
             store = stack.enter_context(Store(out, readonly=True))
-            setup = with_stored_specs(setup, store, running=True)
+            setup = with_commits(setup, store)
         planner = _Planner(setup, store)
         plan = planner.plan()
         if store is not None:

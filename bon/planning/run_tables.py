@@ -23,7 +23,7 @@ from bon.graders import Grade, grades
 from bon.planning.grading import grader_note
 from bon.planning.judging_scope import drawn, stakes_of
 from bon.planning.setup import Setup
-from bon.planning.spec_aliases import changed_models
+from bon.planning.stored_specs import changed_models
 from bon.policies.extractors import (
     NO_LETTERS,
     BothLetters,

@@ -19,7 +19,7 @@ from bon.experiment.overrides import override
 from bon.experiment.yamlfile import Document
 from bon.planning.completeness import completeness
 from bon.planning.setup import Setup, options, prepare
-from bon.planning.spec_aliases import with_stored_specs
+from bon.planning.stored_specs import with_stored_specs
 from bon.planning.units import judgements_on
 from bon.running.attacks import ON_PLAIN, OWN_IMAGE, SWAPPED, WORDS
 from bon.storage.database import DATABASE

@@ -16,7 +16,7 @@ from bon.planning.preflight import check_models, retiring
 from bon.planning.repeat_check import FOLDER, repeat_sources
 from bon.planning.setup import Setup
 from bon.planning.sources import GenerateSource, GradeSource, PairSource, QuestionSource
-from bon.planning.spec_aliases import print_changed, with_stored_specs
+from bon.planning.stored_specs import print_changed
 from bon.running.progress import Reporter, note_phase
 from bon.running.start import now, start
 from bon.running.tally import Tally
@@ -43,7 +43,6 @@ def run(
         models = [model.card.name for model in setup.models]
         check_models(setup, models, here=starts_local_ray(setup.experiment.cluster.address))
     with Store(directory) as store:
-        setup = with_stored_specs(setup, store, running=True)
         pin_commits(setup, store, quiet=quiet)
         setup = with_commits(setup, store)
         print_changed(setup, store, quiet=quiet)

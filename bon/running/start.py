@@ -23,7 +23,7 @@ from bon.experiment.config import RewarderCard
 from bon.planning.grading import needs_grader
 from bon.planning.preflight import check_axis, unread_images
 from bon.planning.setup import Setup, located
-from bon.planning.spec_aliases import save_specs
+from bon.planning.stored_specs import save_specs
 from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_answer
 from bon.rewarders.reply_parsing import parser_key, reparse
 from bon.running.imports.import_runs import Imports
@@ -105,10 +105,7 @@ def _text(setup: Setup) -> str:
 
 
 def _is_own(file: Path) -> bool:
-    """Whether bon wrote this experiment.yaml; before 0.3 it did so without a mark."""
-    outputs = ("results.json", "report.html", "images", "tables")
-    if any((file.parent / name).exists() for name in outputs):
-        return True
+    """Whether bon wrote this experiment.yaml."""
     return file.read_text("utf-8", errors="replace").startswith(MARK)
 
 

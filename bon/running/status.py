@@ -28,7 +28,6 @@ def run_status(directory: Path) -> dict[str, Any]:
 def format_status(status: dict[str, Any]) -> str:
     """Format a status as lines of text."""
     bad = f", {status['bad_rows']} bad rows" if status["bad_rows"] else ""
-    # Version 0.1 also noted an end for incomplete runs.
     ended = f"complete since {status['finished']}" if status["complete"] else "not complete"
     lines = [
         f"{status['name']}: {status['questions']} questions, {status['pairs']} preference pairs"

@@ -21,7 +21,7 @@ from bon.dispatch.listeners import Watch
 from bon.service import pages
 from bon.service.api import online, openai, operations, rewards, validations
 from bon.service.api.common import add_error_handlers
-from bon.service.online.reward_log import RewardLog
+from bon.service.online.judgement_store import FILE, JudgementStore
 from bon.service.online.rewards import RewardJudge, read_set
 from bon.service.online.selector import Selector
 from bon.service.pages import annotate, render, reports, sign_in
@@ -30,7 +30,6 @@ from bon.service.server.logs import name_folder, set_up_logs
 from bon.service.server.middleware import Guard
 from bon.service.server.state import Service, open_service
 from bon.service.settings import Settings
-from bon.storage.reward_tables import FILE
 
 log = logging.getLogger("bon.service")
 WATCH_SECONDS = 2.0
@@ -71,7 +70,7 @@ def create_app(service: Service) -> FastAPI:
             loading.cancel()
             if selector and judge:
                 await selector.backend.close()
-                judge.log.close()
+                judge.store.close()
             await asyncio.to_thread(service.supervisor.stop)
 
     app = FastAPI(
@@ -100,9 +99,9 @@ def load_online(settings: Settings) -> tuple[Selector, RewardJudge] | tuple[None
     selector = Selector(online, settings.base, settings.ray_address)
     images = settings.data / "images"
     sets = {k: read_set(k, spec, settings.base, images) for k, spec in online.sets.items()}
-    reward_log = RewardLog(settings.data / FILE)
-    selector.cache.stored = reward_log.judged
-    return selector, RewardJudge(selector, sets, reward_log)
+    store = JudgementStore(settings.data / FILE)
+    selector.cache.stored = store.judged
+    return selector, RewardJudge(selector, sets, store)
 
 
 def serve(settings: Settings) -> None:

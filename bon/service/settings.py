@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
-from bon.core.console import say
 from bon.core.validation import validate
 from bon.experiment.config import CardRef, DatasetSpec, Strict
 from bon.experiment.yamlfile import read_yaml
@@ -88,9 +87,6 @@ class Online(Strict):
     scales: dict[str, Annotated[float, Field(gt=0)]] = Field(
         {}, description="units of scores by rewarder, in place of those of the validated run"
     )
-    abstain: dict[str, Annotated[float, Field(ge=0)]] = Field(
-        {}, description="least lead of a rewarder's pick (bon gate --risk); below it none is given"
-    )
     sets: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")], DatasetSpec] = Field(
         {}, description="question sets by name: labels of trainers name their questions"
     )
@@ -147,10 +143,6 @@ def read_settings(path: Path | None, **flags: Any) -> Settings:
     data: dict[str, Any] = {} if path is None else read_yaml(path)
     if path is not None:
         data.setdefault("base", str(path.parent))
-    online = data.get("online")
-    if isinstance(online, dict) and online.get("backend") == "serve":  # of version 0.2
-        say("bon: online.backend: serve is `ray` now (Ray actors, on one machine or a cluster)")
-        online["backend"] = "ray"
     data |= {key: value for key, value in flags.items() if value is not None}
     settings = validate(Settings, data, str(path or "bon serve"))
     absolute = {"data": settings.data.absolute(), "base": settings.base.absolute()}

@@ -21,7 +21,6 @@ from bon.analysis.calibration.verdict_accuracy import (
     verdict_accuracy,
 )
 from bon.analysis.calibration.versions import version_drift
-from bon.analysis.decision.abstention import upper_bound
 from bon.analysis.estimators.resampling import wilson
 from bon.analysis.results import Estimate, Options
 from bon.commands.main import main
@@ -151,8 +150,6 @@ def test_numbers_equal_statsmodels():
         assert [wilson(hits, 200, 0.95).low, wilson(hits, 200, 0.95).high] == pytest.approx(
             theirs, abs=1e-9
         )
-        above = proportion.proportion_confint(hits, 200, 0.2, "beta")[1]  # .1 on either side
-        assert upper_bound(hits, 200, 0.9) == pytest.approx(above, abs=1e-9)
     before, after = frame(label=y * 1.0, verdict=hard * 1.0), frame(label=y * 1.0, verdict=y * 1.0)
     drift = version_drift(*(next(by_rewarder(t)) for t in (before, after)), 0.95, 0, 100)
     changes = [[0, drift.to_positive], [drift.to_negative, 0]]

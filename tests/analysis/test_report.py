@@ -225,14 +225,14 @@ def test_what_is_worse_than_the_vote_is_said_in_words(results, tmp_path):
 def test_rules_with_one_reason_are_one_line(results, tmp_path):
     rules = [
         RuleSupport(policy="p", rewarder=name, rule=rule, supported=False, reason="lacks rows")
-        for rule in ("swiss", "weighted_vote")
+        for rule in ("knockout", "weighted_vote")
         for name in ("judge", "critic")
     ]
     changed = results.model_copy(update={"rules": rules})
     text = write_report(changed, None, tmp_path / "report.html").read_text()
     lines = re.findall(r"<li>([^<]*lacks rows)</li>", text)
     assert lines == [
-        f"{name} (p), swiss, weighted vote: lacks rows" for name in ("critic", "judge")
+        f"{name} (p), knockout, weighted vote: lacks rows" for name in ("critic", "judge")
     ]
 
 

@@ -3,8 +3,8 @@
 pip install trl accelerate matplotlib
 python tests/bench/train_with_trl.py --steps 60 --out build/trl
 
-Prints what the trainer logs of each step, and leaves in OUT the server's data, with every reward
-in it (`bon report OUT/data/rewards.sqlite`), and the trainer's log as `steps.json`.
+Prints what the trainer logs of each step, and leaves in OUT the server's data and the trainer's log
+as `steps.json`.
 """
 
 import argparse
@@ -100,7 +100,7 @@ def main(options: argparse.Namespace) -> None:
         address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
         scope: dict[str, Any] = {}
         scale = "win_rate" if "pair" in options.rewarder else "raw"
-        settings = {"rewarder": options.rewarder, "scale": scale, "run": "grpo"}
+        settings = {"rewarder": options.rewarder, "scale": scale}
         exec(reward_function("trl", address, **settings), scope)
         began = time.perf_counter()
         path = str(data / questions["path"])

@@ -72,19 +72,10 @@ def test_runs_that_cannot_be_used(judged, tmp_path):
     assert "holds no gold answer" in refusal(tmp_path, copy)
 
 
-def test_a_recipe_of_version_0_2_is_read_with_a_line(tmp_path, capfd):
-    text = "runs: [r]\nquotas: {gold: 0.5, cross-policy: 0, best-of-4: 0.25, control: 0.25}\n"
-    (tmp_path / "recipe.yaml").write_text(text + "filters: {ensemble: []}\n")
-    recipe = read_curation(tmp_path / "recipe.yaml")
-    assert recipe.quotas == {"gold": 0.75, "control": 0.25}
-    message = "quotas: best-of-4 were removed in bon 0.3; their share goes to gold"
-    assert message in capfd.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("runs: [r]\nfilters: {ensemble: [judge]}", "`ensemble` was removed in bon 0.3"),
+        ("runs: [r]\nfilters: {ensemble: [judge]}", "ensemble"),
         ("runs: [r]\nquotas: {gold: 0.5}", "quotas add up to 0.5, not 1"),
         ("runs: [r]\nquotas: {silver: 1}", "silver"),
         ("runs: []", "runs"),

@@ -12,7 +12,7 @@ from bon.dispatch.worker import Host, JudgeTask
 from bon.planning.hub_revisions import pin_commits, unpinned, with_commits
 from bon.planning.plan import make_plan
 from bon.planning.setup import prepare
-from bon.planning.spec_aliases import with_stored_specs
+from bon.planning.stored_specs import with_stored_specs
 from bon.rewarders.base import Item
 from bon.running.runner import run
 from bon.running.start import start

@@ -48,18 +48,14 @@ def asked(card, design, keys, votes):
 
 
 @pytest.mark.parametrize("kind", list(ARITY))
-@pytest.mark.parametrize("design", ["all_pairs", "race", "knockout", "pivot", "swiss"])
+@pytest.mark.parametrize("design", ["all_pairs", "race", "knockout"])
 @pytest.mark.parametrize("orders", ["both", "random"])
 def test_calls_are_those_that_the_judge_makes(kind, design, orders):
     card = RewarderCard(name="r", kind=kind, orders=orders, window=3, **RULES)
     for responses in (1, 2, 3, 5, 8):
         keys = [f"k{place}" for place in range(responses)]
         found = max_calls(card, design, responses, 2)
-        if kind == "pairwise" and design == "swiss":
-            # A later round may find no one left to meet: at most the full rounds.
-            assert asked(card, design, keys, 2) <= found
-        else:
-            assert asked(card, design, keys, 2) == found, responses
+        assert asked(card, design, keys, 2) == found, responses
 
 
 @pytest.mark.parametrize(("days", "said"), [(30, "retires on"), (-1, "was retired on"), (90, "")])

@@ -51,15 +51,9 @@ def save_drafts(path: Path, drafts: Iterable[Draft]) -> None:
 
 
 def read_drafts(path: Path) -> dict[str, Draft]:
-    """Return the last draft of each item; lines that version 0.2 left truncated are ignored."""
-    drafts: dict[str, Draft] = {}
-    for line in path.read_bytes().splitlines() if path.is_file() else ():
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue
-        drafts[values["item"]] = Draft(*(values[name] for name in Draft.__slots__))
-    return drafts
+    """Return the last draft of each item."""
+    lines = path.read_bytes().splitlines() if path.is_file() else ()
+    return {draft.item: draft for draft in (Draft(**json.loads(line)) for line in lines)}
 
 
 def draft_experiment(

@@ -24,7 +24,6 @@ from bon.storage.store import Store
 
 EXPERIMENT = "experiment.yaml"
 RecordT = TypeVar("RecordT")
-_ENDINGS = ("parquet", "jsonl")
 
 
 def frozen_experiment(setup: Setup, store: Store) -> dict[str, Any]:
@@ -40,8 +39,7 @@ def frozen_experiment(setup: Setup, store: Store) -> dict[str, Any]:
 
 def is_export(path: Path) -> bool:
     """Whether a folder was written by `bon export`."""
-    has_rows = any((path / f"candidates.{ending}").is_file() for ending in _ENDINGS)
-    return has_rows and (path / EXPERIMENT).is_file()
+    return all((path / name).is_file() for name in ("candidates.parquet", EXPERIMENT))
 
 
 def restore(folder: Path, out: Path, *, replace: bool = False, quiet: bool = False) -> None:
@@ -72,9 +70,8 @@ def restore(folder: Path, out: Path, *, replace: bool = False, quiet: bool = Fal
 
 
 def _rows(folder: Path, table: str) -> Iterator[dict[str, Any]]:
-    paths = [folder / f"{table}.{ending}" for ending in _ENDINGS]
-    path = next((path for path in paths if path.is_file()), None)
-    if path is None:
+    path = folder / f"{table}.parquet"
+    if not path.is_file():
         raise BonError(f"{folder} has no table {table}", "give a whole folder of `bon export`")
     for _, row in file_rows(path):
         if isinstance(row, BadRow):

@@ -5,7 +5,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +35,11 @@ _MAX_ROWS = 4096
 
 @dataclass(frozen=True)
 class Conversation:
-    """A request as the engine takes it and as a rewarder is shown it.
-
-    `answer` is the right letter where it is known: for the records, no rewarder sees it.
-    """
+    """A request as the engine takes it and as a rewarder is shown it."""
 
     messages: tuple[Message, ...]
     options: tuple[str, ...] = ()
     shown: str = ""
-    answer: str | None = None
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
@@ -109,17 +104,12 @@ class Usage:
 
 @dataclass(slots=True)
 class Choice:
-    """The ranked texts of a request, with their judgements.
-
-    `lead`: of the best text over the best other one; `abstained`: it is below `online.abstain`.
-    """
+    """The ranked texts of a request, with their judgements."""
 
     texts: list[str]
     ranking: Ranking
     judgements: list[Judgement]
     answers: list[str | None] = field(default_factory=list)
-    lead: float | None = None
-    abstained: bool = False
 
 
 Stored = Callable[[str, str], Sequence[Judgement]]
@@ -182,9 +172,6 @@ class Selector:
 
     def _check_members(self) -> None:
         known = ", ".join(self.rewarders)
-        if unknown := sorted(set(self.online.abstain) - set(self.rewarders)):
-            problem = f"online.abstain: no rewarder {unknown[0]!r} is online"
-            raise BonError(problem, f"choose among {known}")
         for name, loaded in self.rewarders.items():
             if missing := [m for m in loaded.card.members if m not in self.rewarders]:
                 problem = f"online.rewarders: {name} names {missing[0]!r}, which is not online"
@@ -255,11 +242,7 @@ class Selector:
 
     def rule(self, rewarder: str, rule: str | None) -> str:
         """Return the rule to choose by; BonError if the rewarder does not support it."""
-        kind = self.kind(rewarder)
-        chosen, default = rule_of(kind, rule, rewarder).name, rule_of(kind, None, rewarder).name
-        if rewarder in self.online.abstain and chosen != default:
-            raise ApiError(422, f"{rewarder} abstains by the lead under {default}", "name no rule")
-        return chosen
+        return rule_of(self.kind(rewarder), rule, rewarder).name
 
     async def sample(
         self, policy: str, question: Conversation, n: int, seed: int, usage: Usage
@@ -309,12 +292,7 @@ class Selector:
         ranking = rank(RULES[rule], opinion)
         if ranking is None:
             raise ApiError(502, f"{rewarder}: not all judgements that {rule} needs came back")
-        lead = float(opinion.lead()[0][0])
-        least = self.online.abstain.get(rewarder)
-        # One distinct text has no lead, and needs none.
-        abstained = least is not None and len(set(keys)) > 1 and not lead >= least
-        rows = [row for part in judged for row in part]
-        return Choice(texts, ranking, rows, answers, None if isnan(lead) else lead, abstained)
+        return Choice(texts, ranking, [row for part in judged for row in part], answers)
 
     async def judge(
         self, rewarder: str, rule: str, question: Conversation, texts: Sequence[str], usage: Usage

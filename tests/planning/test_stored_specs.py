@@ -6,7 +6,7 @@ from bon.planning.completeness import completeness
 from bon.planning.plan import make_plan
 from bon.planning.run_tables import run_tables, warnings
 from bon.planning.setup import prepare
-from bon.planning.spec_aliases import changed_models, print_changed, with_stored_specs
+from bon.planning.stored_specs import changed_models, print_changed
 from bon.running.reporting import open_run
 from bon.running.start import start
 from bon.storage.store import Store
@@ -54,11 +54,11 @@ def test_a_card_that_changed_is_read_as_it_was_asked_and_run_as_it_is(
         assert held > 0
         print_changed(setup, store, quiet=False)
         assert capsys.readouterr().err == (
-            "policy: its card changed: 16 candidates are made again\n"
-            f"judge: its card changed: {held} judgements are made again\n"
+            "policy: its card or code changed: 16 candidates are made again\n"
+            f"judge: its card or code changed: {held} judgements are made again\n"
         )
-        running = with_stored_specs(setup, store, running=True)
-        assert [one.spec for one in running.models] == [one.own_spec for one in setup.models]
-        start(running, store, quiet=True)  # from here on the cards of today are the run's
+        start(setup, store, quiet=True)  # from here on the cards of today are the run's
         assert changed_models(open_run(store), store) == []
-        assert [one.spec for one in open_run(store).models] == [one.spec for one in running.models]
+        assert [one.spec for one in open_run(store).models] == [
+            one.own_spec for one in setup.models
+        ]

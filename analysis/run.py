@@ -129,6 +129,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
     overlap = study_description.overlap(tables)
     rules = {name: rule for p in reversed(policies) for name, rule in p.rules.items()}
     baselines = [name for name in BASELINES if any(name in s.baselines for s in studies)]
+    infos = study_description.rewarders(run, rules, ensembles, baselines)
     extractors = _known(readers(run, s) for s in studies)
     return Results(
         run=study_description.run_info(tables),
@@ -136,7 +137,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         protocol=protocol,
         sources=study_description.sources(tables),
         citations=tuple(str(c) for c in tables.meta.get("citations", ())),
-        counts=study_description.counts(run, judging),
+        counts=study_description.counts(run, judging, infos),
         finding=find(
             correlations,
             pooled,
@@ -149,7 +150,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         by_task=tuple(by_task),
         policies=tuple(policy_result(s, labels.get(s.pool.policy, [])) for s in studies),
         readers=tuple(extractors),
-        rewarders=study_description.rewarders(run, rules, ensembles, baselines),
+        rewarders=infos,
         benchmarks=tuple(r for b in benchmarks for r in b.results),
         lengths=tuple(row for b in benchmarks for row in lengths(b.pairs)),
         best_of_n=tuple(best),

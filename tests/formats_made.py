@@ -140,6 +140,14 @@ def _candidates() -> Rows:
     ]
 
 
+def _wide_scores() -> Rows:
+    return [
+        {"question": f"q{i}", "candidate": j, "theirs": i * j, "ours": 0.5}
+        for i in range(COUNT)
+        for j in (0, 1)
+    ]
+
+
 def _pair_scores() -> Rows:
     return [
         {"rewarder": "theirs", "pair": f"p{i}", "chosen": i + 0.5, "rejected": float(i % 3)}
@@ -216,6 +224,7 @@ MADE: dict[str, Made] = {
         ],
         beside=("candidates",),
     ),
+    "wide_scores": Made("wide.jsonl", _wide_scores, beside=("candidates",)),
     "pairs": Made(
         "pairs.jsonl",
         lambda: [{"id": f"p{i}", "prompt": f"Pair {i}", "group": "sums"} for i in range(COUNT)],

@@ -176,3 +176,75 @@ def test_compressed_files_and_folders_of_pipes_are_one_line(tmp_path):
     os.mkfifo(tmp_path / "pipes" / "rows.jsonl")
     refused = run_import(tmp_path / "pipes", "--policy", "p", "--out", tmp_path / "run")
     assert "no .parquet, .jsonl, .arrow or .json file" in str(refused.exception)
+
+
+def cells(path: Path, header: str, *rows: str) -> Path:
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+ABCD = (
+    "id,question,A,B,C,D,gold,output",
+    *(f"q{i},how much is {i}?,one,two,three,four,{'ABCD'[i % 4]},Answer: C" for i in range(13)),
+)
+NAMED = ("--columns", "answer=gold", "--columns", "response=output")
+
+
+def test_options_may_be_spread_over_several_columns(tmp_path):
+    """They were dropped: the questions became free ones, and graders printed 0.0 %."""
+    file = cells(tmp_path / "table.csv", *ABCD)
+    done = run_import(
+        file, "--policy", "p", "--out", tmp_path / "run", "--columns", "options=A, B,C,D", *NAMED
+    )
+    assert done.exit_code == 0, done.output
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("official")]
+    assert "23.1 % (" in line
+    run = bon.load(tmp_path / "run")
+    assert run.tables.questions.num_options.tolist() == [4] * 13
+    again = CliRunner().invoke(
+        app, ["regrade", str(file), "--columns", "options=A,B,C,D", *NAMED, "--json"]
+    )
+    assert {r["reader"] for r in json.loads(again.stdout)["readers"]} >= {"official", "strict"}
+
+
+def test_an_empty_option_before_another_would_change_letters(tmp_path):
+    rows = ("q1,?,one,,three,,C,Answer: C", "q2,?,one,two,,,B,Answer: B")
+    file = cells(tmp_path / "table.csv", ABCD[0], *rows)
+    done = run_import(
+        file, "--policy", "p", "--out", tmp_path / "run", "--columns", "options=A,B,C,D", *NAMED
+    )
+    assert "q1: an option is empty and a later one is not, so letters would change" in done.output
+    assert bon.load(tmp_path / "run").tables.questions.num_options.tolist() == [2]
+
+
+SCORES = ("question,candidate,correct,rm_a,rm_b", "q0,0,1,.5,.1", "q0,1,0,.2,.9")
+PAIRS = ("id,prompt,chosen,rejected", "p0,?,yes,no")
+LOG = ("id,question,answer,response", "q0,?,yes,yes")
+
+
+@pytest.mark.parametrize(("rows", "arguments", "line"), [
+    (ABCD, [*NAMED, "--columns", "options=A,B,E"], "has no column 'E' for options -> there are id"),
+    (ABCD, [*NAMED, "--columns", "option=A"], "has no role 'option'"),
+    (ABCD, [*NAMED, "--columns", "aliases=other"], "has no column 'other' for aliases"),
+    (ABCD, ["--columns", "response=output,gold"], "has no column 'output,gold' for response"),
+    (ABCD, ["--columns", "answer=A", *NAMED], "--columns names answer twice"),
+    (ABCD, [], "name them: --columns answer=COLUMN --columns response=COLUMN"),
+    (SCORES, ["--columns", "score=rm_a,rm_c"], "has no column 'rm_c' for score"),
+    (SCORES, ["--columns", "response=rm_a"], "no column for id"),
+    (SCORES, ["--reader", "strict"], "--reader is not used"),
+    (SCORES, ["--benchmark", "B"], "--benchmark is not used"),
+    (SCORES, ["--questions", "mmmu"], "--questions is not used"),
+    (PAIRS, ["--columns", "group=id"], "--columns is not used"),
+    (LOG, ["--questions", "mmmu"], "--questions is not used"),
+    (("rewarder,before,after", "rm_a,.4,.5"), ["--format", "scores"], "--format is not used"),
+])  # fmt: skip
+def test_what_is_named_and_not_used_is_one_line(tmp_path, rows, arguments, line):
+    file = cells(tmp_path / "table.csv" if rows is not PAIRS else tmp_path / "p.csv", *rows)
+    policy = [] if rows in (PAIRS,) else ["--policy", "p"]
+    if "before" in rows[0]:
+        policy = []
+    refused = run_import(file, *policy, "--out", tmp_path / "run", *arguments)
+    assert isinstance(refused.exception, BonError), refused.output
+    assert line in str(refused.exception)
+    assert "\n" not in str(refused.exception)
+    assert not (tmp_path / "run").exists()

@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -127,14 +128,15 @@ def test_a_benchmark_needs_no_responses(tmp_path):
     ran = CliRunner().invoke(app, ["import", *map(str, paths), "--out", str(tmp_path / "run")])
     assert ran.exit_code == 0, ran.output
     assert "6 pairs, 3 rewarders" in ran.output
-    assert "steps scores highest on pairs: 100.0 %" in ran.output
+    assert "steps scores highest on imported pairs: 100.0 %" in ran.output
     assert "1 of 3 pairs of rewarders can be distinguished" in ran.output
     results = bon.load(tmp_path / "run").results
     ranks = {r.rewarder: (r.benchmark, r.first, r.last) for r in results.ranks}
-    assert ranks == {"good": ("pairs", 1, 3), "bad": ("pairs", 2, 3), "steps": ("pairs", 1, 2)}
-    assert [c.p_adjusted for c in results.comparisons if c.benchmark == "pairs"]
+    named = "imported pairs"
+    assert ranks == {"good": (named, 1, 3), "bad": (named, 2, 3), "steps": (named, 1, 2)}
+    assert [c.p_adjusted for c in results.comparisons if c.benchmark == named]
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "Differences of all pairs of rewarders on pairs" in page
+    assert "Differences of all pairs of rewarders on imported pairs" in page
     assert "best of 0" not in page
 
 
@@ -144,7 +146,7 @@ def test_pairs_of_equal_length_differences(tmp_path):
     paths = [write(tmp_path, "pairs", pairs), write(tmp_path, "pair_scores", PAIR_SCORES)]
     ran = CliRunner().invoke(app, ["import", *map(str, paths), "--out", str(tmp_path / "run")])
     assert ran.exit_code == 0, ran.output
-    assert "steps scores highest on pairs: 100.0 %" in ran.output
+    assert "steps scores highest on imported pairs: 100.0 %" in ran.output
 
 
 def test_pairs_as_mm_rlhf_publishes_them(tmp_path):
@@ -529,3 +531,79 @@ def test_base_models_are_read_or_guessed_and_change_no_key():
 ])  # fmt: skip
 def test_names_suggest_base_models(name, base):
     assert guessed_base(name) == base
+
+
+WIDE = [
+    {"question": f"q{i}", "candidate": j, "correct": j == i % 3, "good": j == i % 3, "bad": -j}
+    for i in range(6)
+    for j in range(3)
+]
+
+
+def accuracies(directory: Path) -> dict[str, float]:
+    results = bon.load(directory).results
+    return {
+        b.rewarder: b.accuracy.value
+        for b in results.best_of_n
+        if b.headline and b.rule != "baseline"
+    }
+
+
+@pytest.mark.parametrize("layout", ["candidates", "lists", "csv"])
+def test_a_column_of_scores_for_each_rewarder(tmp_path, layout):
+    rows = [{**row, "good": float(row["good"])} for row in WIDE]
+    path = tmp_path / "wide.jsonl"
+    if layout == "csv":
+        path = tmp_path / "wide.csv"
+        pd.DataFrame(rows).to_csv(path, index=False)
+    elif layout == "lists":
+        of = {q["id"]: [row for row in rows if row["question"] == q["id"]] for q in QUESTIONS}
+        lists = {id: {n: [r[n] for r in own] for n in ("good", "bad")} for id, own in of.items()}
+        write(tmp_path, "wide", [q | lists[q["id"]] for q in QUESTIONS])
+    else:
+        write(tmp_path, "wide", rows)
+    ran = CliRunner().invoke(
+        app, ["import", str(path), "--policy", "p", "--out", str(tmp_path / "run")]
+    )
+    assert ran.exit_code == 0, ran.output
+    assert "6 questions x 3 candidates" in ran.output
+    assert accuracies(tmp_path / "run") == {"good": 1.0, "bad": pytest.approx(1 / 3)}
+    one = ["--columns", "score=good"] if layout != "lists" else ["--columns", "score=good,bad"]
+    import_files(
+        [path], "p", tmp_path / "one", columns={"score": one[1].partition("=")[2]}, quiet=True
+    )
+    found = {"good"} if layout != "lists" else {"good", "bad"}
+    with Store(tmp_path / "one", readonly=True) as store:
+        assert {name for (name,) in store.query("SELECT rewarder FROM judgements")} == found
+
+
+def test_two_columns_of_pair_scores_for_each_rewarder(tmp_path):
+    rows = [
+        {"pair": pair["id"], "prompt": pair["question"], "a_chosen": 1, "a_rejected": 0}
+        | {"b chosen": i % 2, "b rejected": 0.5}
+        for i, pair in enumerate(PAIRS)
+    ]
+    write(tmp_path, "wide", rows)
+    ran = CliRunner().invoke(
+        app, ["import", str(tmp_path / "wide.jsonl"), "--out", str(tmp_path / "run")]
+    )
+    assert "6 pairs, 2 rewarders" in ran.output
+    assert "a scores highest on wide: 100.0 %" in ran.output
+
+
+def test_imported_scores_have_no_cost(tmp_path):
+    """They had one call per candidate, on page one, in the report and in `bon recommend`."""
+    path = tmp_path / "wide.csv"
+    pd.DataFrame(WIDE).astype({"good": float}).to_csv(path, index=False)
+    run = tmp_path / "run"
+    ran = CliRunner().invoke(app, ["import", str(path), "--policy", "p", "--out", str(run)])
+    advice = CliRunner().invoke(app, ["recommend", str(run), "--out", str(tmp_path / "out")])
+    assert advice.exit_code == 0, advice.output
+    assert "Imported scores of bad and good: what they cost is not known." in advice.output
+    page = (run / "report.html").read_text()
+    assert "No model was asked." in page
+    assert "Judge calls" not in page
+    for text in (ran.output, advice.output, bon.load(run).results.model_dump_json()):
+        assert not re.search(r"\d calls?\b|per question\.", text), text
+    refused = CliRunner().invoke(app, ["recommend", str(run), "--budget", "3"])
+    assert "what they cost is not known -> leave --budget out" in str(refused.exception)

@@ -6,7 +6,7 @@ those of one run do, are added up; others are independent. Differences are corre
 (Holm), so the ranks hold for all rewarders at once.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -70,7 +70,13 @@ def recommend(
             "name runs that share rewarders",
         )
     unit = unit or _unit(runs, shared)
-    costs = {name: _cost(runs, name, unit) for name in shared}
+    known = {name: _cost(runs, name, unit) for name in shared}
+    if budget is not None and (imported := [name for name in shared if known[name] is None]):
+        raise BonError(
+            f"the scores of {names(imported)} were imported: what they cost is not known",
+            "leave --budget out",
+        )
+    costs = {name: np.inf if cost is None else cost for name, cost in known.items()}
     z = float(special.ndtri((1 + level) / 2))
 
     def over(read: Callable[[BestOfN], Estimate], name: str) -> Estimate:
@@ -90,7 +96,7 @@ def recommend(
                 rewarder=name,
                 gain=gains[name],
                 versus_majority=over(lambda b: b.versus_majority, name),
-                cost=costs[name],
+                cost=known[name],
                 first=first,
                 last=last,
                 standing=_standing(name, gains, costs, distinct, majority),
@@ -103,6 +109,7 @@ def recommend(
         Cheaper(rewarder=r.rewarder, cost=r.cost, loses=loses)
         for r in affordable[1:]
         if pick is not None
+        and r.cost is not None
         and r.standing == "front"
         and (loses := _loss(comparisons, affordable[0].rewarder, r.rewarder)) is not None
         and (loses.low is None or loses.low <= 0)
@@ -117,7 +124,7 @@ def recommend(
         pick=pick.rewarder if pick else None,
         cheaper=cheaper,
         sentence=_sentence(pick, affordable, cheaper, unit, budget, majority),
-        warnings=tuple(_warnings(runs, everyone - set(shared), unit)),
+        warnings=tuple(_warnings(runs, everyone - set(shared), unit, known)),
     )
 
 
@@ -191,7 +198,12 @@ def _p(d: Estimate, z: float) -> float | None:
 
 
 def _unit(runs: Runs, shared: list[str]) -> CostUnit:
-    infos = [r for _, results in runs for r in results.rewarders if r.rewarder in shared]
+    infos = [
+        r
+        for _, results in runs
+        for r in results.rewarders
+        if r.rewarder in shared and not r.imported
+    ]
     units: tuple[tuple[CostUnit, list[float | None]], ...] = (
         ("dollars", [r.cost for r in infos]),
         ("seconds", [r.seconds for r in infos]),
@@ -202,11 +214,16 @@ def _unit(runs: Runs, shared: list[str]) -> CostUnit:
     return "calls"
 
 
-def _cost(runs: Runs, name: str, unit: CostUnit) -> float:
-    """Return the cost of judging the candidates of one question, averaged over the runs."""
+def _cost(runs: Runs, name: str, unit: CostUnit) -> float | None:
+    """Return the cost of judging the candidates of one question, averaged over the runs.
+
+    None for imported scores.
+    """
     costs = []
     for run, results in runs:
         info = next(r for r in results.rewarders if r.rewarder == name)
+        if info.imported:
+            return None
         calls = next((j for j in results.judging if j.rewarder == name), None)
         if calls is None:
             raise BonError(f"{run} does not record the calls of {name}", f"bon report {run}")
@@ -275,10 +292,8 @@ def _sentence(
             f"{free if majority > 0 else 'Use a single response'}: the best rewarder{limit}, "
             f"{best.rewarder}, gains {gained(best.gain)}."
         )
-    text = (
-        f"Take {pick.rewarder}{limit}: it gains {gained(pick.gain)}, the most of all, at "
-        f"{amount(pick.cost, unit)} per question."
-    )
+    cost = "" if pick.cost is None else f", at {amount(pick.cost, unit)} per question"
+    text = f"Take {pick.rewarder}{limit}: it gains {gained(pick.gain)}, the most of all{cost}."
     low = pick.versus_majority.low
     if low is None or low <= 0:
         text += " It is not shown to gain more than majority vote, which costs nothing."
@@ -291,14 +306,18 @@ def cheaper_text(r: Cheaper, unit: CostUnit) -> str:
     return f"{r.rewarder} costs {cost} and may do as well: it loses {lost(r.loses)}."
 
 
-def _warnings(runs: Runs, missing: Iterable[str], unit: CostUnit) -> list[str]:
+def _warnings(
+    runs: Runs, missing: Iterable[str], unit: CostUnit, costs: Mapping[str, float | None]
+) -> list[str]:
     warnings: list[str] = []
     absent = sorted(missing)
     if absent:
         warnings.append(
             f"{names(absent)} did not choose in every task, or are ensembles, and are left out."
         )
-    if unit == "calls":
+    if imported := [name for name, cost in costs.items() if cost is None]:
+        warnings.append(f"Imported scores of {names(imported)}: what they cost is not known.")
+    if unit == "calls" and len(imported) < len(costs):
         warnings.append(
             "The runs did not record the cost of all judging: judge calls per question stand in."
         )

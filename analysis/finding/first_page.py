@@ -101,10 +101,10 @@ def _choice(results: Results, advice: Recommendation | None) -> tuple[str, str, 
     if advice.pick is None:
         why = f"The best of {plural(len(advice.rewarders), 'rewarder')}, {best.rewarder}, "
         return free, kept, f"{why}reaches {percent(reached)}."
+    cost = "" if best.cost is None else f", {amount(best.cost, advice.unit)} per question"
     choice = (
         f"Take {best.rewarder}: {percent(reached)} right, {points(best.gain.value)} over pass@1, "
-        f"{points(best.versus_majority.value).removesuffix(' points')} over majority vote, "
-        f"{amount(best.cost, advice.unit)} per question."
+        f"{points(best.versus_majority.value).removesuffix(' points')} over majority vote{cost}."
     )
     because = _rivals(advice.rewarders)
     decision = next((d for d in results.decisions if best.rewarder in d.best), None)
@@ -183,7 +183,7 @@ def _to_trust(results: Results, c: Correlation, advice: Recommendation | None) -
 def _cost_of_one(results: Results, unit: CostUnit) -> float:
     """Return what an average rewarder of this run cost on both axes."""
     field = {"dollars": "cost", "seconds": "seconds", "calls": "num_judgements"}[unit]
-    costs = [getattr(r, field) for r in results.rewarders if r.num_judgements]
+    costs = [getattr(r, field) for r in results.rewarders if r.num_judgements and not r.imported]
     known = [cost for cost in costs if cost is not None]
     return float(np.mean(known)) if known else 0.0
 

@@ -55,9 +55,13 @@ def sources(tables: Tables) -> tuple[Provenance, ...]:
     )
 
 
-def counts(run: Run, judging: tuple[JudgeCalls, ...]) -> Counts:
+def counts(
+    run: Run, judging: tuple[JudgeCalls, ...], rewarders: tuple[RewarderInfo, ...]
+) -> Counts:
     """Count questions, candidates, pairs, rewarders, judgements and calls."""
     t = run.tables
+    imported = {info.rewarder for info in rewarders if info.imported}
+    judging = tuple(j for j in judging if j.rewarder not in imported)
     return Counts(
         questions=len(t.questions),
         candidates=len(t.candidates),
@@ -179,6 +183,7 @@ def rewarders(
         name = str(row["rewarder"])
         judgements = run.tables.judgements.iloc[run.rows.get(name, slice(0))]
         tokens = _total(judgements["num_tokens"])
+        seconds = _total(judgements["seconds"])
         size = pd.to_numeric(row["size"], errors="coerce")
         infos.append(
             RewarderInfo(
@@ -190,7 +195,9 @@ def rewarders(
                 headline_rule=rules.get(name),
                 num_judgements=len(judgements),
                 cost=_total(judgements["cost"]),
-                seconds=_total(judgements["seconds"]),
+                seconds=seconds,
+                # Judgements taken from a run have their seconds.
+                imported=name in run.tables.meta.get("imported", ()) and not seconds,
                 tokens=None if tokens is None else int(tokens),
             )
         )

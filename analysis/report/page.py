@@ -83,7 +83,9 @@ def _context(results: Results) -> dict[str, Any]:
         "baseline_names": baselines | ({b.rewarder for b in results.benchmarks} - rewarders),
         "judges": _judges(results),
         "costs": any(
-            r.cost or r.seconds or r.num_judgements for r in results.rewarders if not r.baseline
+            r.cost or r.seconds or r.num_judgements
+            for r in results.rewarders
+            if not (r.baseline or r.imported)
         ),
         "estimated": _estimated(results),
         "labels": _labels(results),
@@ -137,7 +139,9 @@ def _openers(results: Results, first: FirstPage) -> dict[str, str]:
         "judges": "",
         "trained": " ".join(f"{m.sentence}." for s in results.trained for m in s.methods),
         "asked": f"{text.count(counts.calls_made)} judge calls; all comparisons would have taken "
-        f"{text.count(counts.calls_made + counts.calls_saved)}.",
+        f"{text.count(counts.calls_made + counts.calls_saved)}."
+        if counts.calls_made
+        else "No model was asked.",
         "questions": f"{text.count(counts.questions)} questions with all responses, choices and "
         "rationales.",
     }

@@ -60,7 +60,8 @@ Standing = Literal["front", "alike", "worse"]
 
 
 class Recommended(Record):
-    """One rewarder over all tasks; `cost` per question, `first` to `last` its possible ranks.
+    """One rewarder over all tasks; `cost` per question (None: imported scores, whose cost is not
+    known), `first` to `last` its possible ranks.
 
     `standing`: on the Pareto `front`, or dominated distinguishably (`worse`) or not (`alike`).
     """
@@ -68,7 +69,7 @@ class Recommended(Record):
     rewarder: str
     gain: Estimate
     versus_majority: Estimate
-    cost: float
+    cost: float | None
     first: int
     last: int
     standing: Standing

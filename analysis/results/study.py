@@ -93,7 +93,10 @@ class Counts(Record):
 
 
 class RewarderInfo(Record):
-    """A rewarder; baselines have kind `baseline` and no judgements."""
+    """A rewarder; baselines have kind `baseline` and no judgements.
+
+    `imported`: its scores come from files, so what they cost is not known.
+    """
 
     rewarder: str
     kind: str
@@ -101,6 +104,7 @@ class RewarderInfo(Record):
     size: float | None = None
     handicap: str = ""
     baseline: bool = False
+    imported: bool = False
     headline_rule: str | None = None
     num_judgements: int = 0
     cost: float | None = None

@@ -56,10 +56,11 @@ def calibrate(
     from bon.analysis.calibration.calibrate import calibrate as measure
     from bon.analysis.results import Options
     from bon.curating.labelling.single_answers import labels_of_answers
-    from bon.running.labelled_votes import labels_of, votes_of, with_labels
+    from bon.running.labelled_votes import check_columns, labels_of, votes_of, with_labels
 
     settings, names = Options(seed=seed), options.columns_of(columns)
     required = metrics(minima or [])
+    check_columns(names, [*filter(None, (source, against))], [*filter(None, (labels,))])
     votes = _of(votes_of(source, names, passing), rewarder, source)
     earlier = None
     if against is not None:

@@ -138,7 +138,8 @@ def recommend(
     if cost and cost not in units:
         raise BonError(f"no cost unit {cost!r}", f"choose {', '.join(units)}")
     advice = recommending.recommend(read_runs(directories), budget, units.get(cost))
-    figures = {"gain_and_cost": plots.gain_and_cost(advice)} if out else {}
+    priced = any(row.cost is not None for row in advice.rewarders)
+    figures = {"gain_and_cost": plots.gain_and_cost(advice)} if out and priced else {}
     _save(out, "recommendation", advice.model_dump(mode="json"), figures)
     emit(
         advice, lambda: f"{recommendation_text(advice)}\n{out or _report(directories[0])}", as_json
@@ -193,9 +194,16 @@ def regrade(
         regrade_files,
         regrade_text,
     )
+    from bon.running.imports.import_files import refuse_unused
 
+    of_run = len(files) == 1 and (files[0] / "run.sqlite").is_file()
+    if of_run and not (labels and labels.is_file()):
+        refuse_unused("a run's responses are read", columns=columns)
+    if of_run:
+        refuse_unused("a run holds its questions", format=form, questions=questions)
     if labels is not None:
-        if len(files) > 1 or not (files[0] / "run.sqlite").is_file():
+        refuse_unused("labels correct the run's own grader", reader=reader, pattern=pattern)
+        if not of_run:
             raise BonError("--labels corrects the accuracies of one run", "give its directory")
         check = against_labels(files[0], labels, options.columns_of(columns))
         emit(check, lambda: grader_text(check), as_json)

@@ -89,7 +89,7 @@ def recommendation_text(advice: Recommendation) -> str:
             "rewarder": row.rewarder,
             "rank": str(row.first) if row.first == row.last else f"{row.first}–{row.last}",
             "gain": gained(row.gain),
-            "per question": amount(row.cost, advice.unit),
+            "per question": "-" if row.cost is None else amount(row.cost, advice.unit),
             "note": STANDINGS[row.standing] if row.affordable else "beyond the budget",
         }
         for row in advice.rewarders

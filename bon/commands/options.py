@@ -33,7 +33,7 @@ Replace = Annotated[bool, Option("--replace", help="Replace another experiment's
 RemoteCode = Annotated[bool, Option("--allow-remote-code", help="Run a model's own code.")]
 Columns = Annotated[
     list[str] | None,
-    Option(metavar="ROLE=COLUMN", help="Column for a role, e.g. response=output; repeatable."),
+    Option(metavar="ROLE=COLUMN", help="Columns of a role: response=output; repeatable."),
 ]
 Questions = Annotated[str, Option(help="Benchmark, file or run with questions that logs lack.")]
 Format = Annotated[str, Option("--format", help="Format of the files; detected if unset.")]
@@ -74,6 +74,8 @@ def pairs_of(option: str, texts: list[str] | None, example: str = "ARM=FOLDER") 
         name, separator, value = text.partition("=")
         if not separator:
             raise BonError(f"{option} {text!r} has no '='", f"write {option} {example}")
+        if name.strip() in pairs:
+            raise BonError(f"{option} names {name.strip()} twice", "name it once")
         pairs[name.strip()] = value
     return pairs
 

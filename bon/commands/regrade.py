@@ -39,7 +39,7 @@ from bon.policies.extractors import (
     pattern_letter,
 )
 from bon.running.imports.import_files import with_questions
-from bon.running.labelled_votes import labels_of
+from bon.running.labelled_votes import check_columns, labels_of
 from bon.running.reporting import open_run, read_results
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
@@ -70,7 +70,7 @@ def regrade_files(
             raise BonError(f"{file} holds {format_.table}, not answers", "give files with texts")
     with TemporaryDirectory() as folder, Store(Path(folder)) as store:
         complete = [(file, with_questions(file, f, questions, store)) for file, f in formats]
-        answers = read_answers(complete, store.images, columns=dict(columns))
+        answers = read_answers(complete, store.images)
     return regraded(answers, extractors, graders)
 
 
@@ -282,6 +282,7 @@ def against_labels(directory: Path, path: Path, columns: Mapping[str, str]) -> G
     path: a table (item, label, annotator, probability), or a folder of `bon calibrate --next`.
     """
     results = read_results(directory)
+    check_columns(columns, [], [path])
     folder = path.is_dir()
     table = labels_of_answers(path, None) if folder else labels_of(path, dict(columns), None)
     consensus, _ = agreement_of(table, results.options)

@@ -4,8 +4,6 @@ Records use the labels of the tables: ids of questions and pairs, indices of can
 and `rejected`. An unreadable row is a `BadRow`, equal rows count once, contradictions are refused.
 """
 
-import ast
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +13,7 @@ from typing import Any, Literal
 from bon.benchmarks.base import BadRow, RowError
 from bon.core.errors import BonError
 from bon.formats.base import Format
+from bon.formats.wide_scores import melted, parsed, rewarders_in
 
 Label = int | str
 """A response: the index of a candidate, or `chosen` or `rejected` of a pair."""
@@ -100,13 +99,19 @@ def read_tables(files: Iterable[tuple[Path, Format]]) -> ScoreTables:
     tables = ScoreTables()
     scores: Scores = {}
     for path, form in files:
-        used, first_bad = 0, len(tables.bad)
+        used, first_bad, rewarders = 0, len(tables.bad), None
         for number, (_, values) in enumerate(form.rows(path), start=1):
             if isinstance(values, BadRow):
                 tables.bad.append(BadRow(f"{path.name} {values.id}", values.reason))
                 continue
             try:
-                _add_row(tables, scores, form.table, values)
+                if form.table == "wide scores":
+                    rewarders = rewarders or rewarders_in(values, form.scored)
+                    for row in melted(values, rewarders):
+                        table = "pair scores" if "pair" in row else "scores"
+                        _add_row(tables, scores, table if "rewarder" in row else "candidates", row)
+                else:
+                    _add_row(tables, scores, form.table, values)
                 used += 1
             except RowError as error:
                 tables.bad.append(BadRow(f"{path.name} row-{number}", str(error)))
@@ -252,16 +257,3 @@ def _steps(value: Any) -> tuple[tuple[float, ...], bool]:
             raise RowError(f"its score {number!r} is not a number") from None
     complete = bool(scores) and all(map(math.isfinite, scores))
     return (tuple(scores) if complete else ()), isinstance(value, list)
-
-
-def parsed(value: Any) -> Any:
-    """Parse a list that is written as text (CSV); return anything else unchanged."""
-    if not (isinstance(value, str) and value.lstrip().startswith("[")):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        try:
-            return ast.literal_eval(value)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            raise RowError("a list in it is cut off") from None

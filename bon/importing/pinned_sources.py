@@ -148,7 +148,7 @@ def _answers_card(paths: Sequence[Path], source: Elsewhere) -> Card:
     settings = source.model_dump(exclude_defaults=True)
     return {
         "name": card_name(paths[0].stem),
-        "n": sum(max(_n_candidates(path, form, source).values()) for path, form in forms),
+        "n": sum(max(_n_candidates(path, form).values()) for path, form in forms),
         "model": f"{IMPORTED}:{_hash(paths, settings)}",
         "from": settings,
     }
@@ -164,13 +164,13 @@ def questions_in(card: PolicyCard, base: Path) -> int:
         with Store(paths[0], readonly=True) as store:
             return store.count("questions", "active > 0")
     forms = forms_of(paths, source.format, source.columns)
-    return len({label for path, form in forms for label in _n_candidates(path, form, source)})
+    return len({label for path, form in forms for label in _n_candidates(path, form)})
 
 
-def _n_candidates(path: Path, form: Format, source: Elsewhere) -> Counter[str]:
+def _n_candidates(path: Path, form: Format) -> Counter[str]:
     """Return the number of candidates per question label in a file."""
-    label = source.columns.get("id", "id")
-    response = source.columns.get("response", "response")
+    label = form.columns.get("id", "id")
+    response = form.columns.get("response", "response")
     counts: Counter[str] = Counter()
     for _, row in form.rows(path):
         if not isinstance(row, BadRow):

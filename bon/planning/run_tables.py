@@ -271,6 +271,7 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
             for rewarder in setup.rewarders
             if rewarder.card.image_filter != "none"
         },
+        "imported": [r.card.name for r in setup.rewarders if r.card.brought],
         "candidate_labels": {setup.policies[0].card.name: files} if files else {},
         "ensembles": {e.card.name: e.card.members for e in setup.ensembles},
         "panels": [e.card.name for e in setup.ensembles if e.card.combine == "scores"],

@@ -1,6 +1,6 @@
 """`bon import`: a run from responses, scores and verdicts in files of other tools."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ from bon.core.files import file_hash, removed_on_error
 from bon.core.keys import content_key, text_key
 from bon.core.records import Question
 from bon.experiment.config import IMPORTED, DatasetSpec
-from bon.formats import forms_of
-from bon.formats.answers import FORM, Answers, read_answers
-from bon.formats.base import Format, columns_of, file_rows
+from bon.formats import forms_of, named
+from bon.formats.answers import Answers, read_answers
+from bon.formats.base import ROLES, Format, columns_of, file_rows
 from bon.formats.question_join import Known, joined, row_of
 from bon.formats.score_tables import read_tables
 from bon.importing.imported_rows import (
@@ -51,14 +51,25 @@ def import_files(
     with the questions of logs that lack them, `benchmark` the name of the imported pairs, whose
     adapter reads pairs with texts. Returns the responses read, none for a `bon export`.
     """
+    texts_only = {"reader": reader} if reader != "official" else {}
     if len(files) == 1 and is_export(files[0]):
+        refuse_unused(
+            "an export is restored as it was",
+            policy=policy, columns=columns, format=form, questions=questions, benchmark=benchmark,
+            **texts_only,
+        )  # fmt: skip
         with removed_on_error(directory):
             restore(files[0], directory, replace=replace, quiet=quiet)
         return Answers()
     readers = {file: name for file in files if (name := _pairs_adapter(file, benchmark))}
+    if len(readers) == len(files):
+        refuse_unused("their benchmark says how pairs are read", columns=columns)
     formats = forms_of([file for file in files if file not in readers], form, columns)
     tables = [(file, f) for file, f in formats if f.table != "answers"]
-    benchmark = benchmark or next((file.stem for file in readers), _benchmark(formats))
+    if len(tables) == len(formats):
+        refuse_unused("no file holds responses to read", **texts_only)
+    named_benchmark = benchmark
+    benchmark = benchmark or _benchmark([(f, named("pairs")) for f in readers] or formats)
     with removed_on_error(directory), Store(directory) as store:
         pairs = [
             row
@@ -73,23 +84,25 @@ def import_files(
             for file, f in formats
             if f.table == "answers"
         ]
-        answers = Answers()
-        if texts:
-            named: Iterable[tuple[str, str]] = (columns or {}).items()
-            if tables:  # which other roles belong to
-                named = ((role, name) for role, name in named if role in {*FORM.need, *FORM.may})
-            answers = read_answers(texts, store.images, columns=dict(named))
+        answers = read_answers(texts, store.images) if texts else Answers()
+        if not any(f.bare or f.imageless for _, f in formats):
+            refuse_unused("the files hold their questions", questions=questions)
         keys: Iterator[tuple[Question, Mapping[int | str, str]]] = (
             (row.question, {text.index: text_key(text.text or "") for text in row.texts})
             for row in answers.questions
         )
         scores = records_from_tables(read_tables(tables), benchmark, keys, pairs)
         if not (answers.questions or scores.questions or (scores.pairs and scores.scores)):
+            _refuse_unknown_columns(tables)
             raise BonError(
                 f"{', '.join(map(str, files))}: no table says which candidates there are and "
                 "which are correct",
                 "also give responses, or a table: id, question, candidates (bon list formats)",
             )
+        if not scores.pairs:
+            refuse_unused("the files hold no pairs", benchmark=named_benchmark)
+        if not (answers.questions or scores.questions):
+            refuse_unused("the files hold no candidates", policy=policy)
         if not policy and (answers.questions or scores.questions):
             raise BonError("the responses have no policy name", "add --policy NAME")
         setup = _setup(answers, scores, policy, reader, benchmark)
@@ -97,6 +110,24 @@ def import_files(
             _write(store, setup, answers, scores, files)
             _print_summary(store, answers, scores, files, quiet=quiet)
     return answers
+
+
+def refuse_unused(why: str, **settings: object) -> None:
+    """Raise BonError for an option that has a value and is not used."""
+    for name, value in settings.items():
+        if value:
+            raise BonError(f"--{name} is not used: {why}", "leave it out")
+
+
+def _refuse_unknown_columns(tables: Sequence[tuple[Path, Format]]) -> None:
+    """Raise BonError for a file that passes for pairs alone, and has columns that are not read."""
+    for file, form in tables:
+        columns = columns_of(file)
+        if form.name == "pairs" and (others := sorted(columns - ROLES["pairs"])):
+            raise BonError(
+                f"{file} has {', '.join(others)}, but no column of the right answers or responses",
+                "name them: --columns answer=COLUMN --columns response=COLUMN",
+            )
 
 
 def _write(
@@ -204,7 +235,8 @@ def _questions_in(questions: str, store: Store) -> Iterator[Known]:
 def _benchmark(formats: Sequence[tuple[Path, Format]]) -> str:
     """Name the reward benchmark after the file that holds its pairs."""
     stems = {form.table: file.stem for file, form in reversed(formats)}
-    return stems.get("pairs") or stems.get("pair scores") or "pairs"
+    named = stems.get("pairs") or stems.get("pair scores") or stems.get("wide scores") or "pairs"
+    return "imported pairs" if named in ("pairs", "pair_scores") else named
 
 
 def _pairs_adapter(file: Path, benchmark: str) -> str:

@@ -134,8 +134,8 @@ class Imports:
                 incomplete = form.bare or (form.imageless and benchmark != IMPORTED)
                 forms.append((path, joined(form, self._known, benchmark) if incomplete else form))
             answers = read_answers(
-                forms, self._store.images, columns=source.columns, advice=FROM_COLUMNS,
-                grader=task.grader, tolerance=task.tolerance,
+                forms, self._store.images, advice=FROM_COLUMNS, grader=task.grader,
+                tolerance=task.tolerance,
             )  # fmt: skip
             self.bad += [(name, row.id, row.reason) for row in answers.bad]
             self._read[name] = answers

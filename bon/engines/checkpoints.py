@@ -97,9 +97,8 @@ def _parameters(model: str, config: dict[str, Any]) -> float | None:
 def _kv_bytes(config: dict[str, Any]) -> int | None:
     text = config.get("text_config") or config
     names = ("num_hidden_layers", "hidden_size", "num_attention_heads")
-    sizes = [size for name in names if isinstance(size := text.get(name), int) and size]
-    if len(sizes) < len(names):
+    layers, hidden, heads = sizes = [text.get(name) or 0 for name in names]
+    if not all(isinstance(size, int) and size for size in sizes):
         return None
-    layers, hidden, heads = sizes
     width = text.get("head_dim") or hidden // heads
     return int(2 * layers * (text.get("num_key_value_heads") or heads) * width * 2)

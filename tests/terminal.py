@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyte
 
-LINES = 200
+LINES = 100
 DEADLINE_SECONDS = 240.0
 CTRL_C = b"\x03"
 
@@ -47,6 +47,7 @@ class Terminal:
         self._screen = pyte.Screen(columns, LINES)
         self._stream = pyte.ByteStream(self._screen)
         self._raw = b""
+        self._text: str | None = ""
         sized, size_it = os.pipe()
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
@@ -67,6 +68,7 @@ class Terminal:
         size = struct.pack("HHHH", LINES, columns, 0, 0)
         fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
         self._screen.resize(LINES, columns)
+        self._text = None
 
     def press(self, keys: bytes) -> None:
         """Type these keys."""
@@ -84,6 +86,7 @@ class Terminal:
                     return False
                 self._raw += data
                 self._stream.feed(data)
+                self._text = None
         return True
 
     def wait_until(self, true: Callable[[], object]) -> None:
@@ -96,7 +99,9 @@ class Terminal:
     @property
     def text(self) -> str:
         """What is on the screen."""
-        return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+        if self._text is None:
+            self._text = "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+        return self._text
 
     def wait(self) -> Ended:
         """Draw until the command ends."""

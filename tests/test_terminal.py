@@ -1,5 +1,6 @@
 """Commands that show progress or a table, in a pseudo-terminal: what is then on its screen."""
 
+import json
 import os
 import re
 import sys
@@ -134,6 +135,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     raw = echo_experiment(latency=0.3) | {"analysis": {"bootstrap": 100}}
     for number, rewarder in enumerate(raw["rewarders"]):
         rewarder["name"] = f"{LONG}-{number}"
+    raw["policies"][0]["size"] = 1_000_000
     raw["cluster"] = {"batch": 2, "in_flight": 2}
     (base / "e.yaml").write_text(yaml.safe_dump(raw))
     return base
@@ -232,7 +234,9 @@ def test_results_fit_a_narrow_terminal(ran, ray_address, tmp_path):
     )
     stressed = bon("stress", run, "--questions", 2, cwd=tmp_path, BON_RAY_ADDRESS=ray_address)
     assert re.search(rf"^{LONG}-0:\nattack +wins\nplain +\d", stressed.text, re.MULTILINE)
-    planned = bon("uplift", run, run.parent / "questions.jsonl", "--plan", cwd=tmp_path)
+    others = tmp_path / "others.jsonl"
+    others.write_text('{"id":"o","question":"How heavy?","options":["1 g","1 kg"],"answer":"A"}\n')
+    planned = bon("uplift", run, others, "--plan", cwd=tmp_path)
     assert "method" in planned.screen[0]
 
 
@@ -241,10 +245,14 @@ def test_lists_break_no_word(tmp_path):
         assert re.fullmatch(r"\S+ +\S+( +\S+)*", row), row
 
 
-def test_scores_are_imported_and_drafts_written(ray_address, tmp_path):
-    rows = "".join(f"{i},How much is {i}?,one;two,A,Answer: {'AB'[i % 2]}\n" for i in range(6))
-    (tmp_path / "answers.csv").write_text(f"id,question,options,answer,response\n{rows}")
-    imported = bon("import", "answers.csv", "--policy", "theirs", cwd=tmp_path)
+def test_answers_are_imported_and_drafts_written(ray_address, tmp_path):
+    options = ["one", "two"]
+    rows = [
+        {"id": i, "question": f"How much is {i}?", "options": options, "answer": "A",
+         "response": f"Answer: {'AB'[i % 2]}"} for i in range(6)
+    ]  # fmt: skip
+    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    imported = bon("import", "answers.jsonl", "--policy", "theirs", cwd=tmp_path)
     assert imported.screen[-1] == "report: runs/import/report.html"
     bench = make_bench(tmp_path / "shapes", pairs=6)
     card = {

@@ -127,7 +127,7 @@ class Reporter:
     def __enter__(self) -> "Reporter":
         try:
             if self._bars:
-                self._bars.start()
+                self._bars.start(refresh=True)
             self.update()
         except BaseException:  # interrupted: the terminal gets its cursor back
             self.__exit__()
@@ -154,7 +154,10 @@ class Reporter:
             self._write()
 
     def _draw(self) -> Group:
-        """Return a bar per stage, and the remaining time below."""
+        """Return a bar per stage, and the remaining time below while it runs.
+
+        It stays as high meanwhile: rich erases lines of the last height from two threads.
+        """
         whole = partial(Column, no_wrap=True)  # where it is narrow, the bar gives way
         table = Table.grid(
             whole(), Column(max_width=BAR_WIDTH), whole(justify="right"), whole(), padding=(0, 1)
@@ -162,9 +165,9 @@ class Reporter:
         for row in self.pace.stages():
             bar = ProgressBar(row.total, row.done)
             table.add_row(LABELS[row.stage], bar, f"{row.done}/{row.total}", format_rate(row.rate))
-        running = self._bars is not None and self._bars.is_started
-        left = format_time_left(self.pace.seconds_left() or None) if running else ""
-        return Group(table, left) if left else Group(table)
+        if self._bars is None or not self._bars.is_started:
+            return Group(table)
+        return Group(table, format_time_left(self.pace.seconds_left() or None))
 
     def _say(self, *, left: bool) -> None:
         parts = [

@@ -8,11 +8,10 @@ without their labels, sets the thresholds, the others test them.
 """
 
 import numpy as np
-from scipy import special
 
 from bon.analysis.data.arrays import Run, opinion
 from bon.analysis.estimators.replay import panel_opinion
-from bon.analysis.estimators.resampling import wilson
+from bon.analysis.estimators.resampling import clopper_pearson, wilson
 from bon.analysis.results import Answer, Estimate, Results, SelectiveGate
 from bon.analysis.results.phrasing import percent
 from bon.choosing.opinion import Bools, Floats, Opinion
@@ -134,9 +133,7 @@ def least_lead(
 
 def upper_bound(wrong: int, answered: int, confidence: float) -> float:
     """Return Clopper and Pearson's one-sided upper bound of a share."""
-    if wrong >= answered:
-        return 1.0
-    return float(special.betaincinv(wrong + 1, answered - wrong, confidence))
+    return clopper_pearson(wrong, answered, 2 * confidence - 1)[1]
 
 
 def _sentence(

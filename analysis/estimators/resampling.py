@@ -5,7 +5,8 @@ of all draws are one matrix product. The same draws serve every policy and rewar
 between them are paired.
 """
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -59,6 +60,11 @@ def draw(size: int, count: int, seed: int, label: str) -> Draws:
     """Draw `size` units with replacement `count` times; the label separates random streams."""
     rng = np.random.default_rng([seed, *label.encode()])
     return Draws(_counts(rng, size, count))
+
+
+def folds_of(names: Iterable[object], count: int) -> Ints:
+    """Return the fold of each name, from its hash: the same in every run."""
+    return np.array([hashlib.sha256(str(n).encode()).digest()[0] % count for n in names], np.int64)
 
 
 def draw_clusters(clusters: Ints, strata: Ints, count: int, seed: int, label: str) -> Draws:

@@ -34,13 +34,14 @@ from bon.analysis.results import (
     Standing,
 )
 from bon.analysis.results.phrasing import duration, gained, lost, names
+from bon.choosing.opinion import Floats
 from bon.core.errors import BonError
 
 Runs = Sequence[tuple[str, Results]]
 Pair = frozenset[str]
 
 ALL = "all tasks"
-STILL = 1e-9  # accuracies that differ by less are equal
+STILL = 1e-6  # accuracies that differ by less are equal: sums by fold are rounded
 UNITS: dict[CostUnit, str] = {"dollars": "dollars", "seconds": "seconds", "calls": "judge calls"}
 
 
@@ -111,10 +112,12 @@ def recommend(
     picked = over_free = nothing()
     if affordable:
         best, count = affordable[0], len(affordable)
-        right = _cross_fitted(runs, tasks, [r.rewarder for r in affordable])
-        picked = _corrected(over(lambda b: b.accuracy, best.rewarder), right, count, level)
+        sizes = np.array([p.questions_by_fold for _, x in runs for p in x.policies], dtype=float)
+        folds = [[task[r.rewarder].right_by_fold for r in affordable] for task in tasks.values()]
+        right = cross_fitted(np.array(folds), sizes)
+        picked = corrected(over(lambda b: b.accuracy, best.rewarder), right, count, level)
         own = best.versus_majority if by_vote else best.gain
-        over_free = _corrected(own, right - _value(free_accuracy), count, level)
+        over_free = corrected(own, right - _value(free_accuracy), count, level)
     pick = next((r for r in affordable[:1] if (over_free.low or 0) > 0), None)
     cheaper = tuple(
         Cheaper(rewarder=r.rewarder, cost=r.cost, loses=loses)
@@ -177,11 +180,12 @@ def free_rule(runs: Runs) -> tuple[Free, Estimate]:
     return "a single response", single
 
 
-def _cross_fitted(runs: Runs, tasks: dict[Task, dict[str, BestOfN]], rewarders: list[str]) -> float:
-    """Return the accuracy on each fold of the rewarder that is best on all others."""
-    sizes = np.array([p.questions_by_fold for _, x in runs for p in x.policies], dtype=float)
-    right = np.array([[task[r].right_by_fold for r in rewarders] for task in tasks.values()])
-    others = right.sum(axis=2, keepdims=True) - right  # (tasks, rewarders, folds)
+def cross_fitted(right: Floats, sizes: Floats) -> float:
+    """Return the accuracy on each fold of the rewarder that is best on all others.
+
+    right (T, R, K): sums over the questions of a fold, by task and rewarder; sizes (T, K).
+    """
+    others = right.sum(axis=2, keepdims=True) - right
     total = sizes.sum(axis=1, keepdims=True)
     rest = (others / np.maximum(total - sizes, 1)[:, None]).mean(axis=0)
     best = rest >= rest.max(axis=0) - STILL
@@ -189,7 +193,7 @@ def _cross_fitted(runs: Runs, tasks: dict[Task, dict[str, BestOfN]], rewarders: 
     return float((chosen / total[:, 0]).mean())
 
 
-def _corrected(plain: Estimate, value: float, count: int, level: float) -> Estimate:
+def corrected(plain: Estimate, value: float, count: int, level: float) -> Estimate:
     """Return the value of what was picked among `count`, `plain` its own estimate."""
     if plain.value is None or plain.low is None:
         return nothing(plain.n)

@@ -21,6 +21,7 @@ from bon.commands.decide_text import recommendation_text as summary
 from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.running.reporting import leaderboards
+from tools.validity.picked import VOTE, study
 
 
 def made(seed: int, policies=("a",), rewarders: int = 6, costs: bool = True):
@@ -136,9 +137,9 @@ def test_what_was_picked_is_measured_on_other_folds(runs):
     assert "mean of a and b, " in first_page(results).choice
 
 
-def guessing(seed: int, rewarders: int):
-    """Reward models that know nothing: scores of the candidates are drawn at random."""
-    tables = synthetic_tables(3 * rewarders, 80, 6, 60, seed=seed)
+def guessing(seed: int):
+    """A reward model that knows nothing of candidates: their scores are drawn at random."""
+    tables = synthetic_tables(3, 80, 6, 60, seed=seed)
     heads = tables.rewarders[tables.rewarders["kind"] == "scalar"]
     judged = tables.judgements[tables.judgements["rewarder"].isin(heads["rewarder"])]
     noise = np.random.default_rng(seed).normal(size=len(judged))
@@ -149,8 +150,8 @@ def guessing(seed: int, rewarders: int):
 
 def test_an_untrained_reward_model_is_not_taken():
     """Where it beats majority vote as measured, too."""
-    for seed in range(12):
-        results = analyse(guessing(seed, 1), draws=100, permutations=100)
+    for seed in range(5):
+        results = analyse(guessing(seed), draws=100, permutations=100)
         found, page = recommend([("r", results)]), first_page(results)
         assert found.pick is None
         assert page.choice.startswith(f"Nothing beats {found.free} here: ")
@@ -159,22 +160,14 @@ def test_an_untrained_reward_model_is_not_taken():
         assert "all others" not in page.because
 
 
-def test_the_best_of_many_that_guess_is_hardly_ever_taken():
-    """Of eight, the best lies above the free rule most of the time, as measured."""
-    taken, above = 0, 0
-    for seed in range(40):
-        tables = guessing(seed, 8)
-        unlike = tables.candidates.assign(answer=tables.candidates["text_key"])  # nothing to count
-        tables = replace(tables, candidates=unlike)
-        results = analyse(tables, draws=100, permutations=100, rules=("best_score",))
-        found = recommend([("r", results)])
-        taken += found.pick is not None
-        free = max(results.policies[0].majority.value, results.policies[0].pass_at_1.value)
-        heads = [b for b in results.best_of_n if b.rule != "baseline" and b.headline]
-        above += max(b.accuracy.value for b in heads) > free
-        assert found.picked.low <= found.picked.value <= found.picked.high
-    assert above >= 10
-    assert taken <= 3
+def test_the_best_of_many_that_are_as_good_as_the_vote_is_hardly_ever_taken():
+    """By its own interval a fifth of the time; tools/validity prints other studies."""
+    rng = np.random.default_rng(0)
+    rows = [study(rng, 60, np.full(14, VOTE)) for _ in range(400)]
+    _, own, taken, covers, _ = np.mean(rows, axis=0)
+    assert own > 0.12
+    assert taken < 0.05  # a standard error is .008
+    assert covers > 0.94
 
 
 def test_five_questions_are_given_with_intervals_or_not_at_all():
@@ -187,7 +180,7 @@ def test_five_questions_are_given_with_intervals_or_not_at_all():
 
 
 def test_a_reversed_reward_model_is_named():
-    tables = guessing(1, 1)
+    tables = guessing(1)
     pairs = tables.judgements["item_kind"] == "pair"
     turned = tables.judgements.assign(
         score=tables.judgements["score"].where(~pairs, -tables.judgements["score"])

@@ -42,7 +42,7 @@ from bon.analysis.estimators.replay import (
 )
 from bon.analysis.estimators.resampling import Draws
 from bon.analysis.finding import study_description
-from bon.analysis.finding.verdict import find
+from bon.analysis.finding.verdict import find, reversed_scores
 from bon.analysis.results import (
     Base,
     Comparison,
@@ -339,6 +339,7 @@ def _warnings(run: Run, studies: list[Study], benchmarks: list[ScoredPairs]) -> 
             f"{name} on {pool.policy}: no rule can be replayed from its judgements."
             for name in sorted(judges - {r.rewarder for r in s.replays})
         ]
+    warnings += reversed_scores([r for b in benchmarks for r in b.results])
     for b, r in ((scored, r) for scored in benchmarks for r in scored.results):
         if r.num_pairs < len(b.pairs.frame):
             warnings.append(

@@ -98,7 +98,7 @@ def _rewarder(votes: Labelled, options: Options) -> RewarderCalibration:
         lean=verdict_accuracy.lean(votes, draws, level),
         length_bias=verdict_accuracy.length_bias(votes, draws, level),
         biases=verdict_accuracy.feature_biases(votes, draws, level),
-        self_consistency=verdict_accuracy.self_consistency(votes, draws, level),
+        self_consistency=verdict_accuracy.self_consistency(votes, level),
         cost_per_correct=float(cost[paid].sum() / correct) if paid.any() and correct else None,
         prevalence=prevalence(votes, level),
         labels_needed=labels_needed(overall, overall.num_items),

@@ -13,7 +13,7 @@ from scipy import special
 
 from bon.analysis.data.arrays import Pool
 from bon.analysis.estimators.picks import Picks
-from bon.analysis.estimators.resampling import Draws, draw, from_draws
+from bon.analysis.estimators.resampling import Draws, draw, from_draws, kish
 from bon.analysis.results import Estimate, Options
 from bon.analysis.results.calibration import CorrectedAccuracy, GraderCheck
 from bon.analysis.results.phrasing import interval, percent
@@ -55,7 +55,7 @@ def check_grader(
         for rewarder, weight in _choices(pool, picks):
             values = np.stack([(weight * credit).sum(axis=1) for credit in (graded, corrected)])
             own = weight[known]
-            size = own.sum() ** 2 / (own**2).sum() if own.any() else 0.0  # labelled choices (Kish)
+            size = kish(own) if own.any() else 0.0  # labelled choices
             accuracies.append(_accuracy(name, rewarder, values.T, draws, options.level, size))
         weight = known / chance
         right, good = graded >= RIGHT_FROM, label >= RIGHT_FROM

@@ -8,7 +8,14 @@ import numpy as np
 
 from bon.analysis.data.arrays import Pool
 from bon.analysis.estimators.replay import Replay
-from bon.analysis.estimators.resampling import Draws, Floats32, from_draws, nothing, wilson
+from bon.analysis.estimators.resampling import (
+    Draws,
+    Floats32,
+    folds_of,
+    from_draws,
+    nothing,
+    wilson,
+)
 from bon.analysis.results import (
     BestOfN,
     CandidateFile,
@@ -25,6 +32,8 @@ from bon.analysis.results import (
 from bon.choosing.opinion import Bools, Floats, Opinion
 
 METHOD = "questions"
+FOLDS = 20
+"""Folds of questions, on which a rewarder that was picked on the others is measured."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +117,7 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
         kept = by_question[~s.pool.leaked]
         without = _accuracies(kept.mean(axis=0), s.heads_out, len(kept), level)
         gains_without = differences(random, kept, s.heads_out, len(kept))
+    by_fold = _folds(s.pool).T @ by_question
     results = []
     for k, replay in enumerate(s.replays):
         peak, fall = _peak(s, replay)
@@ -120,6 +130,7 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
                 headline=key in headline or replay.rule == "baseline",
                 n=s.n,
                 num_questions=q,
+                right_by_fold=tuple(by_fold[:, k].round(6).tolist()),
                 curve=_curve(s, replay),
                 exact=replay.exact,
                 resampling_error=replay.error,
@@ -146,6 +157,11 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
             )
         )
     return results
+
+
+def _folds(pool: Pool) -> Floats:
+    """(Q, FOLDS): 1 for the fold of each question."""
+    return np.eye(FOLDS)[folds_of(pool.frame["question"], FOLDS)]
 
 
 def _curve(s: Study, replay: Replay) -> tuple[CurvePoint, ...]:
@@ -264,6 +280,7 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
     return PolicyResult(
         policy=pool.policy,
         num_questions=q,
+        questions_by_fold=tuple(_folds(pool).sum(axis=0).astype(int).tolist()),
         num_candidates=m,
         n=s.n,
         pass_at_1=every["random"] or nothing(q),

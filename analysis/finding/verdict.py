@@ -16,10 +16,12 @@ Over several policies the least favourable verdict holds.
 from collections.abc import Sequence
 
 from bon.analysis.correlation.robustness import ALPHA, STRONG, without
+from bon.analysis.estimators.baselines import ON_PAIRS
 from bon.analysis.results import (
     ENOUGH_BASES,
     ENOUGH_REWARDERS,
     STRONG_EVIDENCE,
+    BenchmarkResult,
     BestOfN,
     BetterHalf,
     Correlation,
@@ -194,6 +196,23 @@ def _within_better_half(half: BetterHalf) -> str:
     if half.expected is not None:
         text += f"; range restriction alone predicts {coefficient(half.expected)}"
     return f"{text}."
+
+
+def reversed_scores(benchmarks: Sequence[BenchmarkResult]) -> list[str]:
+    """Name the rewarders that prefer the worse response more often than chance.
+
+    By the interval of the accuracy on pairs that they decide, so that no unread reply counts.
+    """
+    lines = []
+    for b in benchmarks:
+        decided = (t.overall for t in b.sensitivity if t.treatment == "drop")
+        right = next(decided, b.overall)
+        if b.rewarder not in ON_PAIRS and right.high is not None and right.high < 0.5:
+            lines.append(
+                f"{b.rewarder} is right on {_share(right)} of the pairs of {b.benchmark}, less "
+                "than chance: it is probably reversed."
+            )
+    return lines
 
 
 # ------------------------------------------------------------------ support, caveats

@@ -61,13 +61,14 @@ def gain_and_cost(recommendation: Recommendation, *, width: Width = "double") ->
             _log(ax)
         ax.set_xlabel(_UNITS[recommendation.unit])
         ax.set_ylabel("gain over pass@1 (points)")
+        vote_gain = 100 * (recommendation.majority.value or 0.0)
         vote = ax.annotate(
-            "majority vote, free", (1.0, 100 * recommendation.majority),
+            "majority vote, free", (1.0, vote_gain),
             xycoords=("axes fraction", "data"), xytext=(-3, 2), textcoords="offset points",
             ha="right", va="bottom", fontsize=6.5, color=MUTED,
         )  # fmt: skip
         ax.axhline(
-            100 * recommendation.majority, color=MUTED, linewidth=0.9,
+            vote_gain, color=MUTED, linewidth=0.9,
             linestyle=(0, (1, 1.6)),
         )  # fmt: skip
         if recommendation.budget is not None:
@@ -78,7 +79,7 @@ def gain_and_cost(recommendation: Recommendation, *, width: Width = "double") ->
         fix_layout(figure)
         steps = [(costs[r.rewarder], _points(r)) for r in front]
         lines = [([(costs[r.rewarder], y) for y in _bar(r)], 1.0) for r in shown if _bar(r)]
-        lines.append(([(x, 100 * recommendation.majority) for x in ax.get_xlim()], 1.5))
+        lines.append(([(x, vote_gain) for x in ax.get_xlim()], 1.5))
         for (left, low), (right, high) in pairwise(steps):
             lines.append(([(left, low), (right, low), (right, high)], 2.0))
         place_labels(

@@ -52,11 +52,13 @@ class Readers(Record):
 class PolicyResult(Record):
     """A policy without rewarders; `longest`, `majority`, `logprob` and `oracle` at n.
 
-    `content`: content keys of a sample of its questions and their candidates.
+    `content`: content keys of a sample of its questions and their candidates. Questions fall into
+    folds by their content keys.
     """
 
     policy: str
     num_questions: int
+    questions_by_fold: tuple[int, ...]
     num_candidates: int
     n: int
     pass_at_1: Estimate
@@ -135,7 +137,8 @@ class BestOfN(Record):
     """One rewarder under one rule on the candidates of one policy.
 
     Values that are not `exact` expectations over subsets have a `resampling_error`. `scale` is
-    the unit of the scores that weight a vote, `unit` of those in a panel.
+    the unit of the scores that weight a vote, `unit` of those in a panel. `right_by_fold`: sums of
+    accuracy over the questions of each fold.
     """
 
     policy: str
@@ -144,6 +147,7 @@ class BestOfN(Record):
     headline: bool
     n: int
     num_questions: int
+    right_by_fold: tuple[float, ...]
     curve: tuple[CurvePoint, ...]
     exact: bool
     resampling_error: float | None

@@ -56,6 +56,7 @@ class PooledRuns(Record):
 
 
 CostUnit = Literal["dollars", "seconds", "calls"]
+Free = Literal["majority vote", "a single response"]
 Standing = Literal["front", "alike", "worse"]
 
 
@@ -85,10 +86,12 @@ class Cheaper(Record):
 
 
 class Recommendation(Record):
-    """Rewarders by gain and cost over several runs; `pick`: the best affordable one, None
-    where majority vote or a single response does as well.
+    """Rewarders by gain and cost over several runs.
 
-    `majority`: the gain of majority vote.
+    `free`: the better of majority vote and a single response, with its accuracy. `pick`: the best
+    affordable rewarder, None where it is not shown to beat that. `picked` and `over_free`, its
+    accuracy and its difference from the free rule, are corrected for its having been picked among
+    `num_affordable`. `majority`: the gain of majority vote.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -97,7 +100,12 @@ class Recommendation(Record):
     level: float
     tasks: tuple[str, ...]
     rewarders: tuple[Recommended, ...]
-    majority: float
+    majority: Estimate
+    free: Free
+    free_accuracy: Estimate
+    num_affordable: int
+    picked: Estimate
+    over_free: Estimate
     pick: str | None
     cheaper: tuple[Cheaper, ...] = ()
     sentence: str

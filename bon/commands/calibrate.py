@@ -148,14 +148,14 @@ def _row(row: "RewarderCalibration") -> dict[str, str]:
         "of": row.kind,
         "items": f"{overall.num_items:,}",
         "accuracy": _bounds(overall.accuracy),
-        "TPR": _value(overall.tpr),
-        "TNR": _value(overall.tnr),
+        "TPR": _bounds(overall.tpr),
+        "TNR": _bounds(overall.tnr),
         "κ": _bounds(overall.kappa),
-        "AUC": _value(row.auc),
-        "calibration error": _value(raw.rmsce) if raw else "-",
-        "right": _value(overall.base_rate),
-        "lean": f"{row.lean.value or 0:+.2f}",
-        "votes agree": _value(row.self_consistency),
+        "AUC": _bounds(row.auc),
+        "calibration error": _bounds(raw.rmsce) if raw else "-",
+        "right": _bounds(overall.base_rate),
+        "lean": _bounds(row.lean),
+        "votes agree": _bounds(row.self_consistency),
         "cost/correct": "-" if row.cost_per_correct is None else f"${row.cost_per_correct:.4g}",
     }
 
@@ -177,11 +177,7 @@ def _details(row: "RewarderCalibration") -> Iterator[str]:
         yield f"  - {row.rewarder}: {warning}"
 
 
-def _value(estimate: "Estimate") -> str:
-    return "-" if estimate.value is None else f"{estimate.value:.2f}"
-
-
 def _bounds(estimate: "Estimate") -> str:
-    if estimate.low is None or estimate.high is None:
-        return _value(estimate)
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return "-"
     return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"

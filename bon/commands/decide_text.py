@@ -94,8 +94,7 @@ def recommendation_text(advice: Recommendation) -> str:
         }
         for row in advice.rewarders
     ]
-    majority = f"{100 * advice.majority:+.1f} points".replace("-", "−")
-    vote = {"rewarder": "(majority vote)", "rank": "", "gain": majority}
+    vote = {"rewarder": "(majority vote)", "rank": "", "gain": gained(advice.majority)}
     rows.append({**vote, "per question": "", "note": ""})
     lines = [f"tasks: {names(list(advice.tasks), 8)}", show_listing(rows)]
     return "\n".join([*lines, *bullets(advice.warnings), "", advice.sentence])

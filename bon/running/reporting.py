@@ -180,6 +180,7 @@ def gains_by_training(directory: Path, results: Results) -> Iterator[Uplift]:
 def leaderboards(results: Results) -> list[str]:
     """Return tables of rewarders and baselines by policy, or benchmark, and what to take."""
     from bon.analysis.finding.first_page import first_page
+    from bon.analysis.finding.verdict import reversed_scores
     from bon.analysis.report.leaderboard import leaderboard, trained_methods
     from bon.analysis.results.format import interval, signed
 
@@ -210,7 +211,7 @@ def leaderboards(results: Results) -> list[str]:
     if not results.policies:
         tables += _benchmark_tables(results)
     page = first_page(results)
-    return [*tables, page.choice if results.policies else f"{page.choice} {page.because}"]
+    return [*tables, f"{page.choice} {page.because}".strip(), *reversed_scores(results.benchmarks)]
 
 
 def _benchmark_tables(results: Results) -> Iterator[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
+from bon.analysis.estimators.resampling import clopper_pearson
 from bon.choosing.opinion import KIND_OF, Candidates, item_opinion
 from bon.core.errors import BonError
 from bon.core.keys import text_key
@@ -26,6 +27,8 @@ from bon.rewarders.registry import rewarder_class
 
 MAX_UNPARSED = 0.25
 """A larger share of unparsed replies means that model and pattern do not fit."""
+
+LEVEL = 0.95
 
 PAIRS = (  # picture, question, right response, wrong response of the same form
     ("red square", "What colour is the square?", "It is red.", "It is blue."),
@@ -131,6 +134,11 @@ def _faults(check: RewarderCheck, card: RewarderCard) -> Iterator[str]:
         has_head = card.kind in ("scalar", "rerank", "python")
         cause = "the head was not loaded" if has_head else "its replies say one thing"
         yield f"every response got {scores[0]:.6g}: {cause}"
+    elif clopper_pearson(check.right, len(PAIRS) - check.unread - check.ties, LEVEL)[1] < 0.5:
+        yield (
+            f"{check.right} of {len(PAIRS)} right, less than by guessing: it is probably reversed, "
+            "so that its higher score means a worse response"
+        )
     elif check.right <= len(PAIRS) // 2:
         yield (
             f"{check.right} of {len(PAIRS)} right, no better than guessing, as with a head "

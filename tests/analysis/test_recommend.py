@@ -1,6 +1,7 @@
 """Which rewarder to use: the Pareto set by enumeration, means over tasks, budgets, no costs."""
 
 import json
+import re
 from dataclasses import replace
 from itertools import combinations
 
@@ -13,10 +14,14 @@ from typer.testing import CliRunner
 
 from bon.analysis import plots
 from bon.analysis.decision.recommend import _mean, _standing, recommend
+from bon.analysis.finding.first_page import first_page
+from bon.analysis.finding.verdict import reversed_scores
 from bon.analysis.results import Estimate
 from bon.commands.decide_text import recommendation_text as summary
 from bon.commands.main import app
 from bon.core.errors import BonError
+from bon.running.reporting import leaderboards
+from tools.validity.picked import VOTE, study
 
 
 def made(seed: int, policies=("a",), rewarders: int = 6, costs: bool = True):
@@ -106,6 +111,94 @@ def test_without_costs_it_counts_calls_and_says_so():
     with pytest.raises(BonError, match="no rewarder chose in all"):
         recommend([("r", run.model_copy(update={"best_of_n": tuple(
             b for b in run.best_of_n if b.rule == "baseline")}))])  # fmt: skip
+
+
+def test_what_was_picked_is_measured_on_other_folds(runs):
+    """By hand: in each fold the rewarder that is best on the other folds of both policies."""
+    results = runs[0][1]
+    found = recommend(runs[:1])
+    task = {
+        (b.policy, b.rewarder): np.array(b.right_by_fold) for b in results.best_of_n if b.headline
+    }
+    sizes = np.array(results.policies[0].questions_by_fold)
+    assert sizes.sum() == 60
+    names = [r.rewarder for r in found.rewarders]
+    right = 0.0
+    for k in range(len(sizes)):
+        rest = np.arange(len(sizes)) != k
+        score = {n: sum(task[p, n][rest].sum() for p in "ab") for n in names}
+        best = [n for n in names if score[n] >= max(score.values()) - 1e-5]
+        right += sum(task[p, n][k] for p in "ab" for n in best) / len(best)
+    assert found.picked.value == pytest.approx(right / 120, abs=1e-5)
+    highest = max(np.mean([task[p, n].sum() / 60 for p in "ab"]) for n in names)
+    assert found.picked.value <= highest + 1e-9
+    free = np.mean([task[p, "majority"].sum() / 60 for p in "ab"])
+    assert found.over_free.value == pytest.approx(found.picked.value - free, abs=1e-5)
+    assert "mean of a and b, " in first_page(results).choice
+
+
+def guessing(seed: int):
+    """A reward model that knows nothing of candidates: their scores are drawn at random."""
+    tables = synthetic_tables(3, 80, 6, 60, seed=seed)
+    heads = tables.rewarders[tables.rewarders["kind"] == "scalar"]
+    judged = tables.judgements[tables.judgements["rewarder"].isin(heads["rewarder"])]
+    noise = np.random.default_rng(seed).normal(size=len(judged))
+    judged = judged.assign(score=judged["score"].where(judged["item_kind"] == "pair", noise))
+    meta = {**tables.meta, "handicaps": {}}
+    return replace(tables, rewarders=heads, judgements=judged, meta=meta)
+
+
+def test_an_untrained_reward_model_is_not_taken():
+    """Where it beats majority vote as measured, too."""
+    for seed in range(5):
+        results = analyse(guessing(seed), draws=100, permutations=100)
+        found, page = recommend([("r", results)]), first_page(results)
+        assert found.pick is None
+        assert page.choice.startswith(f"Nothing beats {found.free} here: ")
+        assert page.because.startswith("rewarder-02 gains ")
+        assert "best of 1" not in page.because
+        assert "all others" not in page.because
+
+
+def test_the_best_of_many_that_are_as_good_as_the_vote_is_hardly_ever_taken():
+    """By its own interval a fifth of the time; tools/validity prints other studies."""
+    rng = np.random.default_rng(0)
+    rows = [study(rng, 60, np.full(14, VOTE)) for _ in range(400)]
+    _, own, taken, covers, _ = np.mean(rows, axis=0)
+    assert own > 0.12
+    assert taken < 0.05  # a standard error is .008
+    assert covers > 0.94
+
+
+def test_five_questions_are_given_with_intervals_or_not_at_all():
+    tables = synthetic_tables(3, 5, 4, 30, seed=4)
+    results = analyse(tables, draws=100, permutations=100)
+    found, page = recommend([("r", results)]), first_page(results)
+    for text in (found.sentence, page.choice, page.because, summary(found)):
+        for number in re.finditer(r"[+−]\d+\.\d points|\d+\.\d % right", text):
+            assert text[number.end() :].startswith(" ("), text
+
+
+def test_a_reversed_reward_model_is_named():
+    tables = guessing(1)
+    pairs = tables.judgements["item_kind"] == "pair"
+    turned = tables.judgements.assign(
+        score=tables.judgements["score"].where(~pairs, -tables.judgements["score"])
+    )
+    straight, turned = (
+        analyse(t, draws=100, permutations=100)
+        for t in (tables, replace(tables, judgements=turned))
+    )
+    assert not reversed_scores(straight.benchmarks)
+    (line,) = reversed_scores(turned.benchmarks)
+    assert re.fullmatch(
+        r"rewarder-02 is right on \d+ % \(\d+ to \d+ %\) of the pairs of synthetic-rewardbench, "
+        r"less than chance: it is probably reversed\.",
+        line,
+    )
+    assert line in turned.warnings
+    assert first_page(turned).caveat == line
+    assert leaderboards(turned)[-1] == line
 
 
 @settings(max_examples=60, deadline=None)

@@ -17,9 +17,9 @@ from bon.core.keys import text_key
 from bon.curating.item_judgements import pairs_experiment
 from bon.curating.labelling.annotations import CANNOT, TIE
 from bon.curating.workbench import Workbench
+from bon.experiment import required_form
 from bon.experiment.cards import load_rewarder
 from bon.experiment.config import Price
-from bon.rewarders import verdict_parser
 from bon.rewarders.reply_parsing import reached
 from bon.running.reporting import open_run
 from bon.storage.store import Store
@@ -130,7 +130,7 @@ def parse_reply(
         index = int(word) - 1
         return str(order[index]) if index in range(len(order)) else None
 
-    label, _ = verdict_parser.parse(text, _PATTERN, "", cut=cut, meaning=meaning)
+    label, _ = required_form.read(text, _PATTERN, cut=cut, meaning=meaning, sentences=False)
     known = {tag.casefold(): tag for tag in tags}
     tag = _last_line(text, "Tag").rstrip(".").casefold()
     return label or UNREAD, _last_line(text, "Reason"), known.get(tag, "")

@@ -1,8 +1,8 @@
 """Answer extractors: the answer of a policy's reply, or None; never a guess.
 
 `official` is MMMU-Pro's published scorer without its random choice; it takes letters of words and
-the pronoun "I" for answers. `strict` (bon.policies.answer_extraction) takes the form that prompts ask
-for, and is recommended for new work. Every report compares the two on the same replies. The rules
+the pronoun "I" for answers. `strict` (bon.policies.answer_extraction) takes the required form
+alone, and is recommended for new work. Every report compares the two on the same replies. The rules
 of other harnesses, for `bon regrade`, leave out their random choices and the models they ask.
 """
 

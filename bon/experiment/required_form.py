@@ -1,7 +1,8 @@
 """The form in which a prompt requires an answer or a verdict, and how strict readers read it.
 
     reply     = [reasoning "</think>"] [sentences] statement closing
-    statement = a match of the form at the beginning of a line; its wildcards match no words
+    statement = a match of the form that begins a line or, with a label or brackets, a sentence on
+                it; its wildcards match no words
     closing   = brackets, markup, a full stop, or the unit of a number; then the reply ends
 
 A form is a pattern whose group is the value: that of a card, or `ANSWER`. One that begins with a
@@ -27,6 +28,7 @@ VERSION = 6
 
 CUT = "was cut off before it ended in a verdict"
 NOTHING = "states nothing that the rule reads"
+WITHIN = "states its verdict within other words"
 
 ANSWER = (
     r"(?:final )?answer[ \t]*:[ \t]*([^\n]+)|[^\n]*?\\f?boxed\s*\{([^\n]+)\}"
@@ -45,6 +47,8 @@ _RAISED, _LOWERED = re.compile("[²³¹\u2070-\u207f]+"), re.compile("[\u2080-\u
 _KEY = re.compile(r'"(\w+)"')
 _UNDERLINED = re.compile(r"(?<!\w)_+|_+(?![\w{])")
 _MARKS = r"(?:[ \t#$(\[]|\\(?:(?:text|boxed)\{)?)*"
+_LABEL = re.compile(r"[:<{\[]")
+_AFTER_SENTENCE = compiled(rf"(?:.*\pL{{2}}.*\s\S*[^\s.][.!?]\s+)?{_MARKS}")
 _CLOSING = r"[\s\])}$\\]*[.!]?[\s\])}$\\]*(?:</answer>)?\s*"
 _ENDED = re.compile(r"(?:^|[^.][.]|[!?])$")
 _WILDCARD = re.compile(r"(?<!\\)\.(?=[*+])")
@@ -105,21 +109,27 @@ def read(
     if key is not None:
         return _read_json(text, key[1], meaning)
     text = clean(text, form, delete) if plain else text.replace("**", "").replace("`", "")
-    matches = [m for m in _closed(form).finditer(text) if _begins_line(text, m.start())]
+    found = list(_closed(form).finditer(text))
+    matches = [
+        match
+        for match in found
+        if _begins(text, match.start(), labelled=_LABEL.search(match[0]) is not None)
+    ]
     if not matches:
-        return None, NOTHING
+        return None, WITHIN if found else NOTHING
     last = matches[-1]
     if not compiled(f"(?:{unit})?{_CLOSING}").fullmatch(text, last.end()):
         return None, "does not end in its verdict"
     begin = text.rfind("\n", 0, last.start()) + 1
     before, line = text[:begin].rstrip(), text[begin:]
     if line.count("{") != line.count("}") or (sentences and not _ENDED.search(before)):
-        return None, "states its verdict within other words"
+        return None, WITHIN
     value = meaning(_value(last))
     if value is None:
         return None, f"states {_value(last)[:40]!r}, which the rule does not know"
-    label, colon, _ = text[last.start() : last.end()].partition(":")
-    labelled = compiled(rf"(?m)^{_MARKS}{re.escape(label)}:[ \t]*\S").findall(text) if colon else ()
+    label, colon, _ = last[0].partition(":")
+    labels = re.finditer(rf"{re.escape(label)}:[ \t]*\S", text, re.IGNORECASE) if colon else ()
+    labelled = [mark for mark in labels if _begins(text, mark.start(), labelled=True)]
     if any(meaning(_value(m)) != value for m in matches) or len(labelled) > len(matches):
         return None, "states verdicts that disagree"
     return value, ""
@@ -150,8 +160,10 @@ def _closed(form: str) -> Pattern:
     return compiled("".join(old if old == new else re.escape(new) for old, new in folds))
 
 
-def _begins_line(text: str, start: int) -> bool:
-    return compiled(_MARKS).fullmatch(text[text.rfind("\n", 0, start) + 1 : start]) is not None
+def _begins(text: str, start: int, *, labelled: bool) -> bool:
+    """Whether a statement begins a line or, if it has a label or brackets, a sentence on it."""
+    lead = text[text.rfind("\n", 0, start) + 1 : start]
+    return (_AFTER_SENTENCE if labelled else compiled(_MARKS)).fullmatch(lead) is not None
 
 
 def _value(match: Any) -> str:

@@ -21,7 +21,7 @@ from tests.rewarders.reply_rules import Rule, rule_of
 
 DATA = Path(__file__).parent / "data"
 LOST = {
-    "verdicts.yaml": 0.43,
+    "verdicts.yaml": 0.45,
     "scores.yaml": 0.27,
     "replies.jsonl": 0.17,
     "attack.jsonl": 0.67,

@@ -6,7 +6,7 @@ from bon.planning.run_tables import warnings
 from bon.running.reporting import open_run
 from bon.storage.store import Store
 
-HEDGED = "I do not think that Answer {choice} is better."
+HEDGED = "I do not think that Overall Judgment: Answer {choice} is better."
 
 
 def with_rule(experiment, name, **changes):
@@ -50,7 +50,7 @@ def test_another_reader_reads_stored_replies_again(experiment, go, name):
     assert [row[5:] for row in strict] == [row[5:] for row in published]  # nothing asked again
     if name == "judge":
         assert {row[1] for row in strict} == {"unparsed"}
-        assert {row[4] for row in strict} == {"states nothing that the rule reads"}
+        assert {row[4] for row in strict} == {"states its verdict within other words"}
         assert {row[1] for row in published} == {"first", "second"}
         assert {row[4] for row in published} == {""}
     if name == "critic":

@@ -89,9 +89,9 @@ def test_what_is_started_imports_nothing_that_it_does_not_need_yet(started, heav
         (["gate", "nowhere", "--min-gain", "0"], "no results.json -> bon report nowhere"),
         (["gate", "nowhere", "--min-gain", "0", "--over", "vote"], "pass@1 or majority"),
         (["compare", "nowhere", "nowhere"], "nowhere holds no choices"),
-        (["curate", "init", "nowhere", "--out", "new"], "no run in nowhere"),
-        (["curate", "propose", "nowhere"], "bon curate init RUN --out nowhere"),
-        (["curate", "predict", "nowhere"], "no recipe.yaml"),
+        (["curate", "draw", "nowhere", "--out", "new"], "no run in nowhere"),
+        (["curate", "label", "nowhere"], "bon curate draw RUN --out nowhere"),
+        (["curate", "audit", "nowhere"], "no recipe.yaml"),
         (["list", "polices"], "policies"),
     ],
 )

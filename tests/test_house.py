@@ -243,9 +243,8 @@ CALLS = "\n".join(
 )
 """Tests that call the command line."""
 ACTIONS = """
-    client,convert-head,curate annotate,curate draft,curate freeze,
-    curate init,curate judge,export,prompts pull,serve,show,token add,token create,token list,
-    token revoke
+    client,convert-head,curate freeze,curate label,export,prompts pull,serve,show,
+    token add,token create,token list,token revoke
 """
 """Commands that print no results."""
 LISTED: dict[str, tuple[Iterable[str], str]] = {  # shipped entries, the page that lists them

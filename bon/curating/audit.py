@@ -144,9 +144,9 @@ def _missing_labels(
 def _missing_verdicts(
     bench: Workbench, items: ItemsAudit | None, evidence: Evidence
 ) -> Iterator[str]:
-    judge = f"bon curate judge {bench.directory}"
+    judge = f"bon run EXPERIMENT --out {bench.judged}, its pairs: {bench.pairs_path}"
     if evidence.missing:
-        yield f"Rewarders: the runs cannot be read: {evidence.missing}"
+        yield f"Rewarders: {evidence.missing}"
     elif items is None:
         yield f"Rewarders: none has judged an item -> {judge}"
     else:

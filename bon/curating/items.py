@@ -80,14 +80,9 @@ def write_items(items: Iterable[CuratedItem], path: Path) -> None:
 
 def read_items(path: Path) -> list[CuratedItem]:
     """Read items that `write_items` wrote."""
-    columns = {field.name: str(field.type).startswith("tuple") for field in fields(CuratedItem)}
-    items = []
-    for row in pd.read_parquet(path).to_dict("records"):
-        values: dict[str, Any] = {
-            name: tuple(row[name]) if is_tuple else row[name] for name, is_tuple in columns.items()
-        }
-        items.append(CuratedItem(**values | {"better": int(row["better"])}))
-    return items
+    lists = [field.name for field in fields(CuratedItem) if str(field.type).startswith("tuple")]
+    rows: Any = pd.read_parquet(path).to_dict("records")
+    return [CuratedItem(**row | {name: tuple(row[name]) for name in lists}) for row in rows]
 
 
 _TEXT = pa.string()

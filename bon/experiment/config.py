@@ -169,15 +169,15 @@ def _check_distinct(**words: tuple[str, ...]) -> None:
 
 
 Reader = Literal["strict", "published"]
-"""Strict parsing (bon.rewarders.verdict_parser), or the last match as published scripts do."""
+"""The form that the prompt requires (bon.experiment.required_form), or the last match."""
 
 
 class VerdictRule(Strict):
     """How a reply becomes a verdict: an RE2 pattern with one group.
 
     `first`, `second` and `tie` list the group's values; any other is `unparsed`. The `strict`
-    reader requires an unambiguous verdict (not negated, quoted, contradicted or cut off), the
-    `published` one takes the last match after removing the `delete` characters.
+    reader takes a reply that ends in a match on a line of its own, the `published` one the last
+    match after removing the `delete` characters.
     """
 
     pattern: Annotated[str, AfterValidator(_checked_pattern)] = Field(

@@ -1,13 +1,11 @@
-"""What weights are worth, and how well a drawn benchmark predicts: `bench_curating.py RUN`.
+"""What weights are worth: `bench_curating.py RUN`.
 
 Every pair of a right and a wrong text of a run is judged, so the natural accuracy of each rewarder
 is known. Benchmarks are drawn with many seeds. Of each: how far the plain and the weighted accuracy
-are from the natural one, and how often the interval covers it. `--predict SEEDS` also sets as many
-of them against Best-of-N on their held-out questions, beside the run's own benchmark.
+are from the natural one, and how often the interval covers it.
 """
 
 import argparse
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +19,9 @@ from bon.analysis.results import Options
 from bon.core.keys import content_key
 from bon.curating.draw import pairs_of, select
 from bon.curating.item_judgements import tables_of, verdicts_of
-from bon.curating.judged_runs import begin, open_runs
+from bon.curating.judged_runs import open_runs
 from bon.curating.pools import build_pools
-from bon.curating.predict import predict
-from bon.curating.propose import propose
 from bon.curating.recipe import Curation, Filters
-from bon.curating.workbench import open_workbench
 
 
 def main() -> None:
@@ -35,11 +30,8 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--items", type=int, default=200)
     parser.add_argument("--seeds", type=int, default=100)
-    parser.add_argument("--predict", type=int, default=0)
     wanted = parser.parse_args()
     weighting(wanted.run, wanted.items, wanted.seeds)
-    if wanted.predict:
-        predicting(wanted.run, wanted.items, wanted.predict)
 
 
 def weighting(run: Path, items: int, seeds: int) -> None:
@@ -106,33 +98,6 @@ def _natural(tables: Tables, frame: pd.DataFrame, codes: np.ndarray, options: Op
     (pairs,) = pair_sets.pair_sets(run, options)
     axis = pair_sets.axes(pairs, pair_sets.worth_of(codes, "headline", options))["natural"]
     return from_draws(axis.values, axis.draws, len(frame), "pairs", 0.95, units=axis.units)
-
-
-def predicting(run: Path, items: int, seeds: int) -> None:
-    """r and loss of benchmarks of many seeds on the questions that each held out."""
-    print("\nseed  held out  r: new  natural  standing  same questions  loss: new  standing")
-    rows = []
-    for seed in range(seeds):
-        with tempfile.TemporaryDirectory() as folder:
-            begin([run], Path(folder) / "mine", items=items, seed=seed, held_out=0.5)
-            bench = open_workbench(Path(folder) / "mine")
-            propose(bench, quiet=True)
-            found = predict(bench, quiet=True).predicted
-        held = [one for one in found if one.fresh == "held-out"]
-        new, natural = (
-            next(one for one in held if (one.benchmark, one.axis) == ("mine", axis))
-            for axis in ("overall", "natural")
-        )
-        standing = next(one for one in held if one.benchmark != "mine")
-        same = next(
-            one for one in found
-            if (one.fresh, one.benchmark, one.axis) == ("same questions", "mine", "overall")
-        )  # fmt: skip
-        numbers = [one.pearson.value for one in (new, natural, standing, same)]
-        numbers += [one.loss.value for one in (new, standing)]
-        rows.append(numbers)
-        print(f"{seed:<6}{new.questions:<10}" + "  ".join(f"{x:7.3f}" for x in numbers), flush=True)
-    print("mean            " + "  ".join(f"{x:7.3f}" for x in np.mean(rows, axis=0)))
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def test_the_command_says_how_far_everybody_is(tmp_path):
     queue = AnnotationQueue(bench.directory)
     item = queue.lease_next("ann")
     queue.submit("ann", Submission("e1", item.key, TIE, seconds=7.0))
-    printed = CliRunner().invoke(app, ["curate", "annotate", str(bench.directory)]).output
+    printed = CliRunner().invoke(app, ["curate", "label", str(bench.directory)]).output
     assert "0 of 4 items have all required answers" in printed
     assert "ann: 1 answered, 3 remaining, 7 s per item" in printed
     assert "bon serve --annotate" in printed

@@ -102,7 +102,7 @@ def test_cards_that_write_nothing_are_refused(bench):
 
 @pytest.mark.slow
 def test_the_command_says_what_came_of_it(bench, tmp_path):
-    asked = ["curate", "draft", str(bench.directory), "--by"]
+    asked = ["curate", "label", str(bench.directory), "--draft-by"]
     done = CliRunner().invoke(app, [*asked, card(tmp_path)])
     assert "16 drafts, 0 replies could not be parsed" in done.output
     failing = CliRunner().invoke(

@@ -1,4 +1,4 @@
-"""`bon curate init`: a recipe for runs that can be used, and one line for those that cannot."""
+"""`bon curate draw`: a recipe for runs that can be used, and one line for those that cannot."""
 
 import json
 import shutil
@@ -26,9 +26,9 @@ from tests.running.conftest import change
 
 def test_the_recipe_shows_every_key_and_is_read_back(judged, tmp_path):
     out = tmp_path / "benches" / "mine"
-    done = CliRunner().invoke(app, ["curate", "init", str(judged), "--out", str(out)])
+    done = CliRunner().invoke(app, ["curate", "draw", str(judged), "--out", str(out)])
     assert done.exit_code == 0, done.output
-    assert f"bon curate propose {out}" in done.output
+    assert "items: " in done.output
     recipe = open_workbench(out).recipe
     assert (out / recipe.runs[0]).resolve() == judged.resolve()
     shown = load_yaml((out / "recipe.yaml").read_text())
@@ -75,7 +75,7 @@ def test_runs_that_cannot_be_used(judged, tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("runs: [r]\nfilters: {ensemble: [judge]}", "ensemble"),
+        ("runs: [r]\npairs: [{benchmark: preference, path: p}]", "`runs` or `pairs`"),
         ("runs: [r]\nquotas: {gold: 0.5}", "quotas add up to 0.5, not 1"),
         ("runs: [r]\nquotas: {silver: 1}", "silver"),
         ("runs: []", "runs"),

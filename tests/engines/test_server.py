@@ -119,7 +119,7 @@ def test_a_killed_worker_leaves_no_server(tmp_path: Path) -> None:
 
 CARD = {
     "name": "served", "kind": "pairwise", "engine": "openai", "model": "org/m", "size": 8e9,
-    "prompt": "pairwise", "verdict": {"pattern": "Answer ([12]) is better"},
+    "prompt": "pairwise", "verdict": {"pattern": "Overall Judgment: Answer ([12]) is better"},
     "engine_args": {"serve": "vllm", "engine_args": {"max_model_len": 8192}},
 }  # fmt: skip
 

@@ -23,7 +23,8 @@ def sample(text: str) -> Sample:
     ("text", "outcome"),
     [
         ("Answer 1 is better", "first"),
-        ("Overall: **Answer 2** is better.", "second"),
+        ("**Answer 2** is better.", "second"),
+        ("Overall: **Answer 2** is better.", "unparsed"),
         ("Answer 1 is better ... no, answer 2 is better", "unparsed"),
         ("Answer neither is better", "tie"),
         ("Answer 3 is better", "unparsed"),
@@ -160,4 +161,4 @@ def test_the_report_says_how_often_the_published_reader_of_omni_rrm_is_taken_in(
         "unparsed",
     ]
     line = strict_difference(card, rows)
-    assert line.startswith("the strict reader reads 4 of 6 replies of omni-rrm-7b differently")
+    assert line.startswith("the strict reader reads 5 of 6 replies of omni-rrm-7b differently")

@@ -70,7 +70,7 @@ def test_from_questions_to_report(
                 "name": "judge",
                 "kind": "pairwise",
                 "prompt": {"text": "{{ prompt }} 1. {{ first }} 2. {{ second }}"},
-                "verdict": {"pattern": r"Answer (\d) is better"},
+                "verdict": {"pattern": r"Overall Judgment: Answer (\d) is better"},
                 "sampling": {"temperature": 0.0, "max_tokens": 8},
             },
             {**served["reward"], "name": "head", "kind": "scalar"},

@@ -84,11 +84,10 @@ def reliability_of(
     member = np.eye(BINS)[bins]
     n = votes.num_items(rows)
     blocks = [votes.sums(member * column[:, None], rows) for column in (np.ones(len(p)), p, y)]
-    squares = votes.sums(np.square(p - y)[:, None], rows)
-    cells = np.concatenate([*blocks, squares], axis=1)
+    cells = np.concatenate(blocks, axis=1)
 
     def split(sums: Floats) -> tuple[Floats, Floats, Floats]:
-        size, mean, share = sums[: 3 * BINS].reshape(3, BINS, -1)
+        size, mean, share = sums.reshape(3, BINS, -1)
         with np.errstate(invalid="ignore", divide="ignore"):
             return size, np.nan_to_num(mean / size), np.nan_to_num(share / size)
 
@@ -98,15 +97,11 @@ def reliability_of(
         total = (size * (np.square(share - mean) - noise)).sum(axis=0) / size.sum(axis=0)
         return np.asarray(np.sqrt(np.maximum(total, 0)))
 
-    def brier(sums: Floats) -> Floats:
-        return np.asarray(sums[-1] / sums[:BINS].sum(axis=0))
-
     size, mean, share = (part[:, 0] for part in split(cells.sum(axis=0)[:, None]))
     return Reliability(
         map=name,
         ece=float((size * np.abs(share - mean)).sum() / size.sum()),
         rmsce=clustered(cells, rmsce, draws, n, level),
-        brier=clustered(cells, brier, draws, n, level),
         bins=tuple(
             ReliabilityBin(score=m, share=wilson(s * k, round(k), level))
             for k, m, s in zip(size.tolist(), mean.tolist(), share.tolist(), strict=True)

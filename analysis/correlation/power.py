@@ -39,7 +39,7 @@ def what_if(
     majority: float | None,
     level: float,
 ) -> WhatIf | None:
-    """Predict the Best-of-N accuracy of a new rewarder over a range of benchmark scores.
+    """Predict the Best-of-N accuracy of a new rewarder over the range of benchmark scores.
 
     Student's prediction interval of the fitted line, for a new rewarder of the same population
     on as many pairs; pass@1 is taken as known. There is none with too few base models.
@@ -51,11 +51,11 @@ def what_if(
     few = correlation.families is not None and not correlation.families.enough
     r, t = line.n, line.t(level)
     step = 0.05 if np.ptp(m.x) > 0.15 else 0.01
-    first = max(0.0, np.floor(m.x.min() / step - 1) * step)
-    last = min(1.0, np.ceil(m.x.max() / step + 1) * step)
+    first, last = (round(v / step, 6) for v in (m.x.min(), m.x.max()))
+    grid = step * np.arange(np.ceil(first), np.floor(last) + 1)
     base = pass_at_1 or 0.0
     rows = []
-    for x in np.arange(first, last + step / 2, step).tolist():
+    for x in grid.tolist() or [float(m.x.max())]:
         value, error = line.at(x), line.error(x, new=True)
         low, high = max(value - t * error, 0.0), min(value + t * error, 1.0)
         above = None
@@ -71,10 +71,9 @@ def what_if(
                 accuracy=accuracy,
                 gain=gain if pass_at_1 is not None else nothing(r),
                 probability_above_majority=above,
-                extrapolated=bool(x < m.x.min() - 1e-9 or x > m.x.max() + 1e-9),
             )
         )
-    top = max((row for row in rows if not row.extrapolated), key=lambda row: row.x)
+    top = rows[-1]
     text = (
         f"A new rewarder that scores {percent(top.x, 0)} would reach "
         f"{percent(top.accuracy.value)} Best-of-N accuracy{interval(top.accuracy, percent)} on "
@@ -126,8 +125,6 @@ def needed(
                     num_rewarders=r,
                     num_questions=questions,
                     num_pairs=round(num_pairs * factor),
-                    expected_r=float(study.r.mean()),
-                    median_width=float(np.nanmedian(study.high - study.low)),
                     power=float((study.low > target).mean()),
                     yes=float(study.yes.mean()),
                 )

@@ -137,7 +137,6 @@ def _pooled(studies: list[Study], level: float, warnings: list[str]) -> PooledRu
         ),
         pearson=pearson,
         num_rewarders=len(counts),
-        num_shared=sum(k > 1 for k in counts.values()),
         num_bases=len(known_bases(families)),
         num_unknown=len(families) - len(known_bases(families)),
         sentence=_sentence(studies, pearson),

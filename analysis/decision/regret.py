@@ -70,7 +70,6 @@ def decide(
         picks=tuple(m.names[i] for i in picks),
         picked=picked,
         best=tuple(m.names[i] for i in top),
-        best_measured=m.y_estimates[int(top[0])],
         available=available,
         blind=blind,
         shortlists=tuple(lists),

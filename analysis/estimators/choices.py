@@ -111,16 +111,9 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
         closed(values), closed(s.heads.astype(float)), sizes, METHOD, level, proportion=False
     )
     to_vote = differences(majority, by_question, s.heads, sizes)
-    without: list[Estimate] | list[None] = [None] * len(values)
-    gains_without: list[Estimate] | list[None] = [None] * len(values)
-    if s.heads_out is not None:
-        kept = by_question[~s.pool.leaked]
-        without = _accuracies(kept.mean(axis=0), s.heads_out, len(kept), level)
-        gains_without = differences(random, kept, s.heads_out, len(kept))
     by_fold = _folds(s.pool).T @ by_question
     results = []
     for k, replay in enumerate(s.replays):
-        peak, fall = _peak(s, replay)
         key = (replay.rewarder, replay.rule)
         results.append(
             BestOfN(
@@ -138,17 +131,13 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
                 unit=replay.unit,
                 estimated=replay.estimated.get(s.n),
                 accuracy=accuracy[k],
-                accuracy_without_leaks=without[k],
                 gain=gains[k],
-                gain_without_leaks=gains_without[k],
                 gap_closed=gaps_closed[k],
                 versus_majority=to_vote[k],
                 verdict_versus_majority=_verdict(to_vote[k], k == majority),
                 by_subject=subject.get(k, ()),
                 by_difficulty=difficulty.get(k, ()),
-                peak_n=peak,
-                fall_from_peak=fall,
-                over_optimised=fall.high is not None and fall.high < 0,
+                over_optimised=_falls(s, replay),
                 undecided=wilson(
                     replay.undecided * replay.num_judged, replay.num_judged, level, "judgements"
                 )
@@ -225,17 +214,17 @@ def _verdict(difference: Estimate, is_majority: bool) -> VersusMajority:
     return "unclear"
 
 
-def _peak(s: Study, replay: Replay) -> tuple[int, Estimate]:
-    """Return the n of highest accuracy up to the headline n, and the change since."""
+def _falls(s: Study, replay: Replay) -> bool:
+    """Whether accuracy at the headline n is below that at the best smaller n, with its interval."""
     ns = [n for n in replay.comparable(s.n) if n <= s.n]
     means = np.array([replay.mean(n) for n in ns])
     peak = ns[int(np.argmax(means > means.max() - 1e-12))]
-    q = len(replay.values)
     if peak == s.n:
-        return peak, Estimate(value=0.0, low=0.0, high=0.0, n=q, method=METHOD)
+        return False
     change = (replay.at(s.n) - replay.at(peak))[:, None]
     draws, level = s.draws.means(change), s.options.level
-    return peak, from_draws(change.mean(axis=0), draws, q, METHOD, level, proportion=False)[0]
+    (fall,) = from_draws(change.mean(axis=0), draws, len(change), METHOD, level, proportion=False)
+    return fall.high is not None and fall.high < 0
 
 
 def _mean(s: Study, values: Floats) -> Estimate:

@@ -120,8 +120,6 @@ def _curve(
         ),
         peak=peak,
         most=most,
-        fall=fall,
-        below_vote=below,
         sentence=_sentence(name, int(ns[-1]), peak, most, fall, below),
     )
 

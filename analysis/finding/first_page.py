@@ -203,9 +203,8 @@ def _caveat(results: Results, advice: Recommendation | None) -> str:
         return f"Accuracy of {names(late)} falls as n grows."
     c = results.main
     if c is not None and c.groups is not None and not c.groups.one_line:
-        within = f"; within them, it is {bounded(c.groups.within)}" if c.groups.within.low else ""
         verb = "rests" if c.groups.withholds else "may rest"
-        return f"r {verb} on {len(c.groups.groups)} separate groups of rewarders{within}."
+        return f"r {verb} on {len(c.groups.groups)} separate groups of rewarders."
     share = results.leaks.num_questions / max(results.counts.questions, 1)
     if share >= 0.5:
         return f"{percent(share, 0)} of the questions are also in the reward benchmark."

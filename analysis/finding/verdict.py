@@ -5,8 +5,7 @@
   and no family carries r, it holds within the better half, and there are enough base models for an
   interval.
 - `weak`: p ≤ .05 and the interval is above zero, but r is lower or there is an objection; without
-  an interval, because of shared base models or of separate groups, if the interval of r within
-  families, or within groups, is above zero.
+  an interval because of shared base models, if the interval of r within families is above zero.
 - `does not predict`: the upper bound of r is below .5.
 - `cannot tell`: anything else; above all, too few rewarders.
 
@@ -75,9 +74,9 @@ def verdict(c: Correlation) -> Verdict:
     if r.value is None or c.num_rewarders < FEW or c.too_leaked:
         return "cannot tell"
     if r.low is None or r.high is None:
-        inside = [x.within for x in (c.families, c.groups) if x is not None and x.withholds]
-        holds = bool(inside) and all((x.low or 0) > 0 for x in inside)
-        return "weak" if r.value > 0 and holds else "cannot tell"
+        one_line = c.groups is None or not c.groups.withholds
+        inside = c.families.within.low if c.families is not None and one_line else None
+        return "weak" if r.value > 0 and (inside or 0) > 0 else "cannot tell"
     p = c.pearson.p_value
     if r.low > 0 and p is not None and p <= ALPHA:
         return "predicts" if r.low > STRONG and not objections(c) else "weak"
@@ -176,18 +175,15 @@ def _groups(g: Groups) -> str:
     largest = max(g.groups, key=len)
     apart = [names(list(group)) for group in g.groups if group is not largest]
     account = f"{len(g.groups)} separate groups: {'; '.join(apart)}; the other {len(largest)}"
-    within = ""
-    if g.within.value is not None:
-        within = f" Within the groups, r is {bounded(g.within)}."
     if g.withholds:
         return (
             f"Instead of one line, the rewarders form {account}. r depends on how many each group "
-            f"holds and has no interval.{within}"
+            f"holds and has no interval."
         )
     difference = f"{g.bic_difference:+.1f}".replace("-", "−")
     return (
         f"One line does not explain the points much better (BIC {difference}; a yes needs "
-        f"+{STRONG_EVIDENCE:.0f}) than {account}.{within}"
+        f"+{STRONG_EVIDENCE:.0f}) than {account}."
     )
 
 

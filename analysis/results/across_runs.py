@@ -40,7 +40,7 @@ class PooledMean(Record):
 
 
 class PooledRuns(Record):
-    """Meta-analysis of one benchmark; `num_shared` rewarders are in more than one study."""
+    """Meta-analysis of one benchmark."""
 
     schema_version: str = SCHEMA_VERSION
     benchmark: str
@@ -48,7 +48,6 @@ class PooledRuns(Record):
     studies: tuple[PooledStudy, ...]
     pearson: PooledMean
     num_rewarders: int
-    num_shared: int
     num_bases: int
     num_unknown: int = 0
     sentence: str

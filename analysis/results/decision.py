@@ -49,7 +49,6 @@ class Decision(PerAxis):
     picks: tuple[str, ...]
     picked: Estimate
     best: tuple[str, ...]
-    best_measured: Estimate
     available: float
     blind: Estimate
     shortlists: tuple[Shortlist, ...]
@@ -164,7 +163,6 @@ class TaskReport(Record):
     """Several tasks in one study; `agree`: the verdict is the same on each; `pooled` over tasks."""
 
     tasks: tuple[Task, ...]
-    weights_given: bool
     accuracies: tuple[TaskAccuracy, ...]
     correlations: tuple[TaskCorrelation, ...]
     pooled: tuple[Pooled, ...] = ()

@@ -10,7 +10,6 @@ class Prediction(Record):
     accuracy: Estimate
     gain: Estimate
     probability_above_majority: float | None
-    extrapolated: bool
 
 
 class WhatIf(PerAxis):
@@ -21,7 +20,7 @@ class WhatIf(PerAxis):
 
 
 class NeededRow(Record):
-    """The r and the median width of its interval in simulated studies of one size.
+    """What simulated studies of one size show.
 
     `power`: share whose interval lies above the target; `yes`: share whose verdict is yes.
     """
@@ -29,8 +28,6 @@ class NeededRow(Record):
     num_rewarders: int
     num_questions: int
     num_pairs: int
-    expected_r: float
-    median_width: float
     power: float
     yes: float | None = None
 

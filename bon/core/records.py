@@ -17,7 +17,7 @@ JudgementOutcome = Literal["first", "second", "tie", "scored", "chosen", "unpars
 RIGHT_FROM = 0.5
 """Credit from which an answer is right, where only right and wrong are told apart."""
 
-BASELINES = ("random", "first", "majority", "longest", "logprob", "logprob_sum", "oracle")
+BASELINES = ("random", "first", "majority", "longest", "logprob", "oracle")
 """Names of what needs no rewarder; results list them among the rewarders."""
 
 BY_MODEL = "llm"

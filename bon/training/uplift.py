@@ -114,7 +114,6 @@ def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift:
         results_of_run,
         policy=policy.card.name,
         num_questions=len(choices.questions),
-        num_unjudged=choices.unjudged,
         num_unjudged_by_key=choices.by_key,
         scores=choices.predictors,
         choices={name: _choice_table(rows) for name, rows in choices.by_arm.items()},

@@ -442,7 +442,6 @@ def analysed(arms: dict[str, float], best: dict[str, float], **options):
         Stored(benchmark, best),  # type: ignore[arg-type]
         policy="p",
         num_questions=500,
-        num_unjudged=0,
         num_unjudged_by_key=0,
         seed=0,
     )
@@ -475,7 +474,7 @@ def test_planted_side_effects_are_flagged_and_what_random_training_does_is_not()
     best = dict.fromkeys(("plain", "lengthy", "letter", "mute"), 0.1)
     results = analyse_uplift(
         rows, Stored(best, best), policy="p", num_questions=1,  # type: ignore[arg-type]
-        num_unjudged=0, num_unjudged_by_key=0, seed=0,
+        num_unjudged_by_key=0, seed=0,
     )  # fmt: skip
     arms = {arm.arm: arm for arm in results.arms}
     flags = {name: arm.drift for name, arm in arms.items() if arm.drift}
@@ -553,7 +552,7 @@ def test_seeds_that_differ_widen_the_intervals():
     ]
     wide = analyse_uplift(
         moved, Stored(best, best), policy="p", num_questions=1,  # type: ignore[arg-type]
-        num_unjudged=0, num_unjudged_by_key=3, seed=0,
+        num_unjudged_by_key=3, seed=0,
     )  # fmt: skip
     width = [r.arms[0].greedy.high - r.arms[0].greedy.low for r in (plain, wide)]
     assert width[1] > 2 * width[0]

@@ -62,7 +62,7 @@ def intervals(seed: int, clusters: int, draws: int) -> dict[str, Estimate]:
     found = {name: getattr(overall, name) for name in names}
     found["auc"] = probabilities.auc(votes, LEVEL)
     raw = probabilities.reliability_of(votes, votes.score, "raw", resampled, LEVEL)
-    found |= {"calibration error": raw.rmsce, "Brier": raw.brier}
+    found["calibration error"] = raw.rmsce
     found["lean"] = verdict_accuracy.lean(votes, resampled, LEVEL)
     found["length bias"] = verdict_accuracy.length_bias(votes, resampled, LEVEL)
     found["self-consistency"] = verdict_accuracy.self_consistency(votes, LEVEL)

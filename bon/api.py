@@ -80,9 +80,9 @@ class Run:
     @cached_property
     def tables(self) -> Tables:
         """The tables behind the results, as pandas frames (columns: docs/python.md)."""
-        from bon.planning.run_tables import run_tables
         from bon.running.reporting import open_run
         from bon.storage.store import Store
+        from bon.work.run_tables import run_tables
 
         with Store(self.directory, readonly=True) as store:
             return run_tables(open_run(store), store)
@@ -93,9 +93,9 @@ class Run:
         `changes` are fields of `bon.analysis.results.Options`, such as n, axis, rules or ties.
         """
         from bon.analysis.run import analyse
-        from bon.planning.setup import options
         from bon.running.reporting import open_run
         from bon.storage.store import Store
+        from bon.work.setup import options
 
         with Store(self.directory, readonly=True) as store:
             settings = options(open_run(store)).model_dump() | changes
@@ -156,8 +156,8 @@ def run(
 ) -> Run:
     """Run or continue an experiment: a YAML file, or a mapping with the same keys."""
     from bon.experiment.overrides import apply_overrides
-    from bon.planning.setup import prepare, read_experiment
     from bon.running import runner
+    from bon.work.setup import prepare, read_experiment
 
     if isinstance(experiment, Mapping):
         setup = prepare(apply_overrides(dict(experiment), settings or []), Path.cwd())

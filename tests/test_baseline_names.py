@@ -11,7 +11,7 @@ from bon.analysis.run import analyse
 from bon.commands.main import main
 from bon.core.errors import BonError
 from bon.core.records import BASELINES
-from bon.planning.setup import prepare
+from bon.work.setup import prepare
 from tests.analysis.synthetic import synthetic_tables
 
 

@@ -14,11 +14,11 @@ import yaml
 
 from bon.core.errors import BonError
 from bon.dispatch import cluster
-from bon.planning.setup import prepare
 from bon.running.runner import compute
 from bon.running.start import start
 from bon.running.stress import stress_run
 from bon.storage.store import Store
+from bon.work.setup import prepare
 from tests.processes import raylet_of
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("one_ray")]
@@ -482,7 +482,7 @@ import sys, yaml
 from pathlib import Path
 from bon.running.runner import compute
 from bon.running.start import start
-from bon.planning.setup import prepare
+from bon.work.setup import prepare
 from bon.storage.store import Store
 base = Path(sys.argv[1])
 setup = prepare(yaml.safe_load((base / "e.yaml").read_text()), base)

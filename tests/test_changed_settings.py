@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from bon.experiment import cards
-from bon.planning import setup as setups
 from bon.planning.plan import make_plan
-from bon.planning.setup import prepare
 from bon.running.reporting import report_run
 from bon.running.runner import run
 from bon.storage.store import Store
+from bon.work import setup as setups
+from bon.work.setup import prepare
 from tests.engines.fake_endpoint import serve
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("one_ray")]

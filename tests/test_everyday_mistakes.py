@@ -139,7 +139,7 @@ def test_a_mistake_is_one_line_with_its_fix(arguments, said, folder, monkeypatch
 def in_process(arguments, folder, monkeypatch, capsys) -> tuple[int, list[str]]:
     """The same entry point without the seconds that a process takes to import."""
     from bon.commands.main import main
-    from bon.planning import preflight
+    from bon.work import preflight
 
     monkeypatch.setattr(preflight, "_GPUS", ())
     monkeypatch.chdir(folder)

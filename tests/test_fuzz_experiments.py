@@ -18,7 +18,7 @@ from bon.core.errors import BonError
 from bon.core.files import file_error
 from bon.experiment.yamlfile import load_yaml
 from bon.planning.plan import make_plan
-from bon.planning.setup import read_experiment, shipped_experiments
+from bon.work.setup import read_experiment, shipped_experiments
 from tests.conftest import echo_experiment, write_pairs, write_questions
 
 COUNT = int(os.environ.get("BON_FUZZ", "1000"))

@@ -22,14 +22,14 @@ from bon.core import plugins
 from bon.core.images import image_mark
 from bon.core.records import ImageRef, PreferencePair
 from bon.dispatch.worker import Host, JudgeTask, Payload
-from bon.planning.repeat_check import repeat_sources
-from bon.planning.setup import prepare
-from bon.planning.sources import pair_item
 from bon.policies.generate import Ask
 from bon.running.runner import make_sources
 from bon.running.start import start
 from bon.running.tally import Tally
 from bon.storage.store import Store
+from bon.work.repeat_check import repeat_sources
+from bon.work.setup import prepare
+from bon.work.sources import pair_item
 from tests.conftest import write_pairs, write_questions
 
 PARTS = """

@@ -8,10 +8,10 @@ import pytest
 
 import bon
 from bon.analysis.data import arrays
-from bon.planning.setup import prepare
 from bon.running.reporting import report_run
 from bon.running.start import start
 from bon.storage.store import Store
+from bon.work.setup import prepare
 
 PAIR = {"id": "p1", "query": "What?", "response": ["An apple.", "A pear."], "human_ranking": [0, 1]}
 QUESTION = {"id": "q1", "question": "Which?", "options": "['x', 'y']", "answer": "A"}

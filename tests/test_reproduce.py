@@ -19,9 +19,9 @@ from bon.experiment.cards import load_rewarder
 from bon.experiment.prompts import NAMES
 from bon.miniature.data import write
 from bon.planning.plan import make_plan
-from bon.planning.setup import read_experiment, shipped_experiments
 from bon.running.reporting import read_results
 from bon.storage.store import Store
+from bon.work.setup import read_experiment, shipped_experiments
 
 REPRODUCTIONS = ["reproduce", "reproduce-24gb"]
 MINIATURE = {

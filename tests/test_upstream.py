@@ -16,11 +16,11 @@ from bon.experiment import upstream
 from bon.experiment.cards import load_policy, load_rewarder
 from bon.experiment.prompts import Prompt
 from bon.planning.plan import make_plan
-from bon.planning.preflight import unpulled
-from bon.planning.setup import prepare, read_experiment, shipped_experiments
 from bon.rewarders.base import Item
 from bon.rewarders.registry import rewarder_class
 from bon.running.runner import run
+from bon.work.preflight import unpulled
+from bon.work.setup import prepare, read_experiment, shipped_experiments
 
 SOURCE = '''
 raise SystemExit("this file must never be run")

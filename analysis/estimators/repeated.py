@@ -10,7 +10,7 @@ ROUNDING = 1e-6
 
 
 def repeats(table: pd.DataFrame, options: Options) -> tuple[RepeatCheck, ...]:
-    """Return one result per rewarder of the table (bon.planning.repeat_check.repeat_table)."""
+    """Return one result per rewarder of the table (bon.work.repeat_check.repeat_table)."""
     groups = table.groupby("rewarder", sort=False)
     return tuple(_repeated(str(name), rows, options) for name, rows in groups)
 

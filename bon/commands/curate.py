@@ -68,8 +68,8 @@ def label(
     """Show the address of the labelling page and each annotator's progress; draft labels first."""
     from bon.curating.labelling.annotation_queue import progress_text
     from bon.curating.labelling.drafts import draft_experiment, write_drafts
-    from bon.planning.setup import prepare
     from bon.running.runner import run
+    from bon.work.setup import prepare
 
     bench = _open(directory)
     if draft_by:

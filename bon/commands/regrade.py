@@ -30,7 +30,6 @@ from bon.formats import forms_of
 from bon.formats.answers import Answered, Answers, Text, read_answers
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import Grade, graded_key, grader_of, graders, grades, is_usable
-from bon.planning.run_tables import run_tables
 from bon.policies.extractors import (
     EXTRACTORS,
     Extractor,
@@ -43,6 +42,7 @@ from bon.running.labelled_votes import check_columns, labels_of
 from bon.running.reporting import open_run, read_results
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
+from bon.work.run_tables import run_tables
 
 MAX_RESPONSES = 20
 """Responses listed; --json lists all."""

@@ -10,7 +10,7 @@ from bon.commands import options
 from bon.commands.options import emit
 
 if TYPE_CHECKING:
-    from bon.planning.setup import Setup
+    from bon.work.setup import Setup
 
 
 def run(
@@ -37,8 +37,8 @@ def run(
     from bon.commands.plan_text import needs
     from bon.core.console import say
     from bon.planning.plan import make_plan
-    from bon.planning.setup import read_experiment
     from bon.running.runner import run as run_setup
+    from bon.work.setup import read_experiment
 
     settings = options.settings_of(sets, limit, seed, ray_address)
     if allow_remote_code:
@@ -82,7 +82,7 @@ def plan(
     """Estimate calls, reuse and cost before running."""
     from bon.commands.plan_text import show_plan
     from bon.planning.plan import make_plan
-    from bon.planning.setup import read_experiment
+    from bon.work.setup import read_experiment
 
     setup = read_experiment(file, options.settings_of(sets, limit, seed))
     directory = run_directory(out, setup, file)

@@ -16,11 +16,11 @@ from bon.core.validation import validate
 from bon.curating.recipe import Curation, recipe_text
 from bon.curating.workbench import Workbench
 from bon.formats.score_tables import WITHOUT_TEXT
-from bon.planning.completeness import completeness
-from bon.planning.run_tables import run_tables
-from bon.planning.setup import Setup
 from bon.running.reporting import open_run
 from bon.storage.store import Store
+from bon.work.completeness import completeness
+from bon.work.run_tables import run_tables
+from bon.work.setup import Setup
 
 
 @dataclass(frozen=True)

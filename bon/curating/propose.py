@@ -35,8 +35,8 @@ from bon.curating.pools import (
 )
 from bon.curating.recipe import MEANINGS, Curation
 from bon.curating.workbench import Workbench
-from bon.planning.setup import located
 from bon.policies.prompting import question_block
+from bon.work.setup import located
 
 
 class ProposedFrom(Record):

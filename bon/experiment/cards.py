@@ -64,7 +64,7 @@ class Loaded(Generic[CardT]):
     """A card with its folder, its prompt and its specs.
 
     `code` is the hash of a rewarder class's code. `filed` is the spec of the rows that are read, if
-    not the current one (bon.planning.stored_specs).
+    not the current one (bon.work.stored_specs).
     """
 
     card: CardT

@@ -20,11 +20,11 @@ from bon.experiment.prompts import Prompt
 from bon.exports.contents import load_image
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import grades_of
-from bon.planning.setup import Setup
-from bon.planning.units import judgements_on
 from bon.policies.prompting import policy_messages
 from bon.rewarders.registry import rewarder_class
 from bon.storage.store import Store
+from bon.work.setup import Setup
+from bon.work.units import judgements_on
 
 Pairing = Literal["best-worst", "all"]
 BY_KEY = "correct"

@@ -80,7 +80,7 @@ def is_run(paths: Sequence[Path]) -> bool:
 
 
 def spec_in(store: Store, loaded: Loaded[Any]) -> str:
-    """Return the spec of the rows of a model in a run (bon.planning.stored_specs)."""
+    """Return the spec of the rows of a model in a run (bon.work.stored_specs)."""
     return str(store.meta("specs", {}).get(loaded.card.name, ""))
 
 

@@ -17,9 +17,9 @@ from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, DatasetSpec
 from bon.importing.pinned_sources import questions_in
 from bon.planning.image_tokens import TYPICAL, Size, tokens_of
-from bon.planning.preflight import sees_images
-from bon.planning.setup import Setup, located
 from bon.storage.store import Store
+from bon.work.preflight import sees_images
+from bon.work.setup import Setup, located
 
 IN_RUN = "in the run"
 

@@ -36,23 +36,23 @@ from bon.planning.gpu_memory import (
     fit_of,
     hub_cache,
 )
-from bon.planning.grading import grader_note
-from bon.planning.hub_revisions import unpinned, with_commits
 from bon.planning.image_tokens import DEFAULT_TOKENS, TYPICAL
-from bon.planning.judging_scope import drawn
-from bon.planning.preflight import check_axis, mistakes, retiring, unread_images
-from bon.planning.repeat_check import FOLDER
-from bon.planning.setup import Setup, located
-from bon.planning.units import (
+from bon.rewarders.item_judging import max_calls
+from bon.storage.database import DATABASE
+from bon.storage.store import Store
+from bon.work.grading import grader_note
+from bon.work.hub_revisions import unpinned, with_commits
+from bon.work.judging_scope import drawn
+from bon.work.preflight import check_axis, mistakes, retiring, unread_images
+from bon.work.repeat_check import FOLDER
+from bon.work.setup import Setup, located
+from bon.work.units import (
     grading_unit,
     judgements_on,
     known_judgements,
     question_unit,
     samplings,
 )
-from bon.rewarders.item_judging import max_calls
-from bon.storage.database import DATABASE
-from bon.storage.store import Store
 
 PROMPT_TOKENS = 200
 STEPS = 5

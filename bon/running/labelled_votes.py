@@ -14,9 +14,9 @@ from bon.core.errors import BonError, some
 from bon.core.keys import text_key
 from bon.core.records import RIGHT_FROM
 from bon.formats.base import columns_of, file_rows
-from bon.planning.run_tables import run_tables
 from bon.running.reporting import open_run
 from bon.storage.store import Store
+from bon.work.run_tables import run_tables
 
 VERDICTS = {"first": 1.0, "chosen": 1.0, "second": 0.0, "tie": 0.5}
 WORDS = {

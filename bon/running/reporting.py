@@ -17,13 +17,13 @@ from bon.experiment.cards import Loaded
 from bon.experiment.config import AnalysisConfig, PolicyCard, Price
 from bon.experiment.overrides import override
 from bon.experiment.yamlfile import Document
-from bon.planning.completeness import completeness
-from bon.planning.setup import Setup, options, prepare
-from bon.planning.stored_specs import with_stored_specs
-from bon.planning.units import judgements_on
 from bon.running.attacks import ON_PLAIN, OWN_IMAGE, SWAPPED, WORDS
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
+from bon.work.completeness import completeness
+from bon.work.setup import Setup, options, prepare
+from bon.work.stored_specs import with_stored_specs
+from bon.work.units import judgements_on
 
 if TYPE_CHECKING:
     from bon.analysis.data.arrays import Run
@@ -122,9 +122,9 @@ def report_run(
     from bon.analysis.estimators.repeated import repeats
     from bon.analysis.report import write_report
     from bon.analysis.run import analyse
-    from bon.planning.repeat_check import repeat_table
-    from bon.planning.run_tables import deep_tables, run_tables
     from bon.running.attacks import attack_tables
+    from bon.work.repeat_check import repeat_table
+    from bon.work.run_tables import deep_tables, run_tables
 
     page = directory / "report.html"
     with Store(directory, readonly=True) as store:

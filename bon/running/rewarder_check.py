@@ -22,8 +22,8 @@ from bon.dispatch.direct import Direct, DirectQuestion, Picture
 from bon.experiment.cards import Loaded, load_rewarder
 from bon.experiment.config import RewarderCard
 from bon.experiment.upstream import example_texts, fetched
-from bon.planning.preflight import reads_text_alone
 from bon.rewarders.registry import rewarder_class
+from bon.work.preflight import reads_text_alone
 
 MAX_UNPARSED = 0.25
 """A larger share of unparsed replies means that model and pattern do not fit."""

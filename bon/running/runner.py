@@ -10,18 +10,18 @@ from bon.core.console import say
 from bon.core.errors import Incomplete
 from bon.dispatch.connection import connected, starts_local_ray
 from bon.dispatch.source import Source
-from bon.planning.completeness import completeness
-from bon.planning.hub_revisions import pin_commits, with_commits
-from bon.planning.preflight import check_models, retiring
-from bon.planning.repeat_check import FOLDER, repeat_sources
-from bon.planning.setup import Setup
-from bon.planning.sources import GenerateSource, GradeSource, PairSource, QuestionSource
-from bon.planning.stored_specs import print_changed
 from bon.running.progress import Reporter, note_phase
 from bon.running.start import now, start
 from bon.running.tally import Tally
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
+from bon.work.completeness import completeness
+from bon.work.hub_revisions import pin_commits, with_commits
+from bon.work.preflight import check_models, retiring
+from bon.work.repeat_check import FOLDER, repeat_sources
+from bon.work.setup import Setup
+from bon.work.sources import GenerateSource, GradeSource, PairSource, QuestionSource
+from bon.work.stored_specs import print_changed
 
 
 def run(

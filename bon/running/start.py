@@ -20,15 +20,15 @@ from bon.core.records import BY_MODEL, Judgement, PreferencePair, Question
 from bon.core.validation import together
 from bon.engines import ENGINES
 from bon.experiment.config import RewarderCard
-from bon.planning.grading import needs_grader
-from bon.planning.preflight import check_axis, unread_images
-from bon.planning.setup import Setup, located
-from bon.planning.stored_specs import save_specs
 from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_answer
 from bon.rewarders.reply_parsing import parser_key, reparse
 from bon.running.imports.import_runs import Imports
 from bon.storage.row_validation import NOT_UNICODE
 from bon.storage.store import Store
+from bon.work.grading import needs_grader
+from bon.work.preflight import check_axis, unread_images
+from bon.work.setup import Setup, located
+from bon.work.stored_specs import save_specs
 
 T = TypeVar("T", Question, PreferencePair)
 MARK = "# The experiment of this run, written by bon.\n"

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bon.planning.completeness import completeness
 from bon.running.reporting import model_costs, open_run
 from bon.storage.store import Store
+from bon.work.completeness import completeness
 
 
 def run_status(directory: Path) -> dict[str, Any]:

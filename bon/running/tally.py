@@ -14,9 +14,9 @@ from bon.dispatch.source import Source
 from bon.dispatch.worker import Reply
 from bon.engines.endpoints.ledger import LEDGER, Ledger, spent_by_spec
 from bon.experiment.cards import Loaded
-from bon.planning.setup import Setup
 from bon.running.progress import Reporter
 from bon.storage.store import Store
+from bon.work.setup import Setup
 
 MIN_ROWS_TO_FAIL = 50
 

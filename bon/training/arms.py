@@ -20,8 +20,8 @@ from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
 from bon.exports.preferences import ranking, with_texts
 from bon.graders import grades_of
-from bon.planning.setup import Setup
 from bon.storage.store import Store
+from bon.work.setup import Setup
 
 
 @dataclass(frozen=True)

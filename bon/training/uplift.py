@@ -37,9 +37,6 @@ from bon.experiment.cards import Loaded
 from bon.experiment.config import DatasetSpec, Placement, PolicyCard, Price
 from bon.exports.preferences import messages_of, unjudged_note, with_texts
 from bon.planning.dataset_sizes import CANDIDATE_TOKENS, QUESTION_TOKENS
-from bon.planning.run_tables import run_tables
-from bon.planning.setup import Setup, located, prepare
-from bon.planning.sources import question_item
 from bon.running.reporting import UPLIFT, open_run, read_results, report_run
 from bon.running.runner import compute
 from bon.running.start import start
@@ -48,6 +45,9 @@ from bon.training.arms import Arm, Choice, Choices, choose
 from bon.training.cost import TrainingCost, training_cost
 from bon.training.elsewhere import added_arms, export_arms
 from bon.training.sampling import Sampler, win_shares
+from bon.work.run_tables import run_tables
+from bon.work.setup import Setup, located, prepare
+from bon.work.sources import question_item
 
 UNTRAINED = "untrained"
 GREEDY = ".greedy"

@@ -36,10 +36,10 @@ def echo_experiment(folder: Path, questions: int) -> dict[str, Any]:
 
 def run_echo(questions: int, pipe: Any) -> None:
     """One run in a process of its own, so that its peak memory is its own."""
-    from bon.planning.setup import prepare
     from bon.running.runner import compute
     from bon.running.start import start
     from bon.storage.store import Store
+    from bon.work.setup import prepare
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -90,10 +90,10 @@ def bench_echo(sizes: list[int]) -> None:
 def bench_model(questions: int) -> None:
     """Candidates a second: a bare batched loop over the policy against the whole chain."""
     from bon.miniature.data import write
-    from bon.planning.setup import prepare
     from bon.running.runner import compute
     from bon.running.start import start
     from bon.storage.store import Store
+    from bon.work.setup import prepare
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -20,10 +20,10 @@ from measured import Side, note, tree
 from bon.dispatch.cluster import Dispatcher
 from bon.dispatch.groups import Batch
 from bon.dispatch.worker import Reply
-from bon.planning.setup import prepare
 from bon.running import runner
 from bon.running.start import start
 from bon.storage.store import Store
+from bon.work.setup import prepare
 
 PLACES = 64
 START_SECONDS = 1.5

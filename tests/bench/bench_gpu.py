@@ -63,9 +63,9 @@ def experiment(device: str, engine: str) -> dict[str, Any]:
 
 def measure(folder: Path, device: str, engine: str) -> tuple[list[str], float]:
     """The table of what each model cost and what changed when asked again; candidates per s."""
-    from bon.planning.setup import prepare
     from bon.running.reporting import read_results
     from bon.running.runner import run
+    from bon.work.setup import prepare
 
     out = folder / engine
     with memory_used(device) as peak:
@@ -103,9 +103,9 @@ def bare(folder: Path, device: str) -> float:
     from bon.core.images import ImageStore, open_image
     from bon.engines.processors import load_processor
     from bon.engines.rendering import Renderer
-    from bon.planning.setup import prepare
-    from bon.planning.sources import read_image
     from bon.policies.prompting import policy_messages
+    from bon.work.setup import prepare
+    from bon.work.sources import read_image
 
     setup = prepare(experiment(device, "vllm"), folder)
     policy = setup.policies[0]

@@ -14,11 +14,11 @@ from bench_chain import echo_experiment
 from measured import Side, note
 
 from bon.dispatch.worker import Host
-from bon.planning.setup import Setup, prepare
 from bon.running.runner import compute, make_sources
 from bon.running.start import start
 from bon.running.tally import Tally
 from bon.storage.store import Store
+from bon.work.setup import Setup, prepare
 
 
 async def fill(setup: Setup, store: Store) -> dict[str, float]:

@@ -15,7 +15,7 @@ from bon.dispatch.worker import Host, gpu_memory_share
 from bon.engines import gpu_memory
 from bon.engines.gpu_memory import gpu_processes, wait_for_room
 from bon.experiment.config import PolicyCard
-from bon.planning.setup import prepare
+from bon.work.setup import prepare
 
 GIB = 2**30
 ROOT = Path(__file__).parents[2]

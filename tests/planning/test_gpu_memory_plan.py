@@ -9,8 +9,8 @@ from bon.commands.plan_text import show_plan
 from bon.experiment.cards import load_policy, load_rewarder, shipped
 from bon.planning.gpu_memory import GIB, GPUS, fit_of
 from bon.planning.plan import make_plan
-from bon.planning.setup import prepare
 from bon.storage.store import Store
+from bon.work.setup import prepare
 
 HERE = Path(".")
 CARDS = [("policies", name) for name in shipped("policies")] + [

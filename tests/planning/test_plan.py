@@ -13,15 +13,15 @@ from bon.commands.plan_text import show_plan
 from bon.core.errors import BonError
 from bon.core.records import Candidate, Judgement
 from bon.experiment.config import RewarderCard
-from bon.planning import preflight
 from bon.planning.plan import make_plan
-from bon.planning.preflight import check_models
-from bon.planning.setup import find_experiment, prepare, read_experiment, shipped_experiments
-from bon.planning.sources import GenerateSource, PairSource, QuestionSource
 from bon.policies.generate import candidate_key
 from bon.rewarders.item_judging import Protocol, max_calls, missing_calls
 from bon.running.start import start
 from bon.storage.store import Store
+from bon.work import preflight
+from bon.work.preflight import check_models
+from bon.work.setup import find_experiment, prepare, read_experiment, shipped_experiments
+from bon.work.sources import GenerateSource, PairSource, QuestionSource
 
 ARITY = {"pairwise": "two", "pointwise": "one", "listwise": "many"}
 RULES = {"verdict": {"pattern": "(x)"}, "score": {"pattern": "(x)"}}

@@ -14,11 +14,11 @@ from bon.dispatch.worker import Host
 from bon.engines.echo import EchoEngine
 from bon.engines.metering import fresh
 from bon.planning.plan import make_plan
-from bon.planning.repeat_check import FOLDER
-from bon.planning.setup import prepare
 from bon.running import runner
 from bon.running.reporting import read_results, report_run
 from bon.storage.store import Store
+from bon.work.repeat_check import FOLDER
+from bon.work.setup import prepare
 
 
 @pytest.fixture

@@ -2,14 +2,14 @@
 
 import yaml
 
-from bon.planning.completeness import completeness
 from bon.planning.plan import make_plan
-from bon.planning.run_tables import run_tables, warnings
-from bon.planning.setup import prepare
-from bon.planning.stored_specs import changed_models, print_changed
 from bon.running.reporting import open_run
 from bon.running.start import start
 from bon.storage.store import Store
+from bon.work.completeness import completeness
+from bon.work.run_tables import run_tables, warnings
+from bon.work.setup import prepare
+from bon.work.stored_specs import changed_models, print_changed
 
 
 def test_a_card_that_changed_is_read_as_it_was_asked_and_run_as_it_is(

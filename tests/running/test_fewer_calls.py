@@ -10,11 +10,11 @@ from bon.analysis.results import Options, Results
 from bon.analysis.run import analyse
 from bon.core.errors import BonError
 from bon.planning.plan import make_plan
-from bon.planning.run_tables import run_tables
-from bon.planning.setup import prepare
 from bon.running.reporting import open_run
 from bon.running.status import run_status
 from bon.storage.store import Store
+from bon.work.run_tables import run_tables
+from bon.work.setup import prepare
 
 from .conftest import change
 

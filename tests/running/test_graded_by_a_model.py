@@ -13,13 +13,13 @@ from bon.core.errors import BonError
 from bon.core.records import BY_MODEL
 from bon.graders import grades_of
 from bon.miniature.data import write_free
-from bon.planning.completeness import completeness
 from bon.planning.plan import make_plan
-from bon.planning.setup import prepare
-from bon.planning.units import grading_unit
 from bon.running.reporting import open_run, read_results, report_run
 from bon.running.runner import make_sources
 from bon.storage.store import Store
+from bon.work.completeness import completeness
+from bon.work.setup import prepare
+from bon.work.units import grading_unit
 
 GRADER = {
     "name": "grader", "engine": "echo", "role": "rewarder",

@@ -8,9 +8,9 @@ from bon.analysis.estimators.picks import choices
 from bon.analysis.results import Options
 from bon.analysis.run import analyse
 from bon.exports.preferences import ranking, with_texts
-from bon.planning.run_tables import deep_tables, run_tables
 from bon.running.reporting import open_run, question_views
 from bon.storage.store import Store
+from bon.work.run_tables import deep_tables, run_tables
 
 QUICK = Options(draws=100, permutations=100, subsets=16)
 LISTER = {

@@ -5,9 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bon.planning.run_tables import run_tables
 from bon.running.reporting import open_run
 from bon.storage.store import Store
+from bon.work.run_tables import run_tables
 
 
 def judgements(directory: Path) -> pd.DataFrame:

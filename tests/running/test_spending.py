@@ -13,12 +13,12 @@ from bon.core.records import Effort
 from bon.dispatch.worker import Host
 from bon.engines.echo import EchoEngine
 from bon.engines.metering import note_cached
-from bon.planning.setup import prepare
-from bon.planning.sources import GenerateSource
 from bon.running.reporting import model_costs, read_results, report_run
 from bon.running.start import start
 from bon.running.status import format_status, run_status
 from bon.storage.store import Store
+from bon.work.setup import prepare
+from bon.work.sources import GenerateSource
 
 
 @pytest.fixture

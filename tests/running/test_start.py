@@ -114,7 +114,7 @@ KILLED = """
 import os, sys, yaml
 from pathlib import Path
 import bon.running.start as start
-from bon.planning.setup import read_experiment
+from bon.work.setup import read_experiment
 from bon.storage.store import Store
 start.find_leaks = lambda *both: os.kill(os.getpid(), 9)  # the data is read, nothing committed
 with Store(Path("run")) as store:

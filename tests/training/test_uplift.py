@@ -42,8 +42,6 @@ from bon.engines.tuning import Example, FineTuned, Tuning
 from bon.experiment.cards import load_rewarder
 from bon.experiment.config import DatasetSpec
 from bon.miniature.data import write_table
-from bon.planning.run_tables import run_tables
-from bon.planning.sources import question_item
 from bon.rewarders.item_judging import Protocol
 from bon.running.reporting import open_run, report_run
 from bon.storage.store import Store
@@ -52,6 +50,8 @@ from bon.training.cost import training_cost
 from bon.training.demo import demo_study
 from bon.training.elsewhere import added_arms
 from bon.training.sampling import win_shares
+from bon.work.run_tables import run_tables
+from bon.work.sources import question_item
 from tests.conftest import write_questions
 from tests.engines.tiny_checkpoint import make_checkpoint
 from tests.running.conftest import change

@@ -13,9 +13,9 @@ if found is None or found.origin is None:  # a folder of that name is not the pa
 
 from tiny_checkpoint import image  # noqa: E402
 
-from bon.planning.setup import prepare  # noqa: E402
 from bon.running.runner import run  # noqa: E402
 from bon.storage.store import Store  # noqa: E402
+from bon.work.setup import prepare  # noqa: E402
 
 pytestmark = [
     pytest.mark.model,

@@ -25,11 +25,11 @@ from bon.importing.imported_rows import (
     records_from_tables,
     rewarder_cards,
 )
-from bon.planning.setup import Setup, prepare
 from bon.running.imports.restore import is_export, restore
 from bon.running.start import now, set_leaks, starting
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
+from bon.work.setup import Setup, prepare
 
 
 def import_files(

@@ -31,10 +31,10 @@ from bon.importing.imported_rows import (
     sides_of,
 )
 from bon.importing.pinned_sources import found_files, is_run, models_in, spec_in
-from bon.planning.setup import Setup
 from bon.policies.extractors import extract_answer
 from bon.policies.generate import candidate_key
 from bon.storage.store import Store
+from bon.work.setup import Setup
 
 Policy = Loaded[PolicyCard]
 FROM_COLUMNS = "`from: {{columns: {{{role}: COLUMN}}}}`"

@@ -18,9 +18,9 @@ from bon.experiment.config import IMPORTED
 from bon.experiment.yamlfile import read_document
 from bon.formats.base import file_rows
 from bon.importing.pinned_sources import frozen
-from bon.planning.setup import Setup, prepare
 from bon.running.start import now, set_leaks, starting
 from bon.storage.store import Store
+from bon.work.setup import Setup, prepare
 
 EXPERIMENT = "experiment.yaml"
 RecordT = TypeVar("RecordT")

@@ -18,7 +18,6 @@ from bon.dispatch.worker import JudgeTask, ModelSpec, PolicySpec, Reply, Rewarde
 from bon.engines.base import ImagePart, Message
 from bon.experiment.cards import CardT, Loaded, load_policy, load_rewarder
 from bon.experiment.config import PolicyCard, RewarderCard
-from bon.planning.preflight import unpulled
 from bon.policies.generate import Ask
 from bon.rewarders.base import Item
 from bon.rewarders.item_judging import Protocol, protocol_rows
@@ -27,6 +26,7 @@ from bon.running.reporting import read_results
 from bon.service.errors import ApiError
 from bon.service.online.backend import InProcess, RayActors
 from bon.service.settings import Online
+from bon.work.preflight import unpulled
 
 _NO_OPTIONS = ("",) * 4  # the extractor needs some; what it reads is not used then
 _MAX_ROWS = 4096

@@ -15,7 +15,7 @@ from bon.engines.settings import NO_THINKING_LIMIT, OpenAISettings
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
-from bon.planning.setup import Setup
+from bon.work.setup import Setup
 
 NOTICE = timedelta(days=60)
 """Period of warnings before a model retires."""

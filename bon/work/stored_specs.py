@@ -10,9 +10,9 @@ from typing import Any
 
 from bon.core.console import say
 from bon.experiment.cards import Loaded
-from bon.planning.hub_revisions import with_commits
-from bon.planning.setup import Setup
 from bon.storage.store import Store
+from bon.work.hub_revisions import with_commits
+from bon.work.setup import Setup
 
 META = "specs"
 """Spec by name of the model, in the run's meta."""

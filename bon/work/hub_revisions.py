@@ -15,8 +15,8 @@ from typing import Any
 from bon.core.console import say
 from bon.engines import engine_entry, serves
 from bon.experiment.cards import Loaded
-from bon.planning.setup import Setup
 from bon.storage.store import Store
+from bon.work.setup import Setup
 
 TIMEOUT = 5.0
 _MODEL_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")

@@ -13,11 +13,11 @@ from bon.core.records import BY_MODEL, Candidate, Judgement, PreferencePair, Que
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard, RewarderCard
 from bon.graders import graded_key
-from bon.planning.judging_scope import stakes_of, to_judge
-from bon.planning.setup import Setup
 from bon.rewarders import item_judging
 from bon.rewarders.registry import rewarder_class
 from bon.storage.store import Store
+from bon.work.judging_scope import stakes_of, to_judge
+from bon.work.setup import Setup
 
 
 class Sampling(NamedTuple):

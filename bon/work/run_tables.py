@@ -20,10 +20,6 @@ from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, RewarderCard
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import Grade, grades
-from bon.planning.grading import grader_note
-from bon.planning.judging_scope import drawn, stakes_of
-from bon.planning.setup import Setup
-from bon.planning.stored_specs import changed_models
 from bon.policies.extractors import (
     NO_LETTERS,
     BothLetters,
@@ -36,6 +32,10 @@ from bon.rewarders.reply_parsing import POSING, strict_difference
 from bon.rewarders.stepwise import reaggregate
 from bon.storage.row_validation import NOT_UNICODE, validate_outcome
 from bon.storage.store import Store
+from bon.work.grading import grader_note
+from bon.work.judging_scope import drawn, stakes_of
+from bon.work.setup import Setup
+from bon.work.stored_specs import changed_models
 
 HANDICAPS = {
     "drop": "sees no image",

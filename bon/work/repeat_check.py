@@ -14,18 +14,18 @@ from bon.dispatch.source import Source
 from bon.dispatch.worker import JudgeTask, Payload
 from bon.experiment.cards import Loaded
 from bon.experiment.config import RewarderCard
-from bon.planning.setup import Setup
-from bon.planning.sources import (
-    pair_answer_key,
-    pair_item,
-    question_answer_key,
-    question_item,
-)
 from bon.rewarders.base import Item
 from bon.rewarders.item_judging import Call
 from bon.rewarders.reply_parsing import parser_key, reparse
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
+from bon.work.setup import Setup
+from bon.work.sources import (
+    pair_answer_key,
+    pair_item,
+    question_answer_key,
+    question_item,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,20 +19,20 @@ from bon.engines.base import ImagePart
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.graders import grades_of, is_right
-from bon.planning.grading import grading_prompt
-from bon.planning.setup import Setup
-from bon.planning.units import (
+from bon.policies.generate import Ask
+from bon.policies.prompting import policy_messages, question_block
+from bon.rewarders import item_judging
+from bon.rewarders.base import Item
+from bon.storage.store import Store
+from bon.work.grading import grading_prompt
+from bon.work.setup import Setup
+from bon.work.units import (
     grading_unit,
     known_judgements,
     pair_unit,
     question_unit,
     samplings,
 )
-from bon.policies.generate import Ask
-from bon.policies.prompting import policy_messages, question_block
-from bon.rewarders import item_judging
-from bon.rewarders.base import Item
-from bon.storage.store import Store
 
 
 class GenerateSource(Source):

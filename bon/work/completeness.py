@@ -9,10 +9,10 @@ from bon.analysis.results.study import ModelShare, RunCompleteness
 from bon.core.records import Candidate, Question
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard, RewarderCard
-from bon.planning.setup import Setup
-from bon.planning.units import Unit, grading_unit, known_judgements, pair_unit, question_unit
 from bon.rewarders.item_judging import Showing, is_complete
 from bon.storage.store import Store
+from bon.work.setup import Setup
+from bon.work.units import Unit, grading_unit, known_judgements, pair_unit, question_unit
 
 PAGE = 256
 

@@ -21,13 +21,13 @@ from bon.experiment.config import CardRef, DatasetSpec, Experiment, PolicyCard, 
 from bon.experiment.overrides import override
 from bon.experiment.yamlfile import read_document
 from bon.importing.pinned_sources import pinned
-from bon.planning.grading import check_grader, load_grader
-from bon.planning.judging_scope import drawn
 from bon.rewarders.item_judging import Protocol
 from bon.rewarders.registry import code_hash, registered, rewarder_class
 from bon.rewarders.reply_parsing import parser_key
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
+from bon.work.grading import check_grader, load_grader
+from bon.work.judging_scope import drawn
 
 if TYPE_CHECKING:
     from bon.analysis.results import Options

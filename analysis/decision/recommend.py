@@ -121,7 +121,7 @@ def recommend(
         sizes = np.array([p.questions_by_fold for _, x in runs for p in x.policies], dtype=float)
         folds = [[task[r.rewarder].right_by_fold for r in affordable] for task in tasks.values()]
         right = cross_fitted(np.array(folds), sizes)
-        picked = corrected(over(lambda b: b.accuracy, best.rewarder), right, count, level)
+        picked = corrected(over(lambda b: b.accuracy, best.rewarder), right, count, level, 0.0)
         own = best.versus_majority if by_vote else best.gain
         over_free = corrected(own, right - _value(free_accuracy), count, level)
     pick = next((r for r in affordable[:1] if (over_free.low or 0) > 0), None)
@@ -200,13 +200,15 @@ def cross_fitted(right: Floats, sizes: Floats) -> float:
     return float((chosen / total[:, 0]).mean())
 
 
-def corrected(plain: Estimate, value: float, count: int, level: float) -> Estimate:
-    """Return the value of what was picked among `count`, `plain` its own estimate."""
+def corrected(
+    plain: Estimate, value: float, count: int, level: float, least: float = -1.0
+) -> Estimate:
+    """Return the value of what was picked among `count`; `plain`: its own estimate."""
     if plain.value is None or plain.low is None:
         return nothing(plain.n)
     tail = (1 - level) / 2
     wider = float(special.ndtri(tail / count) / special.ndtri(tail))
-    low = plain.value - wider * (plain.value - plain.low)
+    low = max(plain.value - wider * (plain.value - plain.low), least)
     return estimate(value, low, plain.high, plain.n, "cross-fitted")
 
 

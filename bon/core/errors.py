@@ -71,7 +71,7 @@ class Incomplete(BonError):  # noqa: N818
 
 _LOST = frozenset(
     ("ConnectionError", "NetworkError", "ConnectTimeout", "ClientConnectionError", "EOFError",
-     "BrokenExecutor", "EngineDeadError", "RayError", "AcceleratorError")
+     "ProcessLookupError", "BrokenExecutor", "EngineDeadError", "RayError", "AcceleratorError")
 )  # fmt: skip
 """Names of exceptions, here and in libraries: a process, a device or a connection is lost."""
 _DEVICE = ("CUDA error", "CUBLAS_STATUS", "CUDNN_STATUS", "NCCL error", "HIP error")

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from bon.core.errors import BonError, Unsupported, engine_died
+from bon.core.errors import BonError, EngineDied, Unsupported, engine_died
 from bon.core.sampling import Sampling
 from bon.engines.fields import EngineSettings
 from bon.engines.settings import NoSettings
@@ -123,6 +123,7 @@ async def call_for_all(
     """
     rows: list[RowT] = []
     failure: Exception | None = None
+    died: EngineDied | None = None
     for _ in range(retries + 1):
         try:
             return rows + await call(seeds), (), None
@@ -138,7 +139,8 @@ async def call_for_all(
         if isinstance(failure, BonError):
             failure.rows = tuple(rows)
             raise failure
-    if died := engine_died(failure):
+        died = died or engine_died(failure)
+    if died is not None:  # what the attempts after it say is of no interest
         died.rows = tuple(rows)
         raise died
     return rows, seeds, failure

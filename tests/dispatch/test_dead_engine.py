@@ -128,6 +128,9 @@ def test_an_engine_that_dies_again_and_again_is_no_wrong_answer(study: Path) -> 
     module.write_text(whole.replace('write(b"x")', 'write(b"x" if self._alive() else b"")')
                       + "\n    def _alive(self):\n        os.kill(self._child.pid, 9)\n"
                         "        self._child.wait()\n        return True\n")  # fmt: skip
+    experiment = yaml.safe_load(study.read_text())
+    alone = {"pairs": [], "rewarders": [], "policies": experiment["policies"]}
+    study.write_text(yaml.safe_dump({**experiment, **alone}))
     run = started(study, "run")
     output = run.communicate()[0]
     assert run.returncode == ExitCode.INCOMPLETE, output

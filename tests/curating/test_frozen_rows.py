@@ -91,9 +91,3 @@ def test_datasets_reads_it_with_images(bench, tmp_path: Path):
     )["train"]
     assert len(found) == 10
     assert found[0]["images"][0].size == (8, 8)
-
-
-def test_items_are_read_as_they_were_written(bench, tmp_path: Path):
-    items, _ = bench
-    write_items(items, tmp_path / "items.parquet")
-    assert read_items(tmp_path / "items.parquet") == items

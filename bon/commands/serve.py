@@ -67,7 +67,6 @@ def serve(
 UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
-@token_app.command(name="create", hidden=True)
 @token_app.command()
 def add(
     name: Annotated[str, Argument(help="User, who owns what is submitted with it.")],

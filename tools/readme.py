@@ -3,8 +3,10 @@
 `--check` compares instead, and exits with 1 where README shows something else.
 """
 
+import re
 import subprocess
 import sys
+import textwrap
 from difflib import unified_diff
 from pathlib import Path
 
@@ -14,13 +16,15 @@ START, END = "It ends with\n\n```text\n", "```\n"
 FIRST, LAST = 4, 2
 """Rows of the first policy that are shown from the top and from the end, beside the baselines."""
 
+WIDTH = 110
 BASELINES = ("majority vote", "pass@1")
 
 
 def block(run: Path) -> str:
     """Return what `bon report` prints of a run, with most rows of its tables left out."""
     command = [sys.executable, "-m", "bon", "report", str(run)]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stderr
+    printed = re.sub(r", [\d.]+ \w+ per question", "", printed)  # depends on the machine
     *tables, rest = printed.rstrip().split("\n\n")
     head, header, *rows = tables[0].splitlines()
     kept = {*range(FIRST), *range(len(rows) - LAST, len(rows))}
@@ -30,7 +34,8 @@ def block(run: Path) -> str:
         lines += ["…"] * (at > before + 1) + [rows[at]]
         before = at
     others = [line for table in tables[1:] for line in ("", table.splitlines()[0], "…")]
-    return "\n".join([*lines, *others, "", rest.replace(str(run), "runs/demo")]) + "\n"
+    last = [part for line in rest.splitlines() for part in textwrap.wrap(line, WIDTH)]
+    return "\n".join([*lines, *others, "", *last]).replace(str(run), "runs/demo") + "\n"
 
 
 def main() -> None:

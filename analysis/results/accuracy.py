@@ -138,7 +138,7 @@ class BestOfN(Record):
 
     Values that are not `exact` expectations over subsets have a `resampling_error`. `scale` is
     the unit of the scores that weight a vote, `unit` of those in a panel. `right_by_fold`: sums of
-    accuracy over the questions of each fold.
+    accuracy over the questions of each fold, at the headline rule.
     """
 
     policy: str

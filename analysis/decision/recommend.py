@@ -5,11 +5,13 @@ count. Gains and differences are means over tasks. Standard errors of tasks that
 those of one run do, are added up; others are independent. Differences are corrected over all pairs
 (Holm), so the ranks hold for all rewarders at once.
 
-The highest of several measured accuracies is too high. That of the pick is therefore cross-fitted:
-in each of twenty folds of the questions, what is best on the other folds is measured. Its lower
-bound is that of a comparison of all rewarders with the free rule (Dunnett 1955, by Bonferroni's
-bound), which holds for whichever is picked (projection; Andrews, Kitagawa and McCloskey 2024); the
-upper one is its own, as what is picked is rarely measured too low.
+The pick is the best of those that are shown to beat what is free, in a comparison of all rewarders
+with one control (Dunnett 1955, by Bonferroni's bound). The highest of several measured accuracies
+is too high, so its own is cross-fitted: what is best on a random half of the questions is measured
+on the other half. The lower bound is that of the comparison, which holds for whichever is picked
+(projection; Andrews, Kitagawa and McCloskey 2024); the upper one is its own, as what is picked is
+rarely measured too low. Over several tasks both come from the folds, where shared questions fall
+alike.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,6 +43,7 @@ Runs = Sequence[tuple[str, Results]]
 Pair = frozenset[str]
 
 ALL = "all tasks"
+HALVES = 400
 STILL = 1e-6  # accuracies that differ by less are equal: sums by fold are rounded
 UNITS: dict[CostUnit, str] = {"dollars": "dollars", "seconds": "seconds", "calls": "judge calls"}
 
@@ -61,13 +64,7 @@ def recommend(
     """
     block = blocks(runs)
     level = runs[0][1].options.level
-    tasks = {
-        (run, p.policy): {
-            b.rewarder: b for b in results.best_of_n if b.policy == p.policy and b.headline
-        }
-        for run, results in runs
-        for p in results.policies
-    }
+    tasks = _tasks(runs)
     everyone = {
         b.rewarder for task in tasks.values() for b in task.values() if b.rule != "baseline"
     }
@@ -97,7 +94,7 @@ def recommend(
     bands = {b.rewarder: (b.first, b.last) for b in rank_bands(comparisons)}
     majority = over(lambda b: b.gain, "majority")
     free, free_accuracy = free_rule(runs)
-    by_vote = free == "majority vote"
+    base = "majority" if free == "majority vote" else "random"
     ordered = sorted(shared, key=lambda n: (-_value(gains[n]), costs[n], n))
     rewarders = []
     for name in ordered:
@@ -115,23 +112,36 @@ def recommend(
             )
         )
     affordable = [r for r in rewarders if r.affordable]
-    picked = over_free = nothing()
+    sizes, count = _sizes(runs), len(affordable)
+
+    def above(name: str) -> Estimate:
+        """Return the gain over the free rule."""
+        own = [
+            t[name].gain if base == "random" else t[name].versus_majority for t in tasks.values()
+        ]
+        return over_folds(own, _right(tasks, name) - _right(tasks, base), sizes, level)
+
+    few = _folds(sizes) - 1 if len(tasks) > 1 else None
+    gaps = [(r, above(r.rewarder)) for r in affordable]
+    shown = [(r, gap) for r, gap in gaps if (lower(gap, count, level, few) or 0.0) > 0]
+    pick, picked, over_free = None, nothing(), nothing()
     if affordable:
-        best, count = affordable[0], len(affordable)
-        sizes = np.array([p.questions_by_fold for _, x in runs for p in x.policies], dtype=float)
-        folds = [[task[r.rewarder].right_by_fold for r in affordable] for task in tasks.values()]
-        right = cross_fitted(np.array(folds), sizes)
-        picked = corrected(over(lambda b: b.accuracy, best.rewarder), right, count, level, 0.0)
-        own = best.versus_majority if by_vote else best.gain
-        over_free = corrected(own, right - _value(free_accuracy), count, level)
-    pick = next((r for r in affordable[:1] if (over_free.low or 0) > 0), None)
+        best, gap = (shown or gaps)[0]
+        among = np.stack([_right(tasks, r.rewarder) for r, _ in shown or gaps], axis=1)
+        right = cross_fitted(among, sizes)
+        own = [task[best.rewarder].accuracy for task in tasks.values()]
+        accuracy = over_folds(own, _right(tasks, best.rewarder), sizes, level)
+        picked = corrected(accuracy, right, count, level, few, 0.0)
+        over_free = corrected(gap, right - _value(free_accuracy), count, level, few)
+        pick = best if (over_free.low or 0.0) > 0 else None
     cheaper = tuple(
         Cheaper(rewarder=r.rewarder, cost=r.cost, loses=loses)
         for r in affordable[1:]
         if pick is not None
         and r.cost is not None
+        and r.cost < costs[pick.rewarder]
         and r.standing == "front"
-        and (loses := _loss(comparisons, affordable[0].rewarder, r.rewarder)) is not None
+        and (loses := _loss(comparisons, pick.rewarder, r.rewarder)) is not None
         and (loses.low is None or loses.low <= 0)
     )  # fmt: skip
     return Recommendation(
@@ -143,7 +153,6 @@ def recommend(
         majority=majority,
         free=free,
         free_accuracy=free_accuracy,
-        num_affordable=len(affordable),
         picked=picked,
         over_free=over_free,
         pick=pick.rewarder if pick else None,
@@ -177,39 +186,97 @@ def _mean(parts: list[tuple[int, Estimate]], z: float) -> Estimate:
 
 def free_rule(runs: Runs) -> tuple[Free, Estimate]:
     """Return the better of majority vote and a single response, and its accuracy over all tasks."""
-    block = blocks(runs)
-    z = float(special.ndtri((1 + runs[0][1].options.level) / 2))
-    policies = [(block[run, p.policy], p) for run, results in runs for p in results.policies]
-    vote = _mean([(number, p.majority) for number, p in policies], z)
-    single = _mean([(number, p.pass_at_1) for number, p in policies], z)
+    tasks, sizes, level = _tasks(runs), _sizes(runs), runs[0][1].options.level
+    vote, single = (
+        over_folds([t[name].accuracy for t in tasks.values()], _right(tasks, name), sizes, level)
+        for name in ("majority", "random")
+    )
     if _value(vote) > _value(single):
         return "majority vote", vote
     return "a single response", single
 
 
-def cross_fitted(right: Floats, sizes: Floats) -> float:
-    """Return the accuracy on each fold of the rewarder that is best on all others.
+def _tasks(runs: Runs) -> dict[Task, dict[str, BestOfN]]:
+    """Return the rewarders and baselines of each task at the headline rule."""
+    return {
+        (run, p.policy): {
+            b.rewarder: b for b in results.best_of_n if b.policy == p.policy and b.headline
+        }
+        for run, results in runs
+        for p in results.policies
+    }
 
-    right (T, R, K): sums over the questions of a fold, by task and rewarder; sizes (T, K).
+
+def _right(tasks: dict[Task, dict[str, BestOfN]], name: str) -> Floats:
+    """(tasks, folds): sums of accuracy."""
+    return np.array([task[name].right_by_fold for task in tasks.values()])
+
+
+def _sizes(runs: Runs) -> Floats:
+    """(tasks, folds): numbers of questions."""
+    return np.array([p.questions_by_fold for _, x in runs for p in x.policies], dtype=float)
+
+
+def _folds(sizes: Floats) -> int:
+    return int((sizes.sum(axis=0) > 0).sum())
+
+
+def over_folds(own: list[Estimate], sums: Floats, sizes: Floats, level: float) -> Estimate:
+    """Average over tasks: the estimate of one, of several Student's interval over the folds."""
+    if len(own) == 1:
+        return own[0]
+    count, total = _folds(sizes), sizes.sum(axis=1, keepdims=True)
+    means = sums.sum(axis=1, keepdims=True) / total
+    if count < 2:
+        return nothing()
+    parts = ((sums - means * sizes) / total).mean(axis=0)
+    error = np.sqrt(count / (count - 1) * (parts @ parts))
+    half = special.stdtrit(count - 1, (1 + level) / 2) * error
+    return around(float(means.mean()), half, sum(e.n for e in own), "folds of questions")
+
+
+def cross_fitted(right: Floats, sizes: Floats) -> float:
+    """Return the accuracy on one half of the folds of what is best on the other, over many halves.
+
+    right (T, R, K): sums over the questions of a fold, by task and rewarder; sizes (T, K). NaN
+    where the folds of a task cannot be halved.
     """
-    others = right.sum(axis=2, keepdims=True) - right
-    total = sizes.sum(axis=1, keepdims=True)
-    rest = (others / np.maximum(total - sizes, 1)[:, None]).mean(axis=0)
-    best = rest >= rest.max(axis=0) - STILL
-    chosen = (right * (best / best.sum(axis=0))).sum(axis=(1, 2))
-    return float((chosen / total[:, 0]).mean())
+    rng = np.random.default_rng(0)
+    inside = np.argsort(rng.random((HALVES, right.shape[2])), axis=1) < right.shape[2] // 2
+    halves = np.stack([inside, ~inside]).astype(float)  # (2, S, K)
+    counts = np.einsum("tk,hsk->hst", sizes, halves)
+    usable = (counts > 0).all(axis=(0, 2))
+    accuracy = np.einsum("trk,hsk->hstr", right, halves) / np.maximum(counts, 1)[..., None]
+    on, off = accuracy.mean(axis=2)[:, usable], accuracy.mean(axis=2)[::-1, usable]
+    best = on >= on.max(axis=2, keepdims=True) - STILL
+    return float((off * (best / best.sum(axis=2, keepdims=True))).sum(axis=2).mean())
+
+
+def lower(plain: Estimate, count: int, level: float, few: int | None) -> float | None:
+    """Return a lower bound that holds for all of `count`.
+
+    `few`: degrees of freedom of the interval; None: those of a normal one.
+    """
+    if plain.value is None or plain.low is None:
+        return None
+    tail = np.array([(1 - level) / 2 / count, (1 - level) / 2])
+    far, near = special.ndtri(tail) if few is None else special.stdtrit(few, tail)
+    return float(plain.value - far / near * (plain.value - plain.low))
 
 
 def corrected(
-    plain: Estimate, value: float, count: int, level: float, least: float = -1.0
+    plain: Estimate,
+    value: float,
+    count: int,
+    level: float,
+    few: int | None = None,
+    least: float = -1.0,
 ) -> Estimate:
     """Return the value of what was picked among `count`; `plain`: its own estimate."""
-    if plain.value is None or plain.low is None:
+    low = lower(plain, count, level, few)
+    if low is None or np.isnan(value):
         return nothing(plain.n)
-    tail = (1 - level) / 2
-    wider = float(special.ndtri(tail / count) / special.ndtri(tail))
-    low = max(plain.value - wider * (plain.value - plain.low), least)
-    return estimate(value, low, plain.high, plain.n, "cross-fitted")
+    return estimate(value, max(low, least), plain.high, plain.n, "cross-fitted")
 
 
 # ------------------------------------------------------------------ who can be distinguished

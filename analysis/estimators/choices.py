@@ -32,7 +32,7 @@ from bon.analysis.results import (
 from bon.choosing.opinion import Bools, Floats, Opinion
 
 METHOD = "questions"
-FOLDS = 20
+FOLDS = 50
 """Folds of questions, on which a rewarder that was picked on the others is measured."""
 
 
@@ -123,7 +123,9 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
                 headline=key in headline or replay.rule == "baseline",
                 n=s.n,
                 num_questions=q,
-                right_by_fold=tuple(by_fold[:, k].round(6).tolist()),
+                right_by_fold=tuple(by_fold[:, k].round(6).tolist())
+                if key in headline or replay.rule == "baseline"
+                else (),
                 curve=_curve(s, replay),
                 exact=replay.exact,
                 resampling_error=replay.error,

@@ -89,15 +89,20 @@ def _choice(results: Results, advice: Recommendation | None) -> tuple[str, str, 
         return free, f"Use {free}: {_right(accuracy)}, {scope}at no cost.", ""
     best, free = advice.rewarders[0], advice.free
     if advice.pick is None:
-        why = best_of(advice.num_affordable, best.rewarder, advice.over_free)
+        why = best_of(len(advice.rewarders), best.rewarder, advice.over_free)
         kept = f"Nothing beats {free} here: {_right(advice.free_accuracy)}, {scope}at no cost."
-        return free, kept, why[0].upper() + why[1:] if advice.num_affordable > 1 else why
+        return free, kept, why[0].upper() + why[1:] if len(advice.rewarders) > 1 else why
+    best = next(r for r in advice.rewarders if r.rewarder == advice.pick)
     cost = "" if best.cost is None else f", {amount(best.cost, advice.unit)} per question"
     choice = (
         f"Take {best.rewarder}: {_right(advice.picked)}, {scope}{gained(advice.over_free)} over "
         f"{free}{cost}."
     )
-    return best.rewarder, choice, _rivals(advice.rewarders, ", and corrected for being picked")
+    return (
+        best.rewarder,
+        choice,
+        _rivals(advice.rewarders, "Both are corrected for picking it among"),
+    )
 
 
 def _right(accuracy: Estimate) -> str:
@@ -113,13 +118,14 @@ def _mean_of(results: Results) -> str:
     return f"{' '.join(parts)}, " if parts else ""
 
 
-def _rivals(rewarders: Sequence[RankBand | Recommended], corrected: str = "") -> str:
+def _rivals(
+    rewarders: Sequence[RankBand | Recommended], lead: str = "It is the most accurate of"
+) -> str:
     """Compare the first with the others; nothing where it is the only one."""
     if len(rewarders) == 1:
         return ""
     rivals = sum(r.first == 1 for r in rewarders) - 1
-    text = f"It is the most accurate of {len(rewarders)} rewarders{corrected}; "
-    return text + (
+    return f"{lead} {len(rewarders)} rewarders; " + (
         f"{rivals} may be as good." if rivals > 0 else "all others are distinguishably worse."
     )
 

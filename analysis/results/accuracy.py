@@ -138,8 +138,8 @@ class BestOfN(Record):
 
     Values that are not `exact` expectations over subsets have a `resampling_error`. `scale` is
     the unit of the scores that weight a vote, `unit` of those in a panel. `right_by_fold`: sums of
-    accuracy over the questions of each fold. `over_optimised`: accuracy falls from its peak at a
-    smaller n, with its interval.
+    accuracy over the questions of each fold, at the headline rule. `over_optimised`: accuracy falls
+    from its peak at a smaller n, with its interval.
     """
 
     policy: str

@@ -88,9 +88,9 @@ class Recommendation(Record):
     """Rewarders by gain and cost over several runs.
 
     `free`: the better of majority vote and a single response, with its accuracy. `pick`: the best
-    affordable rewarder, None where it is not shown to beat that. `picked` and `over_free`, its
-    accuracy and its difference from the free rule, are corrected for its having been picked among
-    `num_affordable`. `majority`: the gain of majority vote.
+    affordable rewarder that is shown to beat that, if any is. `picked` and `over_free`: its
+    accuracy and its difference from the free rule, corrected for its having been picked; without a
+    pick those of the best affordable one. `majority`: the gain of majority vote.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -102,7 +102,6 @@ class Recommendation(Record):
     majority: Estimate
     free: Free
     free_accuracy: Estimate
-    num_affordable: int
     picked: Estimate
     over_free: Estimate
     pick: str | None

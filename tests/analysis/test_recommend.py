@@ -13,7 +13,7 @@ from synthetic import analyse, synthetic_tables
 from typer.testing import CliRunner
 
 from bon.analysis import plots
-from bon.analysis.decision.recommend import _mean, _standing, recommend
+from bon.analysis.decision.recommend import _mean, _standing, cross_fitted, over_folds, recommend
 from bon.analysis.finding.first_page import first_page
 from bon.analysis.finding.verdict import reversed_scores
 from bon.analysis.results import Estimate
@@ -113,28 +113,58 @@ def test_without_costs_it_counts_calls_and_says_so():
             b for b in run.best_of_n if b.rule == "baseline")}))])  # fmt: skip
 
 
-def test_what_was_picked_is_measured_on_other_folds(runs):
-    """By hand: in each fold the rewarder that is best on the other folds of both policies."""
+def test_what_was_picked_is_measured_on_the_other_half(runs):
+    """By hand: what is best for both policies on one half of the folds, on the other half."""
     results = runs[0][1]
     found = recommend(runs[:1])
     task = {
         (b.policy, b.rewarder): np.array(b.right_by_fold) for b in results.best_of_n if b.headline
     }
-    sizes = np.array(results.policies[0].questions_by_fold)
-    assert sizes.sum() == 60
+    sizes = np.array([p.questions_by_fold for p in results.policies], dtype=float)
+    assert sizes.sum(axis=1).tolist() == [60, 60]
     names = [r.rewarder for r in found.rewarders]
-    right = 0.0
-    for k in range(len(sizes)):
-        rest = np.arange(len(sizes)) != k
-        score = {n: sum(task[p, n][rest].sum() for p in "ab") for n in names}
+    rng, right, folds = np.random.default_rng(9), [], sizes.shape[1]
+    for _ in range(3000):
+        half = rng.permutation(folds)[: folds // 2]
+        rest = np.setdiff1d(np.arange(folds), half)
+        score = {
+            n: sum(
+                task[p, n][rest].sum() / size[rest].sum()
+                for p, size in zip("ab", sizes, strict=True)
+            )
+            for n in names
+        }
         best = [n for n in names if score[n] >= max(score.values()) - 1e-5]
-        right += sum(task[p, n][k] for p in "ab" for n in best) / len(best)
-    assert found.picked.value == pytest.approx(right / 120, abs=1e-5)
-    highest = max(np.mean([task[p, n].sum() / 60 for p in "ab"]) for n in names)
-    assert found.picked.value <= highest + 1e-9
+        right.append(
+            np.mean([task[p, n][half].sum() / sizes[0][half].sum() for p in "ab" for n in best])
+        )
+    sums = np.array([[task[p, n] for n in names] for p in "ab"])
+    assert cross_fitted(sums, sizes) == pytest.approx(np.mean(right), abs=0.005)
+    pick = next(r for r in found.rewarders if r.rewarder == found.pick)
+    measured = np.mean([task[p, found.pick].sum() / 60 for p in "ab"])
+    assert found.picked.value <= measured + 1e-6
     free = np.mean([task[p, "majority"].sum() / 60 for p in "ab"])
     assert found.over_free.value == pytest.approx(found.picked.value - free, abs=1e-5)
-    assert "mean of a and b, " in first_page(results).choice
+    assert found.over_free.low < pick.versus_majority.value - (
+        pick.versus_majority.high - pick.versus_majority.value
+    )
+    page = first_page(results)
+    assert page.choice.startswith(f"Take {found.pick}: {100 * found.picked.value:.1f} % right (")
+    assert "mean of a and b, " in page.choice
+
+
+def test_errors_over_tasks_are_those_of_their_shared_questions():
+    """Two tasks alike have the error of one, opposite ones none."""
+    rng = np.random.default_rng(0)
+    sums, sizes = rng.integers(0, 4, (1, 50)).astype(float), np.full((1, 50), 4.0)
+    e = Estimate(value=0.5, low=0.4, high=0.6, n=200)
+    one = sums[0] / 4
+    half = 2.0096 * one.std(ddof=1) / np.sqrt(50)
+    alike = over_folds([e, e], np.concatenate([sums, sums]), np.repeat(sizes, 2, axis=0), 0.95)
+    assert alike.high - alike.value == pytest.approx(half, rel=1e-3)
+    turned = over_folds([e, e], np.concatenate([sums, 4 - sums]), np.repeat(sizes, 2, axis=0), 0.95)
+    assert (turned.value, turned.high) == pytest.approx((0.5, 0.5))
+    assert over_folds([e], sums, sizes, 0.95) == e
 
 
 def guessing(seed: int):
@@ -164,7 +194,7 @@ def test_the_best_of_many_that_are_as_good_as_the_vote_is_hardly_ever_taken():
     """By its own interval a fifth of the time; tools/validity prints other studies."""
     rng = np.random.default_rng(0)
     rows = [study(rng, 60, np.full(14, VOTE)) for _ in range(400)]
-    _, own, taken, covers, _ = np.mean(rows, axis=0)
+    _, own, taken, _, covers, _ = np.mean(rows, axis=0)
     assert own > 0.12
     assert taken < 0.05  # a standard error is .008
     assert covers > 0.94

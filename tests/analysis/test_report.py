@@ -267,7 +267,8 @@ def test_a_run_of_answers_without_rewarders_has_a_sensible_report(tmp_path):
     )
     bare = base.model_copy(
         update={
-            "policies": (policy,), "rewarders": (), "benchmarks": (), "best_of_n": (),
+            "policies": (policy,), "rewarders": (), "benchmarks": (),
+            "best_of_n": tuple(b for b in base.best_of_n if b.rule == "baseline"),
             "comparisons": (), "correlations": (), "correlation_by_n": (), "pooled": (),
             "what_if": (), "needed": (), "judging": (), "rules": (), "counts": Counts(questions=30),
             "leaks": LeakReport(num_questions=0, num_pairs=0),

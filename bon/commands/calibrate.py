@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Argument, Option
 
+from bon.analysis.results.phrasing import bounded
 from bon.commands import options
 from bon.commands.options import emit
 from bon.core.console import show_listing
-from bon.core.errors import BonError, ExitCode
+from bon.core.errors import EXIT_CODES, BonError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bon.analysis.results import Estimate
     from bon.analysis.results.calibration import Calibration, RewarderCalibration
-
-CODES = {"go": ExitCode.COMPLETE, "inconclusive": ExitCode.INCOMPLETE, "no-go": ExitCode.NO_GO}
 
 
 def calibrate(
@@ -94,13 +92,13 @@ def calibrate(
         _write(result, out)
     checks = requirements(result, required)
     lines = [
-        f"{c.answer}: {c.rewarder} {c.metric} {_bounds(c.value)}, required {c.minimum:g}"
+        f"{c.answer}: {c.rewarder} {c.metric} {bounded(c.value)}, required {c.minimum:g}"
         for c in checks
     ]
     value = {**result.model_dump(mode="json"), "requirements": checks} if checks else result
     emit(value, lambda: "\n".join([calibration_text(result), *lines]), as_json)
     if checks:
-        raise typer.Exit(max(CODES[check.answer] for check in checks))
+        raise typer.Exit(max(EXIT_CODES[check.answer] for check in checks))
 
 
 def _of(votes: "pd.DataFrame", rewarder: str | None, source: Path) -> "pd.DataFrame":
@@ -130,8 +128,8 @@ def calibration_text(result: "Calibration") -> str:
     lines += [show_listing([_row(row) for row in result.rewarders]), ""]
     if people := result.people:
         lines.append(
-            f"{people.num_annotators} annotators: equal labels {_bounds(people.agreement)}, "
-            f"Krippendorff's alpha {_bounds(people.alpha)} on {people.num_items} items"
+            f"{people.num_annotators} annotators: equal labels {bounded(people.agreement)}, "
+            f"Krippendorff's alpha {bounded(people.alpha)} on {people.num_items} items"
         )
     for row in result.rewarders:
         lines += _details(row)
@@ -147,15 +145,15 @@ def _row(row: "RewarderCalibration") -> dict[str, str]:
         "rewarder": row.rewarder,
         "of": row.kind,
         "items": f"{overall.num_items:,}",
-        "accuracy": _bounds(overall.accuracy),
-        "TPR": _bounds(overall.tpr),
-        "TNR": _bounds(overall.tnr),
-        "κ": _bounds(overall.kappa),
-        "AUC": _bounds(row.auc),
-        "calibration error": _bounds(raw.rmsce) if raw else "-",
-        "right": _bounds(overall.base_rate),
-        "lean": _bounds(row.lean),
-        "votes agree": _bounds(row.self_consistency),
+        "accuracy": bounded(overall.accuracy),
+        "TPR": bounded(overall.tpr),
+        "TNR": bounded(overall.tnr),
+        "κ": bounded(overall.kappa),
+        "AUC": bounded(row.auc),
+        "calibration error": bounded(raw.rmsce) if raw else "-",
+        "right": bounded(overall.base_rate),
+        "lean": bounded(row.lean),
+        "votes agree": bounded(row.self_consistency),
         "cost/correct": "-" if row.cost_per_correct is None else f"${row.cost_per_correct:.4g}",
     }
 
@@ -163,21 +161,15 @@ def _row(row: "RewarderCalibration") -> dict[str, str]:
 def _details(row: "RewarderCalibration") -> Iterator[str]:
     if (p := row.prevalence) is not None:
         yield (
-            f"{row.rewarder}: of {p.num_items:,} items {_bounds(p.estimate)} are right; "
-            f"verdicts alone say {p.judged:.2f}, labels alone {_bounds(p.labelled)} "
+            f"{row.rewarder}: of {p.num_items:,} items {bounded(p.estimate)} are right; "
+            f"verdicts alone say {p.judged:.2f}, labels alone {bounded(p.labelled)} "
             f"(together worth {p.worth:,} labels)"
         )
     for b in row.biases:
         if (b.bias.low or 0) > 0 or (b.bias.high or 0) < 0:
             yield (
                 f"  - {row.rewarder}: {b.feature} changes the share of positive verdicts at equal "
-                f"label by {_bounds(b.bias)} ({b.num_items:,} items have it)"
+                f"label by {bounded(b.bias)} ({b.num_items:,} items have it)"
             )
     for warning in row.warnings:
         yield f"  - {row.rewarder}: {warning}"
-
-
-def _bounds(estimate: "Estimate") -> str:
-    if estimate.value is None or estimate.low is None or estimate.high is None:
-        return "-"
-    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"

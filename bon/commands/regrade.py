@@ -24,8 +24,8 @@ from bon.core.console import show_listing
 from bon.core.errors import BonError
 from bon.core.keys import text_key
 from bon.core.records import Question
+from bon.core.text import option_letters
 from bon.curating.labelling.single_answers import labels_of_answers
-from bon.experiment.letters import option_letters
 from bon.formats import forms_of
 from bon.formats.answers import Answered, Answers, Text, read_answers
 from bon.formats.score_tables import WITHOUT_TEXT

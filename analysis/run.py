@@ -51,6 +51,7 @@ from bon.analysis.results import (
     Results,
     RuleSupport,
 )
+from bon.analysis.results.phrasing import percent
 from bon.analysis.tasks import parts_of, task_report
 from bon.choosing.opinion import Opinion
 from bon.choosing.replaying import EVERY_N
@@ -333,7 +334,7 @@ def _warnings(run: Run, studies: list[Study], benchmarks: list[ScoredPairs]) -> 
             )
         if unparsed > 0.05:
             warnings.append(
-                f"{pool.policy}: {100 * unparsed:.0f} % of candidates have no readable answer."
+                f"{pool.policy}: {percent(unparsed, 0)} of candidates have no readable answer."
             )
         warnings += [
             f"{name} on {pool.policy}: no rule can be replayed from its judgements."

@@ -13,8 +13,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
 from bon.core.patterns import checked, last_match
-from bon.core.text import REFUSED, is_withheld
-from bon.experiment.letters import option_letters
+from bon.core.text import REFUSED, is_withheld, option_letters
 from bon.experiment.required_form import VERSION, after_thinking
 from bon.policies.answer_extraction import final_answer, stated_letter
 

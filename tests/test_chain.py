@@ -61,7 +61,7 @@ def test_a_run_is_complete_and_the_same_every_time(make_experiment, tmp_path):
 def test_identical_texts_are_judged_once_and_unanimous_questions_not_at_all(
     make_experiment, tmp_path
 ):
-    experiment = make_experiment(questions=60, judging={"skip_constant": False})
+    experiment = make_experiment(questions=60, judging={"skip": "unanimous"})
     rows = go(experiment, tmp_path)
     texts: dict[str, set[str]] = {}
     answers: dict[str, set[str]] = {}
@@ -75,7 +75,7 @@ def test_identical_texts_are_judged_once_and_unanimous_questions_not_at_all(
         counts[row[2]] = counts.get(row[2], 0) + 1
     assert counts == wanted
     assert 0 < len(wanted) < len(texts)
-    everything = go({**experiment, "judging": {"judge_unanimous": True}}, tmp_path)
+    everything = go({**experiment, "judging": {"skip": "nothing"}}, tmp_path)
     critic = {row[2] for row in everything["judgements"] if row[1] == "critic"}
     assert set(texts) <= critic
 
@@ -391,7 +391,7 @@ def test_an_item_that_kills_its_worker_is_left_undone_and_the_others_go_on(
 ):
     """It is no error of the rewarder: the same command tries it again."""
     monkeypatch.setattr(cluster, "BLAME_AFTER", 2)
-    experiment = make_experiment(judging={"judge_unanimous": True})
+    experiment = make_experiment(judging={"skip": "nothing"})
     (tmp_path / "my_rewarder.py").write_text(DEADLY)  # a user's own class beside the experiment
     deadly = {"name": "deadly", "kind": "python", "python": "my_rewarder:Deadly", "engine": "echo"}
     experiment["rewarders"] = [deadly]

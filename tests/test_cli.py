@@ -62,6 +62,17 @@ MODELS = ["torch", "transformers", "fastapi"]
 ANALYSIS = ["pandas", "scipy", "matplotlib"]
 
 
+def test_a_command_imports_only_its_own_module():
+    code = (
+        "import sys; from typer.testing import CliRunner; from bon.commands.main import app\n"
+        "CliRunner().invoke(app, ['status', '--help'])\n"
+        "print(*(m for m in sys.modules if m.startswith('bon.commands.')))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = {"bon.commands.main", "bon.commands.run", "bon.commands.options"}
+    assert set(found.stdout.split()) == modules
+
+
 @pytest.mark.parametrize(
     ("started", "heavy"),
     [

@@ -42,7 +42,7 @@ rewarders:
     prompt: {text: "{{ prompt }}{% for r in responses %}{{ r }}{% endfor %}"}
     score: {pattern: "Best: (\\\\d+)", range: [1, 10]}
   - {name: both, kind: ensemble, members: [j, qwen2.5-vl-7b-judge]}
-judging: {design: knockout, judge_unanimous: false}
+judging: {design: knockout, skip: constant}
 analysis: {n: 2, axis: macro, rules: [majority], target_r: 0.9, bootstrap: 500}
 cluster: {address: null, batch: 32, spending_cap: 5.0}
 """

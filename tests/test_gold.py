@@ -163,7 +163,7 @@ def experiment(kinds: Any = CARDS, **judging: Any) -> dict[str, Any]:
         "pairs": [{"benchmark": "preference", "path": "pairs.jsonl"}],
         "policies": [policy],
         "rewarders": [{**card, "placement": {"group": "all"}} for card in models[1:]],
-        "judging": {"judge_unanimous": True, **judging},
+        "judging": {"skip": "nothing", **judging},
         "analysis": {"bootstrap": 100},
     }
 

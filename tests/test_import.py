@@ -66,7 +66,7 @@ def test_refusals_are_declined_whichever_reader_is_used(tmp_path):
         assert (read.num_declined, read.num_declined_read, read.num_declined_right) == (2, 2, 2)
         assert read.differ.value == read.declined.value == pytest.approx(0.4)
         said = " ".join(found.warnings)
-        assert "right in 60.0 % by the official reader and in 20.0 % by the strict one" in said
+        assert "right in 60.0% by the official reader and in 20.0% by the strict one" in said
         assert "takes 2 for a letter, and 2 for the right one" in said
         assert "Comparison of answer extractors" in (out / "report.html").read_text()
 
@@ -89,7 +89,7 @@ def test_the_real_gpt4o_answers(tmp_path):
     assert policy.num_questions == 1730
     cot, direct = (file.accuracy.value for file in policy.files)
     assert cot == pytest.approx(0.550, abs=0.0005)
-    # 40.1-40.2 % is published: seven replies that the parser cannot read are then guessed.
+    # 40.1-40.2% is published: seven replies that the parser cannot read are then guessed.
     assert direct == pytest.approx(0.4012, abs=0.0005)
     unread = run.tables.candidates[run.tables.candidates.outcome == "unparsed"]
     options = run.tables.questions.set_index("question").num_options
@@ -102,7 +102,7 @@ def test_the_real_gpt4o_answers(tmp_path):
     assert read.official.value == pytest.approx(policy.pass_at_1.value)
     assert read.strict.value == pytest.approx((948 + 664) / 3460)
     assert read.differ.value == pytest.approx((32 + 261) / 3460)
-    assert any("read 8.5 % of candidates differently" in said for said in run.results.warnings)
+    assert any("read 8.5% of candidates differently" in said for said in run.results.warnings)
     assert {s.name for s in policy.slices if s.by == "difficulty"} == {"Easy", "Medium", "Hard"}
     assert len([s for s in policy.slices if s.by == "subject"]) == 30
 
@@ -128,7 +128,7 @@ def test_responses_alone_end_with_pass_at_1_by_extractor_and_one_path(tmp_path):
     assert done.stdout.splitlines()[0].split()[:2] == ["extractor", "pass@1"]
     for extractor in ("official", "strict", "lmms-eval", "vlmevalkit"):
         (line,) = [line for line in done.stdout.splitlines() if line.startswith(extractor)]
-        assert "50.0 % (" in line
+        assert "50.0% [" in line
     assert done.stdout.splitlines()[-1] == f"report: {tmp_path / 'run' / 'report.html'}"
     assert "No correlation" not in done.output
 
@@ -191,14 +191,14 @@ NAMED = ("--columns", "answer=gold", "--columns", "response=output")
 
 
 def test_options_may_be_spread_over_several_columns(tmp_path):
-    """They were dropped: the questions became free ones, and graders printed 0.0 %."""
+    """They were dropped: the questions became free ones, and graders printed 0.0%."""
     file = cells(tmp_path / "table.csv", *ABCD)
     done = run_import(
         file, "--policy", "p", "--out", tmp_path / "run", "--columns", "options=A, B,C,D", *NAMED
     )
     assert done.exit_code == 0, done.output
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("official")]
-    assert "23.1 % (" in line
+    assert "23.1% [" in line
     run = bon.load(tmp_path / "run")
     assert run.tables.questions.num_options.tolist() == [4] * 13
     again = CliRunner().invoke(

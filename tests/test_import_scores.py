@@ -128,7 +128,7 @@ def test_a_benchmark_needs_no_responses(tmp_path):
     ran = CliRunner().invoke(app, ["import", *map(str, paths), "--out", str(tmp_path / "run")])
     assert ran.exit_code == 0, ran.output
     assert "6 pairs, 3 rewarders" in ran.output
-    assert "steps scores highest on imported pairs: 100.0 %" in ran.output
+    assert "steps scores highest on imported pairs: 100.0%" in ran.output
     assert "1 of 3 pairs of rewarders can be distinguished" in ran.output
     results = bon.load(tmp_path / "run").results
     ranks = {r.rewarder: (r.benchmark, r.first, r.last) for r in results.ranks}
@@ -146,7 +146,7 @@ def test_pairs_of_equal_length_differences(tmp_path):
     paths = [write(tmp_path, "pairs", pairs), write(tmp_path, "pair_scores", PAIR_SCORES)]
     ran = CliRunner().invoke(app, ["import", *map(str, paths), "--out", str(tmp_path / "run")])
     assert ran.exit_code == 0, ran.output
-    assert "steps scores highest on imported pairs: 100.0 %" in ran.output
+    assert "steps scores highest on imported pairs: 100.0%" in ran.output
 
 
 def test_pairs_as_mm_rlhf_publishes_them(tmp_path):
@@ -588,7 +588,7 @@ def test_two_columns_of_pair_scores_for_each_rewarder(tmp_path):
         app, ["import", str(tmp_path / "wide.jsonl"), "--out", str(tmp_path / "run")]
     )
     assert "6 pairs, 2 rewarders" in ran.output
-    assert "a scores highest on wide: 100.0 %" in ran.output
+    assert "a scores highest on wide: 100.0%" in ran.output
 
 
 def test_imported_scores_have_no_cost(tmp_path):

@@ -44,7 +44,7 @@ SETTINGS = [
     "pairs.path=pairs.jsonl",
     f"policies=[{{name: lm, prompt: open, n: 3, {WRITER}}}]",
     f"rewarders=[{', '.join(KINDS)}]",
-    "judging.judge_unanimous=true",
+    "judging.skip=nothing",
     "analysis.bootstrap=100",
 ]
 

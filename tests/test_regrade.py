@@ -54,11 +54,11 @@ def test_the_table_names_where_readers_differ(tmp_path):
     file = write(tmp_path / "a.jsonl", ["I'm sorry, I can't help."] * 25)
     shown = regrade(file, "--reader", "official", "--reader", "strict")
     assert "25 answers to 25 questions; 25 decline to answer" in shown
-    assert "25 answers (100.0 %) are read differently:" in shown
+    assert "25 answers (100.0%) are read differently:" in shown
     assert "and 5 more (--json lists them all)" in shown
     assert "lmms-eval" not in shown
     alike = regrade(write(tmp_path / "b.jsonl", ["Answer: B"]), "--reader", "strict")
-    assert alike.splitlines()[-1] == "0 answers (0.0 %) are read differently"
+    assert alike.splitlines()[-1] == "0 answers (0.0%) are read differently"
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_the_terminal_ends_with_a_leaderboard_a_pick_and_the_path(
     for name in shown:
         (line,) = (line for line in table if line.startswith(f"{name} "))
         accuracy, low, high = board.loc[name, ["accuracy", "accuracy_low", "accuracy_high"]] * 100
-        assert f" {accuracy:.1f} % [{low:.0f}, {high:.0f}]" in line
+        assert f" {accuracy:.1f}% [{low:.0f}, {high:.0f}]" in line
     assert choice.startswith(("Take ", "Nothing beats "))
     assert finding == run.results.finding.sentence
     assert path == f"report: {report}"

@@ -3,7 +3,7 @@
     python -m tools.injected_biases [--trials 40] [--questions 200] [--only red left]
 
 An honest rewarder is simulated on made texts (scores: 1.5 for right answers plus normal noise of
-spread 1; verdicts: right in 80 %), then biased by the wrapper of bon.rewarders.biases. An alarm is
+spread 1; verdicts: right in 80%), then biased by the wrapper of bon.rewarders.biases. An alarm is
 an interval above zero, towards the bias. Prints the table of docs/measurements/biases.md.
 """
 
@@ -203,7 +203,7 @@ def report_alarm(judge: Judge, questions: int) -> bool | None:
 
 
 class Reader:
-    """A judge that reads the pixels, right in 80 %; a part of the images is hidden from it."""
+    """A judge that reads the pixels, right in 80%; a part of the images is hidden from it."""
 
     def __init__(self, rng: np.random.Generator, hide: str, strength: float) -> None:
         self.rng, self.hide, self.strength = rng, hide, strength

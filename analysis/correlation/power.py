@@ -25,11 +25,11 @@ from bon.analysis.results import (
     Prediction,
     WhatIf,
 )
-from bon.analysis.results.phrasing import coefficient, interval, percent, points
+from bon.analysis.results.phrasing import coefficient, percent, points, scaled
 from bon.choosing.opinion import Bools, Floats
 
 REWARDERS = (6, 8, 10, 14, 18, 24, 36, 50, 75, 100, 150, 200)
-POWER = 0.8  # `needed` says 80 %
+POWER = 0.8  # `needed` says 80%
 
 
 def what_if(
@@ -76,7 +76,7 @@ def what_if(
     top = rows[-1]
     text = (
         f"A new rewarder that scores {percent(top.x, 0)} would reach "
-        f"{percent(top.accuracy.value)} Best-of-N accuracy{interval(top.accuracy, percent)} on "
+        f"{scaled(top.accuracy, unit='% Best-of-N accuracy')} on "
         f"{correlation.policy}"
     )
     if top.gain.value is not None:
@@ -139,12 +139,12 @@ def needed(
     elif enough is not None:
         sentence = (
             f"{true} {enough} rewarders from different base models on {num_questions} questions "
-            f"have 80 % power to show {claim}."
+            f"have 80% power to show {claim}."
         )
         share = next(row.yes for row in as_many if row.num_rewarders == enough)
         sentence += f" The verdict is then yes in {percent(share, 0)} of studies"
         more = for_yes not in (None, enough)
-        sentence += f"; with {for_yes} such rewarders, in 80 %." if more else "."
+        sentence += f"; with {for_yes} such rewarders, in 80%." if more else "."
     elif powerful:
         best = min(powerful, key=lambda row: (row.num_questions, row.num_rewarders))
         sentence = (
@@ -173,7 +173,7 @@ def needed(
 
 STUDIES = 300
 ONE_LINE = 24
-"""Above this many rewarders a line is not compared with groups, which it would beat in 97 %."""
+"""Above this many rewarders a line is not compared with groups, which it would beat in 97%."""
 
 
 @dataclass(frozen=True)

@@ -305,7 +305,7 @@ def _caveats(families: set[str], counts: Counter[str], studies: list[Study]) -> 
     if sizes[-1] >= UNEQUAL * sizes[0]:
         caveats.append(
             f"The studies have {sizes[0]} to {sizes[-1]} rewarders: the prediction is for a policy "
-            f"with at least {sizes[len(sizes) // 2]}; with {sizes[0]} it may cover only 83 %."
+            f"with at least {sizes[len(sizes) // 2]}; with {sizes[0]} it may cover only 83%."
         )
     if len({s.correlation.axis for s in studies}) > 1:
         caveats.append("The runs' primary axes differ: macro and overall accuracy are mixed.")

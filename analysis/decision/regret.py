@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bon.analysis.correlation.paired_accuracies import Label, Measured
 from bon.analysis.estimators.resampling import estimate
 from bon.analysis.results import Decision, Estimate, Options, Shortlist
-from bon.analysis.results.phrasing import interval, lost, percent
+from bon.analysis.results.phrasing import lost, percent, share
 from bon.choosing.opinion import Floats, Ints
 
 SIZES = (1, 2, 3)
@@ -74,17 +74,13 @@ def decide(
         blind=blind,
         shortlists=tuple(lists),
         sentence=(
-            f"Choosing by {label.benchmark or 'the benchmark'} gives {_share(picked)} on "
-            f"{label.policy}; the best rewarder gives {_share(m.y_estimates[int(top[0])])} as "
+            f"Choosing by {label.benchmark or 'the benchmark'} gives {share(picked)} on "
+            f"{label.policy}; the best rewarder gives {share(m.y_estimates[int(top[0])])} as "
             f"measured, about {percent(available)} after correcting for picking the winner. "
             f"The choice loses {lost(loss)}; a random rewarder loses {lost(blind)}."
             f"{better if accuracy > (picked.value or 0.0) else ''}"
         ),
     )
-
-
-def _share(accuracy: Estimate) -> str:
-    return percent(accuracy.value) + interval(accuracy, percent).replace(" % to", " to")
 
 
 def can_lose(m: Measured) -> bool:

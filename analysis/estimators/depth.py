@@ -156,7 +156,7 @@ def _difference(change: Floats, draws: Draws, level: float) -> Estimate:
 def _sentence(
     name: str, last: int, peak: Estimate, most: int | None, fall: Estimate, below: int | None
 ) -> str:
-    at = f"{peak.value:.0f} ({peak.low:.0f} to {peak.high:.0f})"
+    at = f"{peak.value:.0f} [{peak.low:.0f}, {peak.high:.0f}]"
     if most is None:
         text = f"{name}: no decline up to n = {last} is certain; accuracy is highest at n = {at}"
     else:

@@ -42,7 +42,7 @@ from bon.analysis.results import (
     TreatmentResult,
     VotesPoint,
 )
-from bon.analysis.results.format import signed
+from bon.analysis.results.phrasing import signed
 from bon.choosing.opinion import Bools, Floats, Ints
 
 TREATMENTS: tuple[Treatment, ...] = ("drop", "wrong", "chance", "official")

@@ -25,10 +25,11 @@ from bon.analysis.results.phrasing import (
     bounded,
     coefficient,
     gained,
-    interval,
     names,
     percent,
     plural,
+    scaled,
+    share,
 )
 from bon.core.errors import BonError
 
@@ -106,8 +107,8 @@ def _choice(results: Results, advice: Recommendation | None) -> tuple[str, str, 
 
 
 def _right(accuracy: Estimate) -> str:
-    """Return 72.0 % right (66.1 to 78.2)."""
-    return f"{percent(accuracy.value)} right{interval(accuracy, percent).replace(' %', '')}"
+    """Return 72.0% right [66.1, 78.2]."""
+    return scaled(accuracy, unit="% right")
 
 
 def _mean_of(results: Results) -> str:
@@ -139,10 +140,9 @@ def _highest(results: Results) -> tuple[str, str, str]:
     name = rows[0].benchmark
     best = max((b for b in rows if b.benchmark == name), key=lambda b: b.macro.value or 0.0)
     bands = [r for r in results.ranks if r.benchmark == name]
-    accuracy = percent(best.macro.value) + interval(best.macro, percent).replace(" % to", " to")
     return (
         best.rewarder,
-        f"{best.rewarder} scores highest on {name}: {accuracy}.",
+        f"{best.rewarder} scores highest on {name}: {share(best.macro)}.",
         _rivals(bands) if bands else "",
     )
 
@@ -211,9 +211,9 @@ def _caveat(results: Results, advice: Recommendation | None) -> str:
     if c is not None and c.groups is not None and not c.groups.one_line:
         verb = "rests" if c.groups.withholds else "may rest"
         return f"r {verb} on {len(c.groups.groups)} separate groups of rewarders."
-    share = results.leaks.num_questions / max(results.counts.questions, 1)
-    if share >= 0.5:
-        return f"{percent(share, 0)} of the questions are also in the reward benchmark."
+    leaked = results.leaks.num_questions / max(results.counts.questions, 1)
+    if leaked >= 0.5:
+        return f"{percent(leaked, 0)} of the questions are also in the reward benchmark."
     if turned := reversed_scores(results.benchmarks):
         return turned[0]
     known = c.families.sentence if c is not None and c.families is not None else ""

@@ -24,7 +24,6 @@ from bon.analysis.results import (
     BestOfN,
     BetterHalf,
     Correlation,
-    Estimate,
     Finding,
     Groups,
     Needed,
@@ -36,10 +35,9 @@ from bon.analysis.results.phrasing import (
     bounded,
     coefficient,
     evidence,
-    interval,
     names,
-    percent,
     plural,
+    share,
 )
 from bon.core.base_models import GUESSED
 
@@ -205,7 +203,7 @@ def reversed_scores(benchmarks: Sequence[BenchmarkResult]) -> list[str]:
         right = next(decided, b.overall)
         if b.rewarder not in ON_PAIRS and right.high is not None and right.high < 0.5:
             lines.append(
-                f"{b.rewarder} is right on {_share(right)} of the pairs of {b.benchmark}, less "
+                f"{b.rewarder} is right on {share(right, 0)} of the pairs of {b.benchmark}, less "
                 "than chance: it is probably reversed."
             )
     return lines
@@ -232,13 +230,13 @@ def _support(c: Correlation, outcome: Verdict, pooled: list[Pooled]) -> list[str
     a = c.agreement
     if a is not None and a.agreement.value is not None:
         text = (
-            f"The benchmark orders two rewarders as Best-of-N does in {_share(a.agreement)} of "
+            f"The benchmark orders two rewarders as Best-of-N does in {share(a.agreement, 0)} of "
             f"{a.num_pairs} pairs"
         )
         if a.num_separable and a.agreement_separable.value is not None:
             text += (
-                f", and in {_share(a.agreement_separable)} of the {a.num_separable} that both axes "
-                "distinguish"
+                f", and in {share(a.agreement_separable, 0)} of the {a.num_separable} that both "
+                "axes distinguish"
             )
         reasons.append(f"{text}.")
     if c.influence_sentence and c.carried_by is None:
@@ -254,15 +252,6 @@ def _support(c: Correlation, outcome: Verdict, pooled: list[Pooled]) -> list[str
     if c.families is not None and c.families.enough:
         reasons.append(c.families.sentence)
     return reasons + [p.sentence for p in pooled if p.axis == c.axis and p.leaks == c.leaks]
-
-
-def _share(share: Estimate) -> str:
-    """Return 86 % (71 to 95 %)."""
-
-    def written(value: float) -> str:
-        return percent(value, 0)
-
-    return written(share.value or 0) + interval(share, written).replace(" % to", " to")
 
 
 def _caveats(

@@ -18,7 +18,7 @@ from bon.analysis.report.figures import report_figures
 from bon.analysis.report.question_views import QuestionView
 from bon.analysis.report.templates import render
 from bon.analysis.results import PREDICTORS, BenchmarkResult, Correlation, Results
-from bon.analysis.results import format as text
+from bon.analysis.results import phrasing as text
 from bon.analysis.results.phrasing import names
 
 MAX_BYTES = 2_000_000
@@ -148,8 +148,8 @@ def _openers(results: Results, first: FirstPage) -> dict[str, str]:
     if len(groups) > 1:
         best, worst = max(groups, key=groups.__getitem__), min(groups, key=groups.__getitem__)
         openers["categories"] = (
-            f"r is highest for {best} ({text.number(groups[best])}) and lowest for {worst} "
-            f"({text.number(groups[worst])})."
+            f"r is highest for {best} ({text.coefficient(groups[best])}) and lowest for {worst} "
+            f"({text.coefficient(groups[worst])})."
         )
     if consistency:
         (low, worst), (high, best) = min(consistency), max(consistency)

@@ -35,8 +35,8 @@ class NeededRow(Record):
 class Needed(Record):
     """The size of study that shows r > `target_r`, given `true_r` (corrected for noise).
 
-    Of as many questions as this run has, `num_rewarders`: the fewest with a power of 80 %;
-    `num_for_yes`: the fewest with a yes in 80 %.
+    Of as many questions as this run has, `num_rewarders`: the fewest with a power of 80%;
+    `num_for_yes`: the fewest with a yes in 80%.
     """
 
     policy: str
@@ -53,7 +53,7 @@ class SizePoint(Record):
     """Random subsets of the benchmark with this many pairs.
 
     `pearson`: mean r with the median of the subsets' intervals; `subsets`: mean r with the range
-    of 95 % of the subsets; `loss`: regret of the subset's pick.
+    of 95% of the subsets; `loss`: regret of the subset's pick.
     """
 
     num_pairs: int

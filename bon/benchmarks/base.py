@@ -16,8 +16,8 @@ from typing import Any, Literal
 from bon.core.images import ImageError, ImageStore
 from bon.core.keys import content_key
 from bon.core.records import ImageRef, PreferencePair, Question
+from bon.core.text import LETTERS
 from bon.experiment.config import DatasetSpec
-from bon.experiment.letters import LETTERS
 
 MAX_IMAGES = 7
 IMAGE_COLUMNS = ",".join(["image", "images", *(f"image_{i}" for i in range(1, MAX_IMAGES + 1))])

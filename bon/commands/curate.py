@@ -13,7 +13,7 @@ from bon.core.errors import Incomplete
 if TYPE_CHECKING:
     from bon.curating.workbench import Workbench
 
-app = typer.Typer(
+curate = typer.Typer(
     no_args_is_help=True,
     help="Make a reward benchmark from finished runs or preference sets: draw, label, audit, "
     "freeze.",
@@ -28,7 +28,7 @@ def _open(directory: Path) -> "Workbench":
     return open_workbench(directory)
 
 
-@app.command()
+@curate.command()
 def draw(
     out: Annotated[Path, Option("--out", "-o", help="Folder of the benchmark.")],
     runs: Annotated[list[Path] | None, Argument(help="Finished run directories.")] = None,
@@ -55,7 +55,7 @@ def draw(
     emit(proposal, proposal.text, as_json)
 
 
-@app.command()
+@curate.command()
 def label(
     directory: Bench,
     draft_by: Annotated[
@@ -83,7 +83,7 @@ def label(
     typer.echo(progress_text(bench))
 
 
-@app.command()
+@curate.command()
 def audit(directory: Bench, as_json: options.Json = False) -> None:
     """Audit labels, annotators, items and shortcuts, at any stage."""
     from bon.curating.audit import audit_text, write_audit
@@ -93,7 +93,7 @@ def audit(directory: Bench, as_json: options.Json = False) -> None:
     emit(results, lambda: f"{audit_text(results)}\n{bench.audit_page}", as_json)
 
 
-@app.command()
+@curate.command()
 def freeze(
     directory: Bench,
     version: Annotated[str, Option("--version", "-v", help="Name of the version: 1, 1.2.")],

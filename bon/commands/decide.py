@@ -11,19 +11,13 @@ from typer import Argument, Option
 from bon.commands import options
 from bon.commands.calibrate import calibrate
 from bon.commands.options import emit
-from bon.core.errors import BonError, ExitCode, some
+from bon.core.errors import EXIT_CODES, BonError, some
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from bon.analysis.results import Answer, CostUnit, Results
-
-GATE_CODES: "dict[Answer, ExitCode]" = {
-    "go": ExitCode.COMPLETE,
-    "inconclusive": ExitCode.INCOMPLETE,
-    "no-go": ExitCode.NO_GO,
-}
+    from bon.analysis.results import CostUnit, Results
 
 
 def report(
@@ -79,14 +73,14 @@ def gate(
     results = read_results(directory)
     gates = decide(results, min_gain, rewarder, "pass@1" if over == "pass@1" else "majority")
     missing = results.completeness.missing if results.completeness else ()
-    answer = max((gate.answer for gate in gates), key=lambda a: GATE_CODES[a])
+    answer = max((gate.answer for gate in gates), key=lambda a: EXIT_CODES[a])
     lines = [gate.sentence for gate in gates]
     if missing:
         answer = "inconclusive"
         lines.append(f"inconclusive: the run is not complete: {some(missing)}")
     value = {"answer": answer, "missing": missing, "gates": gates}
     emit(value, lambda: "\n".join(lines), as_json)
-    raise typer.Exit(GATE_CODES[answer])
+    raise typer.Exit(EXIT_CODES[answer])
 
 
 def compare(

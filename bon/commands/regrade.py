@@ -19,13 +19,13 @@ from bon.analysis.estimators.picks import as_picks, choices
 from bon.analysis.estimators.resampling import draw, from_draws
 from bon.analysis.results import ReadDifferently, ReaderScore, Regraded
 from bon.analysis.results.calibration import GraderCheck
-from bon.analysis.results.phrasing import interval, percent
+from bon.analysis.results.phrasing import percent, share
 from bon.core.console import show_listing
 from bon.core.errors import BonError
 from bon.core.keys import text_key
 from bon.core.records import Question
+from bon.core.text import option_letters
 from bon.curating.labelling.single_answers import labels_of_answers
-from bon.experiment.letters import option_letters
 from bon.formats import forms_of
 from bon.formats.answers import Answered, Answers, Text, read_answers
 from bon.formats.score_tables import WITHOUT_TEXT
@@ -238,9 +238,7 @@ def pass_at_1(regraded: Regraded) -> str:
     rows = [
         {
             "extractor": row.reader,
-            "pass@1": (percent(row.accuracy.value) + interval(row.accuracy, percent)).replace(
-                " % to", " to"
-            ),
+            "pass@1": share(row.accuracy),
             "if it guesses": percent(row.guessing),
             "unread": f"{row.num_unread:,}",
         }
@@ -260,14 +258,14 @@ def regrade_text(regraded: Regraded) -> str:
         }
         for row in regraded.differ[:MAX_RESPONSES]
     ]
-    share = percent(len(regraded.differ) / regraded.num_answers)
+    changed = percent(len(regraded.differ) / regraded.num_answers)
     lines = [
         f"{regraded.num_answers:,} answers to {regraded.num_questions:,} questions; "
         f"{regraded.num_declined:,} decline to answer, {regraded.num_errors:,} are errors",
         "",
         pass_at_1(regraded),
         "",
-        f"{len(regraded.differ):,} answers ({share}) are read differently" + ":" * bool(differ),
+        f"{len(regraded.differ):,} answers ({changed}) are read differently" + ":" * bool(differ),
     ]
     if differ:
         lines.append(show_listing(differ))
@@ -301,8 +299,8 @@ def grader_text(check: GraderCheck) -> str:
         {
             "policy": row.policy,
             "choice": row.rewarder,
-            "by the grader": percent(row.graded.value) + interval(row.graded, percent),
-            "corrected": percent(row.corrected.value) + interval(row.corrected, percent),
+            "by the grader": share(row.graded),
+            "corrected": share(row.corrected),
         }
         for row in check.accuracies
     ]

@@ -105,6 +105,7 @@ def stress(
     as_json: options.Json = False,
 ) -> None:
     """Test whether rewarders prefer adversarial answers to right ones; resumable."""
+    from bon.analysis.results.phrasing import percent
     from bon.core.console import show_listing
     from bon.running.reporting import read_results
     from bon.running.stress import stress_run
@@ -113,7 +114,7 @@ def stress(
     hacks = read_results(directory).hacks
     tables: dict[str, list[dict[str, str]]] = {}
     for hack in hacks:
-        wins = f"{100 * (hack.wins.value or 0):.1f} % of {hack.num_pairs}"
+        wins = f"{percent(hack.wins.value)} of {hack.num_pairs}"
         tables.setdefault(hack.rewarder, []).append({"attack": hack.attack, "wins": wins})
     emit(
         hacks,

@@ -20,6 +20,14 @@ class ExitCode(IntEnum):
     TERMINATED = 143
 
 
+EXIT_CODES = {
+    "go": ExitCode.COMPLETE,
+    "inconclusive": ExitCode.INCOMPLETE,
+    "no-go": ExitCode.NO_GO,
+}
+"""Exit codes of the answers of a test, the worst highest."""
+
+
 class BonError(Exception):
     """A user-fixable error, shown as one line without a traceback.
 

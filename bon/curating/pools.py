@@ -15,10 +15,10 @@ from bon.analysis.results.record import Record
 from bon.benchmarks.leaks import find_leaks, plain
 from bon.core.keys import content_key
 from bon.core.records import Candidate, Question
+from bon.core.text import LETTERS
 from bon.curating.items import Split
 from bon.curating.judged_runs import JudgedRun
 from bon.curating.recipe import Filters
-from bon.experiment.letters import LETTERS
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import Grade, grades_of
 

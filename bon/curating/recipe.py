@@ -15,7 +15,7 @@ Strategy = Literal["gold", "popular-wrong", "near-miss", "control"]
 MEANINGS: dict[str, str] = {
     "gold": "a right and a wrong answer",
     "popular-wrong": "a right answer and the wrong one that majority vote prefers",
-    "near-miss": "of one policy, with lengths within 10 %",
+    "near-miss": "of one policy, with lengths within 10%",
     "control": "uniform over all pairs of a right and a wrong answer",
 }
 

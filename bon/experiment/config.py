@@ -421,28 +421,13 @@ class Judging(Strict):
 
     design: Literal["all_pairs", "race", "knockout"] = "all_pairs"
     race: Race = Field(default_factory=lambda: Race.model_validate({}))
-    skip_constant: bool = Field(
-        True, description="do not judge questions whose candidates are all right or all wrong"
+    skip: Literal["constant", "unanimous", "nothing"] = Field(
+        "constant",
+        description="questions that are not judged: candidates all right or all wrong, or all with "
+        "one answer",
     )
-    judge_unanimous: bool = Field(False, description="judge every question")
     repeat_check: int = Field(0, ge=0, description="items with one repeated judgement")
     deep: Deep | None = Field(None, description="how far n may go", examples=[{"n": 64}])
-
-    @property
-    def skips(self) -> Literal["constant", "unanimous", "nothing"]:
-        """Questions that are not judged: same outcome, or same answer, for all candidates."""
-        if self.judge_unanimous:
-            return "nothing"
-        return "constant" if self.skip_constant else "unanimous"
-
-    @model_validator(mode="after")
-    def _check_scope(self) -> Self:
-        if self.judge_unanimous and self.skip_constant and "skip_constant" in self.model_fields_set:
-            raise ValueError(
-                "`judge_unanimous` judges every question and `skip_constant` does not",
-                "leave one of them out",
-            )
-        return self
 
 
 class AnalysisConfig(Strict):

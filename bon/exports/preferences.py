@@ -160,7 +160,7 @@ def unjudged_note(count: int, directory: Path) -> str:
     return (
         f"{count:,} questions with different answers were not judged because all are wrong by the "
         f"answer key; to judge them: bon run {directory / 'experiment.yaml'} "
-        "--set judging.skip_constant=false"
+        "--set judging.skip=unanimous"
     )
 
 

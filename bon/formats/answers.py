@@ -25,8 +25,8 @@ from bon.benchmarks.open_ended import free
 from bon.core.errors import BonError
 from bon.core.images import ImageError, ImageStore
 from bon.core.records import Question
+from bon.core.text import option_letters
 from bon.experiment.config import DatasetSpec
-from bon.experiment.letters import option_letters
 from bon.formats.base import Format
 
 T = TypeVar("T")

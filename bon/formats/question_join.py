@@ -13,7 +13,7 @@ from bon.benchmarks.base import BadRow, RowError, parse_options
 from bon.benchmarks.rows import RawRow
 from bon.core.errors import BonError
 from bon.core.records import Question
-from bon.experiment.letters import option_letters
+from bon.core.text import option_letters
 from bon.formats.base import Format
 
 Known = tuple[Path | None, Mapping[str, Any]]

@@ -13,7 +13,7 @@ from typing import Any
 from bon.benchmarks.base import BadRow, RowError, lettered
 from bon.benchmarks.rows import RawRow
 from bon.core.errors import BonError
-from bon.experiment.letters import LETTERS
+from bon.core.text import LETTERS
 from bon.formats.base import Format, allow_long_cells, columns_of, file_rows
 
 _COLUMNS = {"index", "question", "answer", "prediction", "A", "B"}

@@ -67,7 +67,7 @@ _REPLIES = ", ".join(
     f"{count} tokens ({kind})" for kind, count in REPLY_TOKENS.items() if count > 1
 )
 ASSUMPTIONS = (
-    f"images: tokens by area, or the mean of the model's family, within 20 %; sizes from the "
+    f"images: tokens by area, or the mean of the model's family, within 20%; sizes from the "
     f"first {N_MEASURED} rows of a local dataset, else from {len(TYPICAL)} images of MMMU-Pro, one "
     f"per question or pair (MMRB2: 4.2, prompts excluded); {DEFAULT_TOKENS:,} tokens for families "
     "that are not listed",

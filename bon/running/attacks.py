@@ -12,8 +12,8 @@ from bon.analysis.data.tables import Tables
 from bon.core.images import ImageStore, encode, open_image
 from bon.core.keys import content_key, item_seed
 from bon.core.records import Candidate, ImageRef, PreferencePair, Question
+from bon.core.text import option_letters
 from bon.experiment.config import PairsSpec
-from bon.experiment.letters import option_letters
 from bon.miniature.facts import changes, scene_of
 from bon.miniature.scene import render
 from bon.policies.prompting import question_block

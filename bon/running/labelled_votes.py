@@ -164,7 +164,7 @@ def _left_out(tables: Tables, judged: set[str]) -> str:
         return ""
     return (
         f"{missing:,} questions whose candidates are all right or all wrong were not judged: "
-        "rates hold for the others (judging.judge_unanimous judges them)"
+        "rates hold for the others (`judging.skip: nothing` judges them)"
     )
 
 

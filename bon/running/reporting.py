@@ -182,14 +182,13 @@ def leaderboards(results: Results) -> list[str]:
     from bon.analysis.finding.first_page import first_page
     from bon.analysis.finding.verdict import reversed_scores
     from bon.analysis.report.leaderboard import leaderboard, trained_methods
-    from bon.analysis.results.format import interval, signed
+    from bon.analysis.results.phrasing import scaled
 
     def cell(estimate: Estimate | None, sign: bool = False) -> str:
-        """Return 72.0 % [66, 78], or +17.8 [+11, +25]."""
+        """Return 72.0% [66, 78], or +17.8 [+11, +25]."""
         if estimate is None or estimate.value is None:
             return ""
-        value = signed(estimate.value, 1, sign, 100) + " %" * (not sign)
-        return f"{value} {interval(estimate, digits=0, sign=sign)}"
+        return scaled(estimate, sign=sign, unit="" if sign else "%", bounds=0)
 
     tables = []
     for policy in results.policies:
@@ -215,7 +214,7 @@ def leaderboards(results: Results) -> list[str]:
 
 
 def _benchmark_tables(results: Results) -> Iterator[str]:
-    from bon.analysis.results.format import share
+    from bon.analysis.results.phrasing import share
 
     places = {(r.benchmark, r.rewarder): r.places for r in results.ranks}
     for name in dict.fromkeys(b.benchmark for b in results.benchmarks):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bon.analysis.results.phrasing import percent
 from bon.running.reporting import model_costs, open_run
 from bon.storage.store import Store
 from bon.work.completeness import completeness
@@ -56,7 +57,7 @@ def _format_cost(cost: Mapping[str, Any]) -> str:
         "" if seconds is None else f"{seconds:,.3g} {cost['unit']}",
         f"{cost['prompt_tokens']:,.0f} tokens in, {cost['reply_tokens']:,.0f} out",
         "" if cost["dollars"] is None else f"${cost['dollars']:,.2f}",
-        "" if cached is None else f"{100 * cached:.0f} % of prompts from the cache",
-        "" if waited is None else f"waited {100 * waited:.0f} % of the time for input",
+        "" if cached is None else f"{percent(cached, 0)} of prompts from the cache",
+        "" if waited is None else f"waited {percent(waited, 0)} of the time for input",
     ]
     return ", ".join(filter(None, parts))

@@ -19,14 +19,14 @@ def to_judge(
 ) -> list[Candidate]:
     """Return the candidates to judge.
 
-    Empty if the question is outside the drawn `subset` or no choice matters (`judging.skips`).
+    Empty if the question is outside the drawn `subset` or no choice matters (`judging.skip`).
     """
     if not drawn(question.key, subset):
         return []
     usable = [row for row in candidates if row.outcome != "error"]
-    if judging.skips == "nothing":
+    if judging.skip == "nothing":
         return usable
-    skipped = (constant if judging.skips == "constant" else unanimous)(question, usable)
+    skipped = (constant if judging.skip == "constant" else unanimous)(question, usable)
     return [] if skipped else usable
 
 

@@ -426,7 +426,7 @@ def test_doing_nothing_is_part_of_the_decision_and_no_study_shows_a_reverse(sign
     tables = synthetic_tables(10, num_questions=80, num_pairs=100, link=1.0 * sign, seed=2)
     results = analyse_tables(tables, Options(draws=100, permutations=200))
     (decision,), free = results.decisions, results.policies[0].majority_without_leaks.value
-    instead = f"Majority vote gives {100 * free:.1f} %, more than the choice, at no cost."
+    instead = f"Majority vote gives {100 * free:.1f}%, more than the choice, at no cost."
     assert decision.sentence.endswith(instead) == (free > decision.picked.value) == (sign < 0)
     page = first_page(results)
     assert page.to_trust.startswith("No study, if the true r is ") == (sign < 0)

@@ -245,10 +245,10 @@ def test_more_rewarders_are_needed_for_a_smaller_margin():
     assert plans[0].target_r == 0.5
     assert plans[0].num_rewarders <= 6
     assert plans[0].num_rewarders < plans[1].num_rewarders
-    assert "yes in 0 % of studies" in plans[0].sentence  # a yes needs eight rewarders
-    assert f"with {plans[0].num_for_yes} such rewarders, in 80 %" in plans[0].sentence
+    assert "yes in 0% of studies" in plans[0].sentence  # a yes needs eight rewarders
+    assert f"with {plans[0].num_for_yes} such rewarders, in 80%" in plans[0].sentence
     assert (
-        "rewarders from different base models on 200 questions have 80 % power" in plans[0].sentence
+        "rewarders from different base models on 200 questions have 80% power" in plans[0].sentence
     )
     asked = OPTIONS.model_copy(update={"target_r": 0.9})
     high = power.needed(correlate(weak, label(), asked), 200, 300, asked)

@@ -55,7 +55,7 @@ def test_accuracies_are_means_of_the_credit():
 
 
 def test_intervals_cover_the_mean_credit():
-    """Over 200 draws of the questions, 95 % intervals of pass@1 hold the truth about as often."""
+    """Over 200 draws of the questions, 95% intervals of pass@1 hold the truth about as often."""
     population = _partial(seed=5).candidates["correct"].to_numpy().reshape(80, 5)
     truth, rng, covered = population.mean(), np.random.default_rng(0), 0
     from bon.analysis.estimators.resampling import draw, from_draws

@@ -93,7 +93,7 @@ def test_overall_scores_that_do_not_follow_from_the_groups_are_flagged():
     (flag,) = flags(read_csv(SHARED / "vl_rewardbench_table2.csv"))
     assert flag.kind == "overall"
     assert len(flag.rows) == 8
-    assert "28.2 % stated, 31.9 % implied" in flag.sentence
+    assert "28.2% stated, 31.9% implied" in flag.sentence
 
 
 def table(**changes) -> pd.DataFrame:

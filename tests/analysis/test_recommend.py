@@ -205,8 +205,8 @@ def test_five_questions_are_given_with_intervals_or_not_at_all():
     results = analyse(tables, draws=100, permutations=100)
     found, page = recommend([("r", results)]), first_page(results)
     for text in (found.sentence, page.choice, page.because, summary(found)):
-        for number in re.finditer(r"[+−]\d+\.\d points|\d+\.\d % right", text):
-            assert text[number.end() :].startswith(" ("), text
+        for number in re.finditer(r"[+−]\d+\.\d points|\d+\.\d% right", text):
+            assert text[number.end() :].startswith(" ["), text
 
 
 def test_a_reversed_reward_model_is_named():
@@ -222,7 +222,7 @@ def test_a_reversed_reward_model_is_named():
     assert not reversed_scores(straight.benchmarks)
     (line,) = reversed_scores(turned.benchmarks)
     assert re.fullmatch(
-        r"rewarder-02 is right on \d+ % \(\d+ to \d+ %\) of the pairs of synthetic-rewardbench, "
+        r"rewarder-02 is right on \d+% \[\d+, \d+\] of the pairs of synthetic-rewardbench, "
         r"less than chance: it is probably reversed\.",
         line,
     )
@@ -281,7 +281,7 @@ def test_runs_that_share_questions_err_alike_and_copies_are_refused(runs, tmp_pa
         (tmp_path / name / "results.json").write_text(runs[0][1].model_dump_json())
     for command in ("recommend", "pool"):
         result = CliRunner().invoke(app, [command, str(tmp_path / "run"), str(tmp_path / "copy")])
-        assert "run (a) and copy (a) have the same candidates on 100 %" in str(result.exception)
+        assert "run (a) and copy (a) have the same candidates on 100%" in str(result.exception)
     # Other candidates of the same questions: no narrower than one run of two tasks.
     tables = synthetic_tables(6, 60, num_pairs=40, policies=("c",), seed=1)
     other = analyse(tables, draws=100, permutations=100)

@@ -52,7 +52,7 @@ def test_every_task_has_its_leaderboard_and_its_r(tables, tmp_path):
     (pooled,) = report.pooled
     assert r["noise"] < pooled.pearson.value < r["skill"]
     assert pooled.sentence.startswith("Over skill and noise the mean r is")
-    assert "Every question counts once: skill 67 %, noise 33 %." in report.sentence
+    assert "Every question counts once: skill 67%, noise 33%." in report.sentence
     assert report.sentence in results.finding.caveats
     table = _accuracies(report)
     overall = {b.rewarder: b.accuracy.value for b in results.best_of_n if b.headline}

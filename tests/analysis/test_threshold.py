@@ -87,7 +87,7 @@ def test_the_interval_of_the_threshold_grows_with_noise_and_holds_it():
     assert "more than any rewarder" not in narrow.sentence
     above = int((x >= narrow.score.value).sum())
     assert f"of the {above} rewarders of this run above it do" in narrow.sentence
-    assert "exceed majority vote (50.0 %)" in narrow.sentence
+    assert "exceed majority vote (50.0%)" in narrow.sentence
 
 
 def test_the_true_score_that_suffices_is_net_of_noise():

@@ -56,7 +56,7 @@ def completed(directory: Path, copy: Path) -> Path:
         subprocess.run(
             [
                 *(Path(sys.executable).with_name("bon"), "demo", "--quiet", "--out", copy),
-                *("--set", "judging.skip_constant=false", "--set", "judging.design=all_pairs"),
+                *("--set", "judging.skip=unanimous", "--set", "judging.design=all_pairs"),
                 *("--set", f"rewarders=[{', '.join(sorted(lacking))}]"),
             ],
             check=True,

@@ -150,7 +150,7 @@ def test_what_a_run_has_is_reused_and_measured(make_experiment, tmp_path):
     assert work.reply_tokens == work.to_do * 50
     assert plan.rewarders[1].name == critic.card.name
     assert plan.rewarders[1].on_questions == 20  # all that the third question has is wrong
-    experiment["judging"] = {"judge_unanimous": True}
+    experiment["judging"] = {"skip": "nothing"}
     every = plan_of(experiment, tmp_path, out)
     assert every.rewarders[1].on_questions == 24
 

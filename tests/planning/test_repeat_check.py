@@ -127,7 +127,7 @@ def test_what_changed_is_in_results_report_and_summary(experiment, go, here, mon
     assert head.largest == pytest.approx(0.5)
     assert head.spread > 0
     said = capsys.readouterr().err
-    assert "judge: 0 of 10 judgements changed when asked again in other batches (0.0 %" in said
+    assert "judge: 0 of 10 judgements changed when asked again in other batches (0.0%" in said
     assert "by at most 0.5; their standard deviation is" in said
     page = (directory / "report.html").read_text()
     assert "Repeated judgements" in page

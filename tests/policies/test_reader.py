@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bon.experiment.letters import LETTERS, option_letters
+from bon.core.text import LETTERS, option_letters
 from bon.policies.extractors import UNPARSED, BothLetters, extract_answer, extract_both
 
 FOUR = ("red", "green", "light blue", "none of them")

@@ -52,7 +52,7 @@ def test_what_cannot_be_injected_is_one_line(tmp_path, options, message):
 
 
 def test_a_biased_card_of_a_run_is_found_by_calibrate(make_experiment, go):
-    experiment = make_experiment(questions=60, judging={"judge_unanimous": True})
+    experiment = make_experiment(questions=60, judging={"skip": "nothing"})
     critic, head = experiment["rewarders"][1:3]
     experiment["rewarders"] += [
         {**head, "name": "loves-a", "options": {"bias": "letter A", "strength": 5}},

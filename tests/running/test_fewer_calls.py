@@ -8,7 +8,6 @@ from bon.analysis.artifacts import frames
 from bon.analysis.report import write_report
 from bon.analysis.results import Options, Results
 from bon.analysis.run import analyse
-from bon.core.errors import BonError
 from bon.planning.plan import make_plan
 from bon.running.reporting import open_run
 from bon.running.status import run_status
@@ -19,7 +18,7 @@ from bon.work.setup import prepare
 from .conftest import change
 
 QUICK = Options(draws=200, permutations=200, subsets=16)
-EVERY = {"skip_constant": False}
+EVERY = {"skip": "unanimous"}
 
 
 def judged(directory: Path) -> set[tuple[str, ...]]:
@@ -206,9 +205,3 @@ def test_a_race_goes_on_as_all_pairs_and_back(make_experiment, go):
     assert "copeland" in {r.rule for r in analysed(directory).rules if r.supported}
     go({**experiment, "judging": RACE})
     assert run_status(directory)["complete"]
-
-
-def test_two_settings_that_contradict_each_other_are_refused(make_experiment, tmp_path):
-    both = {"judge_unanimous": True, "skip_constant": True}
-    with pytest.raises(BonError, match="leave one of them out"):
-        prepare(make_experiment(judging=both), tmp_path)

@@ -112,7 +112,7 @@ def test_answers_of_a_file_are_graded_by_the_study(study, go, tmp_path):
     assert scores["number"]["accuracy"]["value"] == 0.5
     assert scores["exact"]["accuracy"]["value"] == 0.0
     result = CliRunner().invoke(app, ["regrade", str(directory), "--reader", "number"])
-    assert "50.0 %" in result.stdout
+    assert "50.0%" in result.stdout
     result = CliRunner().invoke(app, ["regrade", str(file), "--reader", "official"])
     assert "the questions have no options" in str(result.exception)
 

@@ -35,7 +35,7 @@ def study(make_experiment):
         ]
         experiment["rewarders"][0]["engine_args"]["accuracy"] = 0.65
         experiment["rewarders"].append(LISTER)
-        return {**experiment, "judging": {"judge_unanimous": True, **judging}}
+        return {**experiment, "judging": {"skip": "nothing", **judging}}
 
     return make
 
@@ -99,7 +99,7 @@ def test_a_policy_beside_another_is_as_alone(study, go, design, deep):
 
 
 def test_what_another_policy_had_judged_changes_no_accuracy(study, go):
-    skipped = {"judge_unanimous": False}
+    skipped = {"skip": "constant"}
     alone, both = go(study(B, **skipped), out="alone"), go(study(A, B, **skipped), out="both")
     expected, results = (
         # The unit of a weighted vote is the spread of the scores that there are.

@@ -24,7 +24,7 @@ def judgements(directory: Path) -> pd.DataFrame:
     ids=["orders", "votes"],
 )
 def test_less_is_replayed_as_a_fresh_run_has_it(make_experiment, go, design, before, after):
-    experiment = make_experiment(judging={"design": design, "judge_unanimous": True})
+    experiment = make_experiment(judging={"design": design, "skip": "nothing"})
     judge, temperature = experiment["rewarders"][0], {"sampling": {"temperature": 1.0}}
 
     def with_judge(settings):

@@ -171,7 +171,7 @@ class OddChoice(Rewarder):
 
 
 def test_a_class_that_answers_anything_bricks_nothing(make_experiment, go, tmp_path):
-    experiment = make_experiment(questions=20, judging={"judge_unanimous": True})
+    experiment = make_experiment(questions=20, judging={"skip": "nothing"})
     (tmp_path / "odd_rewarder.py").write_text(ODD)
     own = {"kind": "python", "engine": "echo"}
     experiment["rewarders"] += [

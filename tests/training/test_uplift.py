@@ -236,7 +236,7 @@ def test_exports_and_studies_name_what_the_key_left_out(make_experiment, go, cap
         main()
     error = capsys.readouterr().err
     assert error.startswith(f"{count} questions with different answers were not judged")
-    assert "--set judging.skip_constant=false" in error
+    assert "--set judging.skip=unanimous" in error
 
 
 # ------------------------------------------------------------------ losses

@@ -81,7 +81,7 @@ def test_from_questions_to_report(
             {**served["reward"], "name": "head", "kind": "scalar"},
         ],
         # A random model answers nothing, so all its candidates agree: judge them all the same.
-        "judging": {"judge_unanimous": True},
+        "judging": {"skip": "nothing"},
         "analysis": {"bootstrap": 100},
     }
     report = run(prepare(experiment, tmp_path), tmp_path / "run", quiet=True)

@@ -30,6 +30,7 @@ from bon.formats import forms_of
 from bon.formats.answers import Answered, Answers, Text, read_answers
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import Grade, graded_key, grader_of, graders, grades, is_usable
+from bon.importing.import_files import with_questions
 from bon.policies.extractors import (
     EXTRACTORS,
     Extractor,
@@ -37,7 +38,6 @@ from bon.policies.extractors import (
     extract_answer,
     pattern_letter,
 )
-from bon.running.imports.import_files import with_questions
 from bon.running.labelled_votes import check_columns, labels_of
 from bon.running.reporting import open_run, read_results
 from bon.storage.database import DATABASE

@@ -22,7 +22,7 @@ from bon.engines import build, serves
 from bon.engines.base import Engine, ImagePart
 from bon.engines.echo import answer_key
 from bon.engines.endpoints.ledger import Ledger, Payer, paying, purchases, stop
-from bon.engines.gpu_memory import ROOM, wait_for_room
+from bon.engines.free_gpu_memory import ROOM, wait_for_room
 from bon.engines.metering import metered, take_turn
 from bon.experiment.cards import Loaded, engine_settings
 from bon.experiment.config import Card, PolicyCard, RewarderCard

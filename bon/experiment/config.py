@@ -132,7 +132,7 @@ class Card(Strict):
     elsewhere: Elsewhere | None = Field(None, alias="from")
 
     @property
-    def brought(self) -> bool:
+    def imported(self) -> bool:
         """Whether its outputs were imported, so that it never runs."""
         return self.engine == "none" and self.model.startswith(f"{IMPORTED}:")
 

@@ -25,7 +25,8 @@ from bon.planning.dataset_sizes import (
     DatasetSizes,
     Rows,
 )
-from bon.planning.gpu_memory import (
+from bon.planning.image_tokens import DEFAULT_TOKENS, TYPICAL
+from bon.planning.model_sizes import (
     PER_SEQUENCE,
     RESERVE,
     RESERVE_UNBOUND,
@@ -36,7 +37,6 @@ from bon.planning.gpu_memory import (
     fit_of,
     hub_cache,
 )
-from bon.planning.image_tokens import DEFAULT_TOKENS, TYPICAL
 from bon.rewarders.item_judging import max_calls
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
@@ -247,7 +247,7 @@ class _Planner:
 
     def _policy(self, policy: Loaded[PolicyCard]) -> Work:
         card = policy.card
-        if card.brought:
+        if card.imported:
             return Work(card.name, "policy")
         if self._in_run is not None:
             work, reads = Work(card.name, "policy"), 0
@@ -268,7 +268,7 @@ class _Planner:
     def _rewarder(self, rewarder: Loaded[RewarderCard]) -> Work:
         card = rewarder.card
         work = Work(card.name, card.kind)
-        if card.brought:
+        if card.imported:
             return work
         counts = [self._on_questions(policy, rewarder) for policy in self._setup.policies]
         work.on_questions, work.reused = map(sum, zip(*counts, strict=True)) if counts else (0, 0)
@@ -343,7 +343,7 @@ class _Planner:
     def _deep(self, policy: Loaded[PolicyCard]) -> tuple[int, int]:
         """Return how many questions get more candidates, and how many they have."""
         deep = self._setup.experiment.judging.deep
-        if deep is None or policy.card.brought or deep.n <= policy.card.n:
+        if deep is None or policy.card.imported or deep.n <= policy.card.n:
             return 0, policy.card.n
         share = min(deep.share, self._setup.experiment.subset)
         return round(self._questions.count * share), deep.n
@@ -363,7 +363,7 @@ class _Planner:
         for question in self._in_run.questions():
             n = setup.depth(policy, question.key, rewarder)
             pool = self._in_run.candidates(policy.spec, question.key, n)
-            if len(pool) < n and not policy.card.brought:
+            if len(pool) < n and not policy.card.imported:
                 most = max_calls(card, self._design, n, votes)
                 calls += most * drawn(question.key, subset)
                 continue

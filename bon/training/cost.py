@@ -9,7 +9,7 @@ from bon.engines.checkpoints import read_config
 from bon.engines.tuning import Method, Tuning
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
-from bon.planning.gpu_memory import GIB, GPUS, RESERVE_UNBOUND, USED
+from bon.planning.model_sizes import GIB, GPUS, RESERVE_UNBOUND, USED
 from bon.planning.plan import PROMPT_FLOPS, REPLY_FLOPS, SPREAD
 
 RANK = 16

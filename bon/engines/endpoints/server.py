@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 from bon.core.errors import BonError
-from bon.engines.gpu_memory import ROOM, wait_for_room
+from bon.engines.free_gpu_memory import ROOM, wait_for_room
 from bon.engines.settings import OpenAISettings
 
 API_KEY = "VLLM_API_KEY"

@@ -23,13 +23,13 @@ from bon.importing.imported_rows import (
     judgements,
     notes_of_answers,
     records_from_tables,
-    rewarder_cards,
 )
-from bon.running.imports.restore import is_export, restore
-from bon.running.start import now, set_leaks, starting
+from bon.importing.restore import is_export, restore
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
+from bon.work.pinned_sources import rewarder_cards
 from bon.work.setup import Setup, prepare
+from bon.work.starting import now, set_leaks, starting
 
 
 def import_files(

@@ -30,10 +30,10 @@ from bon.importing.imported_rows import (
     notes_of_answers,
     sides_of,
 )
-from bon.importing.pinned_sources import found_files, is_run, models_in, spec_in
 from bon.policies.extractors import extract_answer
 from bon.policies.generate import candidate_key
 from bon.storage.store import Store
+from bon.work.pinned_sources import found_files, is_run, models_in, spec_in
 from bon.work.setup import Setup
 
 Policy = Loaded[PolicyCard]
@@ -187,7 +187,7 @@ class Imports:
         """
         for policy in self._setup.policies:
             textless = "spec = ? AND finish = ?", (policy.spec, WITHOUT_TEXT)
-            if policy.card.brought and self._store.has("candidates", *textless):
+            if policy.card.imported and self._store.has("candidates", *textless):
                 raise BonError(
                     f"{rewarder.card.name} cannot judge the candidates of {policy.card.name}: "
                     "their texts were not imported",

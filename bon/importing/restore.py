@@ -12,15 +12,13 @@ from typing import Any, TypeVar
 from bon.benchmarks.base import BadRow
 from bon.core.console import say
 from bon.core.errors import BonError
-from bon.core.keys import content_key
 from bon.core.records import Candidate, Judgement
-from bon.experiment.config import IMPORTED
 from bon.experiment.yamlfile import read_document
 from bon.formats.base import file_rows
-from bon.importing.pinned_sources import frozen
-from bon.running.start import now, set_leaks, starting
 from bon.storage.store import Store
+from bon.work.pinned_sources import frozen, imported_model
 from bon.work.setup import Setup, prepare
+from bon.work.starting import now, set_leaks, starting
 
 EXPERIMENT = "experiment.yaml"
 RecordT = TypeVar("RecordT")
@@ -56,10 +54,10 @@ def restore(folder: Path, out: Path, *, replace: bool = False, quiet: bool = Fal
         pairs = (_stored(row, store.read_pair) for row in _rows(folder, "pairs"))
         store.set_pairs((pair.dataset, pair) for pair in pairs if pair.dataset in names)
         for row in _rows(folder, "candidates"):
-            if model := models.get(_model_name(row)):
+            if model := models.get(imported_model(row["spec"])):
                 store.add_candidates([Candidate(**{**_fields(Candidate, row), "spec": model.spec})])
         for row in _rows(folder, "judgements"):
-            if model := models.get(_model_name(row)):
+            if model := models.get(imported_model(row["spec"])):
                 shown = tuple(filter(None, (row["shown"] or "").split(",")))
                 values = {**_fields(Judgement, row), "spec": model.spec, "shown": shown}
                 store.add_judgements([Judgement(**values)])
@@ -77,10 +75,6 @@ def _rows(folder: Path, table: str) -> Iterator[dict[str, Any]]:
         if isinstance(row, BadRow):
             raise BonError(f"{path}, {row.id}: {row.reason}", "export it again")
         yield row
-
-
-def _model_name(row: dict[str, Any]) -> str:
-    return f"{IMPORTED}:{content_key('run', row['spec'])}"
 
 
 def _fields(record: Any, row: dict[str, Any]) -> dict[str, Any]:

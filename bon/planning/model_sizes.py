@@ -78,7 +78,7 @@ def fit_of(loaded: Loaded[Any]) -> GpuFit | None:
     card: Card = loaded.card
     engine = weights_entry(card.engine, card.engine_args)
     local = engine.weights_here and card.placement.gpus
-    if not local or card.brought:
+    if not local or card.imported:
         return None
     known = loaded.checkpoint()
     parameters = card.size or (known.size if known is not None else None)
@@ -195,7 +195,7 @@ def checkpoint_weights(models: Iterable[Loaded[Any]]) -> Weights | None:
     for model in models:
         card, name = model.card, model.model_path
         local = weights_entry(card.engine, card.engine_args).weights_here
-        if local and not card.brought and name.count("/") == 1:
+        if local and not card.imported and name.count("/") == 1:
             sizes[name, card.revision] = card.size
     if not sizes:
         return None

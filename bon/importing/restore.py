@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bon.benchmarks.base import BadRow
 from bon.core.console import say
 from bon.core.errors import BonError
 from bon.core.records import Candidate, Judgement
 from bon.experiment.yamlfile import read_document
-from bon.formats.base import file_rows
+from bon.formats.base import whole_rows
 from bon.storage.store import Store
 from bon.work.pinned_sources import frozen, imported_model
 from bon.work.setup import Setup, prepare
@@ -71,10 +70,7 @@ def _rows(folder: Path, table: str) -> Iterator[dict[str, Any]]:
     path = folder / f"{table}.parquet"
     if not path.is_file():
         raise BonError(f"{folder} has no table {table}", "give a whole folder of `bon export`")
-    for _, row in file_rows(path):
-        if isinstance(row, BadRow):
-            raise BonError(f"{path}, {row.id}: {row.reason}", "export it again")
-        yield row
+    yield from (row for _, row in whole_rows(path, "export it again"))
 
 
 def _fields(record: Any, row: dict[str, Any]) -> dict[str, Any]:

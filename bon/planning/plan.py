@@ -14,6 +14,7 @@ from bon.benchmarks import BadRow, load_pairs
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.records import BY_MODEL
+from bon.engines.free_gpu_memory import USABLE
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, Price, RewarderCard
 from bon.planning.dataset_sizes import (
@@ -30,7 +31,6 @@ from bon.planning.model_sizes import (
     PER_SEQUENCE,
     RESERVE,
     RESERVE_UNBOUND,
-    USED,
     GpuFit,
     Weights,
     checkpoint_weights,
@@ -88,8 +88,8 @@ ASSUMPTIONS = (
     "used a model under the same settings",
     f"GPU memory: weights in 16 bits unless the card says otherwise, a KV "
     f"cache of max_model_len tokens (default {PER_SEQUENCE:,}), and {RESERVE:g} GiB for the vision "
-    f"encoder, activations and CUDA ({RESERVE_UNBOUND:g} without max_pixels), in {USED:.0%} of the "
-    "card",
+    f"encoder, activations and CUDA ({RESERVE_UNBOUND:g} without max_pixels), in {USABLE:.0%} of "
+    "the card",
 )
 
 

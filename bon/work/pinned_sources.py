@@ -85,12 +85,12 @@ def is_run(paths: Sequence[Path]) -> bool:
     return len(paths) == 1 and (paths[0] / DATABASE).is_file()
 
 
-def spec_in(store: Store, loaded: Loaded[Any]) -> str:
+def spec_in(store: Store, name: str) -> str:
     """Return the spec of the rows of a model in a run (bon.work.stored_specs)."""
-    return str(store.meta("specs", {}).get(loaded.card.name, ""))
+    return str(store.meta("specs", {}).get(name, ""))
 
 
-def models_in(store: Store, room: Room) -> list[Loaded[Any]]:
+def _models_in(store: Store, room: Room) -> list[Loaded[Any]]:
     """Load the policies or rewarders of a run's experiment, without ensembles."""
     raw, base = store.meta("experiment"), store.meta("base")
     if raw is None or base is None:
@@ -105,7 +105,7 @@ def models_in(store: Store, room: Room) -> list[Loaded[Any]]:
 def _run_cards(path: Path, room: Room, source: Elsewhere) -> list[Card]:
     cards = []
     with Store(path, readonly=True) as store:
-        models = models_in(store, room)
+        models = _models_in(store, room)
         names = ", ".join(model.card.name for model in models)
         if source.of:
             models = [model for model in models if model.card.name == source.of]
@@ -115,7 +115,7 @@ def _run_cards(path: Path, room: Room, source: Elsewhere) -> list[Card]:
                 f"name one with `of`: {names}" if names else "name a run that has some",
             )
         for model in models:
-            spec = spec_in(store, model)
+            spec = spec_in(store, model.card.name)
             if not store.has(model.table, "spec = ?", (spec,)):
                 raise BonError(
                     f"from: {path} has no rows of {model.card.name}", "run it, or name another"

@@ -11,7 +11,7 @@ import pytest
 
 from bon.core.errors import BonError
 from bon.dispatch import worker
-from bon.dispatch.worker import Host, gpu_memory_share
+from bon.dispatch.worker import Host
 from bon.engines import free_gpu_memory
 from bon.engines.free_gpu_memory import gpu_processes, wait_for_room
 from bon.experiment.config import PolicyCard
@@ -84,7 +84,7 @@ def test_who_holds_it_is_read_from_the_tool_of_the_driver(tmp_path, monkeypatch)
 )  # fmt: skip
 def test_what_a_card_wants(gpus, args, share):
     card = PolicyCard(name="p", model="m", placement={"gpus": gpus}, **args)
-    assert gpu_memory_share(card) == pytest.approx(share)
+    assert card.gpu_memory_share == pytest.approx(share)
 
 
 @pytest.mark.model

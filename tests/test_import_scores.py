@@ -27,7 +27,7 @@ from bon.rewarders.stepwise import AGGREGATES, aggregate_steps
 from bon.running.labelled_votes import votes_of
 from bon.running.reporting import open_run, report_run
 from bon.storage.store import Store
-from bon.work.pinned_sources import rewarder_cards
+from bon.work.imported_cards import rewarder_cards
 from bon.work.run_tables import run_tables
 from bon.work.setup import options
 

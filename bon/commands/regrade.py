@@ -41,7 +41,7 @@ from bon.policies.extractors import (
 from bon.running.labelled_votes import check_columns, labels_of
 from bon.running.reporting import open_run, read_results
 from bon.storage.store import Store
-from bon.work.pinned_sources import is_run
+from bon.work.imported_cards import is_run
 from bon.work.run_tables import run_tables
 
 MAX_RESPONSES = 20

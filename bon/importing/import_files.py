@@ -26,7 +26,7 @@ from bon.importing.imported_rows import (
 )
 from bon.importing.restore import is_export, restore
 from bon.storage.store import Store
-from bon.work.pinned_sources import is_run, rewarder_cards
+from bon.work.imported_cards import is_run, rewarder_cards
 from bon.work.setup import Setup, prepare
 from bon.work.starting import now, set_leaks, starting
 

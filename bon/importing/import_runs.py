@@ -33,7 +33,7 @@ from bon.importing.imported_rows import (
 from bon.policies.extractors import extract_answer
 from bon.policies.generate import candidate_key
 from bon.storage.store import Store
-from bon.work.pinned_sources import found_files, is_run, spec_in
+from bon.work.imported_cards import found_files, is_run, spec_in
 from bon.work.setup import Setup
 
 Policy = Loaded[PolicyCard]

@@ -24,7 +24,7 @@ from bon.graders import is_right
 from bon.policies.extractors import ExtractorName, extract_answer
 from bon.policies.generate import candidate_key
 from bon.rewarders.stepwise import aggregate_steps
-from bon.work.pinned_sources import Scores
+from bon.work.imported_cards import Scores
 
 _CELL_LIMIT = 32_767
 """The most characters in a cell of a spreadsheet."""

@@ -15,7 +15,7 @@ from bon.core.records import Candidate, Judgement
 from bon.experiment.yamlfile import read_document
 from bon.formats.base import whole_rows
 from bon.storage.store import Store
-from bon.work.pinned_sources import frozen, imported_model
+from bon.work.imported_cards import frozen, imported_model
 from bon.work.setup import Setup, prepare
 from bon.work.starting import now, set_leaks, starting
 

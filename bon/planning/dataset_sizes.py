@@ -17,7 +17,7 @@ from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, DatasetSpec
 from bon.planning.image_tokens import TYPICAL, Size, tokens_of
 from bon.storage.store import Store
-from bon.work.pinned_sources import questions_in
+from bon.work.imported_cards import questions_in
 from bon.work.preflight import sees_images
 from bon.work.setup import Setup, located
 

@@ -26,8 +26,8 @@ from bon.rewarders.reply_parsing import parser_key
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.grading import check_grader, load_grader
+from bon.work.imported_cards import pinned
 from bon.work.judging_scope import drawn
-from bon.work.pinned_sources import pinned
 
 if TYPE_CHECKING:
     from bon.analysis.results import Options

@@ -221,7 +221,7 @@ def protocol_rows(
         if all(key in responses for key in shown_of(row))
         and in_protocol(card.orders, protocol.votes, item, row.first, row.second, row.vote)
     }
-    if card.brought or not depends_on_others(card, protocol.design):
+    if card.imported or not depends_on_others(card, protocol.design):
         return list(made.values())
     own: list[Judgement] = []
     arity = rewarder_class(card).arity

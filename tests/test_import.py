@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import bon
 from bon.commands.main import app
 from bon.core.errors import BonError
-from bon.running.imports.import_files import import_files
+from bon.importing.import_files import import_files
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "mmmu_pro_gpt4o"
 

@@ -22,12 +22,12 @@ from bon.commands.main import app
 from bon.core.base_models import guessed_base
 from bon.core.errors import BonError
 from bon.formats.score_tables import JudgementRecord
-from bon.importing.imported_rows import rewarder_cards
+from bon.importing.import_files import import_files
 from bon.rewarders.stepwise import AGGREGATES, aggregate_steps
-from bon.running.imports.import_files import import_files
 from bon.running.labelled_votes import votes_of
 from bon.running.reporting import open_run, report_run
 from bon.storage.store import Store
+from bon.work.imported_cards import rewarder_cards
 from bon.work.run_tables import run_tables
 from bon.work.setup import options
 

@@ -20,7 +20,7 @@ from tiny_text_models import make_text_model  # noqa: E402
 
 from bon.core.keys import text_key  # noqa: E402
 from bon.experiment.cards import load_rewarder  # noqa: E402
-from bon.planning.gpu_memory import GIB, fit_of  # noqa: E402
+from bon.planning.model_sizes import GIB, fit_of  # noqa: E402
 from bon.policies.prompting import question_block  # noqa: E402
 from bon.storage.store import Store  # noqa: E402
 

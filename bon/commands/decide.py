@@ -188,7 +188,7 @@ def regrade(
         regrade_files,
         regrade_text,
     )
-    from bon.running.imports.import_files import refuse_unused
+    from bon.importing.import_files import refuse_unused
 
     of_run = len(files) == 1 and (files[0] / "run.sqlite").is_file()
     if of_run and not (labels and labels.is_file()):

@@ -30,6 +30,7 @@ from bon.formats import forms_of
 from bon.formats.answers import Answered, Answers, Text, read_answers
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import Grade, graded_key, grader_of, graders, grades, is_usable
+from bon.importing.import_files import with_questions
 from bon.policies.extractors import (
     EXTRACTORS,
     Extractor,
@@ -37,11 +38,10 @@ from bon.policies.extractors import (
     extract_answer,
     pattern_letter,
 )
-from bon.running.imports.import_files import with_questions
 from bon.running.labelled_votes import check_columns, labels_of
 from bon.running.reporting import open_run, read_results
-from bon.storage.database import DATABASE
 from bon.storage.store import Store
+from bon.work.imported_cards import is_run
 from bon.work.run_tables import run_tables
 
 MAX_RESPONSES = 20
@@ -61,7 +61,7 @@ def regrade_files(
     questions: str = "",
 ) -> Regraded:
     """Extract the answers of these files, or of one run, with each extractor."""
-    if len(files) == 1 and (files[0] / DATABASE).is_file():
+    if is_run(files):
         answers = _answers_of_run(files[0])
         return regraded(answers, extractors, graders, gradings(files[0]))
     formats = forms_of(files, form, columns)

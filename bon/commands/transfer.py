@@ -30,11 +30,11 @@ def import_(
 ) -> None:
     """Create a run from responses and scores, or add training outcomes to a run."""
     from bon.commands.regrade import pass_at_1, regraded
+    from bon.importing.import_files import import_files, refuse_unused
     from bon.policies.extractors import EXTRACTORS
-    from bon.running.imports.import_files import import_files, refuse_unused
-    from bon.running.imports.import_outcomes import import_outcomes, is_outcomes
     from bon.running.reporting import report_run
     from bon.storage.store import Store
+    from bon.training.import_outcomes import import_outcomes, is_outcomes
 
     silent = quiet or as_json
     if all(map(is_outcomes, files)):

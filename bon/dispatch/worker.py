@@ -22,7 +22,7 @@ from bon.engines import build, serves
 from bon.engines.base import Engine, ImagePart
 from bon.engines.echo import answer_key
 from bon.engines.endpoints.ledger import Ledger, Payer, paying, purchases, stop
-from bon.engines.gpu_memory import ROOM, wait_for_room
+from bon.engines.free_gpu_memory import wait_for_room
 from bon.engines.metering import metered, take_turn
 from bon.experiment.cards import Loaded, engine_settings
 from bon.experiment.config import Card, PolicyCard, RewarderCard
@@ -241,7 +241,7 @@ class Host:
             if self._logs and serves(arguments):
                 arguments.setdefault("log", str(self._logs / f"{card.name}.log"))
             # Memory that this worker's own engines use is no reason to wait.
-            share = 0.0 if self._engines else gpu_memory_share(card)
+            share = 0.0 if self._engines else card.gpu_memory_share
             occupied = await asyncio.to_thread(wait_for_room, share) if share else ""
             try:
                 self._engines[key] = await asyncio.to_thread(build, card.engine, arguments)
@@ -315,16 +315,9 @@ def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[
     if 0 < card.placement.gpus < 1 and (card.engine == "vllm" or serves(arguments)):
         sglang = arguments.get("serve") == "sglang"
         flag = "mem_fraction_static" if sglang else "gpu_memory_utilization"
-        share = {flag: round(gpu_memory_share(card), 3)}
+        share = {flag: round(card.gpu_memory_share, 3)}
         arguments["engine_args"] = share | dict(arguments.get("engine_args") or {})
     return arguments
-
-
-def gpu_memory_share(card: Card) -> float:
-    """Return the share of each GPU's memory that a model needs; 0 without a GPU."""
-    arguments = card.engine_args.get("engine_args")
-    reserved = arguments.get("gpu_memory_utilization") if isinstance(arguments, Mapping) else None
-    return float(reserved or ROOM * min(1.0, card.placement.gpus)) if card.placement.gpus else 0.0
 
 
 def _is_on(arguments: Mapping[str, Any], name: str) -> bool:

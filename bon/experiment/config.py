@@ -25,6 +25,7 @@ from bon.core.records import check_rewarder_name
 from bon.core.sampling import Sampling
 from bon.core.text import BIASES, PHRASE, PLACE
 from bon.engines import engine_entry
+from bon.engines.free_gpu_memory import USABLE
 
 
 class Strict(BaseModel):
@@ -132,9 +133,16 @@ class Card(Strict):
     elsewhere: Elsewhere | None = Field(None, alias="from")
 
     @property
-    def brought(self) -> bool:
+    def imported(self) -> bool:
         """Whether its outputs were imported, so that it never runs."""
         return self.engine == "none" and self.model.startswith(f"{IMPORTED}:")
+
+    @property
+    def gpu_memory_share(self) -> float:
+        """The share of each GPU's memory that the model needs; 0 without a GPU."""
+        arguments, gpus = self.engine_args.get("engine_args"), self.placement.gpus
+        own = arguments.get("gpu_memory_utilization") if isinstance(arguments, Mapping) else None
+        return float(own or USABLE * min(1.0, gpus)) if gpus else 0.0
 
     @field_validator("engine")
     @classmethod

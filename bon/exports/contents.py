@@ -22,7 +22,7 @@ from bon.core.files import write_atomic
 from bon.core.records import ImageRef
 from bon.engines.base import ImagePart
 from bon.experiment.config import Card, DatasetSpec
-from bon.running.imports.restore import EXPERIMENT, frozen_experiment
+from bon.importing.restore import EXPERIMENT, frozen_experiment
 from bon.running.reporting import read_results
 from bon.storage.store import Store
 from bon.work.run_tables import run_tables

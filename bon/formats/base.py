@@ -114,6 +114,14 @@ def file_rows(path: Path) -> Iterator[RawRow]:
             yield file.parent, row
 
 
+def whole_rows(path: Path, fix: str) -> Iterator[tuple[Path | None, dict[str, Any]]]:
+    """Yield the rows of a file in which every row can be read; BonError with `fix` otherwise."""
+    for folder, row in file_rows(path):
+        if isinstance(row, BadRow):
+            raise BonError(f"{path}, {row.id}: {row.reason}", fix)
+        yield folder, row
+
+
 def columns_of(path: Path) -> set[str]:
     """Return the columns of a file's first readable row; empty without one."""
     return set(first_row(path))

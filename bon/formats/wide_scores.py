@@ -31,7 +31,8 @@ def rewarders_in(row: Mapping[str, Any], named: Sequence[str] = ()) -> Cells:
             found.setdefault(side[1], {})[side[2]] = side[0]
         return {name: cells for name, cells in found.items() if len(cells) == 2}
     each = "candidate" in row
-    names = named or [n for n, cell in row.items() if n not in ROLES and _is_score(cell, each)]
+    known = ROLES | {"options"}  # which may be numbers
+    names = named or [n for n, cell in row.items() if n not in known and _is_score(cell, each)]
     return {name: {"score" if each else "scores": name} for name in names}
 
 

@@ -15,9 +15,9 @@ from bon.core.images import ImageStore
 from bon.core.records import Question
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, DatasetSpec
-from bon.importing.pinned_sources import questions_in
 from bon.planning.image_tokens import TYPICAL, Size, tokens_of
 from bon.storage.store import Store
+from bon.work.imported_cards import questions_in
 from bon.work.preflight import sees_images
 from bon.work.setup import Setup, located
 

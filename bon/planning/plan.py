@@ -14,6 +14,7 @@ from bon.benchmarks import BadRow, load_pairs
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.records import BY_MODEL
+from bon.engines.free_gpu_memory import USABLE
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, Price, RewarderCard
 from bon.planning.dataset_sizes import (
@@ -25,18 +26,17 @@ from bon.planning.dataset_sizes import (
     DatasetSizes,
     Rows,
 )
-from bon.planning.gpu_memory import (
+from bon.planning.image_tokens import DEFAULT_TOKENS, TYPICAL
+from bon.planning.model_sizes import (
     PER_SEQUENCE,
     RESERVE,
     RESERVE_UNBOUND,
-    USED,
     GpuFit,
     Weights,
     checkpoint_weights,
     fit_of,
     hub_cache,
 )
-from bon.planning.image_tokens import DEFAULT_TOKENS, TYPICAL
 from bon.rewarders.item_judging import max_calls
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
@@ -88,8 +88,8 @@ ASSUMPTIONS = (
     "used a model under the same settings",
     f"GPU memory: weights in 16 bits unless the card says otherwise, a KV "
     f"cache of max_model_len tokens (default {PER_SEQUENCE:,}), and {RESERVE:g} GiB for the vision "
-    f"encoder, activations and CUDA ({RESERVE_UNBOUND:g} without max_pixels), in {USED:.0%} of the "
-    "card",
+    f"encoder, activations and CUDA ({RESERVE_UNBOUND:g} without max_pixels), in {USABLE:.0%} of "
+    "the card",
 )
 
 
@@ -247,7 +247,7 @@ class _Planner:
 
     def _policy(self, policy: Loaded[PolicyCard]) -> Work:
         card = policy.card
-        if card.brought:
+        if card.imported:
             return Work(card.name, "policy")
         if self._in_run is not None:
             work, reads = Work(card.name, "policy"), 0
@@ -268,7 +268,7 @@ class _Planner:
     def _rewarder(self, rewarder: Loaded[RewarderCard]) -> Work:
         card = rewarder.card
         work = Work(card.name, card.kind)
-        if card.brought:
+        if card.imported:
             return work
         counts = [self._on_questions(policy, rewarder) for policy in self._setup.policies]
         work.on_questions, work.reused = map(sum, zip(*counts, strict=True)) if counts else (0, 0)
@@ -343,7 +343,7 @@ class _Planner:
     def _deep(self, policy: Loaded[PolicyCard]) -> tuple[int, int]:
         """Return how many questions get more candidates, and how many they have."""
         deep = self._setup.experiment.judging.deep
-        if deep is None or policy.card.brought or deep.n <= policy.card.n:
+        if deep is None or policy.card.imported or deep.n <= policy.card.n:
             return 0, policy.card.n
         share = min(deep.share, self._setup.experiment.subset)
         return round(self._questions.count * share), deep.n
@@ -363,7 +363,7 @@ class _Planner:
         for question in self._in_run.questions():
             n = setup.depth(policy, question.key, rewarder)
             pool = self._in_run.candidates(policy.spec, question.key, n)
-            if len(pool) < n and not policy.card.brought:
+            if len(pool) < n and not policy.card.imported:
                 most = max_calls(card, self._design, n, votes)
                 calls += most * drawn(question.key, subset)
                 continue

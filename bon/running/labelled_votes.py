@@ -9,11 +9,10 @@ import pandas as pd
 
 from bon.analysis.calibration.labelled import COLUMNS
 from bon.analysis.data.tables import Tables
-from bon.benchmarks.base import BadRow
 from bon.core.errors import BonError, some
 from bon.core.keys import text_key
 from bon.core.records import RIGHT_FROM
-from bon.formats.base import columns_of, file_rows
+from bon.formats.base import columns_of, whole_rows
 from bon.running.reporting import open_run
 from bon.storage.store import Store
 from bon.work.run_tables import run_tables
@@ -208,9 +207,7 @@ def _pairs(tables: Tables, texts: dict[str, str]) -> pd.DataFrame:
 
 def _table(path: Path, columns: dict[str, str]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
-    for _, row in file_rows(path):
-        if isinstance(row, BadRow):
-            raise BonError(f"{path}: {row.id} {row.reason}", "mend the row or leave it out")
+    for _, row in whole_rows(path, "mend the row or leave it out"):
         rows.append({**row, **{role: row[name] for role, name in columns.items() if name in row}})
     if not rows:
         raise BonError(f"{path} holds no rows", "check the file")

@@ -243,7 +243,7 @@ def model_costs(setup: Setup, store: Store) -> tuple[ModelCost, ...]:
     costs = (
         _model_cost(loaded, store, dollars.get(loaded.spec, 0.0))
         for loaded in setup.models
-        if not loaded.card.brought
+        if not loaded.card.imported
     )
     return tuple(filter(None, costs))
 

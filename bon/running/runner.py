@@ -11,7 +11,7 @@ from bon.core.errors import Incomplete
 from bon.dispatch.connection import connected, starts_local_ray
 from bon.dispatch.source import Source
 from bon.running.progress import Reporter, note_phase
-from bon.running.start import now, start
+from bon.running.start import start
 from bon.running.tally import Tally
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
@@ -21,6 +21,7 @@ from bon.work.preflight import check_models, retiring
 from bon.work.repeat_check import FOLDER, repeat_sources
 from bon.work.setup import Setup
 from bon.work.sources import GenerateSource, GradeSource, PairSource, QuestionSource
+from bon.work.starting import now
 from bon.work.stored_specs import print_changed
 
 
@@ -126,7 +127,7 @@ def work_off(
 def make_sources(setup: Setup, store: Store) -> list[Source]:
     """Return all work of an experiment, in order of priority."""
     generate = [GenerateSource(setup, store, policy) for policy in setup.policies]
-    rewarders = [rewarder for rewarder in setup.rewarders if not rewarder.card.brought]
+    rewarders = [rewarder for rewarder in setup.rewarders if not rewarder.card.imported]
     sources: list[Source] = [*generate]
     if setup.grader is not None:
         sources += [

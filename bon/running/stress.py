@@ -40,7 +40,7 @@ def stress_run(directory: Path, questions: int, *, quiet: bool = False) -> Path:
 def _judge(directory: Path, questions: int, *, quiet: bool) -> None:
     with Store(directory, readonly=True) as store:
         setup = open_run(store)
-        rewarders = tuple(r for r in setup.rewarders if not r.card.brought)
+        rewarders = tuple(r for r in setup.rewarders if not r.card.imported)
         if not rewarders:
             raise BonError(f"{directory} has no rewarder to call", "name some in a run")
 

@@ -6,10 +6,11 @@ LoRA on all linear layers with gradient checkpointing, as in arms.yaml of `bon u
 from dataclasses import dataclass
 
 from bon.engines.checkpoints import read_config
+from bon.engines.free_gpu_memory import USABLE
 from bon.engines.tuning import Method, Tuning
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
-from bon.planning.gpu_memory import GIB, GPUS, RESERVE_UNBOUND, USED
+from bon.planning.model_sizes import GIB, GPUS, RESERVE_UNBOUND
 from bon.planning.plan import PROMPT_FLOPS, REPLY_FLOPS, SPREAD
 
 RANK = 16
@@ -95,5 +96,5 @@ def training_cost(
     memory = (2 * size + ADAM_BYTES * shape.lora + activations + logits) / GIB + RESERVE_UNBOUND
     return TrainingCost(
         tuning.method, arms, round(arms * tokens), hours, hours / SPREAD, hours * SPREAD, memory,
-        tuple(f"{gpu} GB" for gpu in GPUS if memory <= gpu * USED),
+        tuple(f"{gpu} GB" for gpu in GPUS if memory <= gpu * USABLE),
     )  # fmt: skip

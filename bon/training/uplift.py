@@ -446,7 +446,7 @@ def _free_rewarder(setup: Setup, name: str) -> RewarderSpec | None:
     if not isinstance(spec, RewarderSpec):
         return None
     card = spec.loaded.card
-    return None if card.brought or isinstance(card.cost, Price) else spec
+    return None if card.imported or isinstance(card.cost, Price) else spec
 
 
 def _sampled(

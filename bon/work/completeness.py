@@ -68,20 +68,20 @@ class _Counter:
             self._questions[True] += [deep] if deep else []
             graded, _ = grading_unit(question, rows)
             self._graded += [graded] if graded.texts else []
-        if policy.card.brought:  # nothing can be added
+        if policy.card.imported:  # nothing can be added
             wanted = have
         return self._share(policy, "policy", wanted, have)
 
     def _unit(
         self, policy: Loaded[PolicyCard], question: Question, rows: list[Candidate], n: int
     ) -> Unit | None:
-        ready = policy.card.brought or len(rows) == n
+        ready = policy.card.imported or len(rows) == n
         unit, _ = question_unit(self._setup, question, rows, ready=ready)
         return unit if unit.texts or not ready else None
 
     def rewarder(self, rewarder: Loaded[RewarderCard]) -> ModelShare:
         """Count a rewarder's preference pairs and questions."""
-        if rewarder.card.brought:  # nothing can be added
+        if rewarder.card.imported:  # nothing can be added
             ((n_items,),) = self._store.query(
                 "SELECT COUNT(DISTINCT item) FROM judgements WHERE spec = ?", (rewarder.spec,)
             )

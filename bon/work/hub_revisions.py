@@ -27,7 +27,7 @@ def unpinned(models: Iterable[Loaded[Any]]) -> list[Loaded[Any]]:
     return [
         model
         for model in models
-        if not (model.card.revision or model.card.brought)
+        if not (model.card.revision or model.card.imported)
         and "revision" in engine_entry(model.card.engine).settings.model_fields
         and (model.card.engine != "openai" or serves(model.card.engine_args))
         and _MODEL_ID.fullmatch(model.card.model)

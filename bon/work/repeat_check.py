@@ -118,7 +118,7 @@ def repeat_sources(
             setup, store, repeats, rewarder, [s for s in before if s.model == rewarder.card.name]
         )
         for rewarder in setup.rewarders
-        if not rewarder.card.brought
+        if not rewarder.card.imported
     ]
 
 

@@ -71,7 +71,7 @@ def deep_tables(setup: Setup, store: Store) -> Tables | None:
     deep, subset = setup.experiment.judging.deep, setup.experiment.subset
     if deep is None:
         return None
-    policies = (policy for policy in setup.policies if not policy.card.brought)
+    policies = (policy for policy in setup.policies if not policy.card.imported)
     deepened = (
         replace(p, card=p.card.model_copy(update={"n": max(p.card.n, deep.n)})) for p in policies
     )
@@ -271,7 +271,7 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
             for rewarder in setup.rewarders
             if rewarder.card.image_filter != "none"
         },
-        "imported": [r.card.name for r in setup.rewarders if r.card.brought],
+        "imported": [r.card.name for r in setup.rewarders if r.card.imported],
         "candidate_labels": {setup.policies[0].card.name: files} if files else {},
         "ensembles": {e.card.name: e.card.members for e in setup.ensembles},
         "panels": [e.card.name for e in setup.ensembles if e.card.combine == "scores"],

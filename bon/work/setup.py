@@ -20,13 +20,13 @@ from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder
 from bon.experiment.config import CardRef, DatasetSpec, Experiment, PolicyCard, RewarderCard
 from bon.experiment.overrides import override
 from bon.experiment.yamlfile import read_document
-from bon.importing.pinned_sources import pinned
 from bon.rewarders.item_judging import Protocol
 from bon.rewarders.registry import code_hash, registered, rewarder_class
 from bon.rewarders.reply_parsing import parser_key
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.grading import check_grader, load_grader
+from bon.work.imported_cards import pinned
 from bon.work.judging_scope import drawn
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Setup:
         deep, card = self.experiment.judging.deep, rewarder.card
         if self.grader is not None and card.name == self.grader.card.name:
             return deep is not None
-        if deep is None or card.brought or rewarder_class(card).arity != "one":
+        if deep is None or card.imported or rewarder_class(card).arity != "one":
             return False
         return not deep.rewarders or card.name in deep.rewarders
 
@@ -81,7 +81,7 @@ class Setup:
     ) -> int:
         """Return how many candidates of a question there are, or a rewarder is shown."""
         deep, subset = self.experiment.judging.deep, self.experiment.subset
-        if deep is None or policy.card.brought or (rewarder and not self.is_deep(rewarder)):
+        if deep is None or policy.card.imported or (rewarder and not self.is_deep(rewarder)):
             return policy.card.n
         return max(policy.card.n, deep.n if drawn(question, min(deep.share, subset)) else 0)
 

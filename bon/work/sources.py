@@ -41,7 +41,7 @@ class GenerateSource(Source):
     stage = "generate"
 
     def __init__(self, setup: Setup, store: Store, policy: Loaded[PolicyCard]) -> None:
-        total = 0 if policy.card.brought else store.count("questions", "active > 0")
+        total = 0 if policy.card.imported else store.count("questions", "active > 0")
         super().__init__(policy.card.name, total, policy.card.n)
         self._setup = setup
         self._store = store

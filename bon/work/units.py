@@ -44,7 +44,7 @@ class Unit(NamedTuple):
 
 def samplings(setup: Setup, store: Store, policy: Loaded[PolicyCard]) -> Iterator[Sampling]:
     """Yield what a policy samples for every question; nothing if its responses are imported."""
-    for question in () if policy.card.brought else store.questions():
+    for question in () if policy.card.imported else store.questions():
         n, stored = setup.depth(policy, question.key), store.indices(policy.spec, question.key)
         yield Sampling(question, n, tuple(index for index in range(n) if index not in stored))
 

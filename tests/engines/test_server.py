@@ -19,7 +19,7 @@ from bon.engines import build, read_settings
 from bon.engines.base import GenerateRequest, Message
 from bon.engines.endpoints import server as served
 from bon.experiment.cards import load_rewarder
-from bon.planning.gpu_memory import fit_of
+from bon.planning.model_sizes import fit_of
 from bon.work.hub_revisions import unpinned
 
 STUB = Path(__file__).with_name("stub_server.py")

@@ -7,7 +7,7 @@ import pytest
 
 import bon
 from bon.exports import export_run
-from bon.running.imports.import_files import import_files
+from bon.importing.import_files import import_files
 from tests.conftest import echo_experiment
 from tests.running.conftest import go_in
 

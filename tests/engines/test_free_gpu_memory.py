@@ -11,9 +11,9 @@ import pytest
 
 from bon.core.errors import BonError
 from bon.dispatch import worker
-from bon.dispatch.worker import Host, gpu_memory_share
-from bon.engines import gpu_memory
-from bon.engines.gpu_memory import gpu_processes, wait_for_room
+from bon.dispatch.worker import Host
+from bon.engines import free_gpu_memory
+from bon.engines.free_gpu_memory import gpu_processes, wait_for_room
 from bon.experiment.config import PolicyCard
 from bon.work.setup import prepare
 
@@ -32,10 +32,10 @@ class Machine:
 
     def wait(self, share, seconds=10.0):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(gpu_memory, "free_memory", self.look)
-            patch.setattr(gpu_memory, "gpu_processes", lambda: "process 7 python 60 GiB")
-            patch.setattr(gpu_memory.time, "sleep", self.sleep)
-            patch.setattr(gpu_memory.time, "monotonic", lambda: self.now)
+            patch.setattr(free_gpu_memory, "free_memory", self.look)
+            patch.setattr(free_gpu_memory, "gpu_processes", lambda: "process 7 python 60 GiB")
+            patch.setattr(free_gpu_memory.time, "sleep", self.sleep)
+            patch.setattr(free_gpu_memory.time, "monotonic", lambda: self.now)
             return wait_for_room(share, seconds)
 
     def sleep(self, seconds):
@@ -45,7 +45,7 @@ class Machine:
 def test_a_model_waits_until_what_was_there_before_is_gone():
     machine = Machine([(5 * GIB, 80 * GIB)], [(40 * GIB, 80 * GIB)], [(79 * GIB, 80 * GIB)])
     assert machine.wait(0.9) == ""
-    assert machine.now == 2 * gpu_memory.POLL_SECONDS
+    assert machine.now == 2 * free_gpu_memory.POLL_SECONDS
 
 
 def test_room_on_every_gpu_counts_and_no_more_than_is_wanted():
@@ -84,7 +84,7 @@ def test_who_holds_it_is_read_from_the_tool_of_the_driver(tmp_path, monkeypatch)
 )  # fmt: skip
 def test_what_a_card_wants(gpus, args, share):
     card = PolicyCard(name="p", model="m", placement={"gpus": gpus}, **args)
-    assert gpu_memory_share(card) == pytest.approx(share)
+    assert card.gpu_memory_share == pytest.approx(share)
 
 
 @pytest.mark.model

@@ -9,18 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bon.benchmarks.base import BadRow
 from bon.core.console import say
 from bon.core.errors import BonError
-from bon.core.keys import content_key
 from bon.core.records import Candidate, Judgement
-from bon.experiment.config import IMPORTED
 from bon.experiment.yamlfile import read_document
-from bon.formats.base import file_rows
-from bon.importing.pinned_sources import frozen
-from bon.running.start import now, set_leaks, starting
+from bon.formats.base import whole_rows
 from bon.storage.store import Store
+from bon.work.imported_cards import frozen, imported_model
 from bon.work.setup import Setup, prepare
+from bon.work.starting import now, set_leaks, starting
 
 EXPERIMENT = "experiment.yaml"
 RecordT = TypeVar("RecordT")
@@ -56,10 +53,10 @@ def restore(folder: Path, out: Path, *, replace: bool = False, quiet: bool = Fal
         pairs = (_stored(row, store.read_pair) for row in _rows(folder, "pairs"))
         store.set_pairs((pair.dataset, pair) for pair in pairs if pair.dataset in names)
         for row in _rows(folder, "candidates"):
-            if model := models.get(_model_name(row)):
+            if model := models.get(imported_model(row["spec"])):
                 store.add_candidates([Candidate(**{**_fields(Candidate, row), "spec": model.spec})])
         for row in _rows(folder, "judgements"):
-            if model := models.get(_model_name(row)):
+            if model := models.get(imported_model(row["spec"])):
                 shown = tuple(filter(None, (row["shown"] or "").split(",")))
                 values = {**_fields(Judgement, row), "spec": model.spec, "shown": shown}
                 store.add_judgements([Judgement(**values)])
@@ -73,14 +70,7 @@ def _rows(folder: Path, table: str) -> Iterator[dict[str, Any]]:
     path = folder / f"{table}.parquet"
     if not path.is_file():
         raise BonError(f"{folder} has no table {table}", "give a whole folder of `bon export`")
-    for _, row in file_rows(path):
-        if isinstance(row, BadRow):
-            raise BonError(f"{path}, {row.id}: {row.reason}", "export it again")
-        yield row
-
-
-def _model_name(row: dict[str, Any]) -> str:
-    return f"{IMPORTED}:{content_key('run', row['spec'])}"
+    yield from (row for _, row in whole_rows(path, "export it again"))
 
 
 def _fields(record: Any, row: dict[str, Any]) -> dict[str, Any]:

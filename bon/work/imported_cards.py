@@ -1,30 +1,36 @@
-"""Resolve `from: FILE_OR_RUN` references to cards pinned to their current contents.
+"""Make cards of imported models, pinned to their contents: `from: FILE_OR_RUN`, or `bon import`.
 
 The card has the engine `none` and a hash of the contents as its model, so a changed file is another
 model.
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bon.benchmarks.base import BadRow
+from bon.core.base_models import guessed_base
 from bon.core.errors import BonError
 from bon.core.files import file_hash
 from bon.core.keys import content_key
 from bon.core.validation import Origin, validate
 from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder
-from bon.experiment.config import IMPORTED, CardRef, Elsewhere, PolicyCard, RewarderCard
+from bon.experiment.config import IMPORTED, Aggregate, CardRef, Elsewhere, PolicyCard, RewarderCard
 from bon.formats import forms_of
 from bon.formats.base import Format
-from bon.formats.score_tables import read_tables
-from bon.importing.imported_rows import Scores, card_name, rewarder_cards
+from bon.formats.score_tables import JudgementRecord, read_tables
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 
 Card = dict[str, Any]
+Scores = list[tuple[str, JudgementRecord]]
+"""The scores or verdicts of one rewarder, each with the key of its question or pair."""
+AGGREGATE: Aggregate = "product"
+"""Initial aggregate of process scores; `bon report --set analysis.aggregate=…` changes it."""
+
 _KEPT = ("name", "title", "licence", "citation", "family", "size")
 _KEPT_OF = {
     "policies": (*_KEPT, "reader", "n"),
@@ -79,12 +85,12 @@ def is_run(paths: Sequence[Path]) -> bool:
     return len(paths) == 1 and (paths[0] / DATABASE).is_file()
 
 
-def spec_in(store: Store, loaded: Loaded[Any]) -> str:
+def spec_in(store: Store, name: str) -> str:
     """Return the spec of the rows of a model in a run (bon.work.stored_specs)."""
-    return str(store.meta("specs", {}).get(loaded.card.name, ""))
+    return str(store.meta("specs", {}).get(name, ""))
 
 
-def models_in(store: Store, room: Room) -> list[Loaded[Any]]:
+def _models_in(store: Store, room: Room) -> list[Loaded[Any]]:
     """Load the policies or rewarders of a run's experiment, without ensembles."""
     raw, base = store.meta("experiment"), store.meta("base")
     if raw is None or base is None:
@@ -99,7 +105,7 @@ def models_in(store: Store, room: Room) -> list[Loaded[Any]]:
 def _run_cards(path: Path, room: Room, source: Elsewhere) -> list[Card]:
     cards = []
     with Store(path, readonly=True) as store:
-        models = models_in(store, room)
+        models = _models_in(store, room)
         names = ", ".join(model.card.name for model in models)
         if source.of:
             models = [model for model in models if model.card.name == source.of]
@@ -109,7 +115,7 @@ def _run_cards(path: Path, room: Room, source: Elsewhere) -> list[Card]:
                 f"name one with `of`: {names}" if names else "name a run that has some",
             )
         for model in models:
-            spec = spec_in(store, model)
+            spec = spec_in(store, model.card.name)
             if not store.has(model.table, "spec = ?", (spec,)):
                 raise BonError(
                     f"from: {path} has no rows of {model.card.name}", "run it, or name another"
@@ -133,8 +139,12 @@ def frozen(store: Store, room: Room, model: PolicyCard | RewarderCard, spec: str
         pairwise = store.has("judgements", "spec = ? AND second IS NOT NULL", (spec,))
         listwise = store.has("judgements", "spec = ? AND shown != ''", (spec,))
         card["kind"] = "pairwise" if pairwise else "listwise" if listwise else "scalar"
-    model_id = f"{IMPORTED}:{content_key('run', spec)}"
-    return {**card, "engine": "none", "prompt": "", "model": model_id}
+    return {**card, "engine": "none", "prompt": "", "model": imported_model(spec)}
+
+
+def imported_model(spec: str) -> str:
+    """Return the model of a card for the stored rows of a spec."""
+    return f"{IMPORTED}:{content_key('run', spec)}"
 
 
 def _answers_card(paths: Sequence[Path], source: Elsewhere) -> Card:
@@ -198,6 +208,33 @@ def _score_cards(paths: Sequence[Path], source: Elsewhere) -> list[Card]:
         names = ", ".join(scores) or "no rewarder"
         raise BonError(f"from: {paths[0]} holds {names}", "correct `of`, or leave it out")
     return [{**card, "from": _written(source, card["title"])} for card in cards]
+
+
+def rewarder_cards(scores: Mapping[str, Scores]) -> list[dict[str, Any]]:
+    """Return a card for each rewarder, its kind inferred from its rows."""
+    cards = []
+    for name, rows in scores.items():
+        kinds = {row.second is not None for _, row in rows}
+        if len(kinds) > 1:
+            raise BonError(f"{name} has both scores and verdicts", "give them two names")
+        process = any(row.process for _, row in rows)
+        votes = Counter((item, row.first, row.second) for item, row in rows)
+        families = sorted({row.family for _, row in rows} - {""})
+        if len(families) > 1:
+            raise BonError(f"{name} has the base models {' and '.join(families)}", "name one")
+        cards.append({
+            "name": card_name(name), "title": name, "engine": "none",
+            "family": families[0] if families else guessed_base(name),
+            "kind": "pairwise" if kinds == {True} else "stepwise" if process else "scalar",
+            "model": f"{IMPORTED}:{content_key(name, [repr(row) for row in rows])}",
+            "prompt": "", "aggregate": AGGREGATE, "votes": max(votes.values()),
+        })  # fmt: skip
+    return cards
+
+
+def card_name(name: str) -> str:
+    """Return a valid card name."""
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("._+-")[:100] or "rewarder"
 
 
 def _hash(paths: Sequence[Path], settings: Mapping[str, Any]) -> str:

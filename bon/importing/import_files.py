@@ -13,7 +13,7 @@ from bon.core.records import Question
 from bon.experiment.config import IMPORTED, DatasetSpec
 from bon.formats import forms_of, named
 from bon.formats.answers import Answers, read_answers
-from bon.formats.base import ROLES, Format, columns_of, file_rows
+from bon.formats.base import ROLES, Format, columns_of, whole_rows
 from bon.formats.question_join import Known, joined, row_of
 from bon.formats.score_tables import read_tables
 from bon.importing.imported_rows import (
@@ -23,13 +23,12 @@ from bon.importing.imported_rows import (
     judgements,
     notes_of_answers,
     records_from_tables,
-    rewarder_cards,
 )
-from bon.running.imports.restore import is_export, restore
-from bon.running.start import now, set_leaks, starting
-from bon.storage.database import DATABASE
+from bon.importing.restore import is_export, restore
 from bon.storage.store import Store
+from bon.work.imported_cards import is_run, rewarder_cards
 from bon.work.setup import Setup, prepare
+from bon.work.starting import now, set_leaks, starting
 
 
 def import_files(
@@ -219,12 +218,9 @@ def with_questions(file: Path, form: Format, questions: str, store: Store) -> Fo
 def _questions_in(questions: str, store: Store) -> Iterator[Known]:
     path = Path(questions)
     if path.is_file():
-        for folder, row in file_rows(path):
-            if isinstance(row, BadRow):
-                raise BonError(f"{path}, {row.id}: {row.reason}", "give a whole file")
-            yield folder, row
+        yield from whole_rows(path, "give a whole file")
         return
-    if (path / DATABASE).is_file():
+    if is_run([path]):
         with Store(path, readonly=True) as run:
             yield from ((None, row_of(question)) for question in run.questions())
         return

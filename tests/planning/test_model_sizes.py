@@ -7,7 +7,7 @@ import pytest
 
 from bon.commands.plan_text import show_plan
 from bon.experiment.cards import load_policy, load_rewarder, shipped
-from bon.planning.gpu_memory import GIB, GPUS, fit_of
+from bon.planning.model_sizes import GIB, GPUS, fit_of
 from bon.planning.plan import make_plan
 from bon.storage.store import Store
 from bon.work.setup import prepare

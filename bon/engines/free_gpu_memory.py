@@ -6,8 +6,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-ROOM = 0.9
-"""Share of a GPU that is free for a model on a machine that does nothing else."""
+USABLE = 0.9
+"""Share of a GPU's memory that engines fill, on a machine that does nothing else."""
 
 WAIT_SECONDS = 120.0
 POLL_SECONDS = 2.0

@@ -18,9 +18,6 @@ GIB = 2**30
 GPUS = (24, 48, 80)
 """GPU sizes in GiB."""
 
-USED = 0.9
-"""Share of a GPU that engines fill, where the card of the model does not set it."""
-
 RESERVE, RESERVE_UNBOUND = 2.0, 4.0
 """GiB for the vision encoder, activations and CUDA, with `max_pixels` or no images, and without."""
 
@@ -78,7 +75,7 @@ def fit_of(loaded: Loaded[Any]) -> GpuFit | None:
     card: Card = loaded.card
     engine = weights_entry(card.engine, card.engine_args)
     local = engine.weights_here and card.placement.gpus
-    if not local or card.brought:
+    if not local or card.imported:
         return None
     known = loaded.checkpoint()
     parameters = card.size or (known.size if known is not None else None)
@@ -96,8 +93,6 @@ def fit_of(loaded: Loaded[Any]) -> GpuFit | None:
     over = int(settings.get("tensor_parallel_size") or 1)
     if card.engine_args.get("device_map") == "auto":
         over = max(1, int(card.placement.gpus))
-    used = float(settings.get("gpu_memory_utilization") or USED * min(1, card.placement.gpus))
-
     small = min(weights, parameters * FOUR_BIT / GIB)
 
     def advice(available: float) -> str:
@@ -123,7 +118,7 @@ def fit_of(loaded: Loaded[Any]) -> GpuFit | None:
         reserve=reserve,
         over=over,
         tokens=tokens,
-        gpus={f"{size} GB": advice(size * used - reserve) for size in GPUS},
+        gpus={f"{size} GB": advice(size * card.gpu_memory_share - reserve) for size in GPUS},
     )
 
 
@@ -195,7 +190,7 @@ def checkpoint_weights(models: Iterable[Loaded[Any]]) -> Weights | None:
     for model in models:
         card, name = model.card, model.model_path
         local = weights_entry(card.engine, card.engine_args).weights_here
-        if local and not card.brought and name.count("/") == 1:
+        if local and not card.imported and name.count("/") == 1:
             sizes[name, card.revision] = card.size
     if not sizes:
         return None

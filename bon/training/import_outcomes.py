@@ -1,4 +1,4 @@
-"""Outcomes of trainings that were done elsewhere, brought into a run: `bon import trained.csv`."""
+"""Outcomes of trainings that were done elsewhere, imported into a run: `bon import trained.csv`."""
 
 from collections.abc import Sequence
 from pathlib import Path

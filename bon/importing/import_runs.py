@@ -30,15 +30,13 @@ from bon.importing.imported_rows import (
     notes_of_answers,
     sides_of,
 )
-from bon.importing.pinned_sources import found_files, is_run, models_in, spec_in
 from bon.policies.extractors import extract_answer
 from bon.policies.generate import candidate_key
 from bon.storage.store import Store
+from bon.work.imported_cards import found_files, is_run, spec_in
 from bon.work.setup import Setup
 
 Policy = Loaded[PolicyCard]
-FROM_COLUMNS = "`from: {{columns: {{{role}: COLUMN}}}}`"
-"""The setting that names a column of an imported file."""
 
 
 class Imports:
@@ -70,7 +68,7 @@ class Imports:
             paths = self._paths(source)
             rows: Iterable[Candidate]
             if is_run(paths):
-                rows = self._candidates_of_run(policy, paths[0])
+                rows = self._candidates_of_run(policy, paths[0], source.of)
             else:
                 answers = self._answers(policy)
                 rows = self._candidates_of(policy, answers)
@@ -134,8 +132,8 @@ class Imports:
                 incomplete = form.bare or (form.imageless and benchmark != IMPORTED)
                 forms.append((path, joined(form, self._known, benchmark) if incomplete else form))
             answers = read_answers(
-                forms, self._store.images, advice=FROM_COLUMNS, grader=task.grader,
-                tolerance=task.tolerance,
+                forms, self._store.images, advice="`from: {{columns: {{{role}: COLUMN}}}}`",
+                grader=task.grader, tolerance=task.tolerance,
             )  # fmt: skip
             self.bad += [(name, row.id, row.reason) for row in answers.bad]
             self._read[name] = answers
@@ -170,10 +168,10 @@ class Imports:
                     if text.index < card.n:
                         yield candidate_of(card.name, spec, card.reader, question, text)
 
-    def _candidates_of_run(self, policy: Policy, directory: Path) -> Iterator[Candidate]:
+    def _candidates_of_run(self, policy: Policy, directory: Path, name: str) -> Iterator[Candidate]:
         card, spec = policy.card, policy.spec
         with Store(directory, readonly=True) as run:
-            run_spec = _spec(run, "policies", card.elsewhere)
+            run_spec = spec_in(run, name)
             for run_question in run.questions():
                 if question := self._questions_here.match(run_question, card.name):
                     for row in run.candidates(run_spec, run_question.key):
@@ -187,7 +185,7 @@ class Imports:
         """
         for policy in self._setup.policies:
             textless = "spec = ? AND finish = ?", (policy.spec, WITHOUT_TEXT)
-            if policy.card.brought and self._store.has("candidates", *textless):
+            if policy.card.imported and self._store.has("candidates", *textless):
                 raise BonError(
                     f"{rewarder.card.name} cannot judge the candidates of {policy.card.name}: "
                     "their texts were not imported",
@@ -205,8 +203,7 @@ class Imports:
         paths = self._paths(source)
         if is_run(paths):
             with Store(paths[0], readonly=True) as run:
-                spec = _spec(run, "rewarders", source)
-                yield from self._copied(rewarder, run, spec)
+                yield from self._copied(rewarder, run, spec_in(run, source.of))
             return
         name, aggregate = rewarder.card.name, rewarder.card.aggregate
         rows = read_tables(forms_of(paths, source.format, source.columns)).judgements
@@ -292,12 +289,6 @@ class _QuestionIndex:
         if len(matches) > 1:
             matches = [match for match in matches if match.text == other.text][:1] or matches
         return matches[0] if len(matches) == 1 else None
-
-
-def _spec(run: Store, role: Any, source: Elsewhere | None) -> str:
-    assert source is not None
-    (model,) = [model for model in models_in(run, role) if model.card.name == source.of]
-    return spec_in(run, model)
 
 
 def _candidate(card: PolicyCard, spec: str, question: Question, row: Candidate) -> Candidate:

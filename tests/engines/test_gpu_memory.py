@@ -92,7 +92,7 @@ def test_where_there_is_no_gpu_its_measurement_stops_with_one_line():
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("there is one: make test-gpu")
-    command = [sys.executable, ROOT / "tests/bench/bench_gpu.py", "--device", "cuda", "--check"]
+    command = [sys.executable, ROOT / "tools/bench/bench_gpu.py", "--device", "cuda", "--check"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1

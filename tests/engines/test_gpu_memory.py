@@ -103,9 +103,7 @@ async def _load_two(host):
     return [await host.run(name, []) for name in ("head", "judge")]
 
 
-def test_a_load_that_fails_says_who_holds_the_memory_and_only_the_first_model_waits(
-    make_experiment, tmp_path, monkeypatch
-):
+def test_a_failed_load_says_who_holds_the_memory(make_experiment, tmp_path, monkeypatch):
     waited = []
 
     def wait(share):

@@ -64,7 +64,7 @@ def test_yes_and_no_are_words():
     }
 
 
-def test_overrides_reach_into_mappings_and_lists_and_leave_the_original():
+def test_overrides_reach_into_mappings_and_lists():
     data = experiment(judging={"design": "all_pairs"})
     changed = apply_overrides(data, ["judging.design=knockout", "policies.0=y", "seed=3"])
     assert changed["judging"] == {"design": "knockout"}

@@ -1,6 +1,7 @@
 """What the documentation shows is what the code takes."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,18 @@ def test_every_test_that_a_page_names_exists():
     assert named
     missing = [name for name in sorted(named) if f"def {name}(" not in known]
     assert not missing, f"no such tests: {missing}"
+
+
+def test_the_changelog_has_one_section_per_version():
+    """The one in work first, as pyproject.toml names it; CITATION.cff cites the last release."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    _, *sections = re.split(r"^## ", text, flags=re.M)
+    newest, *released = [section.split("\n")[0].split(" ") for section in sections]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert newest == [project["version"].removesuffix(".dev0"), "(unreleased)"]
+    assert all(re.fullmatch(r"\(\d{4}-\d\d-\d\d\)", date) for _, date in released), released
+    assert max(section.count("\n") for section in sections) <= 150
+    cited = load_yaml((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert [cited["version"], f"({cited['date-released']})"] == released[0]
+    assert cited["license"] == project["license"]
+    assert cited["authors"] == project["authors"]

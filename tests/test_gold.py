@@ -302,7 +302,7 @@ def test_workers_of_a_run_receive_the_same_whatever_the_gold(site: Path, tmp_pat
     assert calls[0] == calls[1]
 
 
-def test_only_bons_own_classes_on_the_echo_engine_are_sent_an_answer_key(
+def test_only_own_classes_on_echo_get_an_answer_key(
     here: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = experiment()
@@ -323,7 +323,7 @@ def test_only_bons_own_classes_on_the_echo_engine_are_sent_an_answer_key(
     assert letters == set("ABCDE")
 
 
-def test_a_pair_is_shown_the_same_whichever_response_comes_first_or_is_preferred() -> None:
+def test_the_order_of_a_pair_does_not_change_what_is_shown() -> None:
     images = [ImageRef(f"{digit}" * 64, "") for digit in range(3)]
     first, second = (f"See {image_mark(image.sha256)}" for image in images[1:])
     places: tuple[Literal[0, 1], ...] = (0, 1)

@@ -295,7 +295,7 @@ def lists_of(record: type[Record]) -> Iterator[tuple[str, list[type[Record]]]]:
             yield name, kinds
 
 
-def test_every_field_of_the_results_is_described_tested_shown_and_exported():
+def test_every_field_of_the_results_is_complete():
     """Fields within records may have names that say enough; then something reads them.
 
     A list of the results is a table of its own; one within its records has an entry in `INNER`.

@@ -133,9 +133,7 @@ def test_doctor_tells_a_model_of_text_alone_what_the_picture_shows(folder: Path)
 
 
 @pytest.mark.parametrize("where", ["questions", "pairs"])
-def test_images_for_a_model_of_text_alone_stop_the_run_before_it_starts(
-    folder: Path, where: str
-) -> None:
+def test_images_for_a_text_model_stop_the_run_early(folder: Path, where: str) -> None:
     (folder / "picture.png").write_bytes(image(0).data)
     benchmark, row = {
         "questions": ("math500", {"problem": "Which?", "answer": "1", "unique_id": "q"}),

@@ -192,7 +192,7 @@ def test_a_template_that_is_not_the_registered_one_is_not_used(known, tmp_path, 
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_card_is_known_without_its_published_prompt_and_cannot_be_asked(known, tmp_path):
+def test_a_card_without_its_published_prompt_is_not_asked(known, tmp_path):
     card = {"name": "j", "kind": "pairwise", "engine": "echo", "verdict": {"pattern": "(x)"}}
     card["prompt"] = {"upstream": "judge"}
     before = load_rewarder(card, tmp_path)

@@ -422,7 +422,7 @@ def test_an_unknown_option_is_refused():
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_doing_nothing_is_part_of_the_decision_and_no_study_shows_a_reverse(sign):
+def test_doing_nothing_is_part_of_the_decision(sign):
     tables = synthetic_tables(10, num_questions=80, num_pairs=100, link=1.0 * sign, seed=2)
     results = analyse_tables(tables, Options(draws=100, permutations=200))
     (decision,), free = results.decisions, results.policies[0].majority_without_leaks.value

@@ -221,7 +221,7 @@ def test_the_interval_of_a_rate_covers_it_and_rarely_says_go_below_it(wrong: int
         assert chances @ [against(e, rate + 1e-9) == "go" for e in found] <= 0.025
 
 
-def test_a_judge_that_misses_a_fifth_of_few_wrong_items_is_not_let_through():
+def test_a_judge_that_misses_a_fifth_of_few_errors_fails():
     """Of 100 items about 5 are wrong; TNR is .8, and `--min tnr=.9` said go in a third."""
     go = 0.0
     for wrong in range(1, 21):
@@ -258,7 +258,7 @@ def test_intervals_cover_where_one_label_is_rare():
     assert min(covered.values()) >= 0.91, covered  # 200 draws of .95 have a standard error of .015
 
 
-def test_the_threshold_of_scores_without_a_scale_is_chosen_on_other_items():
+def test_a_threshold_without_a_scale_uses_other_items():
     rng = np.random.default_rng(0)
     label = rng.integers(0, 2, 400)
     noise = votes(label=label, score=rng.normal(size=400) * 100)

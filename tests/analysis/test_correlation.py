@@ -255,7 +255,7 @@ def test_more_rewarders_are_needed_for_a_smaller_margin():
     assert "no study can show r > .90" in high.sentence
 
 
-def test_the_structural_line_is_orthogonal_distance_regression_with_scatter():
+def test_the_structural_line_is_orthogonal_regression():
     """Against ODRPACK, given the scatter; that scatter makes chi² equal to R − 2."""
     rng = np.random.default_rng(4)
     for _ in range(5):

@@ -68,7 +68,7 @@ def test_intervals_cover_the_mean_credit():
     assert covered >= 180
 
 
-def test_the_gold_of_comparisons_and_the_pool_split_right_from_wrong_at_one_half():
+def test_right_and_wrong_are_split_at_one_half():
     run = read(_partial())
     (pool,) = run.pools.values()
     assert ((pool.correct >= 0.5) == pool.right).all()

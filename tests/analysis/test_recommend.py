@@ -190,7 +190,7 @@ def test_an_untrained_reward_model_is_not_taken():
         assert "all others" not in page.because
 
 
-def test_the_best_of_many_that_are_as_good_as_the_vote_is_hardly_ever_taken():
+def test_the_luckiest_of_many_is_hardly_ever_taken():
     """By its own interval a fifth of the time; tools/validity prints other studies."""
     rng = np.random.default_rng(0)
     rows = [study(rng, 60, np.full(14, VOTE)) for _ in range(400)]

@@ -90,7 +90,7 @@ def test_how_often_the_best_is_on_the_list_is_counted(one):
     ],
     ids=["all alike", "below many alike", "a shortlist"],
 )
-def test_the_interval_covers_the_true_loss_and_the_value_does_not_exceed_it(rates, own):
+def test_the_interval_covers_the_true_loss(rates, own):
     rng = np.random.default_rng(5)
     true = rates.max() - rates[own].max()
     covered, values, naive = [], [], []

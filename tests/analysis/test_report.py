@@ -193,7 +193,7 @@ def test_the_caption_tells_of_the_band_that_is_drawn(tables, results, page, tmp_
     assert "fit with its band; dashed: prediction interval" in other
 
 
-def test_where_no_rewarder_beats_majority_vote_the_page_recommends_the_vote(results):
+def test_the_page_recommends_the_vote_that_nothing_beats(results):
     even = Estimate(value=0.051, low=-0.01, high=0.112, n=40)
     rows = tuple(
         b if b.rule == "baseline" else b.model_copy(update={"versus_majority": even})

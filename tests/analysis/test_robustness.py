@@ -149,7 +149,7 @@ def test_groups_do_not_depend_on_units_or_order(seed, r, scale, shift):
     assert renamed == {frozenset(group) for group in found.groups}
 
 
-def test_no_yes_for_groups_of_unrelated_rewarders_and_half_of_the_yeses_for_a_line():
+def test_groups_of_unrelated_rewarders_are_no_yes():
     yes = {}
     for mixture in (*mixtures.NAMED[3:], mixtures.POWER[10]):
         rng = np.random.default_rng(0)
@@ -161,7 +161,7 @@ def test_no_yes_for_groups_of_unrelated_rewarders_and_half_of_the_yeses_for_a_li
     assert sum(yes.values()) <= 2
 
 
-def test_three_alike_and_two_far_below_in_a_published_table_are_no_yes_and_are_named():
+def test_two_outliers_of_a_published_table_are_no_yes():
     scores = [[0.75, 0.61], [0.76, 0.60], [0.74, 0.60], [0.50, 0.45], [0.30, 0.30]]
     frame = pd.DataFrame(scores, columns=["macro", "best_of_n"]).assign(rewarder=list("abcde"))
     finding = correlate_table(frame, options=OPTIONS).finding
@@ -178,7 +178,7 @@ def test_few_clean_rewarders_are_taken_for_groups():
         assert np.mean(flagged) < most
 
 
-def test_the_better_half_is_that_of_scipy_and_its_expectation_the_textbooks():
+def test_the_better_half_agrees_with_scipy():
     rng = np.random.default_rng(2)
     x = rng.normal(size=4000)
     y = 0.8 * x + 0.6 * rng.normal(size=4000)

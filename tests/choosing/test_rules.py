@@ -159,7 +159,7 @@ def test_bradley_terry_orders_as_win_rate_does_when_all_met_equally(prefer):
     assert RULES["bradley_terry"].choose(said) == pytest.approx(RULES["round_robin"].choose(said))
 
 
-def test_bradley_terry_strengths_solve_their_equations_whatever_is_beside_them():
+def test_bradley_terry_strengths_solve_their_equations():
     rng = np.random.default_rng(0)
     prefer = complete(rng.choice([0.2, 0.4, 0.6, 0.8], (6, 6)))
     prefer[0, 3] = prefer[3, 0] = np.nan

@@ -25,7 +25,7 @@ def stated(item, annotator, choice):
     return Submission(event, item.key, choice if choice == TIE else "", place, seconds=4.0)
 
 
-def test_the_audit_finds_the_error_rate_of_people_and_the_third_sees_what_they_differ_on(tmp_path):
+def test_the_audit_finds_error_rates_and_a_third_settles(tmp_path):
     bench = make_bench(tmp_path / "shapes", pairs=50, images=0)
     queue = AnnotationQueue(bench.directory)
     said = {}

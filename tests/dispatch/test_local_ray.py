@@ -106,7 +106,7 @@ def test_a_raylet_and_a_gcs_are_killed_and_no_item_is_blamed(bon, tmp_path):
     assert not [key for key in found if key[1] == "error"]
 
 
-def test_a_start_that_fails_is_tried_again_and_a_killed_driver_leaves_nothing(bon, tmp_path):
+def test_a_failed_start_is_retried_and_leaves_nothing(bon, tmp_path):
     process = bon("--quiet")
     end_process(below(process, "gcs_server")[0])  # as a machine short of memory does
     wait_for_rows(process, tmp_path / "run", 8)
@@ -210,7 +210,7 @@ def test_a_ray_that_does_not_start_is_one_line(bon):
     assert not children([process.pid])
 
 
-def test_a_folder_whose_sockets_had_too_long_paths_is_refused_in_one_line(bon, tmp_path):
+def test_a_folder_with_too_long_socket_paths_is_refused(bon, tmp_path):
     process = bon("--quiet", RAY_TMPDIR=str(tmp_path))
     out, errors = process.communicate(timeout=100)
     assert process.returncode == 2

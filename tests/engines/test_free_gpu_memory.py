@@ -92,7 +92,7 @@ def test_where_there_is_no_gpu_its_measurement_stops_with_one_line():
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("there is one: make test-gpu")
-    command = [sys.executable, ROOT / "tests/bench/bench_gpu.py", "--device", "cuda", "--check"]
+    command = [sys.executable, ROOT / "tools/bench/bench_gpu.py", "--device", "cuda", "--check"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
@@ -103,9 +103,7 @@ async def _load_two(host):
     return [await host.run(name, []) for name in ("head", "judge")]
 
 
-def test_a_load_that_fails_says_who_holds_the_memory_and_only_the_first_model_waits(
-    make_experiment, tmp_path, monkeypatch
-):
+def test_a_failed_load_says_who_holds_the_memory(make_experiment, tmp_path, monkeypatch):
     waited = []
 
     def wait(share):

@@ -74,7 +74,7 @@ def test_a_server_is_started_restarted_after_a_crash_and_ended(tmp_path: Path) -
     assert engine.info()["server"][3:5] == ["--model", "org/m"]
 
 
-def test_a_server_that_does_not_start_is_one_line_with_the_end_of_its_log(tmp_path: Path) -> None:
+def test_a_server_that_does_not_start_shows_its_log(tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
     with pytest.raises(BonError) as caught:
         build("openai", settings(tmp_path))
@@ -124,7 +124,7 @@ CARD = {
 }  # fmt: skip
 
 
-def test_a_served_model_is_planned_like_one_in_this_process_and_shares_a_gpu() -> None:
+def test_a_served_model_is_planned_and_shares_a_gpu() -> None:
     whole = load_rewarder(CARD | {"placement": {"gpus": 1}}, Path())
     half = load_rewarder(CARD | {"placement": {"gpus": 0.5}}, Path())
     assert unpinned([whole]) == [whole]

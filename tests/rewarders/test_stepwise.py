@@ -87,7 +87,7 @@ def test_many_steps_are_joined_and_an_empty_response_is_one_step():
         critic(Scripted([0.5]), options={"max_steps": 0})
 
 
-def test_on_the_echo_engine_right_responses_score_higher_and_votes_differ():
+def test_on_echo_right_responses_score_higher():
     prompt = load_prompt("stepwise", room="rewarders", base=ROOT).text
     rewarder = critic(build("echo", {"accuracy": 1.0, "reply": "{choice}"}), prompt)
     good = judge(rewarder, correct=True, seeds=(1, 2))

@@ -75,7 +75,7 @@ def test_a_model_grades_every_answer_once(study, go, tmp_path):
         assert store.count("judgements", "spec = ?", (spec,)) == asked
 
 
-def test_a_changed_right_answer_is_graded_again_and_another_grader_grades_all(study, go, tmp_path):
+def test_a_changed_answer_or_grader_is_graded_again(study, go, tmp_path):
     directory = go(study)
     file = tmp_path / "free.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()]

@@ -72,7 +72,7 @@ def test_what_models_took_is_in_status_results_and_report(experiment, go, monkey
     assert (directory / "tables" / "costs.csv").is_file()
 
 
-def test_what_was_paid_counts_all_rows_and_is_divided_by_those_that_came(experiment, tmp_path, go):
+def test_payments_count_all_rows(experiment, tmp_path, go):
     directory = go(experiment)
     with sqlite3.connect(directory / "run.sqlite") as db:
         key, total = db.execute(

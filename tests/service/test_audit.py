@@ -51,7 +51,7 @@ def access_log(server):
     return [row for row in rows if row["logger"] == "bon.access"]
 
 
-def test_every_line_names_identity_and_client_and_no_line_opens_a_report(server):
+def test_every_line_names_identity_and_client(server):
     submit = bearer(server.tokens["submit"])
     key = server.client.post("/v1/validations", json=experiment(), headers=submit).json()["id"]
     run = server.folder / "data" / "runs" / key
@@ -161,7 +161,7 @@ def test_a_token_expires_with_its_sessions(server):
         assert browser.post("/login", data={"token": short}).status_code == 401
 
 
-def test_a_stranger_cannot_tell_a_name_that_exists_from_one_that_does_not(server):
+def test_a_stranger_cannot_tell_which_names_exist(server):
     """On every route with a name in it, for programs and for browsers, by GET, HEAD and POST."""
     make_bench(server.folder / "data" / "benchmarks" / "shapes", pairs=2)
     submit = bearer(server.tokens["submit"])

@@ -132,7 +132,7 @@ def test_ten_open_tabs_leave_room_for_another(server, address, tab):
     expect(tabs[0].locator("main")).to_contain_text("The report and the results date from before")
 
 
-def test_what_a_script_does_cannot_be_asked_for_before_the_script_is_there(server, address, tab):
+def test_controls_wait_for_their_script(server, address, tab):
     """A click that nobody hears would leave a validation running that somebody has cancelled."""
     key = validation(server, "running", name="to be cancelled")
     tab.goto(address)

@@ -240,7 +240,7 @@ def test_groups_of_one_batch_and_copies_alone(trainer):
     assert result["extra_logs"]["tokens"] == [0] * 4
 
 
-def test_the_others_get_their_rewards_when_the_one_who_filled_the_group_fails(settings):
+def test_a_failing_caller_costs_the_others_no_rewards(settings):
     """A judge that fails is an error for all of its group, and for nobody else."""
     broken = {**MUTE, "name": "broken", "engine_args": {"failure_rate": 1.0, "reply": "{choice}"}}
     for client in serving(with_sets(settings, rewarders=[broken, HEAD])):

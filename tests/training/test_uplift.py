@@ -142,7 +142,7 @@ def test_questions_that_were_trained_on_are_refused(make_experiment, go, tmp_pat
             training.refuse_overlap([other], spec, tmp_path)
 
 
-def test_the_questions_of_the_demo_share_nothing_with_what_it_trains_on(tmp_path):
+def test_demo_questions_share_nothing_with_its_training(tmp_path):
     study = demo_study(tmp_path)
     write_table(tmp_path, "questions")
     spec = DatasetSpec(benchmark="mmmu_pro", path=str(tmp_path / "questions.parquet"))
@@ -155,7 +155,7 @@ def test_the_questions_of_the_demo_share_nothing_with_what_it_trains_on(tmp_path
 # ------------------------------------------------------------------ checkpoints
 
 
-def test_a_kill_at_any_place_loses_no_finished_arm_and_trains_none_twice(tmp_path, monkeypatch):
+def test_a_kill_loses_no_finished_arm(tmp_path, monkeypatch):
     log = tmp_path / "log"
 
     def slow(_settings, _examples, tuning, part, _live):
@@ -461,7 +461,7 @@ def test_a_rewarder_that_helps_choosing_and_hurts_training_is_flagged():
     assert "hurts training: harmful" in results.methods[0].sentence
 
 
-def test_planted_side_effects_are_flagged_and_what_random_training_does_is_not():
+def test_planted_side_effects_are_flagged():
     others = [f"other {i}" for i in range(25)]
     names = ("plain", "lengthy", "letter", "mute", "random", *others)
     rows = outcomes(dict.fromkeys(names, 0.0))
@@ -490,7 +490,7 @@ def test_planted_side_effects_are_flagged_and_what_random_training_does_is_not()
     assert "Side effects: lengthy (longer responses)" in results.methods[0].sentence
 
 
-def test_planted_choices_are_flagged_and_those_by_right_answers_are_not():
+def test_planted_choices_are_flagged():
     rng = np.random.default_rng(0)
     names = [f"q{i}" for i in range(300)]
 
@@ -514,7 +514,7 @@ def test_planted_choices_are_flagged_and_those_by_right_answers_are_not():
     }  # fmt: skip
 
 
-def test_predictors_are_compared_only_with_enough_rewarders_and_base_models():
+def test_predictors_are_compared_only_with_enough_rewarders():
     gains = {f"r{i}": 0.01 * i for i in range(12)}
     good = {name: 2 * value for name, value in gains.items()}
     bad = {name: np.sin(7 * i) for i, name in enumerate(gains)}
@@ -530,7 +530,7 @@ def test_predictors_are_compared_only_with_enough_rewarders_and_base_models():
     assert contrasts_of({"a": good, "b": bad}, few, own)[0].p_value is None
 
 
-def test_r_needs_eight_rewarders_for_an_interval_and_follows_the_planted_order():
+def test_r_needs_eight_rewarders_for_an_interval():
     best = {f"r{i}": 0.02 * i for i in range(9)}
     results = analysed({name: value / 2 for name, value in best.items()}, best, seeds=2)
     benchmark, choosing = results.methods[0].correlations

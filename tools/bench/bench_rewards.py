@@ -1,6 +1,6 @@
 """Responses per second of the reward server under a trainer's load: 64 connections, groups of 8.
 
-python tests/bench/bench_rewards.py
+python tools/bench/bench_rewards.py
 
 The client writes to sockets itself: a client library costs more than the server does. Last comes
 the miniature's scalar head through HTTP, with images by id, beside the same work done by its

@@ -1,6 +1,6 @@
 """The miniature on a GPU: what each kind of model costs, its memory, and the chain against vLLM.
 
-python tests/bench/bench_gpu.py [--device cuda|cpu] [--questions 200] [--out build/gpu.md]
+python tools/bench/bench_gpu.py [--device cuda|cpu] [--questions 200] [--out build/gpu.md]
 
 Part of `make test-gpu`. vLLM's part is left out, and said so, where vLLM is not installed.
 """

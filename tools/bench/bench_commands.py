@@ -1,6 +1,6 @@
 """Commands as a user runs them, each a process: wall, and CPU-seconds of it and all it starts.
 
-    python tests/bench/bench_commands.py FOLDER [--finished]
+    python tools/bench/bench_commands.py FOLDER [--finished]
 
 The demo is run into FOLDER (`--finished`: it is there already) and then started again, reported on
 and left there; a run of the echo engine shows what every run pays at its start and its end.

@@ -1,6 +1,6 @@
 """Calls of a race over those of round robin in both orders: on a run's judgements, and simulated.
 
-    python tests/bench/bench_calls.py [--run RUN] [--questions 800]
+    python tools/bench/bench_calls.py [--run RUN] [--questions 800]
 
 The accuracy of every question is checked. All pairs of texts are needed, of constant
 questions too: where RUN, a demo, lacks some, its pairwise judges are asked in a copy.

@@ -1,6 +1,6 @@
 """vLLM in its worker's process against bare vLLM: n samples in one request, from a fresh engine.
 
-    VLLM_VENV=FOLDER python tests/bench/bench_vllm.py [--questions 200 800] [--samples 8]
+    VLLM_VENV=FOLDER python tools/bench/bench_vllm.py [--questions 200 800] [--samples 8]
 
 `sh tests/vllm/setup.sh` makes the environment (default: build/vllm-venv). Every contestant is a
 process of its own and has one image and a question per prompt; the first size is the first batch

@@ -1,6 +1,6 @@
 """What the chain itself costs: echo throughput, flat memory, and the share of a bare loop.
 
-python tests/bench/bench_chain.py [--items 10000 200000] [--skip-model]
+python tools/bench/bench_chain.py [--items 10000 200000] [--skip-model]
 """
 
 import argparse

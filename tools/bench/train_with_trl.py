@@ -1,7 +1,7 @@
 """TRL's own GRPOTrainer trains a policy of the miniature, rewarded over HTTP by one of its judges.
 
 pip install trl accelerate matplotlib
-python tests/bench/train_with_trl.py --steps 60 --out build/trl
+python tools/bench/train_with_trl.py --steps 60 --out build/trl
 
 Prints what the trainer logs of each step, and leaves in OUT the server's data and the trainer's log
 as `steps.json`.

@@ -1,6 +1,6 @@
 """Load on the selector: concurrent /v1/score calls on the echo engine, then an overload.
 
-    python tests/bench/bench_service.py [--calls 4000] [--concurrency 200] [--backend ray]
+    python tools/bench/bench_service.py [--calls 4000] [--concurrency 200] [--backend ray]
 
 Prints a Markdown table: calls per second, latency, errors; then how an overload is answered and
 how long the first call after it takes. The echo engine answers at once, so what is measured is

@@ -1,6 +1,6 @@
 """Runs that are killed, stopped, starved of disk and changed, and must come out as if not.
 
-    python tests/soak/soak.py --minutes 15 --seed 0
+    python tools/soak/soak.py --minutes 15 --seed 0
 
 Each series takes one experiment (echo engine, a local Ray of its own) through disturbances drawn
 from the seed, lets it end, and compares every row and results.json with an undisturbed run.

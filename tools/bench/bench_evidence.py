@@ -1,6 +1,6 @@
 """The analysis and report of a large run, by stage, and its estimators beside plain loops.
 
-python tests/bench/bench_evidence.py [--rewarders 100 --questions 1730 --draws 10000]
+python tools/bench/bench_evidence.py [--rewarders 100 --questions 1730 --draws 10000]
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """What judging only some of a run's questions costs in precision, and what covariates give back.
 
-`python tests/bench/bench_subset.py RUN [--subset 0.335 --draws 400]`: of every rewarder's headline
+`python tools/bench/bench_subset.py RUN [--subset 0.335 --draws 400]`: of every rewarder's headline
 accuracy, the mean squared error over random subsets: the plain mean, with questions that are all
 right or all wrong taken as they are, and with covariates; as how many times as many questions.
 """

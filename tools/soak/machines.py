@@ -1,6 +1,6 @@
 """A cluster's head that dies and memory that runs out, while a run works: what is said, and when.
 
-    python tests/soak/machines.py gcs head gone item outside
+    python tools/soak/machines.py gcs head gone item outside
 
 gcs: the control service of a head that `ray start` began is killed, and the head is started again
 after 20 seconds; head: all of it is killed, and started again; gone: it stays away. item: an item
@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 from bon.storage.store import Store  # noqa: E402
 from tests.conftest import echo_experiment, write_pairs, write_questions  # noqa: E402
 from tests.processes import descendants, end_process, name  # noqa: E402
-from tests.soak.soak import contents, count, die_with_parent  # noqa: E402
+from tools.soak.soak import contents, count, die_with_parent  # noqa: E402
 
 AWAY = 20.0
 HEADROOM = 0.1  # of the machine's memory, above what is used, is what the monitor allows

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SOAK = [sys.executable, str(Path(__file__).with_name("soak.py"))]
+SOAK = [sys.executable, str(Path(__file__).parents[1] / "tools/soak/soak.py")]
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """How long a reply takes to read: every shipped rule, on replies made to be slow.
 
-`python tests/bench/bench_reading.py`: the slowest of 10,240 characters (2,048 tokens), in
+`python tools/bench/bench_reading.py`: the slowest of 10,240 characters (2,048 tokens), in
 milliseconds of CPU; of each text the quickest of three.
 """
 

@@ -1,6 +1,6 @@
 """Does the audit find what was planted? People with a known error rate label through the page.
 
-    python tests/bench/bench_labelling.py RUN [--items 110] [--errors 0.12] [--mislabelled 9]
+    python tools/bench/bench_labelling.py RUN [--items 110] [--errors 0.12] [--mislabelled 9]
 
 A benchmark is proposed from the run and some of its labels are turned around. Two annotators who
 err at that rate, and a third where they disagree, answer by keyboard in headless Chromium; then it

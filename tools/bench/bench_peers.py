@@ -1,6 +1,6 @@
 """Other tools beside bon on the same work; a tool that is not installed has a row that says how.
 
-    BON_LMMS_EVAL=VENV/bin/python BON_VL_REWARDBENCH=CHECKOUT python tests/bench/bench_peers.py
+    BON_LMMS_EVAL=VENV/bin/python BON_VL_REWARDBENCH=CHECKOUT python tools/bench/bench_peers.py
 
 - lmms-eval 0.7.3: `pip install lmms-eval==0.7.3 decord` in an environment of its own, whose Python
   BON_LMMS_EVAL is. Its asynchronous client (`async_openai`) asks the endpoint of bench_endpoint.py

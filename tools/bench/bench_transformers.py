@@ -1,6 +1,6 @@
 """Candidates a second through the transformers engine against a bare batched `generate`.
 
-    python tests/bench/bench_transformers.py [MODEL_FOLDER] [--questions 64] [--n 8]
+    python tools/bench/bench_transformers.py [MODEL_FOLDER] [--questions 64] [--n 8]
 
 Same model, same prompts, same tokens to draw, temperature 1. The bare loop is what one would
 write by hand: prompts sorted by length, left-padded, `num_return_sequences`. Without a folder a
@@ -20,7 +20,7 @@ import torch
 from measured import Side, note
 from transformers import AutoModelForImageTextToText
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "engines"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "engines"))
 from tiny_checkpoint import image, make_checkpoint
 
 from bon.core.images import open_image

@@ -1,6 +1,6 @@
 """Every benchmark, one after the other, and all that they measured in one table.
 
-    python tests/bench [--quick] [--only endpoint --only peers] [--demo RUN]
+    python tools/bench [--quick] [--only endpoint --only peers] [--demo RUN]
 
 `make bench` (`QUICK=1`, `ONLY="endpoint peers"`, `DEMO=runs/demo`). Each script also runs alone and
 prints more than the table holds. Kept in build/bench.json as it comes, and in build/bench.md at the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -70,6 +71,7 @@ def _context(results: Results) -> dict[str, Any]:
     }
     return {
         "first": first,
+        "choice": re.split(r", (?![^\[]*\])", first.choice, maxsplit=1),  # outside of brackets
         "openers": _openers(results, first),
         "main": results.main,
         "main_correlations": leaderboard.carried(results),

@@ -26,6 +26,28 @@ def question(grader: str, answer: str | None = "5", **meta: Any) -> Question:
     return Question("k", "q", "d", "How much?", (), answer, meta={"grader": grader, **meta})
 
 
+WORTH = {  # an answer that is right, one that is not, the right answer
+    "exact": ("Red.", "blue", Gold(("red",))),
+    "f1": ("car red", "bike", Gold(("red car",))),
+    "anls": ("red car", "bike", Gold(("red car",))),
+    "vqa": ("two", "three", Gold(("2",) * 10)),
+    "number": ("5.0 km", "6 km", Gold(("5",), "", "km")),
+    "relaxed": ("104", "106", Gold(("100",))),
+    "math": (r"\frac{1}{2}", r"\frac{1}{3}", Gold(("0.5",))),
+    "items": ("blue, red", "red", Gold(("red, blue",))),
+    "iou": ("0 0 10 9", "20 20 30 30", Gold(("[0, 0, 10, 10]",))),
+}
+
+
+@pytest.mark.parametrize("grader", graders.GRADERS)
+def test_every_grader_tells_right_from_wrong(grader: str) -> None:
+    if not graders.is_usable(grader):
+        pytest.skip("needs bon[math]")
+    right, wrong, gold = WORTH[grader]
+    assert value(grader, right, gold) == 1
+    assert not value(grader, wrong, gold)
+
+
 @pytest.mark.parametrize(
     ("reply", "answer"),
     [

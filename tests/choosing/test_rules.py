@@ -194,6 +194,29 @@ def _rank(rule: Rule) -> int:
     return rule.rank
 
 
+CHOSEN = {  # of two candidates that agree and a better one that stands alone
+    "best_score": [0, 0, 1],
+    "listwise": [0, 0, 1],
+    "round_robin": [0, 0, 1],
+    "copeland": [0, 0, 1],
+    "bradley_terry": [0, 0, 1],
+    "knockout": [0, 0, 1],
+    "weighted_vote": [0, 0, 1],
+    "majority": [0.5, 0.5, 0],
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_chooses(name):
+    rule, answers = RULES[name], [0, 0, 1]
+    for kind in rule.kinds:
+        if kind == "preferences":
+            said = preferring(np.array([[0.5, 0.5, 0], [0.5, 0.5, 0], [1, 1, 0.5]]), answers)
+        else:
+            said = replace(scoring(np.array([0.0, 0, 1]), answers), kind=kind, scale=1)
+        assert rule.choose(said)[0] == pytest.approx(CHOSEN[name]), kind
+
+
 @pytest.mark.parametrize("name", RULES)
 @settings(max_examples=20)
 @given(seed=st.integers(0, 10**6))

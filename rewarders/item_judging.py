@@ -254,19 +254,6 @@ def max_calls(card: RewarderCard, design: Design, responses: int, votes: int) ->
 # ------------------------------------------------------------------ filing verdicts
 
 
-def give_up(
-    filing: Filing,
-    existing: Sequence[Judgement],
-    error: str,
-    early_stopping: EarlyStopping | None = None,
-) -> list[Judgement]:
-    """File everything that is missing of an item as errors."""
-    rows: list[Judgement] = []
-    while calls := filing.missing([*existing, *rows], early_stopping):
-        rows += failed_judgements(filing, calls, error)
-    return rows
-
-
 def failed_judgements(filing: Filing, calls: Sequence[Call], error: str) -> list[Judgement]:
     """File these calls as errors."""
     return [

@@ -386,19 +386,22 @@ class Deadly(Rewarder):
 """
 
 
-def test_an_item_that_kills_its_worker_is_recorded_and_the_others_go_on(
+def test_an_item_that_kills_its_worker_is_left_undone_and_the_others_go_on(
     make_experiment, tmp_path, monkeypatch
 ):
+    """It is no error of the rewarder: the same command tries it again."""
     monkeypatch.setattr(cluster, "BLAME_AFTER", 2)
     experiment = make_experiment(judging={"judge_unanimous": True})
     (tmp_path / "my_rewarder.py").write_text(DEADLY)  # a user's own class beside the experiment
     deadly = {"name": "deadly", "kind": "python", "python": "my_rewarder:Deadly", "engine": "echo"}
     experiment["rewarders"] = [deadly]
     rows = go(experiment, tmp_path)
-    errors = [row for row in rows["judgements"] if row[6] == "error"]
-    assert len({row[2] for row in errors}) == 1
-    assert len({row[2] for row in rows["judgements"]}) == 12 + 9
+    assert not [row for row in rows["judgements"] if row[6] == "error"]
+    assert len({row[2] for row in rows["judgements"]}) == 12 + 9 - 1
     assert rows["failed"] == {}
+    (tmp_path / "my_rewarder.py").write_text(DEADLY.replace("os._exit(1)", "pass"))
+    rows = go(experiment, tmp_path)
+    assert len({row[2] for row in rows["judgements"]}) == 12 + 9
 
 
 SLOW = """

@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from bon.choosing.race import EarlyStopping
-from bon.core.errors import BonError, one_line
+from bon.core.errors import BonError, EngineDied, engine_died, one_line
 from bon.core.images import ImageError, apply_filter, encode, open_image
 from bon.core.records import Candidate, Effort, Judgement
 from bon.engines import build, serves
@@ -32,8 +32,7 @@ from bon.policies.generate import Ask
 from bon.rewarders import item_judging
 from bon.rewarders.base import Item, OnEcho, Rewarder
 from bon.rewarders.biases import make_rewarder
-from bon.rewarders.item_judging import Call, Filing, Protocol
-from bon.rewarders.registry import rewarder_class
+from bon.rewarders.item_judging import Call, Protocol
 
 
 @dataclass(frozen=True)
@@ -58,6 +57,7 @@ class RewarderSpec:
     own: type[Rewarder] | None = None
 
 
+CLOSE_SECONDS = 10.0
 ModelSpec = PolicySpec | RewarderSpec
 RowT = TypeVar("RowT")
 
@@ -87,7 +87,9 @@ class Reply:
     """The rows of a batch, and the engine's versions, device and flags.
 
     `effort.busy` is the batch's share of the worker's time. `failure`: why the model cannot go on.
-    `bought`: keys of replies that the ledger keeps until the rows are committed.
+    `died`: it can, loaded in another process; no rows are filed. `undone`: items that are left, to
+    be tried again by another run, and why. `bought`: keys of replies that the ledger keeps until
+    the rows are committed.
     """
 
     candidates: tuple[Candidate, ...] = ()
@@ -96,6 +98,8 @@ class Reply:
     effort: Effort = field(default_factory=Effort)
     failure: str = ""
     stop_run: bool = False
+    died: bool = False
+    undone: str = ""
     bought: tuple[str, ...] = ()
 
     @property
@@ -170,6 +174,7 @@ class Host:
         if self._ledger is not None:  # what ends one batch ends those beside it
             payer = self._payers.setdefault(model, payer)
         with self._clock.batch() as waited, metered(fresh=again) as meter, paying(payer):
+            engine = None
             try:
                 engine, loading = await self._engine(spec)
                 with self._clock.share() as spent:
@@ -179,6 +184,13 @@ class Host:
                     else:
                         judged = await _in_turn(_judge(spec, engine, payloads))
                         reply = Reply(judgements=judged[0], bought=judged[1])
+                if isinstance(payer.stopped, EngineDied):
+                    raise payer.stopped
+                if engine not in self._engines.values():  # it died under another batch
+                    raise EngineDied(f"the model of {loaded.card.name} is loaded again")
+            except EngineDied as error:
+                await self._discard(engine)
+                return Reply(failure=str(error), died=True)
             except BonError as error:
                 return Reply(failure=str(error), stop_run=error.stops_run)
             effort = Effort(spent[0], waited, loading, meter.read, meter.cached)
@@ -199,6 +211,15 @@ class Host:
             except BonError as error:
                 failures.append(f"{name}: {error}")
         return failures
+
+    async def _discard(self, engine: Engine | None) -> None:
+        """Forget a dead engine, so that its model is loaded again."""
+        for key, known in [*self._engines.items()]:
+            if known is not engine:
+                continue
+            del self._engines[key]
+            with suppress(Exception):
+                await asyncio.wait_for(known.close(), CLOSE_SECONDS)
 
     async def close(self) -> None:
         """Close every engine, even where one fails to."""
@@ -277,29 +298,12 @@ async def _in_turn(
                 stop(error)
                 return error.rows, ()
             except Exception as error:
-                stop(BonError(one_line(error)))
+                stop(engine_died(error) or BonError(one_line(error)))
                 return (), ()
 
     results = await asyncio.gather(*(run(item) for item in items))
     rows = tuple(row for item_rows, _ in results for row in item_rows)
     return rows, tuple(key for _, keys in results for key in keys)
-
-
-def give_up(spec: ModelSpec, payload: Payload, error: str) -> Reply:
-    """Return error rows for everything a payload still lacks."""
-    card, prompt = spec.loaded.card, spec.loaded.prompt
-    if isinstance(payload, Ask):
-        assert isinstance(card, PolicyCard)
-        return Reply(candidates=tuple(generate.give_up(card, spec.loaded.spec, payload, error)))
-    assert isinstance(card, RewarderCard)
-    assert isinstance(spec, RewarderSpec)
-    protocol = spec.protocol.with_votes(payload.votes)
-    filing = Filing(card, rewarder_class(card).arity, prompt.sha256[:16], payload.item, protocol)
-    if payload.again:
-        rows = item_judging.failed_judgements(filing, payload.again, error)
-    else:
-        rows = item_judging.give_up(filing, payload.known, error, payload.stakes)
-    return Reply(judgements=tuple(rows))
 
 
 def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[str, Any]:

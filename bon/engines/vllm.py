@@ -28,7 +28,7 @@ from vllm.renderers.inputs.preprocess import parse_model_prompt
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
 
-from bon.core.errors import BonError, Unsupported, suggestion
+from bon.core.errors import BonError, EngineDied, Unsupported, suggestion
 from bon.core.images import downscale, open_image
 from bon.engines.base import (
     Engine,
@@ -172,7 +172,7 @@ class VllmEngine(Engine):
 
     async def _score(self, prompt: Any) -> Reward:
         params = PoolingParams(task="classify", use_activation=False)
-        output = await _only(self._engine.encode(prompt, params, f"bon-{next(self._ids)}"))
+        output = await self._only(self._engine.encode(prompt, params, f"bon-{next(self._ids)}"))
         return Reward(float(output.outputs.data[0]), len(output.prompt_token_ids))
 
     def info(self) -> dict[str, Any]:
@@ -222,7 +222,17 @@ class VllmEngine(Engine):
         )
 
     async def _complete(self, prompt: Any, params: Any) -> Any:
-        return await _only(self._engine.generate(prompt, params, f"bon-{next(self._ids)}"))
+        return await self._only(self._engine.generate(prompt, params, f"bon-{next(self._ids)}"))
+
+    async def _only(self, outputs: AsyncIterator[Any]) -> Any:
+        try:
+            collected = [output async for output in outputs]
+        except Exception as error:
+            if self._engine is None or self._engine.errored:
+                raise EngineDied("vLLM's engine process has ended") from error
+            raise
+        assert len(collected) == 1, f"vllm gave {len(collected)} outputs for a request"
+        return collected[0]
 
     async def _prompt(self, rendered: Rendered, extra: Sequence[int] = ()) -> Any:
         return await self._processed(await asyncio.to_thread(self._tokens, rendered, extra))
@@ -271,6 +281,8 @@ class VllmEngine(Engine):
         return downscale(image, self._max_pixels) if self._max_pixels else image
 
     def _needs(self, task: Task) -> None:
+        if self._engine is None:
+            raise EngineDied("vLLM's engine was closed")
         if task != self._settings.task:
             problem = f"{self._settings.model!r} for {self._settings.task!r}, not for {task!r}"
             raise Unsupported(f"vllm runs {problem}", f"set task: {task} in its engine args")
@@ -287,12 +299,6 @@ class VllmEngine(Engine):
         return sample._replace(
             text=text[: min(cuts, default=None)], tokens=sample.tokens[start:], reasoning=reasoning
         )
-
-
-async def _only(outputs: AsyncIterator[Any]) -> Any:
-    collected = [output async for output in outputs]
-    assert len(collected) == 1, f"vllm gave {len(collected)} outputs for a request"
-    return collected[0]
 
 
 def _sample(completion: Any, logprobs: int) -> Sample:

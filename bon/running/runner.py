@@ -84,6 +84,8 @@ def compute(
         store.set_meta(finished=now())
     for model, reason in tally.failed.items():
         say(f"failed: {model}: {reason}", quiet=quiet)
+    for model, undone in tally.undone.items():
+        say(f"left undone: {len(undone)} of the items of {model}: {undone[0]}", quiet=quiet)
     if setup.policies and not store.has("candidates", "outcome != 'error'"):
         last = "; ".join(dict.fromkeys(tally.last_error.values()))
         reasons = dict.fromkeys(tally.failed.values()) or [

@@ -248,3 +248,24 @@ def test_what_is_named_and_not_used_is_one_line(tmp_path, rows, arguments, line)
     assert line in str(refused.exception)
     assert "\n" not in str(refused.exception)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("named", "line"), [
+    ("item=no", "no column 'no' for item"),
+    ("verdit=v", "no table has the role 'verdit'"),
+    ("annotator=v", "no table has the role 'annotator'"),
+])  # fmt: skip
+def test_a_column_that_calibrate_does_not_use_is_one_line(tmp_path, named, line):
+    file = cells(tmp_path / "votes.csv", "item,v,label", "a,1,1", "b,0,1")
+    arguments = ["calibrate", str(file), "--columns", "verdict=v", "--columns", named]
+    refused = CliRunner().invoke(app, arguments)
+    assert isinstance(refused.exception, BonError)
+    assert line in str(refused.exception)
+
+
+@pytest.mark.parametrize("option", [["--columns", "answer=gold"], ["--questions", "mmmu"]])
+def test_what_a_regraded_run_does_not_use_is_one_line(tmp_path, option):
+    file = write(tmp_path / "one.jsonl", {"q1": "Answer: A"})
+    run_import(file, "--policy", "p", "--out", tmp_path / "run")
+    refused = CliRunner().invoke(app, ["regrade", str(tmp_path / "run"), *option])
+    assert f"{option[0]} is not used" in str(refused.exception)

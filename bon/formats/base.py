@@ -199,7 +199,7 @@ TABLES = (
     _table(
         "wide_scores", "wide scores", "Scores in a column for each rewarder",
         "question and candidate (or candidates, or pair), then a column for each rewarder",
-        "id|question|pair", without="rewarder response",
+        "id|question|pair", without="rewarder response options",
     ),
     _table(
         "candidates", "candidates", "Correctness of candidates, without texts",

@@ -49,13 +49,18 @@ def melted(row: Mapping[str, Any], rewarders: Cells) -> Iterator[dict[str, Any]]
 
 
 def _is_score(cell: Any, each: bool) -> bool:
-    """Whether a cell is a number or a list of numbers; the latter alone unless `each`."""
+    """Whether a cell is a number (also as text, in CSV) or a list of numbers.
+
+    Only a list is one unless `each`.
+    """
     try:
         value = parsed(cell)
-        numbers = value if isinstance(value, list) else [value] if each else []
-        return bool([float(number) for number in numbers]) and bool not in map(type, numbers)
+        if not isinstance(value, list):
+            float(value)
+            return each and not isinstance(value, bool)
     except (RowError, TypeError, ValueError):
         return False
+    return bool(value) and all(type(number) in (int, float) for number in value)
 
 
 def parsed(value: Any) -> Any:

@@ -11,8 +11,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
-from bon.core.errors import BonError, EngineDied, ExitCode, engine_died
+from bon import engines
+from bon.commands.main import app
+from bon.core.errors import BonError, EngineDied, ExitCode, Incomplete, engine_died
+from bon.core.plugins import Registry
+from bon.dispatch import groups
 from bon.storage.store import Store
 from tests.conftest import echo_experiment, write_pairs, write_questions
 
@@ -121,25 +126,28 @@ def test_a_killed_engine_changes_no_result(study: Path) -> None:
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_an_engine_that_dies_again_and_again_is_no_wrong_answer(study: Path) -> None:
+def test_an_engine_that_dies_again_and_again_is_no_wrong_answer(
+    study: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is filed, the last line says so, and the same command tries again."""
-    module = study.parent / "site" / "apart.py"
-    whole = module.read_text()
-    module.write_text(whole.replace('write(b"x")', 'write(b"x" if self._alive() else b"")')
-                      + "\n    def _alive(self):\n        os.kill(self._child.pid, 9)\n"
-                        "        self._child.wait()\n        return True\n")  # fmt: skip
+    site = study.parent / "site"
+    monkeypatch.setattr(groups, "HOPELESS_AT_FIRST", 2)  # each takes a worker's start
+    monkeypatch.setattr(engines, "PLUGINS", Registry("bon.engines"))
+    monkeypatch.syspath_prepend(str(site))
     experiment = yaml.safe_load(study.read_text())
     alone = {"pairs": [], "rewarders": [], "policies": experiment["policies"]}
     study.write_text(yaml.safe_dump({**experiment, **alone}))
-    run = started(study, "run")
-    output = run.communicate()[0]
-    assert run.returncode == ExitCode.INCOMPLETE, output
-    assert "died" in output.splitlines()[-1]
+    whole = (site / "apart.py").read_text()
+    (site / "apart.py").write_text(whole.replace('["cat"]', '["true"]'))  # it ends at once
+    arguments = ["run", str(study), "--out", str(study.parent / "run")]
+    refused = CliRunner().invoke(app, arguments)
+    assert isinstance(refused.exception, Incomplete), refused.output
+    assert "its workers died 2 times and nothing came back" in str(refused.exception)
     assert rows(study.parent / "run") == [[], []]
-    module.write_text(whole)
-    again = started(study, "run")
-    output = again.communicate()[0]
-    assert again.returncode == ExitCode.COMPLETE, output
+    (site / "apart.py").write_text(whole)
+    again = CliRunner().invoke(app, arguments)
+    assert again.exit_code == ExitCode.COMPLETE, again.output
+    assert len(rows(study.parent / "run")[0]) == 40 * 4
 
 
 @pytest.mark.parametrize(("error", "died"), [

@@ -24,8 +24,8 @@ class ModelShare(Record):
     """Progress of one model.
 
     `wanted`, `have`: a policy's candidates, or a rewarder's items (pairs and questions judged in
-    full). `errors` of its `rows` are only retried with `--retry-errors`. `failed`: why the model
-    was stopped.
+    full). `errors` of its `rows` are only retried with `--retry-errors`, but for those `unanswered`
+    by an endpoint, which are no answers. `failed`: why the model was stopped.
     """
 
     model: str
@@ -34,6 +34,7 @@ class ModelShare(Record):
     have: int
     rows: int
     errors: int
+    unanswered: int = 0
     failed: str = ""
 
 

@@ -98,6 +98,10 @@ def engine_died(error: BaseException | None) -> EngineDied | None:
     return None
 
 
+UNANSWERED = "Unanswered: "
+"""Begins the error of a row whose request no try of an endpoint answered: it is asked again."""
+
+
 def one_line(error: BaseException, limit: int = 500) -> str:
     """Format an exception as `Type: message` on one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:limit]

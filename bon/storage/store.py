@@ -200,12 +200,13 @@ class Store:
         self._write(_SET_META, rows)
         self.commit()
 
-    def forget_errors(self) -> int:
-        """Delete rows whose outcome is `error`, so that the next run retries them."""
-        count = 0
+    def forget_errors(self, only: str = "") -> int:
+        """Delete rows whose outcome is `error`, with an error that begins so: they are retried."""
+        count, these = 0, "outcome = 'error' AND error LIKE ?"
         with guard(self.path):
             for table in ("candidates", "judgements"):
-                count += self.db.execute(f"DELETE FROM {table} WHERE outcome = 'error'").rowcount
+                sql = f"DELETE FROM {table} WHERE {these}"
+                count += self.db.execute(sql, (f"{only}%",)).rowcount
         self.commit()
         return count
 
@@ -269,9 +270,10 @@ class Store:
         for benchmark, data in self._pages("pairs", "benchmark, data"):
             yield benchmark, self.read_pair(data)
 
-    def errors(self, table: str, spec: str) -> int:
-        """Count the rows of a spec whose outcome is `error`."""
-        return self.count(table, "spec = ? AND outcome = 'error'", (spec,))
+    def errors(self, table: str, spec: str, only: str = "") -> int:
+        """Count the rows of a spec whose outcome is `error`, with an error that begins so."""
+        where = "spec = ? AND outcome = 'error' AND error LIKE ?"
+        return self.count(table, where, (spec, f"{only}%"))
 
     def cost(self) -> float:
         """Return the cost of the run so far in US dollars."""

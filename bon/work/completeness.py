@@ -6,6 +6,7 @@ from itertools import chain, islice
 from typing import Literal
 
 from bon.analysis.results.study import ModelShare, RunCompleteness
+from bon.core.errors import UNANSWERED
 from bon.core.records import Candidate, Question
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard, RewarderCard
@@ -38,6 +39,9 @@ def _problems(share: ModelShare, max_error_share: float) -> Iterator[str]:
     if share.have < share.wanted:
         unit = "candidates" if policy else "items"
         yield f"{share.model} has {share.have} of {share.wanted} {unit}"
+    if share.unanswered:
+        unit = "candidates" if policy else "judgements"
+        yield f"{share.unanswered} {unit} of {share.model} were not answered by its endpoint"
     if share.errors > max_error_share * share.rows:
         yield (
             f"{share.errors} of {share.rows} {'candidates' if policy else 'judgements'} of "
@@ -139,5 +143,6 @@ class _Counter:
         name = loaded.card.name
         return ModelShare(
             model=name, role=role, wanted=wanted, have=have, rows=rows, errors=errors,
+            unanswered=self._store.errors(loaded.table, loaded.spec, UNANSWERED),
             failed=self._failed.get(name, ""),
         )  # fmt: skip

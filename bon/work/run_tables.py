@@ -13,6 +13,7 @@ from bon.analysis.data.tables import COLUMNS, PAIR_EXTRAS, Tables
 from bon.benchmarks import adapter
 from bon.choosing.race import EarlyStopping
 from bon.core.base_models import guessed_base
+from bon.core.errors import UNANSWERED
 from bon.core.keys import text_key
 from bon.core.records import Question
 from bon.core.text import unicode_only
@@ -128,8 +129,9 @@ def _candidates(setup: Setup, store: Store) -> pd.DataFrame:
         stored = store.query(
             'SELECT question, "index", text_key, answer, outcome, '
             "CASE WHEN finish = ? THEN NULL ELSE text END, num_tokens, logprob "
-            'FROM candidates WHERE spec = ? AND "index" < ? ORDER BY question, "index"',
-            (WITHOUT_TEXT, policy.spec, policy.card.n),
+            'FROM candidates WHERE spec = ? AND "index" < ? AND error NOT LIKE ? '
+            'ORDER BY question, "index"',
+            (WITHOUT_TEXT, policy.spec, policy.card.n, f"{UNANSWERED}%"),
         )
         for key, of_question in groupby(stored, key=itemgetter(0)):
             if key not in asked:

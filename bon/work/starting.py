@@ -11,7 +11,7 @@ import yaml
 
 import bon
 from bon.benchmarks.leaks import find_leaks
-from bon.core.errors import BonError
+from bon.core.errors import UNANSWERED, BonError
 from bon.core.files import write_atomic
 from bon.core.records import Judgement
 from bon.engines import ENGINES
@@ -52,8 +52,7 @@ def starting(
             versions=_versions(),
             failed={},
         )
-        if retry_errors:
-            store.forget_errors()
+        store.forget_errors("" if retry_errors else UNANSWERED)
         questions = _active_questions(store)
         yield
         if previous is not None and not replace:

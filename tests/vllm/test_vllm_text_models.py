@@ -47,9 +47,7 @@ def both(session: Any, flags: dict[str, Any]) -> Any:
 @pytest.mark.parametrize(
     ("name", "labels"),
     [
-        ("Qwen2ForSequenceClassification", 1),
         ("LlamaForSequenceClassification", 1),
-        ("Qwen3ForSequenceClassification", 2),
         ("Qwen2ForTokenClassification", 2),
     ],
 )

@@ -197,7 +197,7 @@ def ran(folder: Path, ray_address: str) -> tuple[Path, list[Ended]]:
 def test_an_interrupted_run_resumes_where_it_was(ran):
     _, (once, thrice, resumed) = ran
     for ended in (once, thrice):
-        assert ended.screen[-1] == STOPPED
+        assert STOPPED in ended.screen[-2:]  # the terminal may echo the last ^C after it
         assert "left" not in ended.text  # nothing is running that would take time
         assert not COLOR.search(ended.raw)
     before, after = (int(bars(e)["sampling"].split("/")[0]) for e in (once, thrice))
@@ -263,11 +263,11 @@ def test_answers_are_imported_and_drafts_written(ray_address, tmp_path):
     }  # fmt: skip
     (tmp_path / "judge.yaml").write_text(yaml.safe_dump(card))
     drafted = bon(
-        "curate", "draft", bench.directory, "--by", "judge.yaml",
+        "curate", "label", bench.directory, "--draft-by", "judge.yaml",
         cwd=tmp_path, BON_RAY_ADDRESS=ray_address,
     )  # fmt: skip
     assert bars(drafted)
-    assert drafted.screen[-1] == "6 drafts, 0 replies could not be parsed"
+    assert "6 drafts, 0 replies could not be parsed" in drafted.screen
 
 
 def test_a_server_is_stopped_by_its_terminal(tmp_path):

@@ -1,16 +1,20 @@
 import asyncio
 import math
+from pathlib import Path
 
 import pytest
 
 from bon.core.errors import BonError
 from bon.engines import build
 from bon.engines.base import Engine, Generation, Sample, TokenLogprob
-from bon.experiment.cards import ROOT, load_prompt
+from bon.experiment.cards import load_prompt
 from bon.experiment.config import RewarderCard
 from bon.experiment.prompts import Prompt
 from bon.rewarders.base import Item, OnEcho
 from bon.rewarders.registry import rewarder_class
+
+ROOT = Path(__file__).parents[2]
+
 
 SCORE = {"yes": ["+"], "no": ["-"]}
 TEXT = "one\n\ntwo\n\n\n\nthree"

@@ -371,7 +371,8 @@ def sampled(text: str) -> Candidate:
 
 def test_costs_grow_with_the_model_and_say_what_fits():
     def cost(size: float, method: str = "dpo", **options):
-        policy = SimpleNamespace(card=SimpleNamespace(size=size), model_path="org/none")
+        card = SimpleNamespace(size=size, revision=None)
+        policy = SimpleNamespace(card=card, model_path="org/none")
         tuning = Tuning(method, 100, 32, 1e-5, **options)  # type: ignore[arg-type]
         return training_cost(policy, tuning, 3, 1500, 500, 7e9)  # type: ignore[arg-type]
 

@@ -43,6 +43,7 @@ ROWS = {
     "judgements": "key, rewarder, item, first, second, vote, outcome, score, text, error",
 }
 CLOCK = {"seconds", "directory", "started", "finished", "compute_seconds", "created", "date"}
+CLOCK |= {"state"}  # of the database: another with every commit
 CLOCK |= {"latency", "costs"}  # what makes a run slow enough to be hit; what it then cost
 PRIVATE = "BON_SOAK_PRIVATE"
 FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)

@@ -1,5 +1,6 @@
 """`bon curate`: a reward benchmark from judged runs or preference sets, in four steps."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +9,7 @@ from typer import Argument, Option
 
 from bon.commands import options
 from bon.commands.options import emit
+from bon.core.console import wrapped
 from bon.core.errors import Incomplete
 
 if TYPE_CHECKING:
@@ -80,7 +82,7 @@ def label(
         if missing := drafts["failed"]:
             fix = "run the same command again to resume"
             raise Incomplete(f"{missing} items have no draft", fix)
-    typer.echo(progress_text(bench))
+    typer.echo(wrapped(progress_text(bench), sys.stdout))
 
 
 @curate.command()

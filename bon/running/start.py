@@ -39,7 +39,7 @@ def start(
         check_axis(setup.experiment.analysis.axis, pairs)
         shown = "active > 0 AND json_array_length(data, '$.images') > 0"
         with_images = [table for table in ("questions", "pairs") if store.count(table, shown)]
-        if unread := unread_images(setup, with_images):
+        if unread := unread_images(setup, with_images, download=True):
             raise together(unread)
     errors = {model.card.name: store.errors(model.table, model.spec) for model in setup.models}
     if total := sum(errors.values()):

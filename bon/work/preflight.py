@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Container, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -77,21 +78,38 @@ def sees_images(model: Loaded[Any]) -> bool:
     return not (dropped or reads_text_alone(model))
 
 
-def unread_images(setup: Setup, with_images: Container[str]) -> list[BonError]:
-    """Return an error for each model of text alone; `with_images`: of questions, pairs."""
-    questions, errors = "questions" in with_images, []
-    for model in setup.models:
-        card, judges = model.card, isinstance(model.card, RewarderCard)
-        shown = questions or (judges and "pairs" in with_images)
-        if not shown or getattr(card, "image_filter", "") == "drop":
-            continue
-        if reads_text_alone(model, download=card.revision is not None):
-            what = "questions" if questions else "pairs"
-            fix = f"take a vision-language model, or {what} without images"
-            fix += ", or set image_filter: drop to judge without them" if judges else ""
-            problem = f"{card.model} reads text alone, and {what} have images"
-            errors.append(BonError(f"card {card.name!r}: {problem}", fix))
-    return errors
+def unread_images(
+    setup: Setup, with_images: Container[str], *, download: bool = False
+) -> list[BonError]:
+    """Return an error for each model of text alone; `with_images`: of questions, pairs.
+
+    `download`: ask the hub, once and at the same time, for those of pinned models not known here.
+    """
+    questions = "questions" in with_images
+    what = "questions" if questions else "pairs"
+    shown = [
+        model
+        for model in setup.models
+        if (questions or (isinstance(model.card, RewarderCard) and "pairs" in with_images))
+        and getattr(model.card, "image_filter", "") != "drop"
+    ]
+    with ThreadPoolExecutor(max_workers=16) as threads:
+        blind = threads.map(
+            lambda model: reads_text_alone(
+                model, download=download and model.card.revision is not None
+            ),
+            shown,
+        )
+        unread = [model.card for model, alone in zip(shown, blind, strict=True) if alone]
+    fix = f"take a vision-language model, or {what} without images"
+    drop = ", or set image_filter: drop to judge without them"
+    return [
+        BonError(
+            f"card {card.name!r}: {card.model} reads text alone, and {what} have images",
+            fix + drop * isinstance(card, RewarderCard),
+        )
+        for card in unread
+    ]
 
 
 def unpulled(models: Iterable[Loaded[Any]]) -> list[BonError]:

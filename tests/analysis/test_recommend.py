@@ -149,7 +149,7 @@ def test_what_was_picked_is_measured_on_the_other_half(runs):
         pick.versus_majority.high - pick.versus_majority.value
     )
     page = first_page(results)
-    assert page.choice.startswith(f"Take {found.pick}: {100 * found.picked.value:.1f} % right (")
+    assert page.choice.startswith(f"Take {found.pick}: {100 * found.picked.value:.1f}% right [")
     assert "mean of a and b, " in page.choice
 
 

@@ -2,7 +2,12 @@
 
 import gzip
 import json
+import os
+import subprocess
+import sys
+import threading
 from datetime import date, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -231,6 +236,31 @@ def test_a_shipped_experiment_prepares_and_plans(name):
     if setup.experiment.questions[0].limit is None:
         assert plan.questions.count == 1730
     assert plan.totals()["gpu_hours"] > 0
+
+
+def test_a_plan_asks_nothing_of_the_hub():
+    """Without a network each question to it took 23 s of retries."""
+    asked: list[str] = []
+
+    class Hub(BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            if "/resolve/" in self.path or "/api/models/" in self.path:
+                asked.append(self.path)
+            self.send_error(404)
+
+        def log_message(self, *args):
+            pass
+
+        do_GET = do_HEAD
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        environment = {k: v for k, v in os.environ.items() if k != "HF_HUB_OFFLINE"}
+        environment["HF_ENDPOINT"] = f"http://127.0.0.1:{server.server_port}"
+        command = [sys.executable, "-m", "bon", "plan", "reproduce"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        server.shutdown()
+    assert (done.returncode, asked) == (0, []), done.stderr
 
 
 def test_the_paper_is_the_paper():

@@ -18,7 +18,6 @@ from .conftest import change, go_in
 
 DECISIONS = {
     "gate": ["--min-gain", "0.02", "--rewarder", "critic"],
-    "gate --risk": ["--risk", "0.2", "--rewarder", "critic"],
     "recommend": [],
     "compare": ["FINISHED"],
     "pool": ["FINISHED"],
@@ -65,7 +64,7 @@ def decide(monkeypatch, capsys):
     def run(name: str, directory: Path) -> tuple[int, str]:
         named = ("FINISHED", "OUT")
         words = [str(directory.with_name(w)) if w in named else w for w in DECISIONS[name]]
-        monkeypatch.setattr(sys, "argv", ["bon", name.split()[0], str(directory), *words])
+        monkeypatch.setattr(sys, "argv", ["bon", name, str(directory), *words])
         with pytest.raises(SystemExit) as stopped:
             main()
         return int(stopped.value.code or 0), "".join(capsys.readouterr())

@@ -16,7 +16,7 @@ from bon.analysis.estimators.resampling import (
     quantiles,
     two_sided,
 )
-from bon.analysis.outcomes import contrasts_of, correlation_of, gain_table
+from bon.analysis.outcomes import correlation_of, gain_table
 from bon.analysis.results import (
     PREDICTORS,
     REFERENCES,
@@ -260,12 +260,6 @@ def method_of(
             )
         ).num_rewarders
     )
-    foretold = {
-        x: {arm.arm: value for arm in rows if (value := foreseen(arm, x)) is not None}
-        for x in PREDICTORS
-    }
-    gained_by = {arm.arm: arm.greedy.value or 0.0 for arm in rows}
-    contrasts = contrasts_of(foretold, gained_by, families)
     hurt = [arm.arm for arm in rows if arm.hurts]
     changed = [f"{arm.arm} ({', '.join(arm.drift)})" for arm in rows if arm.drift]
     leaning = [f"{arm.arm} ({', '.join(arm.chooses)})" for arm in rows if arm.chooses]
@@ -290,7 +284,6 @@ def method_of(
         noise=noise if np.isfinite(noise) else None,
         reliability=reliability,
         correlations=correlations,
-        contrasts=contrasts,
         sentence=sentence,
     )
 

@@ -57,17 +57,6 @@ class Reading(NamedTuple):
 UNPARSED = Reading(None, "unparsed")
 
 
-class BothLetters(NamedTuple):
-    """The letters of both extractors, and whether a reply declines without stating a letter."""
-
-    official: str | None
-    strict: str | None
-    declined: bool
-
-
-NO_LETTERS = BothLetters(None, None, False)
-
-
 def extract_answer(text: str, options: Sequence[str], mode: ExtractorName = "official") -> Reading:
     """Extract the answer of a reply: a letter, or without options the final answer."""
     if mode not in get_args(ExtractorName):
@@ -77,16 +66,6 @@ def extract_answer(text: str, options: Sequence[str], mode: ExtractorName = "off
     else:
         letter = None if _withheld(text) else final_answer(text)
     return UNPARSED if letter is None else Reading(letter, "parsed")
-
-
-def extract_both(
-    text: str, options: Sequence[str], mode: ExtractorName, letter: str | None
-) -> BothLetters:
-    """Apply both extractors; that of `mode` has extracted `letter` already."""
-    other: ExtractorName = "strict" if mode == "official" else "official"
-    letters = {mode: letter, other: extract_answer(text, options, other).letter}
-    strict = letters["strict"]
-    return BothLetters(letters["official"], strict, strict is None and declines(text))
 
 
 def declines(text: str) -> bool:

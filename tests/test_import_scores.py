@@ -168,12 +168,6 @@ def test_pairs_as_mm_rlhf_publishes_them(tmp_path):
     (judge,) = (b for b in results.benchmarks if b.rewarder == "a")
     assert {g.name: g.accuracy.value for g in judge.groups} == {"mcq": 0.5, "safety": 1.0}
     assert judge.acc_plus.value == 0.5
-    assert {x.response: x.median for x in results.lengths} == {
-        "better": 3, "worse": 2, "difference": 1
-    }  # fmt: skip
-    assert [(s.name, s.accuracy.value) for s in judge.by_length] == [
-        ("−4 to −2", 0.0), ("−2 to +1", 1.0), ("+4 to +7", 1.0)
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

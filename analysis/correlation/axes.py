@@ -35,7 +35,7 @@ class ScoredPairs:
     def of(cls, pairs: PairSet, verdicts: dict[str, Verdicts], options: Options) -> "ScoredPairs":
         """Score the verdicts of each rewarder."""
         codes = np.stack([v.code for v in verdicts.values()], axis=1)
-        worth = pair_sets.worth_of(codes, "headline", options)
+        worth = pair_sets.worth_of(codes, options)
         return cls(pairs, list(verdicts), worth, benchmark_results(pairs, verdicts, options))
 
     def worth_to(self, names: Sequence[str]) -> Worth:

@@ -25,8 +25,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     # one row per sampled answer; outcome: parsed | unparsed | error; correct is the credit
     # from 0 (or False) to 1, and 0 unless parsed; logprob (summed over tokens) may be missing;
     # length in characters. The optional column pooled is False for a candidate that is not a
-    # sample (a greedy first one). Optional together: official and strict, the letters that the
-    # two extractors read, and declined, whether the text declines to answer and states no letter
+    # sample (a greedy first one).
     "candidates": (
         "question",
         "policy",

@@ -29,7 +29,7 @@ from bon.analysis.results import (
     Slice,
     VersusMajority,
 )
-from bon.choosing.opinion import Bools, Floats, Opinion
+from bon.choosing.opinion import Bools, Floats
 
 METHOD = "questions"
 FOLDS = 50
@@ -56,15 +56,11 @@ class Study:
 
 @dataclass(frozen=True)
 class Policy:
-    """A policy with all its replays; `rules`: the headline rule of each rewarder.
-
-    `opinions`: of the rewarders whose judgements are complete, on pools that are not deep.
-    """
+    """A policy with all its replays; `rules`: the headline rule of each rewarder."""
 
     study: Study
     rules: dict[str, str]
     support: list[RuleSupport]
-    opinions: dict[str, Opinion]
 
     def headline(self, names: Sequence[str]) -> list[Replay]:
         """Return the replays of rewarders under their headline rules."""

@@ -199,8 +199,7 @@ def reversed_scores(benchmarks: Sequence[BenchmarkResult]) -> list[str]:
     """
     lines = []
     for b in benchmarks:
-        decided = (t.overall for t in b.sensitivity if t.treatment == "drop")
-        right = next(decided, b.overall)
+        right = b.decided
         if b.rewarder not in ON_PAIRS and right.high is not None and right.high < 0.5:
             lines.append(
                 f"{b.rewarder} is right on {share(right, 0)} of the pairs of {b.benchmark}, less "

@@ -9,7 +9,6 @@ raises `NothingToDrawError` where the results hold nothing to show.
 """
 
 from bon.analysis.plots.curves import accuracy_at_n, depth
-from bon.analysis.plots.forest import forest
 from bon.analysis.plots.gain_and_cost import gain_and_cost
 from bon.analysis.plots.gains import gains, gains_by_kl
 from bon.analysis.plots.output import inline_svg, save
@@ -24,7 +23,6 @@ __all__ = [
     "accuracy_at_n",
     "correlation",
     "depth",
-    "forest",
     "gain_and_cost",
     "gains",
     "gains_by_kl",

@@ -75,7 +75,6 @@ def correlation(results: Results | CorrelationReport, *, width: Width = "double"
             marks = [_at(p) for p in _usable(c)]
             _write_r(ax, c, marks)
             _name_references(ax, lines, marks)
-            _mark_threshold(ax, results, c, marks)
             _points(ax, c, kinds, families, [100 * y for _, y in lines])
     return figure
 
@@ -147,36 +146,6 @@ def _set_limits(
         low, high = min(values), max(values)
         grow = max((high - low) * margin, (4 - (high - low)) / 2, 0.1)
         limit(low - grow, min(high + grow, 100.5))
-
-
-def _mark_threshold(
-    ax: Axes,
-    results: Results | CorrelationReport,
-    c: Correlation,
-    marks: list[tuple[float, float]],
-) -> None:
-    """Mark from where a new rewarder is expected to beat majority vote, within the panel."""
-    thresholds = results.thresholds if isinstance(results, Results) and c.primary else ()
-    for t in thresholds:
-        same = (t.policy, t.benchmark, t.over) == (c.policy, c.benchmark, "majority")
-        if not same or t.score.value is None or 100 * t.score.value >= ax.get_xlim()[1]:
-            continue
-        x = 100 * t.score.value
-        ax.plot(
-            [x] * 2, [ax.get_ylim()[0], 100 * t.accuracy], color=MUTED, linewidth=0.9,
-            linestyle=_DASHES[1],
-        )  # fmt: skip
-        text = ax.annotate(
-            f"above {x:.1f}: expected\nto beat majority vote", (x, 0.02),
-            xycoords=("data", "axes fraction"), xytext=(3, 0), textcoords="offset points",
-            fontsize=6.5, color=MUTED,
-        )  # fmt: skip
-        places = [
-            {"ha": ha, "position": (x, up)}
-            for up in range(0, 72, 6)
-            for x, ha in ((3, "left"), (-3, "right"))
-        ]
-        _settle(ax, text, marks, places)
 
 
 def _name_references(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bon.analysis.report.figures import Figures
 from bon.analysis.report.templates import render
-from bon.analysis.results.audit import CurationAudit, ItemAudit
+from bon.analysis.results.audit import CurationAudit
 
 ROOM = 3_000_000
 """Bytes of images that the page embeds; later items are shown without theirs."""
@@ -17,7 +17,7 @@ TYPES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp", ".gif"
 
 @dataclass(frozen=True)
 class Suspected:
-    """An item to review; `numbers`: its statistics over rewarders."""
+    """An item to review: annotators contradict its label."""
 
     id: str
     prompt: str
@@ -25,20 +25,16 @@ class Suspected:
     better: int | None
     images: tuple[Path, ...]
     consensus: str
-    contradicted: bool
-    numbers: ItemAudit | None
 
 
 def audit_page(audit: CurationAudit, suspected: Sequence[Suspected]) -> str:
     """Return the page as HTML."""
-    items = audit.by_rewarders
     return render(
         "audit.html.jinja",
         Figures(),
         audit=audit,
         suspected=suspected,
         pictures=_embed_images(suspected),
-        ids={item.key: item.id for item in items.items} if items else {},
     )
 
 

@@ -2,57 +2,11 @@
 
 from typing import Literal
 
-from bon.analysis.results.accuracy import SampleStatistics
 from bon.analysis.results.correlation import Correlation, Pooled
 from bon.analysis.results.decision import Finding
 from bon.analysis.results.prediction import WhatIf
 from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Record
 from bon.analysis.results.uplift import UpliftCorrelation
-
-
-class PooledStudy(Record):
-    """One policy of one run; `weight`: its share in the mean r; `without`: that of the others."""
-
-    run: str
-    policy: str
-    task: str
-    num_rewarders: int
-    num_bases: int
-    num_unknown: int = 0
-    pearson: Estimate
-    weight: float
-    without: Estimate | None = None
-    samples: SampleStatistics | None = None
-
-
-class PooledMean(Record):
-    """A random-effects mean and the prediction interval for the next study (`predicted`).
-
-    `q` and `q_p` are Cochran's test of heterogeneity, `tau` the spread between policies.
-    """
-
-    mean: Estimate
-    predicted: Estimate
-    tau: float
-    q: float
-    q_p: float
-    i_squared: float
-
-
-class PooledRuns(Record):
-    """Meta-analysis of one benchmark."""
-
-    schema_version: str = SCHEMA_VERSION
-    benchmark: str
-    level: float
-    studies: tuple[PooledStudy, ...]
-    pearson: PooledMean
-    num_rewarders: int
-    num_bases: int
-    num_unknown: int = 0
-    sentence: str
-    warnings: tuple[str, ...] = ()
-
 
 CostUnit = Literal["dollars", "seconds", "calls"]
 Free = Literal["majority vote", "a single response"]

@@ -88,75 +88,6 @@ class LabelAudit(Record):
         return self.decided >= MIN_DECIDED
 
 
-class ItemAudit(Record):
-    """One item; `right` is the share of rewarders that are right, `discrimination` item–rest r.
-
-    `flips`: share of rewarders whose verdict turns with the order.
-    `consensus`: the index of a response, tie, cannot, unresolved, or empty.
-    """
-
-    key: str
-    id: str
-    strategy: str
-    rewarders: int
-    right: float | None
-    discrimination: float | None
-    flips: float | None
-    consensus: str
-    contradicted: bool
-
-
-class RewarderAudit(Record):
-    """One rewarder on the items; `on_pool` weights by inverse inclusion probability."""
-
-    rewarder: str
-    items: int
-    accuracy: Estimate
-    on_pool: Estimate
-    flips: Estimate | None
-
-
-class Below(Record):
-    """Items whose item–rest r is below `r`; `by_chance`: expected if all labels were right."""
-
-    r: float
-    items: int
-    by_chance: Estimate
-
-
-class Discrimination(Record):
-    """Item–rest correlations over the rewarders."""
-
-    items: int
-    negative: int
-    mean: float | None
-    below: tuple[Below, ...] = ()
-
-
-class PairsNeeded(Record):
-    """Items needed to distinguish two rewarders that differ by `difference`."""
-
-    difference: float
-    items: int
-
-
-class ItemsAudit(Record):
-    """Items against rewarders."""
-
-    rewarders: tuple[RewarderAudit, ...]
-    items: tuple[ItemAudit, ...]
-    discrimination: Discrimination | None
-    suspects: tuple[str, ...]
-    flipping: tuple[str, ...]
-    reliability: Estimate
-    num_pairs: int
-    distinguished: float | None
-    distinguished_per_100: float | None
-    discordance: float | None
-    needed: tuple[PairsNeeded, ...]
-    smallest: float | None
-
-
 class ShortcutRule(Record):
     """A rule blind to image and meaning; `says` is the share of items that it decides."""
 
@@ -186,7 +117,6 @@ class CurationAudit(Record):
     held_out: int
     strategies: dict[str, int]
     labels: LabelAudit | None
-    by_rewarders: ItemsAudit | None
     shortcuts: ShortcutAudit
     findings: tuple[str, ...]
     warnings: tuple[str, ...]

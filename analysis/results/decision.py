@@ -55,52 +55,6 @@ class Decision(PerAxis):
     sentence: str
 
 
-class Threshold(PerAxis):
-    """The lowest benchmark score whose prediction interval lies above `accuracy` of `over`.
-
-    `score` is measured on as many pairs; `true_score`, on the line of true accuracies, is net of
-    the measurement error of both axes.
-    """
-
-    over: Base
-    accuracy: float
-    score: Estimate
-    true_score: Estimate | None = None
-    sentence: str
-
-
-class PanelSize(Record):
-    """The mean score of the benchmark's first `size` rewarders, `added` the last of them.
-
-    `alone`: its own accuracy; `over_pick`: gain over the first alone; `ensemble`: accuracy of the
-    mean of their preferences in place of their scores.
-    """
-
-    size: int
-    added: str
-    alone: float
-    accuracy: Estimate
-    over_pick: Estimate
-    ensemble: Estimate | None
-
-
-class Panels(PerAxis):
-    """Panels of the benchmark's best among all candidates.
-
-    `size` is best on these questions; `held_out`: the gain over the pick where the size is chosen
-    on other questions. Over questions where a choice matters, `error_correlation`: mean phi of the
-    members' errors. `rescued`, `spoilt`: shares of questions that the panel turns right or wrong.
-    """
-
-    sizes: tuple[PanelSize, ...]
-    size: int
-    held_out: Estimate
-    error_correlation: float | None
-    rescued: Estimate
-    spoilt: Estimate
-    sentence: str
-
-
 class Gate(Record):
     """`go` if the interval of the gain lies at or above `minimum`, `no-go` if all below."""
 

@@ -1,6 +1,6 @@
 """Predictions for a new rewarder, and the size that a study needs."""
 
-from bon.analysis.results.record import Estimate, Leaks, PerAxis, Record
+from bon.analysis.results.record import Estimate, PerAxis, Record
 
 
 class Prediction(Record):
@@ -47,25 +47,3 @@ class Needed(Record):
     num_rewarders: int | None
     num_for_yes: int | None = None
     sentence: str
-
-
-class SizePoint(Record):
-    """Random subsets of the benchmark with this many pairs.
-
-    `pearson`: mean r with the median of the subsets' intervals; `subsets`: mean r with the range
-    of 95% of the subsets; `loss`: regret of the subset's pick.
-    """
-
-    num_pairs: int
-    share: float
-    pearson: Estimate
-    subsets: Estimate
-    loss: Estimate
-
-
-class HowMuch(PerAxis):
-    """r and regret with fewer pairs, on the primary axis."""
-
-    leaks: Leaks
-    sizes: tuple[SizePoint, ...]
-    sentences: tuple[str, ...]

@@ -9,9 +9,6 @@ SCHEMA_VERSION = "1"
 Leaks = Literal["in", "out"]
 """Whether leaked questions and leaked pairs are counted (`in`) or left out (`out`)."""
 
-Treatment = Literal["headline", "drop", "wrong", "chance", "official"]
-"""How undecided outcomes are counted. See docs/statistics.md, "Outcomes"."""
-
 
 class Record(BaseModel):
     """A frozen record without NaN or infinity; unknown fields of other versions are ignored."""

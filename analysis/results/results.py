@@ -26,12 +26,9 @@ class Results(Record):
     counts: study.Counts
     finding: decision.Finding
     policies: tuple[accuracy.PolicyResult, ...]
-    readers: tuple[accuracy.Readers, ...] = ()
     rewarders: tuple[study.RewarderInfo, ...]
     benchmarks: tuple[accuracy.BenchmarkResult, ...] = ()
-    lengths: tuple[accuracy.PairLengths, ...] = ()
     best_of_n: tuple[accuracy.BestOfN, ...] = ()
-    samples: tuple[accuracy.SampleStatistics, ...] = ()
     depth: tuple[accuracy.DepthCurve, ...] = ()
     comparisons: tuple[accuracy.Comparison, ...] = ()
     separation: tuple[accuracy.Separation, ...] = ()
@@ -40,10 +37,7 @@ class Results(Record):
     correlation_by_n: tuple[correlation.CorrelationByN, ...] = ()
     pooled: tuple[correlation.Pooled, ...] = ()
     decisions: tuple[decision.Decision, ...] = ()
-    panels: tuple[decision.Panels, ...] = ()
     by_task: tuple[decision.TaskReport, ...] = ()
-    how_much: tuple[prediction.HowMuch, ...] = ()
-    thresholds: tuple[decision.Threshold, ...] = ()
     what_if: tuple[prediction.WhatIf, ...] = ()
     needed: tuple[prediction.Needed, ...] = ()
     judging: tuple[study.JudgeCalls, ...] = ()

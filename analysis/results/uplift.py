@@ -68,19 +68,6 @@ class UpliftCorrelation(Record):
     spearman: Estimate
 
 
-class PredictorContrast(Record):
-    """r of the gains with a predictor minus r with another, over the same rewarders.
-
-    No interval and no p where r itself has none: too few rewarders or base models.
-    """
-
-    first: str
-    second: str
-    num_rewarders: int
-    difference: Estimate
-    p_value: float | None = None
-
-
 class UpliftMethod(Record):
     """One training method: how much of the spread between rewarders is not noise."""
 
@@ -89,7 +76,6 @@ class UpliftMethod(Record):
     noise: float | None
     reliability: float | None
     correlations: tuple[UpliftCorrelation, ...]
-    contrasts: tuple[PredictorContrast, ...] = ()
     sentence: str
 
 

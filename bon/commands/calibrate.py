@@ -25,9 +25,6 @@ def calibrate(
         Path | None,
         Option(help="Labels: a table (item, label, annotator) or a folder of --next."),
     ] = None,
-    against: Annotated[
-        Path | None, Option(help="Votes of an earlier version on the same items.")
-    ] = None,
     rewarder: Annotated[str | None, Option(help="Only this rewarder.")] = None,
     threshold: Annotated[float | None, Option(help="Lowest score that counts as right.")] = None,
     minima: Annotated[
@@ -56,11 +53,8 @@ def calibrate(
 
     settings, names = Options(seed=seed), options.columns_of(columns)
     required = metrics(minima or [])
-    check_columns(names, [*filter(None, (source, against))], [*filter(None, (labels,))])
+    check_columns(names, [source], [*filter(None, (labels,))])
     votes = _of(votes_of(source, names, passing), rewarder, source)
-    earlier = None
-    if against is not None:
-        earlier = _of(votes_of(against, names, passing), rewarder, against)
     people, origin = None, "the answer key" if source.is_dir() else str(source)
     if labels is not None:
         folder = labels.is_dir()
@@ -83,7 +77,6 @@ def calibrate(
         labels=origin,
         threshold=threshold,
         people=people,
-        earlier=earlier,
         left_out=votes.attrs.get("left_out", ""),
     )
     if out is not None:

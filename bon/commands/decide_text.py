@@ -4,12 +4,11 @@ from collections.abc import Iterable, Iterator
 
 from bon.analysis.results import (
     CorrelationReport,
-    PooledRuns,
     Recommendation,
     RunDifference,
 )
 from bon.analysis.results.calibration import Calibration, Requirement, RewarderCalibration
-from bon.analysis.results.phrasing import bounded, gained, names, percent, probability
+from bon.analysis.results.phrasing import bounded, gained, names, probability
 from bon.core.console import show_listing
 
 MAX_QUESTIONS = 20
@@ -49,36 +48,6 @@ def comparison_text(differences: Iterable[RunDifference]) -> str:
             if more := len(row.changed) - len(changed):
                 lines.append(f"  and {more:,} more (--json lists them all)")
     return "\n".join([show_listing(rows), *lines])
-
-
-def pooled_text(pooled: PooledRuns) -> str:
-    """Format a meta-analysis of runs."""
-    rows = [
-        {
-            "run": study.run,
-            "policy": study.policy,
-            "rewarders": study.num_rewarders,
-            "base models": f"{study.num_bases} and {study.num_unknown} unknown"
-            if study.num_unknown
-            else study.num_bases,
-            "r": bounded(study.pearson),
-            "mean r without it": bounded(study.without) if study.without else "-",
-            "answers agree": percent(study.samples.agreement.value) if study.samples else "-",
-            "first right at": f"{study.samples.first_right.value or 0:.1f}"
-            if study.samples
-            else "-",
-        }
-        for study in pooled.studies
-    ]
-    mean = pooled.pearson
-    row = {"run": "mean", **dict.fromkeys(list(rows[0])[1:], "")}
-    rows.append({**row, "r": bounded(mean.mean)})
-    spread = (
-        f"on Fisher's scale: tau {mean.tau:.2f}, I² {percent(mean.i_squared, 0)}, Q {mean.q:.1f} "
-        f"({probability(mean.q_p)})"
-    )
-    parts = [pooled.sentence, "", show_listing(rows), "", spread, *bullets(pooled.warnings)]
-    return "\n".join(parts)
 
 
 def recommendation_text(advice: Recommendation) -> str:
@@ -159,7 +128,6 @@ def calibration_text(result: Calibration, requirements: Iterable[Requirement] = 
         )
     for row in result.rewarders:
         lines += _details(row)
-    lines += [drift.sentence for drift in result.drift]
     lines += [result.left_out] if result.left_out else []
     lines += [
         f"{c.answer}: {c.rewarder} {c.metric} {bounded(c.value)}, required {c.minimum:g}"
@@ -189,12 +157,6 @@ def _calibrated(row: RewarderCalibration) -> dict[str, str]:
 
 
 def _details(row: RewarderCalibration) -> Iterator[str]:
-    if (p := row.prevalence) is not None:
-        yield (
-            f"{row.rewarder}: of {p.num_items:,} items {bounded(p.estimate)} are right; "
-            f"verdicts alone say {p.judged:.2f}, labels alone {bounded(p.labelled)} "
-            f"(together worth {p.worth:,} labels)"
-        )
     for b in row.biases:
         if (b.bias.low or 0) > 0 or (b.bias.high or 0) < 0:
             yield (

@@ -40,7 +40,6 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
         "bon.commands.decide:gate",
         "bon.commands.calibrate:calibrate",
         "bon.commands.decide:compare",
-        "bon.commands.decide:pool",
         "bon.commands.decide:recommend",
         "bon.commands.decide:correlate",
         "bon.commands.decide:regrade",

@@ -1,4 +1,4 @@
-"""Audit of the items: suspicious labels, quality of measurement, and rules of form."""
+"""Audit of the items: whether rules of form, or rewarders without the image, tell what is right."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,153 +7,29 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from bon.analysis.auditing import item_scores, shortcuts
+from bon.analysis.auditing import shortcuts
 from bon.analysis.auditing.shortcuts import FEATURES, RULES, Formed, form_of
-from bon.analysis.estimators.resampling import (
-    Draws,
-    first_by_second,
-    from_draws,
-    number,
-    of_sums,
-)
-from bon.analysis.results import Estimate, Options
-from bon.analysis.results.audit import (
-    Discrimination,
-    ItemAudit,
-    ItemsAudit,
-    RewarderAudit,
-    ShortcutAudit,
-    ShortcutRule,
-)
+from bon.analysis.estimators.resampling import from_draws
+from bon.analysis.results import Options
+from bon.analysis.results.audit import ShortcutAudit, ShortcutRule
 from bon.curating.items import CuratedItem
-from bon.curating.label_audit import Labelling, question_draws
-
-MAX_FLIPS = 0.5
-"""An item whose verdict flips with the order for more than this share of rewarders is ambiguous."""
+from bon.curating.label_audit import question_draws
 
 Floats = NDArray[np.float64]
-
-
-def _no_verdicts() -> pd.DataFrame:
-    return pd.DataFrame(columns=["item", "rewarder", "order", "credit"])
 
 
 @dataclass(frozen=True)
 class Evidence:
     """What the runs know of the items.
 
-    credits: items x rewarders. verdicts: rows by order. blind: rewarders that saw no images.
+    credits: items x rewarders. blind: rewarders that saw no images.
     likelihood: mean token log-probability by (question, text key). missing: why there is none.
     """
 
     credits: pd.DataFrame = field(default_factory=pd.DataFrame)
-    verdicts: pd.DataFrame = field(default_factory=_no_verdicts)
     blind: frozenset[str] = frozenset()
     likelihood: Mapping[tuple[str, str], float] = field(default_factory=dict)
     missing: str = ""
-
-
-def items_audit(labelling: Labelling, evidence: Evidence, options: Options) -> ItemsAudit | None:
-    """Audit the items by the rewarders' verdicts; None without verdicts.
-
-    Rewarders that judged few items (`item_scores.judged_enough`) are shown but not counted.
-    """
-    keys = [item.key for item in labelling.items]
-    credit = evidence.credits.reindex(keys).dropna(axis=1, how="all")
-    if credit.empty:
-        return None
-    level = options.level
-    draws = question_draws([labelling.by_key[key] for key in keys], options)
-    weight = np.array([labelling.by_key[key].weight for key in keys])
-    flips = item_scores.flips(evidence.verdicts).reindex(index=keys, columns=credit.columns)
-    names = [str(name) for name in credit.columns]
-    enough = item_scores.judged_enough(credit[names].to_numpy(dtype=float))
-    names = [name for name, sufficient in zip(names, enough, strict=True) if sufficient]
-    x = credit[names].to_numpy(dtype=float)
-    right = np.where(np.isfinite(x), (x > 0.5).astype(float), np.nan)
-    r = item_scores.discrimination(x)
-    order = np.argsort(np.nan_to_num(r, nan=2.0), kind="stable")
-    item_flips = flips[names].mean(axis=1)
-    q = item_scores.discordance(x)
-    comparable = x.shape[1] > 1 and bool(np.isfinite(x).all(axis=1).any())
-    counts = np.isfinite(x).sum(axis=1)
-    columns = pd.DataFrame(
-        {
-            "right": item_scores.share_right(x),
-            "discrimination": r,
-            "flips": item_flips.to_numpy(),
-        }
-    )
-    return ItemsAudit(
-        rewarders=_rewarders(credit, flips, weight, draws, level),
-        items=tuple(
-            ItemAudit(
-                key=key,
-                id=labelling.by_key[key].id,
-                strategy=labelling.by_key[key].strategy,
-                rewarders=int(count),
-                consensus=labelling.outcomes.get(key, ""),
-                contradicted=labelling.against.get(key, False),
-                **{str(name): number(value) for name, value in row.items()},
-            )
-            for key, count, row in zip(keys, counts, columns.to_dict("records"), strict=True)
-        ),
-        discrimination=_discrimination(x, right, r, options),
-        suspects=tuple(keys[at] for at in order if r[at] < 0),
-        flipping=tuple(str(key) for key in item_flips.index[item_flips > MAX_FLIPS]),
-        reliability=item_scores.reliability(x, level),
-        num_pairs=x.shape[1] * (x.shape[1] - 1) // 2,
-        distinguished=item_scores.distinguished(x, draws, level) if comparable else None,
-        distinguished_per_100=(
-            item_scores.distinguished(x, draws, level, 100) if comparable else None
-        ),
-        discordance=q,
-        needed=item_scores.needed(q, level) if q else (),
-        smallest=item_scores.smallest_difference(len(keys), q, level) if q else None,
-    )
-
-
-def _rewarders(
-    credit: pd.DataFrame,
-    flips: pd.DataFrame,
-    weight: Floats,
-    draws: Draws,
-    level: float,
-) -> tuple[RewarderAudit, ...]:
-    equal = np.ones(len(weight))
-    rows = []
-    for name in map(str, credit.columns):
-        x, flipped = (frame[name].to_numpy(dtype=float) for frame in (credit, flips))
-        rows.append(
-            RewarderAudit(
-                rewarder=name,
-                items=int(np.isfinite(x).sum()),
-                accuracy=_mean(x, equal, draws, level),
-                on_pool=_mean(x, weight, draws, level),
-                flips=_mean(flipped, equal, draws, level) if np.isfinite(flipped).any() else None,
-            )
-        )
-    return tuple(sorted(rows, key=lambda row: -(row.accuracy.value or 0)))
-
-
-def _mean(x: Floats, weight: Floats, draws: Draws, level: float) -> Estimate:
-    """Weighted mean (Hájek) of the known values, with questions resampled."""
-    weight = np.where(np.isfinite(x), weight, 0.0)
-    columns = np.column_stack([weight * np.nan_to_num(x), weight])
-    n = int((weight > 0).sum())
-    return of_sums(columns, first_by_second, draws, n, "questions", level)
-
-
-def _discrimination(x: Floats, right: Floats, r: Floats, options: Options) -> Discrimination | None:
-    known = np.isfinite(r)
-    if not known.any():
-        return None
-    return Discrimination(
-        items=int(known.sum()),
-        negative=int((r[known] < 0).sum()),
-        mean=number(r[known].mean()),
-        below=item_scores.negatives(x, right, options.seed),
-    )
 
 
 def shortcut_audit(

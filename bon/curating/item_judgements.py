@@ -21,7 +21,6 @@ from bon.analysis.data.verdicts import (
     UNDECIDED,
     WRONG,
     Verdicts,
-    code_of,
 )
 from bon.analysis.data.verdicts import verdicts as make_verdicts
 from bon.core.errors import BonError
@@ -32,25 +31,6 @@ from bon.storage.database import DATABASE
 
 CREDIT = {WRONG: 0.0, RIGHT: 1.0, TIE: 0.5, UNDECIDED: np.nan, NOT_ASKED: np.nan}
 _SIDES = ["response_0", "response_1"]
-
-
-def verdicts(bench: Workbench) -> pd.DataFrame:
-    """Return one row per judged item, rewarder and order.
-
-    Columns: item, rewarder, `order` ("1-0": response 1 was shown first; empty for scores) and
-    `credit` (1 right, 0 wrong, ½ tie, NaN unparsed).
-    """
-    pairs = item_pairs(bench.items)
-    frames: list[pd.DataFrame] = []
-    for rewarder, verdict in item_verdicts(bench, pairs).items():
-        codes = {"": verdict.code}
-        if verdict.counts is not None:
-            codes = {f"{s}-{1 - s}": code_of(verdict.counts[:, s]) for s in (0, 1)}
-        for order, code in codes.items():
-            names = {"item": pairs["pair"], "rewarder": rewarder, "order": order}
-            rows = pd.DataFrame(names | {"credit": pd.Series(code).map(CREDIT)})
-            frames.append(rows.loc[code != NOT_ASKED])
-    return pd.concat(frames, ignore_index=True)
 
 
 def credits(bench: Workbench) -> pd.DataFrame:

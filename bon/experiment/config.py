@@ -313,9 +313,8 @@ class RewarderCard(Card):
     score: ScoreRule | None = None
     image_filter: str = Field(
         "none",
-        pattern=r"^(none|drop|gray|blur:\d{1,4}(\.\d{1,4})?|"
-        r"hide:(red|yellow|green|blue|left|right|top|bottom)(:[01](\.\d{1,4})?)?)$",
-        description="none, drop, gray, blur:PIXELS or hide:COLOUR (or half), in a :SHARE",
+        pattern=r"^(none|drop|gray|blur:\d{1,4}(\.\d{1,4})?)$",
+        description="none, drop, gray or blur:PIXELS",
         examples=["blur:8"],
     )
     sampling: Sampling = Sampling(temperature=0.0)

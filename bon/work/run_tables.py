@@ -15,19 +15,11 @@ from bon.choosing.race import EarlyStopping
 from bon.core.base_models import guessed_base
 from bon.core.errors import UNANSWERED
 from bon.core.keys import text_key
-from bon.core.records import Question
 from bon.core.text import unicode_only
 from bon.experiment.cards import Loaded
 from bon.experiment.config import IMPORTED, RewarderCard
 from bon.formats.score_tables import WITHOUT_TEXT
-from bon.graders import Grade, grades
-from bon.policies.extractors import (
-    NO_LETTERS,
-    BothLetters,
-    ExtractorName,
-    declines,
-    extract_both,
-)
+from bon.graders import grades
 from bon.rewarders import item_judging
 from bon.rewarders.reply_parsing import POSING, strict_difference
 from bon.rewarders.stepwise import reaggregate
@@ -42,7 +34,6 @@ HANDICAPS = {
     "drop": "sees no image",
     "gray": "sees no colour",
     "blur": "sees a blurred image",
-    "hide": "sees a part of the image greyed",
 }
 _CLEANED = "held characters that are not Unicode; they were replaced"
 
@@ -123,9 +114,7 @@ def _pairs(store: Store) -> pd.DataFrame:
 def _candidates(setup: Setup, store: Store) -> pd.DataFrame:
     asked = {question.key: question for question in store.questions()}
     rows: list[tuple[Any, ...]] = []
-    readings: list[BothLetters] = []
     for policy in setup.policies:
-        mode = policy.card.reader
         stored = store.query(
             'SELECT question, "index", text_key, answer, outcome, '
             "CASE WHEN finish = ? THEN NULL ELSE text END, num_tokens, logprob "
@@ -149,25 +138,10 @@ def _candidates(setup: Setup, store: Store) -> pd.DataFrame:
                 label = (key, policy.card.name, index, texts)
                 length = None if text is None else len(text)
                 rows.append((*label, answer, outcome, grade.credit, length, *numbers))
-                readings.append(_read(question, text, outcome, mode, grade))
     frame = _frame("candidates", rows)
     if frame["correct"].isin((0, 1)).all():
         frame = frame.astype({"correct": bool})
-    if not any(q.options for q in asked.values()) or all(r is NO_LETTERS for r in readings):
-        return frame
-    return frame.assign(**dict(zip(BothLetters._fields, zip(*readings, strict=True), strict=True)))
-
-
-def _read(
-    question: Question, text: str | None, outcome: str, mode: ExtractorName, grade: Grade
-) -> BothLetters:
-    """Return what both extractors read; of a free answer, for which there is one, its grade."""
-    if text is None or outcome == "error":
-        return NO_LETTERS
-    if question.options:
-        return extract_both(text, question.options, mode, grade.answer)
-    answer = question.answer if grade.right else grade.answer
-    return BothLetters(answer, answer, answer is None and declines(text))
+    return frame
 
 
 def _judgements(

@@ -45,20 +45,6 @@ def test_it_survives_json_without_nan(results):
     assert json.loads(text)["schema_version"] == "1"
 
 
-def test_samples_are_means_over_questions(tables, results):
-    assert {one.policy for one in results.samples} == set(tables.candidates["policy"])
-    for one in results.samples:
-        questions = [
-            rows
-            for (policy, _), rows in tables.candidates.groupby(["policy", "question"])
-            if policy == one.policy
-        ]
-        common = [rows["answer"].value_counts().max() / len(rows) for rows in questions]
-        assert one.agreement.value == pytest.approx(np.mean(common))
-        never = [not rows["correct"].any() for rows in questions]
-        assert one.never_right.value == pytest.approx(np.mean(never))
-
-
 def test_the_same_tables_and_options_give_the_same_results(tables, results):
     assert analyse(tables, **FAST) == results
 

@@ -85,14 +85,6 @@ def page(results, views, tmp_path_factory) -> Path:
     return write_report(results, views, tmp_path_factory.mktemp("report") / "report.html")
 
 
-def test_it_says_how_much_of_the_benchmark_is_needed(results, page):
-    (found,) = results.how_much
-    text = page.read_text()
-    assert "How much of the benchmark is needed" in text
-    assert len(found.sentences) == 1
-    assert all(said in text for said in found.sentences)
-
-
 @pytest.fixture(autouse=True, scope="module")
 def draw_once():
     """The same results have the same figures: draw them once."""

@@ -13,82 +13,14 @@ from bon.analysis.results.audit import CurationAudit
 from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.curating.audit import audit, write_audit
-from bon.curating.item_audit import Evidence, items_audit, shortcut_audit
+from bon.curating.item_audit import Evidence, shortcut_audit
 from bon.curating.items import write_items
-from bon.curating.label_audit import Labelling
 from bon.curating.labelling.annotations import add
 from bon.curating.workbench import open_workbench
 from tests.curating.items_of_run import bench_of, every_pair
-from tests.curating.simulated_labels import credits_of, made_item, made_items, said_by
+from tests.curating.simulated_labels import made_item, made_items, said_by
 
 OPTIONS = Options(draws=200)
-
-
-def evidence_of(frame, **given):
-    credits = frame.groupby(["item", "rewarder"])["credit"].mean().unstack("rewarder")
-    orders = frame["order"].map({0: "0-1", 1: "1-0"})
-    return Evidence(credits, frame.assign(order=orders), **given)
-
-
-@pytest.fixture(scope="module")
-def planted():
-    """160 items of 12 rewarders from poor to good; eight labels are wrong."""
-    rng = np.random.default_rng(11)
-    items, truth = made_items(160, rng, mislabelled=set(range(8)))
-    abilities = {f"r{n:02}": value for n, value in enumerate(np.linspace(-1.5, 3, 12))}
-    return items, truth, credits_of(items, truth, rng, abilities, slip=0.05)
-
-
-def test_planted_mislabels_are_the_most_negative(planted):
-    items, _, frame = planted
-    found = items_audit(Labelling(items, [], {}, 2), evidence_of(frame), OPTIONS)
-    wrong = {item.key for item in items[:8]}
-    assert len(wrong & set(found.suspects)) >= 7
-    assert len(wrong & set(found.suspects[:12])) >= 5, "they head the list"
-    strong = found.discrimination.below[1]
-    assert strong.items > strong.by_chance.high
-    assert all(one.flips.low < 0.15 for one in found.rewarders)
-    assert found.reliability.low > 0.8
-
-
-def test_a_rewarder_of_few_items_takes_none_from_the_others(planted):
-    items, _, frame = planted
-    few = {item.key for item in items[:12]}
-    part = frame[(frame["rewarder"] != "r06") | frame["item"].isin(few)]
-    found = items_audit(Labelling(items, [], {}, 2), evidence_of(part), OPTIONS)
-    assert found.num_pairs == 11 * 10 // 2
-    assert found.reliability.n == 160
-    assert found.distinguished > 0.3
-    by_name = {one.rewarder: one for one in found.rewarders}
-    assert by_name["r06"].items == 12, "it is shown"
-
-
-def test_one_rewarder_is_compared_with_none(planted):
-    items, _, frame = planted
-    one = evidence_of(frame[frame["rewarder"] == "r05"])
-    alone = items_audit(Labelling(items, [], {}, 2), one, OPTIONS)
-    assert (alone.distinguished, alone.discordance, alone.needed) == (None, None, ())
-    assert alone.discrimination is None
-    nobody = Evidence(pd.DataFrame(), frame[:0])
-    assert items_audit(Labelling(items, [], {}, 2), nobody, OPTIONS) is None
-
-
-def test_weighing_recovers_the_accuracy_on_the_pool():
-    """Items that a rewarder fails on were drawn ten times as often as the others."""
-    rng = np.random.default_rng(5)
-    items, truth, rows = [], [], []
-    for number in range(6000):
-        hard = rng.random() < 0.5
-        if rng.random() < (0.5 if hard else 0.05):
-            item = made_item(number, better=0, probability=0.5 if hard else 0.05)
-            items.append(item)
-            truth.append(0)
-            rows.append((item.key, "r", 0, float(rng.random() < (0.3 if hard else 0.9))))
-    frame = pd.DataFrame(rows, columns=["item", "rewarder", "order", "credit"])
-    found = items_audit(Labelling(items, [], {}, 2), evidence_of(frame), OPTIONS)
-    accuracy, on_pool = found.rewarders[0].accuracy, found.rewarders[0].on_pool
-    assert accuracy.high < 0.45
-    assert on_pool.low <= 0.6 <= on_pool.high
 
 
 def formed_items(longer_is_right, count=60):
@@ -104,7 +36,7 @@ def formed_items(longer_is_right, count=60):
     return items
 
 
-NOTHING = Evidence(pd.DataFrame(), pd.DataFrame())
+NOTHING = Evidence()
 
 
 def test_a_shortcut_is_seen_and_none_invented():
@@ -129,7 +61,7 @@ def test_blind_rewarders_and_likelihood_are_rules_too():
     }
     found = shortcut_audit(
         items,
-        Evidence(credits, pd.DataFrame(), frozenset({"blind"}), likelihood),
+        Evidence(credits, frozenset({"blind"}), likelihood),
         OPTIONS,
     )
     rules = {one.rule: one for one in found.rules}
@@ -160,7 +92,6 @@ def test_it_works_at_every_stage(judged, tmp_path):
     assert "nobody has labelled an item" in early.output
     found = CurationAudit.model_validate_json(bench.audit_path.read_text())
     assert found.labels is None
-    assert len(found.by_rewarders.rewarders) == 5
     assert found == audit(open_workbench(bench.directory)), "the same whenever it is made"
 
     rng = np.random.default_rng(0)
@@ -185,7 +116,6 @@ def test_without_the_run_people_are_still_audited(tmp_path):
     Image.new("RGB", (4, 4), "red").save(bench.directory / "images" / "a.png")
     add(bench.annotations_path, *said_by(items, truth, ["ann"], np.random.default_rng(1), 0.1))
     found = write_audit(bench)
-    assert found.by_rewarders is None
     assert any(line.startswith("Rewarders: no run in") for line in found.missing)
     assert "Agreement: no item has two answers -> a second annotator" in found.missing
     assert found.labels.error_corrected.value is None

@@ -54,7 +54,6 @@ def test_from_the_file_to_the_report(study, go, tmp_path):
     directory = go(study)
     report_run(directory, quiet=True)
     results = read_results(directory)
-    assert not results.readers
     (policy,) = results.policies
     assert 0.2 < policy.pass_at_1.value < 0.8
     assert policy.pass_at_1.value < policy.majority.value <= policy.oracle.value

@@ -23,7 +23,6 @@ from PIL import Image
 
 import bon
 import bon.training.uplift as training
-from bon.analysis.outcomes import contrasts_of
 from bon.analysis.results import Estimate
 from bon.analysis.side_effects import leanings
 from bon.analysis.uplift import Outcomes, analyse_uplift
@@ -513,22 +512,6 @@ def test_planted_choices_are_flagged():
     assert {name: row for name, row in flags.items() if row} == {
         "letter": ("chooses A",), "lengthy": ("chooses longer responses",),
     }  # fmt: skip
-
-
-def test_predictors_are_compared_only_with_enough_rewarders():
-    gains = {f"r{i}": 0.01 * i for i in range(12)}
-    good = {name: 2 * value for name, value in gains.items()}
-    bad = {name: np.sin(7 * i) for i, name in enumerate(gains)}
-    own = {name: name for name in gains}
-    (found,) = contrasts_of({"a": good, "b": bad}, gains, own)
-    expected = 1 - np.corrcoef(list(bad.values()), list(gains.values()))[0, 1]
-    assert found.difference.value == pytest.approx(expected)
-    assert found.difference.low > 0
-    assert found.p_value < 0.05
-    shared = {name: f"base {i % 2}" for i, name in enumerate(gains)}
-    assert contrasts_of({"a": good, "b": bad}, gains, shared)[0].difference.low is None
-    few = dict(list(gains.items())[:6])
-    assert contrasts_of({"a": good, "b": bad}, few, own)[0].p_value is None
 
 
 def test_r_needs_eight_rewarders_for_an_interval():

@@ -43,7 +43,7 @@ def weighting(run: Path, items: int, seeds: int) -> None:
         tables = tables_of(runs, pairs)
     said = verdicts_of(tables)
     codes = np.stack([one.code for one in said.values()], axis=1)
-    worth = pair_sets.worth_of(codes, "headline", options)
+    worth = pair_sets.worth_of(codes, options)
     truth = worth.num.sum(axis=0) / worth.den.sum(axis=0)
     row = {
         (question, members): at
@@ -96,7 +96,7 @@ def _natural(tables: Tables, frame: pd.DataFrame, codes: np.ndarray, options: Op
     run = read(Tables(tables.questions, tables.candidates, frame.reset_index(drop=True),
                       tables.judgements.iloc[:0], tables.rewarders))  # fmt: skip
     (pairs,) = pair_sets.pair_sets(run, options)
-    axis = pair_sets.axes(pairs, pair_sets.worth_of(codes, "headline", options))["natural"]
+    axis = pair_sets.axes(pairs, pair_sets.worth_of(codes, options))["natural"]
     return from_draws(axis.values, axis.draws, len(frame), "pairs", 0.95, units=axis.units)
 
 

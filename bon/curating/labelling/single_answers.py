@@ -11,7 +11,7 @@ import pandas as pd
 import yaml
 
 from bon.analysis.calibration.labelled import by_rewarder
-from bon.analysis.calibration.prevalence import next_items
+from bon.analysis.calibration.next_items import next_items
 from bon.core.errors import BonError
 from bon.core.keys import content_key
 from bon.curating.labelling.annotations import CANNOT, current

@@ -29,7 +29,6 @@ def correlation_of(
     level: float = 0.95,
     *,
     policy: str = "",
-    lineage: str = "",
 ) -> UpliftCorrelation:
     """Correlate gains with a predictor over rows of rewarder, base model, predictor and gain.
 
@@ -41,7 +40,7 @@ def correlation_of(
     m = Measured(names, x_axis, y_axis, (), (), families=families)
     r, rank = (read_interval(m, c, level).estimate for c in ("pearson", "spearman"))
     return UpliftCorrelation(
-        policy=policy, method=method, x=x, lineage=lineage, num_rewarders=len(known),
+        policy=policy, method=method, x=x, num_rewarders=len(known),
         r=r, spearman=rank,
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ a score. Lines that start with `#` are notes. The column `family` names the base
 missing or blank, a known name of a model suggests one, with a question mark.
 
 Columns `ppo`, `dpo`, `sft`, `outcome` and the like, or `after` (with `before`, `method`, `seed`),
-are gains by training, correlated with the scores and with Best-of-N, also by `lineage`.
+are gains by training, correlated with the scores and with Best-of-N.
 """
 
 import csv
@@ -46,10 +46,8 @@ from bon.core.files import read_text
 REWARDER = ("rewarder", "judge", "reward_model", "model", "name")
 POLICY = ("policy", "base_model", "generator")
 BEST_OF_N = re.compile(r"best[_-]?of[_-]?(n|\d+)|bon|bon[_@-]?\d*|.*bon[_-]acc.*", re.IGNORECASE)
-ABOUT = ("family", "before", "size", "length_bias", "lineage", "policy_family")
+ABOUT = ("family", "before", "size", "length_bias", "policy_family")
 AXES = ("macro", "overall")
-POINTS = {"policy", "benchmark", "axis", "leaks", "n", "rewarder", "x", "y"}
-"""Columns of tables/correlation_points.csv of a run."""
 
 GROUP_SIZES: tuple[dict[str, int], ...] = (
     {"general": 183, "hallucination": 749, "reasoning": 318},  # VL-RewardBench
@@ -87,8 +85,6 @@ def correlate_table(
     """
     options = options or Options()
     frame = source if isinstance(source, pd.DataFrame) else read_csv(Path(source))
-    if set(frame.columns) >= POINTS:
-        frame = _from_points(frame)
     lower = {str(c).lower().strip(): c for c in reversed(frame.columns)}
     if AFTER in lower:
         rewarder, policy = (_role(lower, roles) for roles in (REWARDER, POLICY))
@@ -131,23 +127,6 @@ def correlate_table(
 
 
 # ------------------------------------------------------------------ reading the table
-
-
-def _from_points(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return bon's own tables/correlation_points.csv with a row per policy and rewarder.
-
-    Scores are those on all pairs (`leaks` is `in`), at the largest n of each policy.
-    """
-    frame = frame[frame["leaks"] == "in"]
-    frame = frame[frame["n"] == frame.groupby("policy")["n"].transform("max")]
-    score = frame["benchmark"].astype(str) + "." + frame["axis"].astype(str)
-    if frame["benchmark"].nunique() == 1:
-        score = frame["axis"].astype(str)
-    keys = ["policy", "rewarder"]
-    table = frame.assign(score=score).pivot(index=keys, columns="score", values="x")
-    about = frame.groupby(keys)[["y", *(c for c in ABOUT if c in frame)]].first()
-    table = about.rename(columns={"y": "best_of_n"}).join(table.dropna(axis="columns"))
-    return table.reset_index()
 
 
 def read_csv(path: Path) -> pd.DataFrame:
@@ -335,25 +314,14 @@ def _references(lines: pd.DataFrame, columns: Columns) -> tuple[Reference, ...]:
 
 
 def _outcomes(frame: pd.DataFrame, columns: Columns, level: float) -> Iterator[UpliftCorrelation]:
-    """Correlate gains by training with each score and with Best-of-N, whole and by lineage."""
-    lower = {str(c).lower(): c for c in frame.columns}
-    lineage = pd.Series("", index=frame.index)
-    if "lineage" in lower:
-        lineage = frame[lower["lineage"]].fillna("").astype(str)
-    elif {"family", "policy_family"} <= set(lower):
-        same = frame[lower["family"]] == frame[lower["policy_family"]]
-        lineage = same.map({True: "the policy's family", False: "other families"})
+    """Correlate gains by training with each score and with Best-of-N."""
     for policy, part in _by_policy(frame, columns):
-        own = lineage[part.index]
         for outcome in columns.outcomes:
             for x in (*columns.xs, *([columns.y] if columns.y else [])):
-                for group in ("", *(g for g in dict.fromkeys(own) if g and own.nunique() > 1)):
-                    kept = part[(own == group) | (group == "")].dropna(subset=[outcome])
-                    rows = zip(
-                        kept[columns.rewarder], _families(kept, columns), kept[x], kept[outcome],
-                        strict=True,
-                    )  # fmt: skip
-                    yield correlation_of(outcome, x, rows, level, policy=policy, lineage=group)
+                kept = part.dropna(subset=[outcome])
+                names, families = kept[columns.rewarder], _families(kept, columns)
+                rows = zip(names, families, kept[x], kept[outcome], strict=True)
+                yield correlation_of(outcome, x, rows, level, policy=policy)
 
 
 def _what_if(

@@ -281,7 +281,6 @@ def method_of(
     return UpliftMethod(
         method=method,
         spread=spread,
-        noise=noise if np.isfinite(noise) else None,
         reliability=reliability,
         correlations=correlations,
         sentence=sentence,

@@ -33,7 +33,6 @@ from bon.analysis.results import (
     Recommendation,
     Recommended,
     Results,
-    Standing,
 )
 from bon.analysis.results.phrasing import duration, gained, lost, names
 from bon.choosing.opinion import Floats
@@ -90,7 +89,6 @@ def recommend(
 
     gains = {name: over(lambda b: b.gain, name) for name in shared}
     comparisons = _comparisons(runs, block, shared, level)
-    distinct = {frozenset((c.a, c.b)) for c in comparisons if c.distinguishable}
     bands = {b.rewarder: (b.first, b.last) for b in rank_bands(comparisons)}
     majority = over(lambda b: b.gain, "majority")
     free, free_accuracy = free_rule(runs)
@@ -107,7 +105,7 @@ def recommend(
                 cost=known[name],
                 first=first,
                 last=last,
-                standing=_standing(name, gains, costs, distinct, _value(majority)),
+                front=on_front(name, gains, costs, _value(majority)),
                 affordable=budget is None or costs[name] <= budget,
             )
         )
@@ -140,7 +138,7 @@ def recommend(
         if pick is not None
         and r.cost is not None
         and r.cost < costs[pick.rewarder]
-        and r.standing == "front"
+        and r.front
         and (loses := _loss(comparisons, pick.rewarder, r.rewarder)) is not None
         and (loses.low is None or loses.low <= 0)
     )  # fmt: skip
@@ -373,25 +371,16 @@ def _cost(runs: Runs, name: str, unit: CostUnit) -> float | None:
     return float(np.mean(costs))
 
 
-def _standing(
-    name: str,
-    gains: dict[str, Estimate],
-    costs: dict[str, float],
-    distinct: set[Pair],
-    majority: float,
-) -> Standing:
+def on_front(
+    name: str, gains: dict[str, Estimate], costs: dict[str, float], majority: float
+) -> bool:
+    """Whether nothing of equal or lower cost, nor majority vote, gains as much."""
     gain, cost = _value(gains[name]), costs[name]
-    dominating = [
-        other
-        for other in gains
-        if other != name
-        and costs[other] <= cost
-        and _value(gains[other]) >= gain
-        and (costs[other] < cost or _value(gains[other]) > gain)
-    ]
-    if any(frozenset((name, other)) in distinct for other in dominating):
-        return "worse"
-    return "alike" if dominating or majority >= gain else "front"
+    own = (gain, -cost)
+    others = ((_value(g), -costs[other]) for other, g in gains.items())
+    return majority < gain and not any(
+        other != own and other[0] >= gain and -other[1] <= cost for other in others
+    )
 
 
 # ------------------------------------------------------------------ words

@@ -124,7 +124,6 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
                 else (),
                 curve=_curve(s, replay),
                 exact=replay.exact,
-                resampling_error=replay.error,
                 scale=replay.scale,
                 unit=replay.unit,
                 estimated=replay.estimated.get(s.n),
@@ -257,11 +256,11 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
     files = tuple(
         CandidateFile(
             index=i,
-            label=labels[i] if i < len(labels) else str(i),
+            label=labels[i],
             accuracy=accuracy,
             unparsed=wilson(float(pool.unparsed[:, i].sum()), q, level),
         )
-        for i, accuracy in enumerate(_means(s, pool.correct))
+        for i, accuracy in enumerate(_means(s, pool.correct)[: len(labels)])
     )
     num_correct = np.bincount(pool.right.sum(axis=1), minlength=m + 1)
     return PolicyResult(

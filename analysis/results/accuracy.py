@@ -117,10 +117,10 @@ VersusMajority = Literal["above", "below", "unclear", "is"]
 class BestOfN(Record):
     """One rewarder under one rule on the candidates of one policy.
 
-    Values that are not `exact` expectations over subsets have a `resampling_error`. `scale` is
-    the unit of the scores that weight a vote, `unit` of those in a panel. `right_by_fold`: sums of
-    accuracy over the questions of each fold, at the headline rule. `over_optimised`: accuracy falls
-    from its peak at a smaller n, with its interval.
+    `exact`: values are expectations over all subsets. `scale` is the unit of the scores that weight
+    a vote, `unit` of those in a panel. `right_by_fold`: sums of accuracy over the questions of each
+    fold, at the headline rule. `over_optimised`: accuracy falls from its peak at a smaller n, with
+    its interval.
     """
 
     policy: str
@@ -132,7 +132,6 @@ class BestOfN(Record):
     right_by_fold: tuple[float, ...]
     curve: tuple[CurvePoint, ...]
     exact: bool
-    resampling_error: float | None
     scale: float | None = None
     unit: float | None = None
     estimated: Basis | None = None

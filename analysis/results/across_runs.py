@@ -10,14 +10,13 @@ from bon.analysis.results.uplift import UpliftCorrelation
 
 CostUnit = Literal["dollars", "seconds", "calls"]
 Free = Literal["majority vote", "a single response"]
-Standing = Literal["front", "alike", "worse"]
 
 
 class Recommended(Record):
     """One rewarder over all tasks; `cost` per question (None: imported scores, whose cost is not
     known), `first` to `last` its possible ranks.
 
-    `standing`: on the Pareto `front`, or dominated distinguishably (`worse`) or not (`alike`).
+    `front`: nothing of equal or lower cost, nor majority vote, gains as much.
     """
 
     rewarder: str
@@ -26,7 +25,7 @@ class Recommended(Record):
     cost: float | None
     first: int
     last: int
-    standing: Standing
+    front: bool
     affordable: bool
 
 

@@ -70,9 +70,6 @@ class Options(Record):
     target_r: float | None = Field(
         None, gt=0, lt=1, description="the r that `needed` plans to show; None: the verdict's line"
     )
-    covariates: bool = Field(
-        True, description="adjust estimates from a sample for covariates known without a judge"
-    )
     ensembles: dict[str, tuple[str, ...]] = Field(
         default_factory=dict, description="name of an ensemble: its members"
     )

@@ -139,13 +139,12 @@ class LeakReport(Record):
 
 
 class RuleSupport(Record):
-    """Whether a rule can be replayed from the judgements, and at which n."""
+    """Whether a rule can be replayed from the judgements."""
 
     policy: str
     rewarder: str
     rule: str
     supported: bool
-    ns: tuple[int, ...] = ()
     reason: str = ""
 
 

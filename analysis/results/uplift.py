@@ -54,15 +54,13 @@ class TrainedArm(Record):
 class UpliftCorrelation(Record):
     """r of gains by training with what may predict them, over rewarders.
 
-    `x`: a column of TrainedArm, or a benchmark score of a table. `lineage`: of a table, where only
-    its rewarders count. Intervals as of the main correlation: none
-    over fewer than five base models that rewarders share.
+    `x`: a column of TrainedArm, or a benchmark score of a table. Intervals as of the main
+    correlation: none over fewer than five base models that rewarders share.
     """
 
     policy: str = ""
     method: str
     x: str
-    lineage: str = ""
     num_rewarders: int
     r: Estimate
     spearman: Estimate
@@ -73,7 +71,6 @@ class UpliftMethod(Record):
 
     method: str
     spread: float
-    noise: float | None
     reliability: float | None
     correlations: tuple[UpliftCorrelation, ...]
     sentence: str

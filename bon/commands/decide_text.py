@@ -14,12 +14,6 @@ from bon.core.console import show_listing
 MAX_QUESTIONS = 20
 """Questions listed; --json lists all."""
 
-STANDINGS = {
-    "front": "",
-    "alike": "another may be as good at no higher cost",
-    "worse": "another is better at no higher cost",
-}
-
 
 def bullets(texts: Iterable[str]) -> list[str]:
     """Indent texts as a list."""
@@ -60,7 +54,11 @@ def recommendation_text(advice: Recommendation) -> str:
             "rank": str(row.first) if row.first == row.last else f"{row.first}–{row.last}",
             "gain": gained(row.gain),
             "per question": "-" if row.cost is None else amount(row.cost, advice.unit),
-            "note": STANDINGS[row.standing] if row.affordable else "beyond the budget",
+            "note": "beyond the budget"
+            if not row.affordable
+            else ""
+            if row.front
+            else "another gains as much at no higher cost",
         }
         for row in advice.rewarders
     ]
@@ -97,7 +95,6 @@ def correlation_text(report: CorrelationReport) -> str:
                 "policy": row.policy,
                 "trained": row.method,
                 "predictor": row.x,
-                "lineage": row.lineage or "all",
                 "n": row.num_rewarders,
                 "Pearson": bounded(row.r),
                 "Spearman": bounded(row.spearman),

@@ -3,7 +3,6 @@
 A question of several runs is one pool; equal texts are one text, whichever policy wrote them.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,20 +14,15 @@ from bon.analysis.results.record import Record
 from bon.benchmarks.leaks import find_leaks, plain
 from bon.core.keys import content_key
 from bon.core.records import Candidate, Question
-from bon.core.text import LETTERS
 from bon.curating.items import Split
 from bon.curating.judged_runs import JudgedRun
-from bon.curating.recipe import Filters
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import Grade, grades_of
 
 Unit = Literal["questions", "candidates", "pairs"]
 T = TypeVar("T")
-Steps = Iterable[tuple[str, bool, Callable[[T], bool]]]
-"""Filters: name, whether it is switched on, predicate of what it keeps."""
-
-_WORD = re.compile(r"\w+")
-_IMAGE = re.compile(r"<image(?: \d+)?>")
+Steps = Iterable[tuple[str, Callable[[T], bool]]]
+"""Filters: name, predicate of what it keeps."""
 
 
 class FilterCount(Record):
@@ -86,15 +80,14 @@ class Pools:
         self.counts.append(FilterCount(filter=name, unit=unit, before=before, after=after))
 
     def filter(self, rows: list[T], unit: Unit, steps: Steps[T]) -> list[T]:
-        """Apply the filters that are switched on, one after the other."""
-        for name, active, keeps in steps:
-            if active:
-                before, rows = len(rows), [row for row in rows if keeps(row)]
-                self.count(name, unit, before, len(rows))
+        """Apply the filters, one after the other."""
+        for name, keeps in steps:
+            before, rows = len(rows), [row for row in rows if keeps(row)]
+            self.count(name, unit, before, len(rows))
         return rows
 
 
-def build_pools(runs: Sequence[JudgedRun], filters: Filters) -> Pools:
+def build_pools(runs: Sequence[JudgedRun]) -> Pools:
     """Build the filtered pools of the runs."""
     first: dict[str, tuple[str, Question]] = {}
     for run in runs:
@@ -102,8 +95,8 @@ def build_pools(runs: Sequence[JudgedRun], filters: Filters) -> Pools:
             if question.answer is not None:
                 first.setdefault(question.key, (run.name, question))
     pools = Pools()
-    questions = _filter_questions([q for _, q in first.values()], runs, filters, pools)
-    rows = _candidates({question.key for question in questions}, runs, filters, pools)
+    questions = _filter_questions([q for _, q in first.values()], runs, pools)
+    rows = _candidates({question.key for question in questions}, runs, pools)
     built = {q.key: _pool(first[q.key][0], q, rows.get(q.key, [])) for q in questions}
     mixed = {key: pool for key, pool in built.items() if pool.right and pool.wrong}
     pools.count("no right and wrong text", "questions", len(built), len(mixed))
@@ -123,26 +116,8 @@ def split_of(question: str, seed: int, held_out: float) -> Split:
     return "held-out" if share < held_out else "public"
 
 
-def states_answer(question: Question) -> bool:
-    """Whether the text, apart from the options, names the right option and no other.
-
-    Numbers do not count: a number in a question often equals an option by chance.
-    """
-    text = _words(question.text)
-    named = [
-        index
-        for index, option in enumerate(question.options)
-        if re.search(r"[^\W\d_]{2}", words := _words(option)) and words in text
-    ]
-    return named == [LETTERS.find(question.answer or "?")]
-
-
-def _words(text: str) -> str:
-    return f" {' '.join(_WORD.findall(_IMAGE.sub(' ', text).lower()))} "
-
-
 def _filter_questions(
-    questions: Sequence[Question], runs: Sequence[JudgedRun], filters: Filters, pools: Pools
+    questions: Sequence[Question], runs: Sequence[JudgedRun], pools: Pools
 ) -> list[Question]:
     seen: set[str] = set()
 
@@ -154,17 +129,16 @@ def _filter_questions(
     pairs = chain.from_iterable(run.store.pairs() for run in runs)
     leaked = {leak.question for leak in find_leaks(questions, (pair for _, pair in pairs))}
     steps: Steps[Question] = (
-        ("missing images", filters.missing_images,
+        ("missing images",
          lambda q: all(Path(image.path).is_file() for image in q.images)),
-        ("duplicates", filters.duplicates, is_new),
-        ("leaks", filters.leaks, lambda q: q.key not in leaked),
-        ("answer visible", filters.answer_visible, lambda q: not states_answer(q)),
+        ("duplicates", is_new),
+        ("leaks", lambda q: q.key not in leaked),
     )  # fmt: skip
     return pools.filter(sorted(questions, key=lambda q: q.key), "questions", steps)
 
 
 def _candidates(
-    questions: set[str], runs: Sequence[JudgedRun], filters: Filters, pools: Pools
+    questions: set[str], runs: Sequence[JudgedRun], pools: Pools
 ) -> dict[str, list[Candidate]]:
     unique = {
         row.key: row
@@ -178,10 +152,10 @@ def _candidates(
     for row in unique.values():
         answers[row.question, row.text_key].add(row.answer)
     steps: Steps[Candidate] = (
-        ("no text", True, lambda row: row.outcome != "error" and row.finish != WITHOUT_TEXT),
-        ("unread", filters.unread, lambda row: row.outcome == "parsed"),
-        ("read in two ways", True, lambda row: len(answers[row.question, row.text_key]) == 1),
-        ("truncated", filters.truncated, lambda row: row.finish != "length"),
+        ("no text", lambda row: row.outcome != "error" and row.finish != WITHOUT_TEXT),
+        ("unread", lambda row: row.outcome == "parsed"),
+        ("read in two ways", lambda row: len(answers[row.question, row.text_key]) == 1),
+        ("truncated", lambda row: row.finish != "length"),
     )
     rows = pools.filter(list(unique.values()), "candidates", steps)
     texts = {(row.question, row.text_key) for row in rows}

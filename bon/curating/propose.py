@@ -135,14 +135,14 @@ def _from_runs(bench: Workbench, quiet: bool) -> tuple[list[CuratedItem], Propos
     recipe = bench.recipe
     with judged_runs(bench) as runs:
         say(f"reading {', '.join(run.name for run in runs)}", quiet=quiet)
-        built = build_pools(runs, recipe.filters)
+        built = build_pools(runs)
         pools = built.by_question
         if not pools:
             counts = (f"{row.filter} {row.before} to {row.after}" for row in built.counts)
             raise BonError(
                 "after the filters no question has both a right and a wrong answer: "
                 + ", ".join(counts),
-                f"switch filters off in {bench.recipe_path}, or name more runs",
+                f"name more runs in {bench.recipe_path}",
             )
         selection = select(pools, recipe)
         if not selection.drawn_by:

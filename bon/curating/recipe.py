@@ -32,17 +32,6 @@ TAGS = (
 _TEMPLATE = Path(__file__).with_name("recipe_template.yaml")
 
 
-class Filters(Strict):
-    """What is excluded before drawing; every filter reports its counts."""
-
-    duplicates: bool = True
-    leaks: bool = True
-    answer_visible: bool = True
-    missing_images: bool = True
-    truncated: bool = True
-    unread: bool = True
-
-
 class Annotating(Strict):
     """How items are assigned to annotators; `grades` are of single answers (keys 1 to 9)."""
 
@@ -64,7 +53,6 @@ class Curation(Strict):
     quotas: dict[Strategy, float] = QUOTAS
     per_question: int = Field(2, ge=1)
     held_out: float = Field(0.3, ge=0, le=0.9)
-    filters: Filters = Filters()
     annotating: Annotating = Annotating()
 
     @model_validator(mode="after")

@@ -456,9 +456,6 @@ class AnalysisConfig(Strict):
     aggregate: Aggregate | None = Field(
         None, description="overrides the cards of process rewarders"
     )
-    covariates: bool = Field(
-        True, description="adjust estimates from samples by covariates known without a judge"
-    )
 
 
 class ClusterConfig(Strict):

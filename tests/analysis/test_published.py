@@ -166,20 +166,3 @@ def test_three_rewarders_say_that_nothing_can_be_told():
     assert found.finding.verdict == "cannot tell"
     assert found.correlations[0].pearson.fisher.low is None
     assert "NaN" not in found.model_dump_json()
-
-
-def test_a_runs_own_points_are_a_table(tmp_path):
-    rows = [
-        {"policy": "p", "benchmark": "b", "axis": axis, "leaks": leaks, "n": n,
-         "rewarder": f"r{i}", "x": 0.4 + 0.1 * i + 0.01 * len(axis), "x_low": 0.1,
-         "y": 0.3 + 0.05 * i * i + 0.01 * n, "family": f"f{i}", "rule": "best_score"}
-        for axis in ("macro", "overall") for leaks in ("in", "out") for n in (4, 8)
-        for i in range(4)
-    ]  # fmt: skip
-    path = tmp_path / "correlation_points.csv"
-    pd.DataFrame(rows).to_csv(path, index=False)
-    found = correlate_table(path)
-    assert {one.axis for one in found.correlations} == {"macro", "overall"}
-    by_hand = pd.DataFrame(rows[:4] if rows[0]["n"] == 8 else rows[4:8])
-    r = by_hand["x"].corr(by_hand["y"])
-    assert found.correlations[0].pearson.estimate.value == pytest.approx(r)

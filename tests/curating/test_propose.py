@@ -15,9 +15,8 @@ from bon.curating.item_judgements import credits
 from bon.curating.items import read_items
 from bon.curating.judged_runs import begin, open_runs
 from bon.curating.labelling.annotations import Annotation, add
-from bon.curating.pools import build_pools, signature, split_of, states_answer
+from bon.curating.pools import build_pools, signature, split_of
 from bon.curating.propose import Proposal, propose
-from bon.curating.recipe import Filters
 from bon.curating.workbench import open_workbench
 from bon.storage.store import Store
 from tests.running.conftest import change
@@ -90,51 +89,24 @@ def test_every_filter_counts_what_came_and_what_went_on(judged, tmp_path):
     for name in ("$.text", "$.options", "$.images"):
         value = prompt[name[2:]]
         change(run, there, name, json.dumps(value), keys[2])  # keys[2] is keys[1] again
-    change(run, there, "$.text", json.dumps("It is said: " + "eight"), keys[3])
-    change(run, there, "$.options", json.dumps(["eight", "nine"]), keys[3])
-    change(run, there, "$.answer", json.dumps("A"), keys[3])
     leaked = "UPDATE pairs SET data = json_set(data, '$.prompt', ?) WHERE active = 1"
     text = json.loads(data[keys[4]])
     change(run, leaked, "\n".join([text["text"], *text["options"]]))
     change(run, "UPDATE candidates SET finish = 'length' WHERE question = ?", keys[5])
     change(run, "UPDATE candidates SET outcome = 'unparsed' WHERE question = ?", keys[6])
     with open_runs([run]) as runs:
-        found = build_pools(runs, Filters())
+        found = build_pools(runs)
         counts = {one.filter: (one.before, one.after) for one in found.counts}
-        off = build_pools(runs, Filters.model_validate(dict.fromkeys(_switches(), False)))
     assert counts["missing images"] == (24, 23)
     assert counts["duplicates"] == (23, 22)
     assert counts["leaks"] == (22, 21)
-    assert counts["answer visible"] == (21, 20)
-    assert counts["no text"] == (240, 240)
-    assert counts["unread"] == (240, 228)
-    assert counts["truncated"] == (228, 216)
+    assert counts["no text"] == (252, 252)
+    assert counts["unread"] == (252, 240)
+    assert counts["truncated"] == (240, 228)
     before, after = counts["no right and wrong text"]
-    assert before == 20
-    assert after == len(found.by_question) <= 18
-    assert not {keys[0], *keys[3:7]} & set(found.by_question)
-    assert "missing images" not in {one.filter for one in off.counts}
-    assert set(found.by_question) < set(off.by_question)
-
-
-def _switches():
-    return [name for name, field in Filters.model_fields.items() if field.annotation is bool]
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "said"),
-    [
-        ("The crow (a bird) is black. What is it?", ("a bird", "a fish"), True),
-        ("Is it a bird or a fish?", ("a bird", "a fish"), False),
-        ("Look at <image 1>. Which?", ("<image 1>", "<image 2>"), False),
-        ("A bird costs 3 coins. How much are three?", ("3", "9"), False),
-        ("Two birds and B birds?", ("B", "C"), False),
-        ("A birder looks.", ("a bird", "fish"), False),
-        ("", ("a", "b"), False),
-    ],
-)
-def test_a_question_that_says_its_answer(text, options, said):
-    assert states_answer(Question("k", "i", "d", text, options, "A")) is said
+    assert before == 21
+    assert after == len(found.by_question) <= 19
+    assert not {keys[0], *keys[4:7]} & set(found.by_question)
 
 
 def test_copies_of_a_question_are_in_one_split():
@@ -152,7 +124,7 @@ def test_two_runs_that_ask_the_same_make_one_pool(judged, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(judged, copy)
     with open_runs([judged, copy]) as runs, open_runs([judged]) as alone:
-        assert build_pools(runs, Filters()).by_question == build_pools(alone, Filters()).by_question
+        assert build_pools(runs).by_question == build_pools(alone).by_question
 
 
 def refusal(bench) -> str:

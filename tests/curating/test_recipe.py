@@ -14,7 +14,6 @@ from bon.curating.recipe import (
     STRATEGIES,
     Annotating,
     Curation,
-    Filters,
     read_curation,
     recipe_text,
 )
@@ -33,7 +32,6 @@ def test_the_recipe_shows_every_key_and_is_read_back(judged, tmp_path):
     assert (out / recipe.runs[0]).resolve() == judged.resolve()
     shown = load_yaml((out / "recipe.yaml").read_text())
     assert set(shown) == set(Curation.model_fields)
-    assert set(shown["filters"]) == set(Filters.model_fields)
     assert set(shown["annotating"]) == set(Annotating.model_fields)
     assert set(shown["quotas"]) == set(STRATEGIES)
 

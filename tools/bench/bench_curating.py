@@ -21,7 +21,7 @@ from bon.curating.draw import pairs_of, select
 from bon.curating.item_judgements import tables_of, verdicts_of
 from bon.curating.judged_runs import open_runs
 from bon.curating.pools import build_pools
-from bon.curating.recipe import Curation, Filters
+from bon.curating.recipe import Curation
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def weighting(run: Path, items: int, seeds: int) -> None:
     """Plain and weighted accuracies against the accuracy on all pairs."""
     options = Options(draws=1000)
     with open_runs([run]) as runs:
-        found = build_pools(runs, Filters()).by_question
+        found = build_pools(runs).by_question
         pairs = judged_pairs(found)
         tables = tables_of(runs, pairs)
     said = verdicts_of(tables)

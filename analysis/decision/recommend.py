@@ -14,7 +14,7 @@ rarely measured too low. Over several tasks both come from the folds, where shar
 alike.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -34,7 +34,7 @@ from bon.analysis.results import (
     Recommended,
     Results,
 )
-from bon.analysis.results.phrasing import duration, gained, lost, names
+from bon.analysis.results.phrasing import duration, gained, lost, names, short
 from bon.choosing.opinion import Floats
 from bon.core.errors import BonError
 
@@ -84,13 +84,13 @@ def recommend(
     costs = {name: np.inf if cost is None else cost for name, cost in known.items()}
     z = float(special.ndtri((1 + level) / 2))
 
-    def over(read: Callable[[BestOfN], Estimate], name: str) -> Estimate:
-        return _mean([(block[key], read(task[name])) for key, task in tasks.items()], z)
+    def gain_of(name: str) -> Estimate:
+        return _mean([(block[key], task[name].gain) for key, task in tasks.items()], z)
 
-    gains = {name: over(lambda b: b.gain, name) for name in shared}
+    gains = {name: gain_of(name) for name in shared}
     comparisons = _comparisons(runs, block, shared, level)
     bands = {b.rewarder: (b.first, b.last) for b in rank_bands(comparisons)}
-    majority = over(lambda b: b.gain, "majority")
+    majority = gain_of("majority")
     free, free_accuracy = free_rule(runs)
     base = "majority" if free == "majority vote" else "random"
     ordered = sorted(shared, key=lambda n: (-_value(gains[n]), costs[n], n))
@@ -101,7 +101,6 @@ def recommend(
             Recommended(
                 rewarder=name,
                 gain=gains[name],
-                versus_majority=over(lambda b: b.versus_majority, name),
                 cost=known[name],
                 first=first,
                 last=last,
@@ -389,10 +388,10 @@ def on_front(
 def amount(cost: float, unit: CostUnit) -> str:
     """Return $0.0021, 1.3 s, 15 min or 14 calls."""
     if unit == "dollars":
-        return f"${cost:.2g}"
+        return f"${short(cost)}"
     if unit == "seconds":
         return duration(cost)
-    return f"{cost:.3g} call{'' if cost == 1 else 's'}"
+    return f"{short(cost)} call{'' if cost == 1 else 's'}"
 
 
 def _sentence(

@@ -21,7 +21,7 @@ from bon.analysis.results import (
     Estimate,
     Options,
 )
-from bon.analysis.results.phrasing import points
+from bon.analysis.results.phrasing import count, interval, points
 from bon.choosing.opinion import Bools, Floats, Ints, Opinion
 from bon.choosing.subsets import best_of_n
 
@@ -155,7 +155,7 @@ def _difference(change: Floats, draws: Draws, level: float) -> Estimate:
 def _sentence(
     name: str, last: int, peak: Estimate, most: int | None, fall: Estimate, below: int | None
 ) -> str:
-    at = f"{peak.value:.0f} [{peak.low:.0f}, {peak.high:.0f}]"
+    at = count(peak.value) + interval(peak, count)
     if most is None:
         text = f"{name}: no decline up to n = {last} is certain; accuracy is highest at n = {at}"
     else:

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from bon.analysis.results.record import Estimate, OutcomeRate, Record, Slice
+from bon.analysis.results.record import Estimate, OutcomeRate, Ranked, Record, Slice
 
 # ------------------------------------------------------------------ policies
 
@@ -248,16 +248,9 @@ class Separation(Record):
     num_distinguishable: int
 
 
-class RankBand(Record):
-    """The ranks, `first` to `last`, that a rewarder may have on a policy or on a benchmark."""
+class RankBand(Ranked):
+    """The ranks that a rewarder may have on a policy or on a benchmark."""
 
     policy: str | None
     benchmark: str | None = None
     rewarder: str
-    first: int
-    last: int
-
-    @property
-    def places(self) -> str:
-        """1–3, or 2."""
-        return str(self.first) if self.first == self.last else f"{self.first}–{self.last}"

@@ -5,26 +5,23 @@ from typing import Literal
 from bon.analysis.results.correlation import Correlation, Pooled
 from bon.analysis.results.decision import Finding
 from bon.analysis.results.prediction import WhatIf
-from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Record
+from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Ranked, Record
 from bon.analysis.results.uplift import UpliftCorrelation
 
 CostUnit = Literal["dollars", "seconds", "calls"]
 Free = Literal["majority vote", "a single response"]
 
 
-class Recommended(Record):
+class Recommended(Ranked):
     """One rewarder over all tasks; `cost` per question (None: imported scores, whose cost is not
-    known), `first` to `last` its possible ranks.
+    known).
 
     `front`: nothing of equal or lower cost, nor majority vote, gains as much.
     """
 
     rewarder: str
     gain: Estimate
-    versus_majority: Estimate
     cost: float | None
-    first: int
-    last: int
     front: bool
     affordable: bool
 

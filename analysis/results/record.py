@@ -24,6 +24,18 @@ class PerAxis(Record):
     axis: str
 
 
+class Ranked(Record):
+    """What may have the ranks `first` to `last`."""
+
+    first: int
+    last: int
+
+    @property
+    def places(self) -> str:
+        """1–3, or 2."""
+        return str(self.first) if self.first == self.last else f"{self.first}–{self.last}"
+
+
 class Estimate(Record):
     """A number with its 95% interval; `n` units were resampled or counted, by `method`."""
 

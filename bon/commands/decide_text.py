@@ -8,7 +8,7 @@ from bon.analysis.results import (
     RunDifference,
 )
 from bon.analysis.results.calibration import Calibration, Requirement, RewarderCalibration
-from bon.analysis.results.phrasing import bounded, gained, names, probability
+from bon.analysis.results.phrasing import bounded, gained, names, probability, short
 from bon.core.console import show_listing
 
 MAX_QUESTIONS = 20
@@ -51,7 +51,7 @@ def recommendation_text(advice: Recommendation) -> str:
     rows = [
         {
             "rewarder": row.rewarder,
-            "rank": str(row.first) if row.first == row.last else f"{row.first}–{row.last}",
+            "rank": row.places,
             "gain": gained(row.gain),
             "per question": "-" if row.cost is None else amount(row.cost, advice.unit),
             "note": "beyond the budget"
@@ -149,7 +149,7 @@ def _calibrated(row: RewarderCalibration) -> dict[str, str]:
         "right": bounded(overall.base_rate),
         "lean": bounded(row.lean),
         "votes agree": bounded(row.self_consistency),
-        "cost/correct": "-" if row.cost_per_correct is None else f"${row.cost_per_correct:.4g}",
+        "cost/correct": "-" if row.cost_per_correct is None else f"${short(row.cost_per_correct)}",
     }
 
 

@@ -71,7 +71,6 @@ def test_one_task_has_the_intervals_of_its_leaderboard(runs):
     shown = {b.rewarder: b for b in results.best_of_n if b.headline}
     for row in recommend(runs[1:]).rewarders:
         assert row.gain == shown[row.rewarder].gain
-        assert row.versus_majority == shown[row.rewarder].versus_majority
 
 
 def test_costs_are_of_the_candidates_of_one_question(runs):
@@ -139,14 +138,13 @@ def test_what_was_picked_is_measured_on_the_other_half(runs):
         )
     sums = np.array([[task[p, n] for n in names] for p in "ab"])
     assert cross_fitted(sums, sizes) == pytest.approx(np.mean(right), abs=0.005)
-    pick = next(r for r in found.rewarders if r.rewarder == found.pick)
     measured = np.mean([task[p, found.pick].sum() / 60 for p in "ab"])
     assert found.picked.value <= measured + 1e-6
     free = np.mean([task[p, "majority"].sum() / 60 for p in "ab"])
     assert found.over_free.value == pytest.approx(found.picked.value - free, abs=1e-5)
-    assert found.over_free.low < pick.versus_majority.value - (
-        pick.versus_majority.high - pick.versus_majority.value
-    )
+    own = _mean([(0, task.versus_majority) for task in results.best_of_n
+                 if task.headline and task.rewarder == found.pick], 1.959964)  # fmt: skip
+    assert found.over_free.low < own.low
     page = first_page(results)
     assert page.choice.startswith(f"Take {found.pick}: {100 * found.picked.value:.1f}% right [")
     assert "mean of a and b, " in page.choice

@@ -26,6 +26,7 @@ from bon.analysis.report import page as pages
 from bon.analysis.report.glossary import TERMS
 from bon.analysis.report.page import _MARGIN
 from bon.analysis.results import (
+    CandidateFile,
     Counts,
     Estimate,
     LeakReport,
@@ -406,7 +407,10 @@ def test_images(results, tmp_path):
 
 def test_candidates_of_files_carry_the_name_of_their_file(results, views, tmp_path):
     first = results.policies[0]
-    files = tuple(f.model_copy(update={"label": f"file-{f.index}"}) for f in first.files)
+    share = first.pass_at_1
+    files = tuple(
+        CandidateFile(index=i, label=f"file-{i}", accuracy=share, unparsed=share) for i in range(2)
+    )
     named = results.model_copy(
         update={"policies": (first.model_copy(update={"files": files}), *results.policies[1:])}
     )

@@ -420,6 +420,17 @@ def test_candidates_of_files_carry_the_name_of_their_file(results, views, tmp_pa
     assert data["labels"] == {"policy-a": {}}
 
 
+def test_axes_whose_r_reads_alike_are_one_row(results):
+    main = results.main
+    twin = main.model_copy(update={"axis": "overall", "primary": False})
+    estimate = main.pearson.estimate.model_copy(update={"value": 0.1, "low": 0.0, "high": 0.2})
+    other = main.pearson.model_copy(update={"estimate": estimate})
+    apart = twin.model_copy(update={"pearson": other})
+    for second, shown in ((twin, [main.axis]), (apart, [main.axis, "overall"])):
+        both = results.model_copy(update={"correlations": (main, second)})
+        assert [c.axis for c in pages._coefficients(both)["whole"]] == shown
+
+
 def test_image_references_of_a_question_become_paths(tables):
     key = str(tables.questions["question"].iloc[0])
     known = {key: Question(key, "id", "d", "text", ("a",), "A", images=(ImageRef("00", "x.png"),))}

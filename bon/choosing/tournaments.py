@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bon.choosing.opinion import Bools, Candidates, Floats, Ints, Opinion
+from bon.choosing.opinion import Bools, Floats, Ints, Opinion
 from bon.choosing.tallies import CLOSE
 from bon.core.keys import item_seed
 
@@ -87,13 +87,6 @@ def _present(order: Ints, entrants: Ints | None) -> Bools:
 # ------------------------------------------------------------------ as judged
 
 
-def seats(candidates: Candidates, question: int) -> Ints:
-    """Return the candidates that enter the tournaments of a question, one per text, in order."""
-    keys = list(candidates.keys[question])
-    order = bracket(map(str, keys), candidates.items[question])
-    return np.array([keys.index(key) for key in order], dtype=np.int64)
-
-
 def seated(opinion: Opinion, question: int, ties: bool) -> tuple[Ints, Floats]:
     """Return the seats of a question (L) and the preferences among them (1, L, L).
 
@@ -101,13 +94,14 @@ def seated(opinion: Opinion, question: int, ties: bool) -> tuple[Ints, Floats]:
     """
     assert opinion.prefer is not None
     candidates = opinion.candidates
-    order = seats(candidates, question)
+    keys = [str(key) for key in candidates.keys[question]]
+    seats = bracket(keys, candidates.items[question])
+    order = np.array([keys.index(key) for key in seats], dtype=np.int64)
     prefer = opinion.prefer[question][np.ix_(order, order)]
     if not ties:
         item = candidates.items[question]
-        keys = [str(key) for key in candidates.keys[question][order]]
         for a, b in np.argwhere(np.triu(np.abs(prefer - 0.5) < CLOSE, 1)):
-            prefer[a, b] = float(coin(keys[a], keys[b], item) == keys[a])
+            prefer[a, b] = float(coin(seats[a], seats[b], item) == seats[a])
             prefer[b, a] = 1 - prefer[a, b]
     return order, prefer[None]
 

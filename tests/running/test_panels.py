@@ -1,4 +1,4 @@
-"""Panels of the benchmark's best, and a gate on verdicts."""
+"""Panels of the benchmark's best."""
 
 import pytest
 from markupsafe import escape

@@ -21,7 +21,6 @@ from bon.choosing.replaying import (
     Trial,
     at_full_size,
     by_choosing,
-    over_orders,
     over_subsets,
     votes,
 )
@@ -34,7 +33,7 @@ from bon.choosing.tallies import (
     weighted_vote,
     win_rate,
 )
-from bon.choosing.tournaments import alive_alike, as_judged
+from bon.choosing.tournaments import alive_alike, winners
 from bon.core.errors import BonError
 from bon.core.keys import item_seed
 from bon.core.plugins import Registry
@@ -287,8 +286,8 @@ for _rule in (
         "knockout",
         ("preferences",),
         "winner of a seeded bracket",
-        as_judged,
-        lambda opinion, trial: over_orders(_prefer(opinion), trial),
+        winners,
+        lambda opinion, trial: at_full_size(winners(opinion), trial),
         designs=("knockout", "all_pairs"),
         enough=alive_alike,
         rank=4,

@@ -27,11 +27,6 @@ class SingleAnswer:
     responses: tuple[str, ...]
     probability: float
 
-    @property
-    def answers(self) -> tuple[str, ...]:
-        """No extracted letter: nothing is known of the answer here."""
-        return ("",)
-
 
 Labellable = CuratedItem | SingleAnswer
 

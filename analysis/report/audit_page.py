@@ -17,14 +17,13 @@ TYPES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp", ".gif"
 
 @dataclass(frozen=True)
 class Suspected:
-    """An item to review: annotators contradict its label."""
+    """An item whose label annotators contradict."""
 
     id: str
     prompt: str
     responses: tuple[str, ...]
-    better: int | None
+    better: int
     images: tuple[Path, ...]
-    consensus: str
 
 
 def audit_page(audit: CurationAudit, suspected: Sequence[Suspected]) -> str:

@@ -6,8 +6,7 @@ from bon.analysis.results.record import Estimate, Record
 class Agreement(Record):
     """Agreement of annotators' first answers.
 
-    As many answers per item as the recipe asks for: a third one, asked to break a tie, would bias
-    agreement.
+    As many answers per item as the recipe asks for: an adjudicator's would bias agreement.
     """
 
     items: int
@@ -15,36 +14,15 @@ class Agreement(Record):
     alpha: Estimate
 
 
-class Kappa(Record):
-    """Cohen's kappa of two annotators over the items that both answered."""
-
-    a: str
-    b: str
-    percent: Estimate
-    kappa: Estimate
-
-
 class AnnotatorAudit(Record):
-    """One annotator; `against_gold` is the share of choices that contradict the label.
-
-    `on_checks`: the same on gold checks.
-    """
+    """One annotator; `against_label` is the share of choices that contradict the label."""
 
     annotator: str
     answers: int
     ties: int
     cannot: int
     seconds: float | None
-    against_gold: Estimate
-    on_checks: Estimate
-
-
-class TagError(Record):
-    """Label error of the items with a tag, and agreement of drafts with annotators."""
-
-    tag: str
-    error: Estimate
-    draft_agrees: Estimate | None
+    against_label: Estimate
 
 
 MIN_DECIDED = 10
@@ -55,11 +33,8 @@ class LabelAudit(Record):
     """Labels against annotators.
 
     - `error`: items whose consensus contradicts the label, of those with a consensus.
-    - `error_on_pool`: the same weighted by inverse inclusion probability.
-    - `error_corrected`: net of mistakes that annotators share.
-    - `error_predicted`: over all items, from drafts on all and annotators on some.
     - `ceiling`: the accuracy of a perfect rewarder.
-    - `annotator_error`: error rate of one annotator, from disagreement.
+    - `changed_after_draft`: answers that switched to a differing draft.
     """
 
     items: int
@@ -69,16 +44,9 @@ class LabelAudit(Record):
     cannot: int
     unresolved: tuple[str, ...]
     error: Estimate
-    error_on_pool: Estimate
-    error_corrected: Estimate
-    error_predicted: Estimate | None
     ceiling: Estimate
-    annotator_error: Estimate
-    draft_agrees: Estimate | None
     agreement: Agreement | None
-    kappas: tuple[Kappa, ...]
     annotators: tuple[AnnotatorAudit, ...]
-    tags: tuple[TagError, ...]
     changed_after_draft: Estimate | None
     contradicted: tuple[str, ...]
 
@@ -93,7 +61,6 @@ class ShortcutRule(Record):
 
     rule: str
     accuracy: Estimate
-    chance: float
     says: float
 
 

@@ -21,7 +21,6 @@ from bon.choosing.replaying import (
     Trial,
     at_full_size,
     by_choosing,
-    over_orders,
     over_subsets,
     votes,
 )
@@ -29,13 +28,12 @@ from bon.choosing.subsets import best_of_n, rate_vote_values, round_robin_values
 from bon.choosing.tallies import (
     beaten,
     best_if_complete,
-    strongest,
     tied_best,
     vote_weights,
     weighted_vote,
     win_rate,
 )
-from bon.choosing.tournaments import alive_alike, as_judged, seats
+from bon.choosing.tournaments import alive_alike, winners
 from bon.core.errors import BonError
 from bon.core.keys import item_seed
 from bon.core.plugins import Registry
@@ -165,20 +163,6 @@ def _equal(opinion: Opinion) -> Floats:
     return np.ones(opinion.candidates.answers.shape)
 
 
-def _bradley_terry(opinion: Opinion) -> Floats:
-    """The largest strength; where only some pairs met, among the distinct texts."""
-    prefer, games = _prefer(opinion), opinion.games
-    assert games is not None
-    if not np.isnan(prefer).any():
-        return strongest(prefer, games)
-    chosen = np.zeros(opinion.candidates.text_ids.shape)
-    for q in range(len(chosen)):
-        order = seats(opinion.candidates, q)
-        square = np.ix_(order, order)
-        chosen[q, order] = strongest(prefer[q][square][None], games[q][square][None])[0]
-    return opinion.candidates.share_among_copies(chosen)
-
-
 @dataclass(frozen=True)
 class Ranking:
     """A ranking of N answers.
@@ -299,20 +283,11 @@ for _rule in (
         lambda opinion, trial: _replay_win_rate(beaten(_prefer(opinion)), trial),
     ),
     Rule(
-        "bradley_terry",
-        ("preferences",),
-        "highest fitted strength",
-        _bradley_terry,
-        lambda opinion, trial: at_full_size(_bradley_terry(opinion), trial),
-        designs=("all_pairs", "knockout"),
-        rank=5,
-    ),
-    Rule(
         "knockout",
         ("preferences",),
         "winner of a seeded bracket",
-        as_judged,
-        lambda opinion, trial: over_orders(_prefer(opinion), trial),
+        winners,
+        lambda opinion, trial: at_full_size(winners(opinion), trial),
         designs=("knockout", "all_pairs"),
         enough=alive_alike,
         rank=4,

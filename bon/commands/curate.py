@@ -10,7 +10,7 @@ from typer import Argument, Option
 from bon.commands import options
 from bon.commands.options import emit
 from bon.core.console import wrapped
-from bon.core.errors import Incomplete
+from bon.core.errors import BonError, Incomplete
 
 if TYPE_CHECKING:
     from bon.curating.workbench import Workbench
@@ -51,9 +51,15 @@ def draw(
     from bon.curating.propose import propose
     from bon.curating.workbench import Workbench
 
-    if runs or sets or not Workbench(out).recipe_path.exists():
+    begins = runs or sets or not Workbench(out).recipe_path.exists()
+    if begins:
         begin(runs or [], out, sets=sets or [], items=items, seed=seed, held_out=held_out)
-    proposal = propose(_open(out), quiet=quiet or as_json)
+    try:
+        proposal = propose(_open(out), quiet=quiet or as_json)
+    except BonError:
+        if begins:  # so that the same command can be tried on other sources
+            (out / "recipe.yaml").unlink()
+        raise
     emit(proposal, proposal.text, as_json)
 
 
@@ -87,7 +93,7 @@ def label(
 
 @curate.command()
 def audit(directory: Bench, as_json: options.Json = False) -> None:
-    """Audit labels, annotators, items and shortcuts, at any stage."""
+    """Audit labels, annotators and shortcuts, at any stage."""
     from bon.curating.audit import audit_text, write_audit
 
     bench = _open(directory)

@@ -9,7 +9,6 @@ import typer
 from typer import Argument, Option
 
 from bon.commands import options
-from bon.commands.calibrate import calibrate
 from bon.commands.options import emit
 from bon.core.errors import EXIT_CODES, BonError, some
 
@@ -45,27 +44,15 @@ def report(
 
 
 def gate(
-    directory: Annotated[Path, Argument(help="Run directory; with --judge also a table.")],
-    min_gain: Annotated[
-        float | None, Option(min=-1, max=1, help="Minimum gain; 0.02 is two points.")
-    ] = None,
-    judge: Annotated[
-        list[str] | None,
-        Option(metavar="METRIC=VALUE", help="A judge's minimum, e.g. kappa=.6."),
-    ] = None,
+    directory: options.Directory,
+    min_gain: Annotated[float, Option(min=-1, max=1, help="Minimum gain; 0.02 is two points.")],
     rewarder: Annotated[str | None, Option(help="Default: the benchmark's best.")] = None,
     over: Annotated[str, Option(help="Baseline of the gain: pass@1 or majority.")] = "pass@1",
-    labels: Annotated[Path | None, Option(help="Table of labels for --judge.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Test a rewarder's gain or verdicts; exit code 0 go, 4 no-go, 3 inconclusive."""
+    """Test a rewarder's gain; exit code 0 go, 4 no-go, 3 inconclusive."""
     from bon.analysis.decision.gate import gate as decide
 
-    if (min_gain is None) == (not judge):
-        raise BonError("one test at a time", "give --min-gain or --judge")
-    if min_gain is None:
-        calibrate(directory, labels, rewarder=rewarder, minima=judge, as_json=as_json)
-        return
     if over not in ("pass@1", "majority"):
         raise BonError(f"no baseline {over!r}", "choose pass@1 or majority")
     from bon.running.reporting import read_results

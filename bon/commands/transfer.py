@@ -88,7 +88,6 @@ def export(
     pairs: Annotated[
         str, Option(help="best-worst: one pair per question; all: every pair that differs.")
     ] = "best-worst",
-    margin: Annotated[float | None, Option(help="Minimum difference of scores.")] = None,
     replace: Annotated[
         bool, Option("--replace", help="Overwrite files with other contents.")
     ] = False,
@@ -105,8 +104,8 @@ def export(
     from bon.storage.store import Store
 
     preferences = None
-    if by or margin is not None or pairs != "best-worst":
-        preferences = Preferences(by or BY_KEY, pairs, margin)
+    if by or pairs != "best-worst":
+        preferences = Preferences(by or BY_KEY, pairs)
     if by and by != BY_KEY:
         with Store(directory, readonly=True) as store:
             if count := num_unjudged_by_key(open_run(store), store, by):

@@ -1,10 +1,22 @@
-"""`bon curate audit`: the audit of the items at any stage, and what is missing for more."""
+"""`bon curate audit`: the audit of labels and shortcuts at any stage, and what is missing."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 import bon
-from bon.analysis.auditing.shortcuts import BLOCK, WARN
+from bon.analysis.auditing.shortcuts import (
+    BLOCK,
+    FEATURES,
+    RULES,
+    WARN,
+    Formed,
+    form_auc,
+    form_of,
+    weights,
+)
+from bon.analysis.estimators.resampling import from_draws
 from bon.analysis.report.audit_page import Suspected, audit_page
 from bon.analysis.results import Options
 from bon.analysis.results.audit import (
@@ -12,14 +24,13 @@ from bon.analysis.results.audit import (
     CurationAudit,
     LabelAudit,
     ShortcutAudit,
+    ShortcutRule,
 )
 from bon.analysis.results.phrasing import bounded, coefficient, percent, share
-from bon.core.errors import BonError
+from bon.choosing.opinion import Floats
 from bon.core.files import write_atomic
-from bon.curating.item_audit import Evidence, shortcut_audit
-from bon.curating.item_judgements import credits
-from bon.curating.judged_runs import judged_runs
-from bon.curating.label_audit import Labelling, label_audit, load_labelling
+from bon.curating.items import CuratedItem
+from bon.curating.label_audit import Labelling, label_audit, load_labelling, question_draws
 from bon.curating.labelling.annotation_queue import required_answers
 from bon.curating.workbench import Workbench
 
@@ -29,17 +40,15 @@ MAX_ERROR = 0.05
 LEAD = 0.05
 """A shortcut rule is worth a warning this far above chance."""
 MAX_SUSPECTS = 30
-"""Number of suspicious items that the page shows."""
+"""Number of contradicted items that the page shows."""
 
 
 def audit(bench: Workbench) -> CurationAudit:
-    """Audit a benchmark from its files and its runs."""
-    recipe = bench.recipe
-    options = Options(seed=recipe.seed)
+    """Audit a benchmark from its files."""
+    options = Options(seed=bench.recipe.seed)
     labelling = load_labelling(bench)
-    evidence = load_evidence(bench)
     labels = label_audit(labelling, options)
-    shortcuts = shortcut_audit(bench.items, evidence, options)
+    shortcuts = shortcut_audit(bench.items, options)
     return CurationAudit(
         benchmark=bench.name,
         bon=bon.__version__,
@@ -49,37 +58,11 @@ def audit(bench: Workbench) -> CurationAudit:
         strategies=dict(Counter(item.strategy for item in bench.items)),
         labels=labels,
         shortcuts=shortcuts,
-        findings=tuple(findings(labels, shortcuts)),
-        warnings=tuple(warnings(labels, shortcuts)),
-        blocks=tuple(blocks(shortcuts)),
-        missing=(
-            *_missing_labels(bench, labelling, labels),
-            *([f"Rewarders: {evidence.missing}"] if evidence.missing else []),
-        ),
+        findings=tuple(_findings(labels, shortcuts)),
+        warnings=tuple(_warnings(labels, shortcuts)),
+        blocks=tuple(_blocks(shortcuts)),
+        missing=tuple(_missing(bench, labelling, labels)),
     )
-
-
-def load_evidence(bench: Workbench) -> Evidence:
-    """Read verdicts and likelihoods from the runs of the recipe, if they can be opened."""
-    try:
-        with judged_runs(bench) as runs:
-            blind = {
-                loaded.card.name
-                for run in runs
-                for loaded in run.setup.rewarders
-                if loaded.card.image_filter == "drop"
-            }
-            likelihood = {
-                (question, text): value
-                for run in runs
-                for question, text, value in run.store.query(
-                    "SELECT question, text_key, MAX(logprob / num_tokens) FROM candidates "
-                    "WHERE logprob IS NOT NULL AND num_tokens > 0 GROUP BY question, text_key"
-                )
-            }
-        return Evidence(credits(bench), frozenset(blind), likelihood)
-    except BonError as error:
-        return Evidence(missing=str(error))
 
 
 def write_audit(bench: Workbench) -> CurationAudit:
@@ -92,9 +75,9 @@ def write_audit(bench: Workbench) -> CurationAudit:
 
 
 def suspects(bench: Workbench, result: CurationAudit) -> list[Suspected]:
-    """Return the items to inspect, whose labels people contradict."""
-    contradicted = result.labels.contradicted if result.labels else ()
+    """Return items whose label annotators contradict."""
     labelling = load_labelling(bench)
+    contradicted = result.labels.contradicted if result.labels else ()
     return [
         Suspected(
             id=item.id,
@@ -102,15 +85,44 @@ def suspects(bench: Workbench, result: CurationAudit) -> list[Suspected]:
             responses=item.responses,
             better=item.better,
             images=tuple(bench.directory / name for name in item.images),
-            consensus=labelling.outcomes.get(item.key, ""),
         )
         for item in (labelling.by_key[key] for key in contradicted[:MAX_SUSPECTS])
     ]
 
 
-def _missing_labels(
-    bench: Workbench, labelling: Labelling, labels: LabelAudit | None
-) -> Iterator[str]:
+def shortcut_audit(items: Sequence[CuratedItem], options: Options) -> ShortcutAudit:
+    """Audit whether the form of the responses alone tells the right one."""
+    forms = np.array(
+        [[form_of(item.responses[at]) for at in (item.better, item.wrong)] for item in items]
+    )
+    difference = np.subtract(*forms.reshape(-1, 2, len(FEATURES)).swapaxes(0, 1))
+    draws = question_draws(items, options)
+    gaps = {  # right minus wrong response; 0: the rule does not decide
+        rule: sign * difference[:, FEATURES.index(feature)]
+        for rule, (feature, sign) in RULES.items()
+    }
+    gaps["first"] = np.array([1.0 - 2 * item.better for item in items])
+
+    def rule_of(name: str, gap: Floats) -> ShortcutRule:
+        credit = (np.sign(gap) + 1) / 2
+        spread = draws.means(credit[:, None])
+        (accuracy,) = from_draws(
+            np.array([credit.mean()]), spread, len(gap), "questions", options.level
+        )
+        return ShortcutRule(rule=name, accuracy=accuracy, says=float((gap != 0).mean()))
+
+    _, question = np.unique([item.question for item in items], return_inverse=True)
+    heaviest = weights(difference, np.ones((1, len(items))))[0] if items else ()
+    return ShortcutAudit(
+        pairs=len(items),
+        questions=len(set(question.tolist())),
+        auc=form_auc(Formed(difference, question), draws, options.seed, options.level),
+        features={name: float(w) for name, w in zip(FEATURES, heaviest, strict=False)},
+        rules=tuple(rule_of(name, gap) for name, gap in gaps.items() if gap.any()),
+    )
+
+
+def _missing(bench: Workbench, labelling: Labelling, labels: LabelAudit | None) -> Iterator[str]:
     if labels is None:
         yield (
             f"Labels: nobody has labelled an item -> bon serve --annotate {bench.directory}, then "
@@ -141,9 +153,23 @@ def audit_text(audit: CurationAudit) -> str:
     )
 
 
-def findings(labels: LabelAudit | None, shortcuts: ShortcutAudit) -> Iterator[str]:
-    """Yield the main results."""
-    yield from _label_findings(labels) if labels else ()
+def _findings(labels: LabelAudit | None, shortcuts: ShortcutAudit) -> Iterator[str]:
+    if labels is not None:
+        one = len(labels.annotators) == 1
+        who = "One annotator has chosen a response for" if one else "Annotators have a consensus on"
+        text = f"{who} {labels.decided} of {labels.items} items"
+        if labels.enough:
+            yield (
+                f"{text}: label error {share(labels.error)}; a perfect rewarder would score "
+                f"{percent(labels.ceiling.value)}."
+            )
+        else:
+            yield f"{text}: too few for a label error, which needs {MIN_DECIDED}."
+        if every := labels.agreement:
+            yield (
+                f"Annotators agree on {share(every.percent)} of {every.items} items; "
+                f"Krippendorff's alpha is {bounded(every.alpha)}."
+            )
     if shortcuts.auc.value is not None:
         yield (
             "Form alone (length, markdown, answer lines) predicts the right response with an AUC "
@@ -151,60 +177,26 @@ def findings(labels: LabelAudit | None, shortcuts: ShortcutAudit) -> Iterator[st
         )
 
 
-def _label_findings(labels: LabelAudit) -> Iterator[str]:
-    one = len(labels.annotators) == 1
-    who = "One annotator has chosen a response for" if one else "Annotators have a consensus on"
-    text = f"{who} {labels.decided} of {labels.items} items"
-    if not labels.enough:
-        yield f"{text}: too few for a label error, which needs {MIN_DECIDED}."
-    else:
-        text += f": label error {share(labels.error)}"
-        if labels.error_corrected.value is not None:
-            text += f", corrected for annotators' own errors {share(labels.error_corrected)}"
-        yield f"{text}; a perfect rewarder would score {percent(labels.ceiling.value)}."
-    if labels.annotator_error.value is not None:
-        yield (
-            "Estimated from disagreements, an annotator errs on "
-            f"{share(labels.annotator_error)} of the items."
-        )
-    if every := labels.agreement:
-        yield (
-            f"Annotators agree on {share(every.percent)} of {every.items} items; Krippendorff's "
-            f"alpha is {bounded(every.alpha)}."
-        )
-
-
-def warnings(labels: LabelAudit | None, shortcuts: ShortcutAudit) -> Iterator[str]:
-    """Yield caveats."""
-    yield from _label_warnings(labels) if labels else ()
+def _warnings(labels: LabelAudit | None, shortcuts: ShortcutAudit) -> Iterator[str]:
+    if labels is not None:
+        alpha = labels.agreement.alpha.value if labels.agreement else None
+        if alpha is not None and alpha < MIN_ALPHA:
+            yield (
+                f"Annotators agree little (alpha {coefficient(alpha)}, below "
+                f"{coefficient(MIN_ALPHA)}): the task or the guidelines are unclear."
+            )
+        if labels.enough and (labels.error.value or 0) > MAX_ERROR:
+            yield (
+                f"Label error is above {percent(MAX_ERROR, 0)}: review the contradicted items "
+                f"({len(labels.contradicted)})."
+            )
     auc = shortcuts.auc.value
     if auc is not None and auc > WARN and not _stops(shortcuts):
         yield f"Form alone predicts the right response with an AUC of {coefficient(auc)}."
     for rule in shortcuts.rules:
         low, value = rule.accuracy.low, rule.accuracy.value
-        if low is not None and value is not None and low > rule.chance < value - LEAD:
-            yield (
-                f"“{rule.rule}” is right on {share(rule.accuracy)} of the items; chance is "
-                f"{percent(rule.chance, 0)}."
-            )
-
-
-def _label_warnings(labels: LabelAudit) -> Iterator[str]:
-    alpha = labels.agreement.alpha.value if labels.agreement else None
-    if alpha is not None and alpha < MIN_ALPHA:
-        yield (
-            f"Annotators agree little (alpha {coefficient(alpha)}, below "
-            f"{coefficient(MIN_ALPHA)}): the task or the guidelines are unclear."
-        )
-    corrected = labels.error_corrected.value
-    error = labels.error.value if corrected is None else corrected
-    if labels.enough and error is not None and error > MAX_ERROR:
-        yield (
-            f"Label error is above {percent(MAX_ERROR, 0)}: drop or fix the contradicted items "
-            f"({len(labels.contradicted)})."
-        )
-    if labels.unresolved:
-        yield f"{len(labels.unresolved)} items have no consensus: they are ambiguous."
+        if low is not None and value is not None and low > 0.5 < value - LEAD:
+            yield f"“{rule.rule}” is right on {share(rule.accuracy)} of the items."
 
 
 def _stops(shortcuts: ShortcutAudit) -> bool:
@@ -213,8 +205,7 @@ def _stops(shortcuts: ShortcutAudit) -> bool:
     return value is not None and low is not None and value > BLOCK and low > 0.5
 
 
-def blocks(shortcuts: ShortcutAudit) -> Iterator[str]:
-    """Yield what stops a freeze unless overridden."""
+def _blocks(shortcuts: ShortcutAudit) -> Iterator[str]:
     if _stops(shortcuts):
         heaviest = max(shortcuts.features.items(), key=lambda pair: abs(pair[1]))[0]
         yield (

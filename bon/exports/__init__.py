@@ -9,7 +9,7 @@ from bon.core.errors import BonError, suggestion
 from bon.core.files import staged
 from bon.exports import layouts
 from bon.exports.contents import Contents, write_tables
-from bon.exports.dataset_folder import write_hub_folder, write_release
+from bon.exports.dataset_folder import write_hub_folder
 from bon.exports.preferences import Contrast, Preferences, training_rows
 from bon.running.reporting import open_run
 from bon.storage.store import Store
@@ -39,11 +39,8 @@ EXPORTS = {
         ),
         Export("ms-swift", "training rows for ms-swift (dpo, rm)", layout=layouts.write_ms_swift),
         Export(
-            "hub-folder", "a dataset folder with its card, ready to upload", write_hub_folder
-        ),
-        Export(
-            "release", "one folder with everything that may be published, including the dataset",
-            write_release,
+            "hub-folder", "a dataset folder with card, results and report, ready to upload",
+            write_hub_folder,
         ),
     )
 }  # fmt: skip
@@ -91,7 +88,6 @@ def _not_empty(rows: Iterable[Contrast], preferences: Preferences) -> Iterable[C
         why = "all are right or all are wrong" if by == "correct" else "it ranks them equally"
         raise BonError(
             f"no training rows by {by!r}: no question has two answers that differ ({why})",
-            "choose another --preferences"
-            + (" or a smaller --margin" if preferences.margin else ""),
+            "choose another --preferences",
         )
     return chain([first], rows)

@@ -91,7 +91,6 @@ def test_every_rule(online):
     for rule in (
         "round_robin",
         "copeland",
-        "bradley_terry",
         "knockout",
         "weighted_vote",
         "majority",

@@ -115,13 +115,11 @@ def report(bench: Workbench, planted: set[str], answers: int, erred: int) -> Non
     assert labels is not None
     contradicted = set(labels.contradicted)
     print(f"annotators erred in {erred} of {answers} answers ({erred / answers:.1%})")
-    print(f"  audit: {said(labels.annotator_error)}")
     print(
         f"labels turned around: {len(planted)} of {found.items} ({len(planted) / found.items:.1%})"
     )
-    print(f"  audit: {said(labels.error)}, net of mistakes {said(labels.error_corrected)}")
-    turned = f"{len(contradicted & planted)} of the {len(planted)} turned"
-    print(f"contradicted by people: {len(contradicted)} items, {turned}")
+    print(f"  audit: {said(labels.error)}")
+    print(f"contradicted: {len(contradicted)} items, {len(contradicted & planted)} of them turned")
 
 
 def said(one: Estimate) -> str:

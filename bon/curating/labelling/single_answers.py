@@ -68,7 +68,7 @@ def draw_answers(
         return f"items to label: {folder / 'next.csv'} (fill in `label`, then --labels)"
     recipe = {
         "runs": [str(source.resolve())],
-        "annotating": {"annotators_per_item": 1, "gold_checks": 0, "grades": [*grades]},
+        "annotating": {"annotators_per_item": 1, "grades": [*grades]},
     }
     bench.recipe_path.write_text(yaml.safe_dump(recipe, sort_keys=False), encoding="utf-8")
     pd.DataFrame(map(asdict, answers.values())).to_parquet(bench.answers_path, index=False)

@@ -29,7 +29,7 @@ from bon.curating.labelling.single_answers import labels_of_answers
 from bon.formats import forms_of
 from bon.formats.answers import Answered, Answers, Text, read_answers
 from bon.formats.score_tables import WITHOUT_TEXT
-from bon.graders import Grade, graded_key, grader_of, graders, grades, is_usable
+from bon.graders import GRADERS, Grade, graded_key, grader_of, grades, is_usable
 from bon.importing.import_files import with_questions
 from bon.policies.extractors import (
     EXTRACTORS,
@@ -98,7 +98,7 @@ def _answers_of_run(directory: Path) -> Answers:
 
 def extractors(names: Sequence[str], pattern: str) -> dict[str, Extractor]:
     """Return the extractors of these names (`all`: every one), and the pattern's if given."""
-    known = ["all", *EXTRACTORS, *graders()]
+    known = ["all", *EXTRACTORS, *GRADERS]
     unknown = [name for name in names if name not in known]
     if unknown:
         fix = f"choose among {', '.join(known)}"
@@ -163,11 +163,11 @@ def _labelled(credit: float) -> Grade:
 
 def _graders(names: Sequence[str]) -> dict[str, Reader]:
     """Return the graders of these names; of all, those whose packages are installed."""
-    chosen = [name for name in graders() if name in names or ("all" in names and is_usable(name))]
+    chosen = [name for name in GRADERS if name in names or ("all" in names and is_usable(name))]
     for name in chosen:
         grader_of(name)
     if not chosen:
-        raise BonError("the questions have no options", f"choose among all, {', '.join(graders())}")
+        raise BonError("the questions have no options", f"choose among all, {', '.join(GRADERS)}")
     return {name: _grading(name) for name in chosen}
 
 

@@ -13,7 +13,7 @@ from bon.core.files import file_error, read_text
 from bon.core.keys import content_key
 from bon.core.packed_checkpoints import is_packed, packed_key, unpacked
 from bon.core.validation import Origin, validate
-from bon.engines import engine_entry, read_settings, weights_entry
+from bon.engines import ENGINES, read_settings, weights_entry
 from bon.engines.checkpoints import Checkpoint, checkpoint
 from bon.experiment.config import (
     Card,
@@ -235,7 +235,7 @@ def engine_settings(card: Card, model_path: str) -> dict[str, Any]:
     arguments = dict(card.engine_args)
     if card.engine == "echo":
         return arguments
-    known = engine_entry(card.engine).settings.model_fields
+    known = ENGINES[card.engine].settings.model_fields
     if "model" in known:
         arguments.setdefault("model", model_path)
     if card.revision:
@@ -257,7 +257,7 @@ def specs_of(card: Card, base: Path, prompt: Prompt, seed: int) -> Specs:
     # Greedy decoding does not depend on the experiment's seed.
     drawn = seed if shaping["sampling"]["temperature"] > 0 else None
     rest = prompt.sha256, _fingerprint(base, card.model), drawn
-    arguments = engine_entry(card.engine).settings.shaping(card.engine_args)
+    arguments = ENGINES[card.engine].settings.shaping(card.engine_args)
     reparses = isinstance(card, RewarderCard) and card.stored_rule is not None
     with_rule = content_key(shaping, arguments, *rest)
     without_rule = {**shaping, **dict.fromkeys(_RULES)}

@@ -24,7 +24,7 @@ from bon.core.errors import BonError, shown
 from bon.core.records import check_rewarder_name
 from bon.core.sampling import Sampling
 from bon.core.text import BIASES, PHRASE, PLACE
-from bon.engines import engine_entry
+from bon.engines import ENGINES
 from bon.engines.free_gpu_memory import USABLE
 
 
@@ -148,7 +148,7 @@ class Card(Strict):
     @classmethod
     def _known(cls, value: str) -> str:
         try:
-            engine_entry(value)
+            ENGINES[value]
         except BonError as error:
             raise ValueError(error.message, error.fix) from None
         return value

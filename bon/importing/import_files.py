@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bon.benchmarks import BadRow, adapter, benchmarks, load_pairs, load_questions
+from bon.benchmarks import BENCHMARKS, BadRow, load_pairs, load_questions
 from bon.core.console import say
 from bon.core.errors import BonError
 from bon.core.files import file_hash, removed_on_error
 from bon.core.keys import content_key, text_key
 from bon.core.records import Question
 from bon.experiment.config import IMPORTED, DatasetSpec
-from bon.formats import forms_of, named
+from bon.formats import FORMATS, forms_of
 from bon.formats.answers import Answers, read_answers
 from bon.formats.base import ROLES, Format, columns_of, whole_rows
 from bon.formats.question_join import Known, joined, row_of
@@ -68,7 +68,7 @@ def import_files(
     if len(tables) == len(formats):
         refuse_unused("no file holds responses to read", **texts_only)
     named_benchmark = benchmark
-    benchmark = benchmark or _benchmark([(f, named("pairs")) for f in readers] or formats)
+    benchmark = benchmark or _benchmark([(f, FORMATS["pairs"]) for f in readers] or formats)
     with removed_on_error(directory), Store(directory) as store:
         pairs = [
             row
@@ -238,12 +238,12 @@ def _benchmark(formats: Sequence[tuple[Path, Format]]) -> str:
 def _pairs_adapter(file: Path, benchmark: str) -> str:
     """Return the adapter for a file of pairs with texts: the benchmark's own, or `preference`."""
     columns = columns_of(file)
-    known = [name for name in (benchmark, "preference") if name in benchmarks()]
+    known = [name for name in (benchmark, "preference") if name in BENCHMARKS]
     fits = (
         name
         for name in known
-        if adapter(name).kind == "pairs"
-        and any({*form.need.values()} <= columns for form in adapter(name).forms)
+        if BENCHMARKS[name].kind == "pairs"
+        and any({*form.need.values()} <= columns for form in BENCHMARKS[name].forms)
     )
     return "" if "rewarder" in columns else next(fits, "")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from bon import benchmarks
+from bon.benchmarks import BENCHMARKS
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError, suggestion
 from bon.core.records import Question
@@ -17,7 +17,7 @@ from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder, shipp
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
 from bon.experiment.yamlfile import load_yaml, read_yaml
-from bon.formats import formats
+from bon.formats import FORMATS
 from bon.policies.prompting import question_block, render_prompt
 from bon.work.setup import shipped_experiments
 
@@ -52,15 +52,15 @@ def listing(what: str) -> list[Row]:
         "benchmarks": lambda: [
             {"name": name, "holds": benchmark.kind, "title": benchmark.title}
             | {"hub": benchmark.hub, "licence": benchmark.licence}
-            for name in benchmarks.benchmarks()
-            for benchmark in [benchmarks.adapter(name)]
+            for name, benchmark in BENCHMARKS.items()
         ],
         "rules": lambda: [
             {"name": rule.name, "reads": rule.reads, "chooses": rule.chooses}
             for rule in RULES.values()
         ],
         "formats": lambda: [
-            {"name": form.name, "title": form.title, "needs": form.needs} for form in formats()
+            {"name": form.name, "title": form.title, "needs": form.needs}
+            for form in FORMATS.values()
         ],
         "experiments": lambda: [_experiment_row(path) for path in shipped_experiments().values()],
     }

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from PIL import Image
 
-from bon.benchmarks import BadRow, adapter, load_pairs, load_questions
+from bon.benchmarks import BENCHMARKS, BadRow, load_pairs, load_questions
 from bon.benchmarks.rows import count_rows, local_files
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
@@ -93,11 +93,11 @@ class DatasetSizes:
             count = max((questions_in(policy.card, base) for policy in policies), default=0)
             known = "counted where the answers are from"
         elif spec.path is not None:
-            benchmark = adapter(spec.benchmark)
+            benchmark = BENCHMARKS[spec.benchmark]
             config, split = benchmark.config(spec.config), spec.split or benchmark.split
             count = sum(map(count_rows, local_files(Path(spec.path), config, split)))
             known = "counted in the file"
-        elif spec.hub is None and (published := adapter(spec.benchmark).published) is not None:
+        elif spec.hub is None and (published := BENCHMARKS[spec.benchmark].published) is not None:
             count = published.rows
             known = f"not read: the published count ({published.note})"
         elif spec.limit is not None:
@@ -120,7 +120,7 @@ class DatasetSizes:
         elif spec.columns.get("image") == "":
             per_row = 0.0
         elif spec.hub is None and spec.benchmark != IMPORTED:
-            published = adapter(spec.benchmark).published
+            published = BENCHMARKS[spec.benchmark].published
             per_row = published.images_per_row if published else 1.0
             known_images = published is not None
         if known_images and per_row > 0:

@@ -11,7 +11,7 @@ from typing import Any
 from bon.core.errors import BonError, some
 from bon.core.validation import together
 from bon.dispatch.worker import engine_arguments
-from bon.engines import engine_entry, read_settings
+from bon.engines import ENGINES, read_settings
 from bon.engines.settings import NO_THINKING_LIMIT, OpenAISettings
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, RewarderCard
@@ -144,7 +144,7 @@ def _check_model(
     settings = read_settings(card.engine, arguments)
     endpoint = settings if isinstance(settings, OpenAISettings) else None
     fixes = {
-        name: f"pip install 'bon[{card.engine}]'" for name, *_ in engine_entry(card.engine).packages
+        name: f"pip install 'bon[{card.engine}]'" for name, *_ in ENGINES[card.engine].packages
     }
     if endpoint and endpoint.starts and not endpoint.serve_command:
         fixes[endpoint.starts] = "install it, or name its command in engine_args.serve_command"

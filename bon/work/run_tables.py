@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from bon.analysis.data.tables import COLUMNS, PAIR_EXTRAS, Tables
-from bon.benchmarks import adapter
+from bon.benchmarks import BENCHMARKS
 from bon.choosing.race import EarlyStopping
 from bon.core.base_models import guessed_base
 from bon.core.errors import UNANSWERED
@@ -331,7 +331,7 @@ def citations(setup: Setup) -> list[str]:
     """Return the BibTeX entries of the run's benchmarks and models."""
     datasets = (*setup.experiment.questions, *setup.experiment.pairs)
     known = (spec.benchmark for spec in datasets if spec.benchmark != IMPORTED)
-    entries = [adapter(benchmark).citation for benchmark in known]
+    entries = [BENCHMARKS[benchmark].citation for benchmark in known]
     entries += [loaded.card.citation for loaded in setup.models]
     return list(dict.fromkeys(filter(None, entries)))
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bon.benchmarks import adapter, benchmarks
+from bon.benchmarks import BENCHMARKS
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError, suggestion
 from bon.core.records import LMMS_EVAL
@@ -153,7 +153,7 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
 
     policy_refs = _pinned(experiment, "policies", base, origin)
     free = any(
-        (foreign(task) or task.benchmark in benchmarks()) and adapter(task.benchmark).grader
+        task.benchmark in BENCHMARKS and BENCHMARKS[task.benchmark].grader
         for task in experiment.questions
     )
     alone = all(map(foreign, experiment.questions))

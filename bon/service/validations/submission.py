@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bon.benchmarks import adapter
+from bon.benchmarks import BENCHMARKS
 from bon.core.errors import BonError
 from bon.core.records import LMMS_EVAL
 from bon.core.validation import validate
@@ -114,7 +114,7 @@ def _check_dataset(spec: DatasetSpec, root: Path, allow: Allow) -> None:
     for key, value in (("config", spec.config), ("split", spec.split)):
         if value is not None and not _NAME.fullmatch(value):
             raise BonError(f"{key}: {value!r} is not a name")
-    known = {adapter(spec.benchmark).hub, *allow.hubs}
+    known = {BENCHMARKS[spec.benchmark].hub, *allow.hubs}
     if spec.hub is not None and (not _DATASET.fullmatch(spec.hub) or not {spec.hub, "*"} & known):
         fix = "its operator can list it in allow.hubs"
         raise BonError(f"hub: this server does not read {spec.hub[:100]!r}", fix)
@@ -192,10 +192,10 @@ def _check_engine(
 ) -> None:
     """Check the engine and its settings: `own` overrides the card `name`, which is `base`."""
     engine, before = {**base, **own}.get("engine", "transformers"), base.get("engine")
-    entry = ENGINES.get(engine) if isinstance(engine, str) else None
     args = own.get("engine_args") or {}
-    if entry is None or not isinstance(args, dict):
+    if engine not in ENGINES or not isinstance(args, dict):
         return  # the schema refuses it
+    entry = ENGINES[engine]
     allowed = sorted(entry.settings.submittable())
     for arg in entry.settings.names(args):
         if arg not in allowed:

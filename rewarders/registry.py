@@ -6,7 +6,7 @@ A user's own class is named as `module:Class`, or by the name under which it is 
 import hashlib
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from bon.core.errors import BonError
 from bon.core.registry import Registry, load
@@ -37,7 +37,7 @@ def rewarder_class(card: RewarderCard) -> type[Rewarder]:
     if card.kind != "python":
         reason = f"card {card.name!r}: kind {card.kind} has no model of its own"
         raise BonError(reason, "name its members' cards")
-    target, cls = card.python, None
+    target, cls = card.python, cast(Any, None)
     try:
         if ":" in target:
             cls = load(target)

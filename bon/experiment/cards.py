@@ -251,9 +251,11 @@ def specs_of(card: Card, base: Path, prompt: Prompt, seed: int) -> Specs:
         mode="json",
         include={
             "model", "revision", "engine", "images", "sampling", "kind", "verdict", "score",
-            "image_filter", "aggregate", "window", "step_separator", "python", "options",
+            "image_filter", "aggregate", "window", "step_separator", "python",
         },
     )  # fmt: skip
+    if isinstance(card, RewarderCard):
+        shaping["options"] = card.options.model_dump(mode="json", exclude_defaults=True)
     # Greedy decoding does not depend on the experiment's seed.
     drawn = seed if shaping["sampling"]["temperature"] > 0 else None
     rest = prompt.sha256, _fingerprint(base, card.model), drawn

@@ -15,6 +15,8 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializeAsAny,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -23,7 +25,8 @@ from bon.core import patterns
 from bon.core.errors import BonError, shown
 from bon.core.records import check_rewarder_name
 from bon.core.sampling import Sampling
-from bon.core.text import BIASES, PHRASE, PLACE
+from bon.core.text import BIASES, PHRASE
+from bon.core.validation import validate
 from bon.engines import ENGINES
 from bon.engines.free_gpu_memory import USABLE
 
@@ -302,6 +305,53 @@ class KnownScores(Strict):
         return self
 
 
+def _known_bias(value: str) -> str:
+    if value and value not in BIASES:
+        raise ValueError(f"no bias {shown(value)}", f"choose among {', '.join(BIASES)}")
+    return value
+
+
+class RewarderOptions(Strict):
+    """Options of every kind: a bias of known strength (bon.rewarders.biases)."""
+
+    bias: Annotated[str, AfterValidator(_known_bias)] = Field("", examples=["length"])
+    strength: float = Field(1.0, ge=0, strict=True, examples=[0.5])
+    phrase: str = Field("", description="of the bias `phrase`")
+
+    @model_validator(mode="after")
+    def _check_phrase(self) -> Self:
+        if self.bias == PHRASE and not self.phrase:
+            raise ValueError("the bias `phrase` needs a phrase", "add `phrase: step by step`")
+        return self
+
+
+class StepwiseOptions(RewarderOptions):
+    """Options of kind stepwise: one turn per step, and how many steps at most."""
+
+    turns: bool = False
+    max_steps: int | None = Field(None, ge=1, strict=True, examples=[20])
+
+
+class RerankOptions(RewarderOptions):
+    """Options of kind rerank."""
+
+    instruction: str = ""
+
+
+class ClassOptions(RewarderOptions):
+    """Options of kind python: whatever the class takes, as attributes."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+OPTIONS: Mapping[str, type[RewarderOptions]] = {
+    "stepwise": StepwiseOptions,
+    "rerank": RerankOptions,
+    "python": ClassOptions,
+}
+"""What the options of a card are, by its kind; of other kinds they are those of every kind."""
+
+
 class RewarderCard(Card):
     """A rewarder: anything that chooses among responses, such as a judge or a reward model."""
 
@@ -329,7 +379,7 @@ class RewarderCard(Card):
         "preferences", description="of an ensemble: mean preference, or (a panel) mean score"
     )
     python: str = Field("", description="module:Class of a user's rewarder")
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: SerializeAsAny[RewarderOptions] = Field(default_factory=dict, validate_default=True)
     check: tuple[KnownScores, ...] = Field(
         (), examples=[[{"prompt": "Sky?", "responses": ["Blue."], "scores": [1.5]}]]
     )
@@ -343,23 +393,18 @@ class RewarderCard(Card):
             raise ValueError(error.message, error.fix) from None
         return value
 
-    @field_validator("options")
+    @field_validator("options", mode="before")
     @classmethod
-    def _check_options(cls, value: dict[str, Any]) -> dict[str, Any]:
-        steps = value.get("max_steps", 1)
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-            raise ValueError(
-                f"max_steps is {shown(steps)}, not 1 or more",
-                "for example `options: {max_steps: 20}`",
-            )
-        bias, strength = value.get("bias", PLACE), value.get("strength", 1.0)
-        if bias not in BIASES:
-            raise ValueError(f"no bias {shown(bias)}", f"choose among {', '.join(BIASES)}")
-        if isinstance(strength, bool) or not isinstance(strength, int | float) or strength < 0:
-            raise ValueError(f"strength is {shown(strength)}", "for example `strength: 0.5`")
-        if bias == PHRASE and not value.get("phrase"):
-            raise ValueError("the bias `phrase` needs a phrase", "add `phrase: step by step`")
-        return value
+    def _of_kind(cls, value: Any, info: ValidationInfo) -> Any:
+        kind = info.data.get("kind", "")
+        if isinstance(value, RewarderOptions):
+            return value
+        if not isinstance(value, Mapping):
+            raise ValueError(f"found {shown(value)}, expected a mapping (key: value)")
+        try:
+            return validate(OPTIONS.get(kind, RewarderOptions), value, f"of kind {kind}")
+        except BonError as error:
+            raise ValueError(error.message, error.fix) from None
 
     @property
     def stored_rule(self) -> VerdictRule | ScoreRule | None:

@@ -148,7 +148,9 @@ def sample_values(card: RewarderCard) -> Row:
     """Return the template variables of a rewarder for the sample question."""
     first, second = _ANSWERS
     steps = first.split(card.step_separator)
-    if card.options.get("turns"):  # further steps are turns of their own, without the template
+    if getattr(
+        card.options, "turns", False
+    ):  # further steps are turns of their own, without the template
         steps = steps[:1]
     return {
         "prompt": question_block(SAMPLE),
@@ -159,7 +161,7 @@ def sample_values(card: RewarderCard) -> Row:
         "steps": steps,
         "step": steps[-1],
         "number": len(steps),
-        "instruction": card.options.get("instruction", ""),
+        "instruction": getattr(card.options, "instruction", ""),
         "query": question_block(SAMPLE),
         "document": first,
     }

@@ -36,7 +36,7 @@ class Reader(Rewarder):
     arity = "two"
     async def judge(self, item, shown, seeds):
         texts = [item.responses[key] for key in shown]
-        if self.card.options.get("follows") and "no doubt" in " ".join(texts):
+        if getattr(self.card.options, "follows", False) and "no doubt" in " ".join(texts):
             return [Verdict("first" if "no doubt" in texts[0] else "second")] * len(seeds)
         scene = read(item.images[0].data)
         options = {line[3:]: line[0] for line in item.prompt.splitlines() if line[1:3] == ". "}

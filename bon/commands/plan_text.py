@@ -4,9 +4,9 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from bon.core.console import show_listing, text_width
-from bon.planning.catalogue import Row
 from bon.planning.model_sizes import GpuFit
 from bon.planning.plan import ASSUMPTIONS, Plan, Work
+from bon.work.catalogue import Row
 
 WIDTH = 80
 """Width where no terminal says another."""

@@ -29,9 +29,10 @@ def import_(
     as_json: options.Json = False,
 ) -> None:
     """Create a run from responses and scores, or add training outcomes to a run."""
-    from bon.commands.regrade import pass_at_1, regraded
+    from bon.commands.decide_text import pass_at_1
     from bon.importing.import_files import import_files, refuse_unused
     from bon.policies.extractors import EXTRACTORS
+    from bon.running.regrade import regraded
     from bon.running.reporting import report_run
     from bon.storage.store import Store
     from bon.training.import_outcomes import import_outcomes, is_outcomes

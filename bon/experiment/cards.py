@@ -11,10 +11,10 @@ from typing import Any, Generic, Literal, TypeVar
 from bon.core.errors import BonError, shown, suggestion
 from bon.core.files import file_error, read_text
 from bon.core.keys import content_key
-from bon.core.packed_checkpoints import is_packed, packed_key, unpacked
 from bon.core.validation import Origin, validate
 from bon.engines import ENGINES, read_settings, weights_entry
 from bon.engines.checkpoints import Checkpoint, checkpoint
+from bon.engines.packed_checkpoints import is_packed, packed_key, unpacked
 from bon.experiment.config import (
     Card,
     CardRef,

@@ -12,7 +12,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field
@@ -22,7 +22,6 @@ from typing import Any
 from bon.core.errors import BonError, SpendingCapReached
 from bon.engines.metering import within
 
-LEDGER = "ledger.sqlite"
 IMAGE_TOKENS = 1500
 """Tokens that an image is taken for."""
 
@@ -160,22 +159,6 @@ class Ledger:
             now, model,
         )  # fmt: skip
         return settled, pending
-
-
-def spent_by_spec(path: Path) -> dict[str, float]:
-    """Return what each spec of a run cost, unknown outcomes included; {} without a ledger."""
-    if not path.is_file():
-        return {}
-    query = (
-        "SELECT spec, TOTAL(dollars) FROM (SELECT spec, dollars FROM spent UNION ALL "
-        "SELECT spec, dollars FROM reserved WHERE until < ?) GROUP BY spec"
-    )
-    try:
-        file = f"{path.absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(file, uri=True, timeout=30)) as db:
-            return dict(db.execute(query, (time.time(),)).fetchall())
-    except sqlite3.DatabaseError as error:
-        raise BonError(f"{path}: {error}", "put a copy of it back") from None
 
 
 # -- paying --------------------------------------------------------------------------------

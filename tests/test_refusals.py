@@ -189,7 +189,7 @@ def test_a_prompt_that_cannot_be_filled_in_is_refused_before_a_run(template, sai
 def test_what_a_prompt_asks_about_first_it_may_name(tmp_path):
     prompt = {"text": "{{ question }}{% if hint is defined %}{{ hint }}{% endif %}"}
     assert load_policy({"name": "p", "engine": "echo", "prompt": prompt}, tmp_path).prompt.text
-    with pytest.raises(BonError, match=r"no shipped prompt '\.\./\.\./x' in policies"):
+    with pytest.raises(BonError, match=r"no prompt '\.\./\.\./x'"):
         load_policy({"name": "p", "engine": "echo", "prompt": "../../x"}, tmp_path)
 
 

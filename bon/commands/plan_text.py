@@ -112,7 +112,7 @@ def _fit(fit: GpuFit) -> Row:
     return {
         "name": fit.name,
         "weights": f"{fit.weights:.1f} GiB{over}",
-        "KV cache": f"{fit.kv_cache:.1f} GiB",
+        "KV cache": "unknown" if fit.kv_cache is None else f"{fit.kv_cache:.1f} GiB",
         "tokens": f"{fit.tokens:,}",
         "in all": f"{fit.total:.1f} GiB",
         **fit.gpus,

@@ -26,7 +26,7 @@ from bon.experiment.config import (
     UpstreamPrompt,
 )
 from bon.experiment.overrides import merge
-from bon.experiment.prompts import Prompt
+from bon.experiment.prompts import PROMPTS, Prompt
 from bon.experiment.upstream import published
 from bon.experiment.yamlfile import read_document
 
@@ -185,8 +185,7 @@ def _load(
             f"add `{needed}: {example}`",
         )
     prompt, system = (
-        _prompt(card, key, room, base if key in overrides else path.parent, here)
-        for key in _PROMPTS
+        _prompt(card, key, base if key in overrides else path.parent, here) for key in _PROMPTS
     )
     if system.id:
         prompt = replace(prompt, system=system)
@@ -199,13 +198,13 @@ def _load(
     return loaded
 
 
-def _prompt(card: Card, key: str, room: Room, base: Path, origin: Origin) -> Prompt:
+def _prompt(card: Card, key: str, base: Path, origin: Origin) -> Prompt:
     """Load and check the prompt under a key of the card."""
     ref = getattr(card, key, "")
     if not ref:
         return Prompt("", "")
     try:
-        prompt = load_prompt(ref, room=room, base=base)
+        prompt = load_prompt(ref, base)
         kind = card.kind if isinstance(card, RewarderCard) else "policy"
         prompt.check("system" if key == "system" else kind)
     except BonError as error:
@@ -214,8 +213,8 @@ def _prompt(card: Card, key: str, room: Room, base: Path, origin: Origin) -> Pro
     return prompt
 
 
-def load_prompt(ref: PromptRef, *, room: Room, base: Path) -> Prompt:
-    """Load a prompt: shipped, published, inline, or a file relative to `base`."""
+def load_prompt(ref: PromptRef, base: Path) -> Prompt:
+    """Load a prompt: by its name, published, inline, or a file relative to `base`."""
     if isinstance(ref, InlinePrompt):
         return Prompt("inline", ref.text)
     if isinstance(ref, FilePrompt):
@@ -223,11 +222,10 @@ def load_prompt(ref: PromptRef, *, room: Room, base: Path) -> Prompt:
         return Prompt(f"file:{path.name}", read_text(path, encoding="utf-8"))
     if isinstance(ref, UpstreamPrompt):
         return published(ref.upstream)
-    files = {path.stem: path for path in (_folder(room) / "prompts").glob("*.jinja")}
-    if ref not in files:
-        fix = f"{suggestion(ref, sorted(files))} (one of your own: `prompt: {{file: PATH}}`)"
-        raise BonError(f"no shipped prompt {ref!r} in {room}", fix)
-    return Prompt(ref, files[ref].read_text(encoding="utf-8"))
+    if ref not in PROMPTS:
+        fix = f"{suggestion(ref, PROMPTS)} (one of your own: `prompt: {{file: PATH}}`)"
+        raise BonError(f"no prompt {ref!r}", fix)
+    return Prompt(ref, read_text(PROMPTS[ref], encoding="utf-8"))
 
 
 def engine_settings(card: Card, model_path: str) -> dict[str, Any]:

@@ -102,6 +102,13 @@ class Elsewhere(Strict):
         return {"files": data} if isinstance(data, str | list) else data
 
 
+class TokensByArea(Strict):
+    """Pixels per token of an image, and the most pixels: larger images are shrunk."""
+
+    pixels: float = Field(gt=0)
+    most: int = Field(ge=1)
+
+
 IMPORTED = "imported"
 """Benchmark of experiments whose questions come with imported policies; prefix of their models."""
 
@@ -121,6 +128,11 @@ class Card(Strict):
     citation: str = Field("", description="BibTeX of what to cite for the model")
     family: str = ""
     size: float | None = Field(None, description="parameters")
+    active: float | None = Field(None, gt=0, description="of them, those that each token uses")
+    kv_bytes: int | None = Field(None, ge=1, description="of KV cache per token in 16 bits")
+    image_tokens: int | TokensByArea | None = Field(
+        None, examples=[1000], description="per image, or by its area"
+    )
     engine: str = "transformers"
     engine_args: dict[str, Any] = Field(default_factory=dict)
     images: Literal["first", "interleaved", "last"] = "first"

@@ -92,7 +92,7 @@ def test_many_steps_are_joined_and_an_empty_response_is_one_step():
 
 
 def test_on_echo_right_responses_score_higher():
-    prompt = load_prompt("stepwise", room="rewarders", base=ROOT).text
+    prompt = load_prompt("stepwise", ROOT).text
     rewarder = critic(build("echo", {"accuracy": 1.0, "reply": "{choice}"}), prompt)
     good = judge(rewarder, correct=True, seeds=(1, 2))
     bad = judge(rewarder, correct=False)

@@ -93,9 +93,9 @@ def read_settings(name: str, values: Mapping[str, Any], where: str = "") -> Engi
         raise BonError(f"{where}: {error.message}", error.fix) from None
 
 
-def build(name: str, values: Mapping[str, Any]) -> Engine:
-    """Load an engine with its settings; user-fixable errors raise BonError."""
-    engine_settings = read_settings(name, values)
+def build(name: str, values: EngineSettings | Mapping[str, Any]) -> Engine:
+    """Load an engine with its settings, validated or not; user-fixable errors raise BonError."""
+    engine_settings = values if isinstance(values, EngineSettings) else read_settings(name, values)
     try:
         engine = load(ENGINES[name].path)
     except ImportError as error:

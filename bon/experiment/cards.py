@@ -14,6 +14,7 @@ from bon.core.keys import content_key
 from bon.core.validation import Origin, validate
 from bon.engines import ENGINES, read_settings, weights_entry
 from bon.engines.checkpoints import Checkpoint, checkpoint
+from bon.engines.fields import EngineSettings
 from bon.engines.packed_checkpoints import is_packed, packed_key, unpacked
 from bon.experiment.config import (
     Card,
@@ -61,7 +62,7 @@ class Specs:
 
 @dataclass(frozen=True)
 class Loaded(Generic[CardT]):
-    """A card with its folder, its prompt and its specs.
+    """A card with its folder, its prompt, its specs and the validated settings of its engine.
 
     `code` is the hash of a rewarder class's code. `filed` is the spec of the rows that are read, if
     not the current one (bon.work.stored_specs).
@@ -71,6 +72,7 @@ class Loaded(Generic[CardT]):
     base: Path
     prompt: Prompt
     specs: Specs
+    settings: EngineSettings
     code: str = ""
     filed: str = ""
 
@@ -190,12 +192,12 @@ def _load(
     if system.id:
         prompt = replace(prompt, system=system)
     specs = specs_of(card, path.parent, prompt, seed)
-    loaded = Loaded(card, path.parent, prompt, specs)
-    if getattr(card, "kind", "") != "ensemble":  # runs no engine
-        arguments = engine_settings(card, card.model)
-        place = here.place(("engine_args",))
-        read_settings(card.engine, arguments, f"{place}: card {card.name!r}")
-    return loaded
+    where = f"{here.place(('engine_args',))}: card {card.name!r}"
+    if getattr(card, "kind", "") == "ensemble":  # runs no engine
+        settings = read_settings("none", {})
+    else:
+        settings = read_settings(card.engine, _engine_arguments(card), where)
+    return Loaded(card, path.parent, prompt, specs, settings)
 
 
 def _prompt(card: Card, key: str, base: Path, origin: Origin) -> Prompt:
@@ -228,14 +230,14 @@ def load_prompt(ref: PromptRef, base: Path) -> Prompt:
     return Prompt(ref, read_text(PROMPTS[ref], encoding="utf-8"))
 
 
-def engine_settings(card: Card, model_path: str) -> dict[str, Any]:
-    """Return the engine's settings: the card's engine_args, model, revision and price."""
+def _engine_arguments(card: Card) -> dict[str, Any]:
+    """Return the card's engine_args with its model, revision and price."""
     arguments = dict(card.engine_args)
     if card.engine == "echo":
         return arguments
     known = ENGINES[card.engine].settings.model_fields
     if "model" in known:
-        arguments.setdefault("model", model_path)
+        arguments.setdefault("model", card.model)
     if card.revision:
         arguments.setdefault("revision", card.revision)
     if "price" in known and not isinstance(card.cost, str):

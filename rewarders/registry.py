@@ -6,10 +6,11 @@ A user's own class is named as `module:Class`, or by the name under which it is 
 import hashlib
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, cast
 
 from bon.core.errors import BonError
-from bon.core.registry import Registry, load
+from bon.core.registry import Registry
 from bon.experiment.config import RewarderCard
 from bon.rewarders.base import Rewarder
 
@@ -40,10 +41,10 @@ def rewarder_class(card: RewarderCard) -> type[Rewarder]:
     target, cls = card.python, cast(Any, None)
     try:
         if ":" in target:
-            cls = load(target)
+            cls = resolve_name(target)
         elif target in REWARDERS.added:
             cls = REWARDERS[target]
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         fix = "put its file beside the experiment, or install it (python: module:Class)"
         raise BonError(f"card {card.name!r}: cannot import {target!r} ({error})", fix) from None
     if not REWARDERS.fits(cls):

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from bon.benchmarks.base import Adapter, Context, Form, Row, RowError, columns_in
 from bon.benchmarks.base import BadRow as BadRow
 from bon.benchmarks.rows import RawRow, hub_files, hub_rows, local_files, local_rows
+from bon.benchmarks.tasks import ADAPTERS as TASKS
 from bon.core.errors import BonError
 from bon.core.files import file_hash
 from bon.core.images import ImageError, ImageStore
@@ -19,12 +20,6 @@ from bon.core.records import LMMS_EVAL, PreferencePair, Question
 from bon.core.registry import Registry
 from bon.experiment.config import DatasetSpec
 
-TASKS = (
-    "ai2d", "blink", "chartqa", "docvqa", "dynamath", "gpqa", "hallusionbench", "infovqa",
-    "llava_bench", "logicvista", "math500", "mathverse", "mathvision", "mathvista", "mmmu",
-    "mmstar", "mmvet", "ocrbench", "realworldqa", "scienceqa", "textvqa", "videomme", "wemath",
-)  # fmt: skip
-"""Downstream tasks as published, the rows of bon/benchmarks/tasks.yaml."""
 BENCHMARKS: Registry[Adapter] = Registry(
     "benchmark",
     "bon.benchmarks",
@@ -33,16 +28,15 @@ BENCHMARKS: Registry[Adapter] = Registry(
         "mmmu_pro": "bon.benchmarks.mmmu_pro:ADAPTER",
         "multiple_choice": "bon.benchmarks.multiple_choice:ADAPTER",
         "open_ended": "bon.benchmarks.open_ended:ADAPTER",
-        **dict.fromkeys(TASKS, "bon.benchmarks.tasks:ADAPTERS"),
+        **TASKS,
         "vl_rewardbench": "bon.benchmarks.vl_rewardbench:ADAPTER",
         "multimodal_rewardbench": "bon.benchmarks.multimodal_rewardbench:ADAPTER",
         "mm_rlhf": "bon.benchmarks.mm_rlhf:ADAPTER",
         "mmrb2": "bon.benchmarks.mmrb2:ADAPTER",
-        "judgebench": "bon.benchmarks.responses:ADAPTERS",
-        "omni_rewardbench": "bon.benchmarks.responses:ADAPTERS",
-        "ppe": "bon.benchmarks.responses:ADAPTERS",
-        "reward_bench_2": "bon.benchmarks.responses:ADAPTERS",
-        "rm_bench": "bon.benchmarks.responses:ADAPTERS",
+        **dict.fromkeys(
+            ("judgebench", "omni_rewardbench", "ppe", "reward_bench_2", "rm_bench"),
+            "bon.benchmarks.responses:ADAPTERS",
+        ),
         "preference": "bon.benchmarks.preference:ADAPTER",
     },
     families={LMMS_EVAL: "bon.benchmarks.lmms_eval:lmms_task"},

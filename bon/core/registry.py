@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar
 
 from bon.core.errors import BonError, one_line, suggestion
@@ -83,24 +83,23 @@ class Registry(Mapping[str, PartT], Generic[PartT]):
         if name in self.shipped:
             part = self.shipped[name]
             if isinstance(part, str):
-                found = load(part)
+                found = resolve_name(part)
                 part = self.shipped[name] = found[name] if isinstance(found, Mapping) else found
             return part
         if name not in self._added:
             if make := self._family(name):
-                made: PartT = load(make)(name)
+                made: PartT = resolve_name(make)(name)
                 return made
             if (point := self._installed.get(name)) is None:
                 raise BonError(f"no {self.kind} {name!r}", suggestion(name, [*self], cutoff=0.4))
             try:
-                self._added[name] = self._checked(name, point.load(), f" of {point.value}")
-            except BonError:
-                raise
+                part = point.load()
             except Exception as error:
                 raise BonError(
                     f"{self.group} {name!r} of {point.value} cannot be imported: {one_line(error)}",
                     "fix or uninstall the package that adds it",
                 ) from None
+            self._added[name] = self._checked(name, part, f" of {point.value}")
         return self._added[name]
 
     def _checked(self, name: str, part: Any, source: str) -> PartT:
@@ -108,9 +107,3 @@ class Registry(Mapping[str, PartT], Generic[PartT]):
             raise BonError(f"{self.group} {name!r}{source} is no {self.kind}", "see docs/python.md")
         checked: PartT = part
         return checked
-
-
-def load(path: str) -> Any:
-    """Import `module:attribute`."""
-    module, _, attribute = path.partition(":")
-    return getattr(import_module(module), attribute)

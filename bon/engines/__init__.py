@@ -5,10 +5,11 @@ An engine's module, and whatever it needs, is imported only when the engine is b
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import Any, cast
 
 from bon.core.errors import BonError
-from bon.core.registry import Registry, load
+from bon.core.registry import Registry
 from bon.engines import settings
 from bon.engines.base import Engine
 from bon.engines.fields import EngineSettings
@@ -97,7 +98,7 @@ def build(name: str, values: EngineSettings | Mapping[str, Any]) -> Engine:
     """Load an engine with its settings, validated or not; user-fixable errors raise BonError."""
     engine_settings = values if isinstance(values, EngineSettings) else read_settings(name, values)
     try:
-        engine = load(ENGINES[name].path)
+        engine = resolve_name(ENGINES[name].path)
     except ImportError as error:
         missing = (error.name or "").partition(".")[0]
         if missing == "bon":

@@ -232,17 +232,10 @@ def load_prompt(ref: PromptRef, base: Path) -> Prompt:
 
 def _engine_arguments(card: Card) -> dict[str, Any]:
     """Return the card's engine_args with its model, revision and price."""
-    arguments = dict(card.engine_args)
-    if card.engine == "echo":
-        return arguments
+    price = None if isinstance(card.cost, str) else card.cost.model_dump()
+    found = {"model": card.model, "revision": card.revision, "price": price}
     known = ENGINES[card.engine].settings.model_fields
-    if "model" in known:
-        arguments.setdefault("model", card.model)
-    if card.revision:
-        arguments.setdefault("revision", card.revision)
-    if "price" in known and not isinstance(card.cost, str):
-        arguments.setdefault("price", card.cost.model_dump())
-    return arguments
+    return {k: v for k, v in found.items() if k in known and v is not None} | card.engine_args
 
 
 def specs_of(card: Card, base: Path, prompt: Prompt, seed: int) -> Specs:

@@ -317,21 +317,17 @@ class KnownScores(Strict):
         return self
 
 
-def _known_bias(value: str) -> str:
-    if value and value not in BIASES:
-        raise ValueError(f"no bias {shown(value)}", f"choose among {', '.join(BIASES)}")
-    return value
-
-
 class RewarderOptions(Strict):
     """Options of every kind: a bias of known strength (bon.rewarders.biases)."""
 
-    bias: Annotated[str, AfterValidator(_known_bias)] = Field("", examples=["length"])
+    bias: str = Field("", examples=["length"])
     strength: float = Field(1.0, ge=0, strict=True, examples=[0.5])
     phrase: str = Field("", description="of the bias `phrase`")
 
     @model_validator(mode="after")
-    def _check_phrase(self) -> Self:
+    def _check_bias(self) -> Self:
+        if self.bias and self.bias not in BIASES:
+            raise ValueError(f"no bias {shown(self.bias)}", f"choose among {', '.join(BIASES)}")
         if self.bias == PHRASE and not self.phrase:
             raise ValueError("the bias `phrase` needs a phrase", "add `phrase: step by step`")
         return self

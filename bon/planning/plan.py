@@ -18,15 +18,16 @@ from bon.engines.free_gpu_memory import USABLE
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, Price, RewarderCard
 from bon.planning.dataset_sizes import (
+    ASSUMED_TOKENS,
     CANDIDATE_TOKENS,
     CHARACTERS,
     IN_RUN,
     N_MEASURED,
     QUESTION_TOKENS,
+    TYPICAL,
     DatasetSizes,
     Rows,
 )
-from bon.planning.image_tokens import ASSUMED_TOKENS, TYPICAL
 from bon.planning.model_sizes import (
     PER_SEQUENCE,
     RESERVE,

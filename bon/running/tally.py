@@ -15,7 +15,7 @@ from bon.dispatch.worker import Reply
 from bon.engines.endpoints.ledger import Ledger
 from bon.experiment.cards import Loaded
 from bon.running.progress import Reporter
-from bon.storage.spending import LEDGER, spent_by_spec
+from bon.storage.database import LEDGER, spent_by_spec
 from bon.storage.store import Store
 from bon.work.setup import Setup
 

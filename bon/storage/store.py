@@ -27,9 +27,8 @@ from bon.core.records import (
     Question,
 )
 from bon.core.text import unicode_only
-from bon.storage.database import DATABASE, guard, open_database, take_lock
+from bon.storage.database import DATABASE, LEDGER, guard, open_database, spent_by_spec, take_lock
 from bon.storage.row_validation import MAX_INTEGER, validate_candidate, validate_judgement
-from bon.storage.spending import LEDGER, spent_by_spec
 
 COMMIT_ROWS = 2000
 COMMIT_SECONDS = 0.5

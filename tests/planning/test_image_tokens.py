@@ -8,7 +8,7 @@ import pytest
 
 from bon.experiment.cards import load_policy, load_rewarder
 from bon.experiment.config import PolicyCard
-from bon.planning.image_tokens import TYPICAL, tokens_of
+from bon.planning.dataset_sizes import TYPICAL, tokens_of
 
 
 def card(name: str, **engine_args: Any) -> PolicyCard:

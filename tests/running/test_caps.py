@@ -21,7 +21,7 @@ from bon.rewarders.base import Item
 from bon.running.runner import make_sources
 from bon.running.start import start
 from bon.running.tally import Tally
-from bon.storage.spending import LEDGER, spent_by_spec
+from bon.storage.database import LEDGER, spent_by_spec
 from bon.storage.store import Store
 from bon.work.setup import Setup, prepare
 from bon.work.sources import Source

@@ -48,7 +48,7 @@ def test_the_spec_follows_what_shapes_the_output_and_nothing_else(card):
     def spec(seed=0, **changes):
         return load_policy({"card": card.name, **changes}, card.parent, seed).spec
 
-    assert spec() == spec(notes="something else", placement={"actors": 4}, reader="strict")
+    assert spec() == spec(notes="something else", placement={"actors": 4}, extractor="strict")
     assert spec() == spec(engine_args={"latency": 0.5})
     vllm = {"engine": "vllm", "model": "m"}
     nested = {"engine_args": {"dtype": "bfloat16"}}

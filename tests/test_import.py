@@ -54,7 +54,7 @@ def test_refusals_are_declined_whichever_reader_is_used(tmp_path):
     file.write_text("\n".join(map(json.dumps, rows)))
     for reader, right in (("official", 0.6), ("strict", 0.2)):
         out = tmp_path / reader
-        arguments = ["import", str(file), "--policy", "p", "--reader", reader, "--out", str(out)]
+        arguments = ["import", str(file), "--policy", "p", "--extractor", reader, "--out", str(out)]
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, result.output
         found = bon.load(out).results
@@ -231,7 +231,7 @@ LOG = ("id,question,answer,response", "q0,?,yes,yes")
     (ABCD, [], "name them: --columns answer=COLUMN --columns response=COLUMN"),
     (SCORES, ["--columns", "score=rm_a,rm_c"], "has no column 'rm_c' for score"),
     (SCORES, ["--columns", "response=rm_a"], "no column for id"),
-    (SCORES, ["--reader", "strict"], "--reader is not used"),
+    (SCORES, ["--extractor", "strict"], "--extractor is not used"),
     (SCORES, ["--benchmark", "B"], "--benchmark is not used"),
     (SCORES, ["--questions", "mmmu"], "--questions is not used"),
     (PAIRS, ["--columns", "group=id"], "--columns is not used"),

@@ -163,7 +163,7 @@ def regrade(
     files: Annotated[
         list[Path], Argument(help="Files of responses (bon list formats), or a run directory.")
     ],
-    reader: Annotated[
+    extractor: Annotated[
         list[str] | None,
         Option(
             help="Answer extractor: all, official, strict, lmms-eval or vlmevalkit; for questions "
@@ -193,7 +193,7 @@ def regrade(
     if of_run:
         refuse_unused("a run holds its questions", format=form, questions=questions)
     if labels is not None:
-        refuse_unused("labels correct the run's own grader", reader=reader, pattern=pattern)
+        refuse_unused("labels correct the run's own grader", extractor=extractor, pattern=pattern)
         if not of_run:
             raise BonError("--labels corrects the accuracies of one run", "give its directory")
         names = options.columns_of(columns)
@@ -203,11 +203,11 @@ def regrade(
         check = against_labels(files[0], table)
         emit(check, lambda: grader_text(check), as_json)
         return
-    chosen = extractors(reader or ["all"], pattern)
+    chosen = extractors(extractor or ["all"], pattern)
     scores = regrade_files(
         files,
         chosen,
-        graders=reader or ["all"],
+        graders=extractor or ["all"],
         columns=options.columns_of(columns),
         form=form,
         questions=questions,

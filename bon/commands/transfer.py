@@ -19,7 +19,7 @@ def import_(
     ],
     policy: Annotated[str, Option(help="Policy that generated the responses.")] = "",
     out: options.Out = Path("runs/import"),
-    reader: Annotated[str, Option(help="Answer extractor: official or strict.")] = "official",
+    extractor: Annotated[str, Option(help="Answer extractor: official or strict.")] = "official",
     columns: options.Columns = None,
     form: options.Format = "",
     questions: options.Questions = "",
@@ -42,7 +42,7 @@ def import_(
         refuse_unused(
             "outcomes of training have their own columns",
             policy=policy, columns=columns, format=form, questions=questions, benchmark=benchmark,
-            reader=reader if reader != "official" else "", replace=replace,
+            extractor=extractor if extractor != "official" else "", replace=replace,
         )  # fmt: skip
         number = import_outcomes(files, out)
         report = report_run(out, quiet=silent)
@@ -54,7 +54,7 @@ def import_(
         files,
         policy,
         out,
-        reader=reader,
+        extractor=extractor,
         columns=options.columns_of(columns),
         form=form,
         questions=questions,

@@ -174,7 +174,7 @@ class PolicyCard(Card):
 
     role: Literal["policy"] = "policy"
     prompt: PromptRef = "cot"
-    reader: Literal["official", "strict"] = "official"
+    extractor: Literal["official", "strict"] = "official"
     sampling: Sampling = Sampling()
     n: int = Field(8, ge=1, le=4096)
 

@@ -36,7 +36,7 @@ def import_files(
     policy: str,
     directory: Path,
     *,
-    reader: str = "official",
+    extractor: str = "official",
     columns: Mapping[str, str] | None = None,
     form: str = "",
     questions: str = "",
@@ -50,7 +50,7 @@ def import_files(
     with the questions of logs that lack them, `benchmark` the name of the imported pairs, whose
     adapter reads pairs with texts. Returns the responses read, none for a `bon export`.
     """
-    texts_only = {"reader": reader} if reader != "official" else {}
+    texts_only = {"extractor": extractor} if extractor != "official" else {}
     if len(files) == 1 and is_export(files[0]):
         refuse_unused(
             "an export is restored as it was",
@@ -104,7 +104,7 @@ def import_files(
             refuse_unused("the files hold no candidates", policy=policy)
         if not policy and (answers.questions or scores.questions):
             raise BonError("the responses have no policy name", "add --policy NAME")
-        setup = _setup(answers, scores, policy, reader, benchmark)
+        setup = _setup(answers, scores, policy, extractor, benchmark)
         with starting(setup, store, replace=replace):
             _write(store, setup, answers, scores, files)
             _print_summary(store, answers, scores, files, quiet=quiet)
@@ -137,14 +137,14 @@ def _write(
     store.set_pairs((benchmark, pair) for pair in scores.pairs)
     notes, policy = [*_notes(scores)], ""
     for loaded in setup.policies:  # one, or none of a benchmark alone
-        policy, spec, reader = loaded.card.name, loaded.spec, loaded.card.reader
+        policy, spec, extractor = loaded.card.name, loaded.spec, loaded.card.extractor
         store.add_candidates(
-            candidate_of(policy, spec, reader, row.question, text)
+            candidate_of(policy, spec, extractor, row.question, text)
             for row in answers.questions
             for text in row.texts
         )
         store.add_candidates(candidates(scores, policy, spec))
-        notes += notes_of_answers(answers, reader)
+        notes += notes_of_answers(answers, extractor)
     bad = [*((policy, row) for row in answers.bad), *(("scores", row) for row in scores.bad)]
     store.set_bad_rows((name, row.id, row.reason) for name, row in bad)
     for rewarder in setup.rewarders:
@@ -249,7 +249,7 @@ def _pairs_adapter(file: Path, benchmark: str) -> str:
 
 
 def _setup(
-    answers: Answers, scores: ImportedRecords, policy: str, reader: str, benchmark: str
+    answers: Answers, scores: ImportedRecords, policy: str, extractor: str, benchmark: str
 ) -> Setup:
     """Return the experiment that the files amount to."""
     rows = [repr(row) for row in scores.labels.values()]
@@ -259,7 +259,7 @@ def _setup(
         "name": policy,
         "model": f"{IMPORTED}:{identity}",
         "engine": "none",
-        "reader": reader,
+        "extractor": extractor,
         "prompt": "",
         "n": len(answers.sources) or widest,
     }

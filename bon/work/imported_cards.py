@@ -33,7 +33,7 @@ AGGREGATE: Aggregate = "product"
 
 _KEPT = ("name", "title", "licence", "citation", "family", "size")
 _KEPT_OF = {
-    "policies": (*_KEPT, "reader", "n"),
+    "policies": (*_KEPT, "extractor", "n"),
     "rewarders": (*_KEPT, "kind", "aggregate", "window", "votes", "orders"),
 }
 

@@ -125,7 +125,7 @@ def _candidates(setup: Setup, store: Store) -> pd.DataFrame:
     rows: list[tuple[Any, ...]] = []
     readings: list[BothLetters] = []
     for policy in setup.policies:
-        mode = policy.card.reader
+        mode = policy.card.extractor
         stored = store.query(
             'SELECT question, "index", text_key, answer, outcome, '
             "CASE WHEN finish = ? THEN NULL ELSE text END, num_tokens, logprob "
@@ -263,7 +263,7 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
         "seed": setup.experiment.seed,
         "judging": judging(setup, store),
         "tasks": {task.task: task.weight for task in setup.experiment.questions},
-        "readers": {policy.card.name: policy.card.reader for policy in setup.policies},
+        "readers": {policy.card.name: policy.card.extractor for policy in setup.policies},
         "created": store.meta("started", ""),
         "bon_version": versions.get("bon", ""),
         "sources": sources(setup, store),

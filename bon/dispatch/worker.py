@@ -89,7 +89,7 @@ class Reply:
     """The rows of a batch, and the engine's versions, device and flags.
 
     `effort.busy` is the batch's share of the worker's time. `failure`: why the model cannot go on.
-    `died`: it can, loaded in another process; no rows are filed. `undone`: items that are left, to
+    `died`: it can, loaded in another process; no rows are stored. `undone`: items that are left, to
     be tried again by another run, and why. `bought`: keys of replies that the ledger keeps until
     the rows are committed.
     """

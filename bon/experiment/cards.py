@@ -31,7 +31,7 @@ from bon.experiment.prompts import PROMPTS, Prompt
 from bon.experiment.upstream import published
 from bon.experiment.yamlfile import read_document
 
-Room = Literal["policies", "rewarders"]
+Role = Literal["policies", "rewarders"]
 CardT = TypeVar("CardT", bound=Card)
 
 _PROMPTS = ("prompt", "system")
@@ -64,8 +64,8 @@ class Specs:
 class Loaded(Generic[CardT]):
     """A card with its folder, its prompt, its specs and the validated settings of its engine.
 
-    `code` is the hash of a rewarder class's code. `filed` is the spec of the rows that are read, if
-    not the current one (bon.work.stored_specs).
+    `code` is the hash of a rewarder class's code. `stored` is the spec of the rows that are read,
+    if not the current one (bon.work.stored_specs).
     """
 
     card: CardT
@@ -74,12 +74,12 @@ class Loaded(Generic[CardT]):
     specs: Specs
     settings: EngineSettings
     code: str = ""
-    filed: str = ""
+    stored: str = ""
 
     @property
     def spec(self) -> str:
         """The key under which rows are stored."""
-        return self.filed or self.own_spec
+        return self.stored or self.own_spec
 
     @property
     def own_spec(self) -> str:
@@ -121,25 +121,25 @@ def load_rewarder(
     return _load(RewarderCard, "rewarders", ref, base, seed, origin)
 
 
-def _folder(room: str) -> Path:
-    return Path(str(resources.files(f"bon.{room}")))
+def _folder(package: str) -> Path:
+    return Path(str(resources.files(f"bon.{package}")))
 
 
 @cache
-def shipped(room: Room) -> Mapping[str, Path]:
+def shipped(role: Role) -> Mapping[str, Path]:
     """Map names of shipped cards to their files, the miniature's last."""
-    folders = [_folder(room) / "cards", _folder("miniature") / "cards" / room]
+    folders = [_folder(role) / "cards", _folder("miniature") / "cards" / role]
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.yaml"))}
 
 
-def find(room: Room, name: Any, base: Path, origin: Origin | None = None) -> Path:
+def find(role: Role, name: Any, base: Path, origin: Origin | None = None) -> Path:
     """Return the file of a card named by its path, relative to `base`, or as a shipped card."""
     where = f"{origin.place(('card',))}: " if origin is not None else ""
-    kind = "policy" if room == "policies" else "rewarder"
+    kind = "policy" if role == "policies" else "rewarder"
     if not isinstance(name, str) or not name.strip():
         raise BonError(
             f"{where}{shown(name)} is not the name of a {kind} card",
-            f"name one of `bon list {room}`, or the path of your own",
+            f"name one of `bon list {role}`, or the path of your own",
         )
     if name.endswith((".yaml", ".yml")):
         try:
@@ -150,16 +150,16 @@ def find(room: Room, name: Any, base: Path, origin: Origin | None = None) -> Pat
         if not exists:
             raise BonError(f"{where}no {kind} card {path}", "check the path")
         return path
-    known = shipped(room)
+    known = shipped(role)
     if name not in known:
         hint = suggestion(name, known, "a card of your own ends in .yaml", 0.4)
-        raise BonError(f"{where}no {kind} card {shown(name)}", f"{hint} (bon list {room})")
+        raise BonError(f"{where}no {kind} card {shown(name)}", f"{hint} (bon list {role})")
     return known[name]
 
 
 def _load(
     model: type[CardT],
-    room: Room,
+    role: Role,
     ref: CardRef,
     base: Path,
     seed: int,
@@ -172,7 +172,7 @@ def _load(
     else:
         name = ref["card"] if isinstance(ref, Mapping) else ref
         overrides = {} if isinstance(ref, str) else {k: v for k, v in ref.items() if k != "card"}
-        path = find(room, name, base, here)
+        path = find(role, name, base, here)
         document = read_document(path)
         data, here = document.data, document.origin.under(here)
         if overrides.get("engine", data.get("engine")) != data.get("engine"):

@@ -13,7 +13,7 @@ from bon.choosing.rules import RULES
 from bon.core.errors import BonError, suggestion
 from bon.core.records import Question
 from bon.core.validation import validate
-from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder, shipped
+from bon.experiment.cards import Loaded, Role, load_policy, load_rewarder, shipped
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
 from bon.experiment.yamlfile import load_yaml, read_yaml
@@ -22,7 +22,7 @@ from bon.policies.prompting import question_block, render_prompt
 from bon.work.setup import shipped_experiments
 
 Row = dict[str, Any]
-ROOMS: tuple[Room, ...] = ("policies", "rewarders")
+ROLES: tuple[Role, ...] = ("policies", "rewarders")
 
 SAMPLE = Question(
     key="sample",
@@ -73,18 +73,18 @@ def listing(what: str) -> list[Row]:
 def catalogue() -> dict[str, list[Row]]:
     """Return the cards, benchmarks and rules that an experiment can name."""
     return {
-        **{room: cards(room) for room in ROOMS},
+        **{role: cards(role) for role in ROLES},
         "benchmarks": listing("benchmarks"),
         "rules": listing("rules"),
     }
 
 
-@lru_cache(maxsize=len(ROOMS))
-def cards(room: Room) -> list[Row]:
-    """Return the shipped cards of a room; `yaml` is the file, `card` its name in experiments."""
-    model: type[Card] = PolicyCard if room == "policies" else RewarderCard
+@lru_cache(maxsize=len(ROLES))
+def cards(role: Role) -> list[Row]:
+    """Return the shipped cards of a role; `yaml` is the file, `card` its name in experiments."""
+    model: type[Card] = PolicyCard if role == "policies" else RewarderCard
     rows = []
-    for name, path in shipped(room).items():
+    for name, path in shipped(role).items():
         text = path.read_text(encoding="utf-8")
         card = validate(model, load_yaml(text), path.name)
         shown = card.model_dump(

@@ -29,7 +29,7 @@ from bon.policies.extractors import (
     extract_both,
 )
 from bon.rewarders import item_judging
-from bon.rewarders.reply_parsing import POSING, strict_difference
+from bon.rewarders.reply_parsing import STATES_VERDICT, strict_difference
 from bon.rewarders.stepwise import reaggregate
 from bon.storage.row_validation import NOT_UNICODE, validate_outcome
 from bon.storage.store import Store
@@ -359,8 +359,8 @@ def warnings(setup: Setup, store: Store) -> list[str]:
         where = "spec = ? AND outcome != 'error' AND INSTR(error, ?)"
         if count := store.count(table, where, (loaded.spec, NOT_UNICODE)):
             lines.append(f"{count} {table} of {loaded.card.name} {_CLEANED}")
-        if count := store.count(table, where, (loaded.spec, POSING)):
-            lines.append(f"{count} {table} of {loaded.card.name}: {POSING}")
+        if count := store.count(table, where, (loaded.spec, STATES_VERDICT)):
+            lines.append(f"{count} {table} of {loaded.card.name}: {STATES_VERDICT}")
     for loaded in setup.rewarders:
         replies = (row for page in store.replies(loaded.spec) for row in page)
         if line := strict_difference(loaded.card, replies):

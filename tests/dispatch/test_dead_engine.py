@@ -130,7 +130,7 @@ def test_a_killed_engine_changes_no_result(study: Path) -> None:
 def test_an_engine_that_dies_again_and_again_is_no_wrong_answer(
     study: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is filed, the last line says so, and the same command tries again."""
+    """Nothing is stored, the last line says so, and the same command tries again."""
     site = study.parent / "site"
     monkeypatch.setattr(groups, "HOPELESS_AT_FIRST", 2)  # each takes a worker's start
     monkeypatch.delitem(vars(ENGINES), "_installed", raising=False)

@@ -3,7 +3,7 @@
 One ledger belongs to a run (RUN/ledger.sqlite) and outlives its processes; an engine outside a run
 has one in memory. A request goes out only when the most that it can cost fits under every cap
 beside what was spent and what is reserved. A reservation whose outcome never became known stays
-spent. A reply that was paid for is kept until its rows are filed, so that nobody buys it twice.
+spent. A reply that was paid for is kept until its rows are stored, so that nobody buys it twice.
 """
 
 import asyncio
@@ -127,7 +127,7 @@ class Ledger:
         return {key: reply for key, reply in replies.items() if reply is not None}
 
     async def forget(self, keys: Collection[str]) -> None:
-        """Drop kept replies: they are filed."""
+        """Drop kept replies: they are stored."""
         self._db.executemany("DELETE FROM replies WHERE key = ?", [(key,) for key in keys])
 
     def carry(self, costs: Mapping[tuple[str, str], float]) -> None:
@@ -197,7 +197,7 @@ def stop(error: BonError) -> None:
 
 
 def purchases() -> AbstractContextManager[set[str]]:
-    """Collect the keys of the replies that an item receives: they are filed with its rows."""
+    """Collect the keys of the replies that an item receives: they are stored with its rows."""
     return within(_DELIVERED, set[str]())
 
 
@@ -232,7 +232,7 @@ class Purse:
         await self._ledger.settle(reservation, dollars, replies)
 
     async def bought(self, keys: Collection[str]) -> dict[str, str]:
-        """Return what was bought before and is not filed, but for what this item was given."""
+        """Return what was bought before and is not stored, but for what this item was given."""
         return await self._ledger.bought(
             [key for key in keys if key not in (_DELIVERED.get() or ())]
         )

@@ -315,9 +315,11 @@ def settings_of(loaded: Loaded[Any], *, remote_code: bool) -> EngineSettings:
     if _is_on(card.engine_args, "trust_remote_code") and not remote_code:
         fix = "read that code, then allow it with --allow-remote-code"
         raise BonError(f"card {card.name!r}: it runs code that comes with the model", fix)
-    found: dict[str, Any] = {"model": loaded.model_path, "revision": card.revision}
-    given = {*card.engine_args, *(() if card.revision else ("revision",))}
-    update = {k: v for k, v in found.items() if k in type(settings).model_fields and k not in given}
+    here: dict[str, Any] = {"model": loaded.model_path}
+    if card.revision:  # or the commit that it stands for
+        here["revision"] = card.revision
+    known = type(settings).model_fields.keys() - card.engine_args.keys()
+    update = {name: value for name, value in here.items() if name in known}
     if 0 < card.placement.gpus < 1 and (card.engine == "vllm" or serves(card.engine_args)):
         sglang = card.engine_args.get("serve") == "sglang"
         flag = "mem_fraction_static" if sglang else "gpu_memory_utilization"

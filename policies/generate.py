@@ -62,7 +62,7 @@ def _rows(card: PolicyCard, spec: str, ask: Ask, generation: Generation) -> list
     seeds = _seeds(spec, ask)
     texts = {sample.text for sample in generation.samples}  # many are the same
     answers = {
-        text: (text_key(text), *extract_answer(text, ask.options, card.reader)) for text in texts
+        text: (text_key(text), *extract_answer(text, ask.options, card.extractor)) for text in texts
     }
     cost = generation.cost / len(seeds)
     read, rows = generation.num_prompt_tokens, []

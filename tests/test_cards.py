@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from bon.core.errors import BonError
-from bon.dispatch.worker import engine_arguments
+from bon.dispatch.worker import settings_of
 from bon.experiment.cards import load_policy, load_rewarder, shipped
 
 CARD = """
@@ -48,7 +48,7 @@ def test_the_spec_follows_what_shapes_the_output_and_nothing_else(card):
     def spec(seed=0, **changes):
         return load_policy({"card": card.name, **changes}, card.parent, seed).spec
 
-    assert spec() == spec(notes="something else", placement={"actors": 4}, reader="strict")
+    assert spec() == spec(notes="something else", placement={"actors": 4}, extractor="strict")
     assert spec() == spec(engine_args={"latency": 0.5})
     vllm = {"engine": "vllm", "model": "m"}
     nested = {"engine_args": {"dtype": "bfloat16"}}
@@ -140,8 +140,8 @@ def test_code_that_comes_with_a_model_must_be_allowed(card, arguments):
         {"card": card.name, "engine": "vllm"} | {"engine_args": arguments}, card.parent
     )
     with pytest.raises(BonError, match="--allow-remote-code"):
-        engine_arguments(policy.card, "some/model", remote_code=False)
-    assert engine_arguments(policy.card, "some/model", remote_code=True)["model"] == "some/model"
+        settings_of(policy, remote_code=False)
+    assert settings_of(policy, remote_code=True).model_dump()["model"] == policy.card.model
 
 
 def test_a_checkpoint_that_changed_has_another_spec(card):

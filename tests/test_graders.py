@@ -205,7 +205,7 @@ def test_letters_are_graded_as_before() -> None:
 @pytest.fixture
 def registered() -> Iterator[None]:
     yield
-    graders.ADDED._loaded.clear()
+    graders.GRADERS._added.clear()
     value.cache_clear()
 
 

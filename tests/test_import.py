@@ -196,7 +196,7 @@ LOG = ("id,question,answer,response", "q0,?,yes,yes")
     (ABCD, [], "name them: --columns answer=COLUMN --columns response=COLUMN"),
     (SCORES, ["--columns", "score=rm_a,rm_c"], "has no column 'rm_c' for score"),
     (SCORES, ["--columns", "response=rm_a"], "no column for id"),
-    (SCORES, ["--reader", "strict"], "--reader is not used"),
+    (SCORES, ["--extractor", "strict"], "--extractor is not used"),
     (SCORES, ["--benchmark", "B"], "--benchmark is not used"),
     (SCORES, ["--questions", "mmmu"], "--questions is not used"),
     (PAIRS, ["--columns", "group=id"], "--columns is not used"),

@@ -36,7 +36,7 @@ from bon.choosing.tallies import (
 from bon.choosing.tournaments import alive_alike, winners
 from bon.core.errors import BonError
 from bon.core.keys import item_seed
-from bon.core.plugins import Registry
+from bon.core.registry import Registry
 
 Choose = Callable[[Opinion], Floats]
 Replay = Callable[[Opinion, Trial], Replayed]
@@ -212,23 +212,6 @@ def pick(probabilities: Floats, *key: Any) -> int:
     return int(rng.choice(len(probabilities), p=probabilities))
 
 
-RULES: dict[str, Rule] = {}
-"""Every rule by name; the first one of a kind is the default of the service."""
-
-_ADDED: set[str] = set()
-
-
-def register(rule: Rule) -> None:
-    """Add a rule to the table; a user's rule may be registered again, as a notebook cell does.
-
-    Raises BonError for the name of a rule of bon.
-    """
-    if rule.name in RULES and rule.name not in _ADDED:
-        raise BonError(f"there is a selection rule {rule.name!r} already", "give it another name")
-    RULES[rule.name] = rule
-    _ADDED.add(rule.name)
-
-
 def rules_for(kind: Kind) -> list[Rule]:
     """Return the rules for a kind of opinion, in the order of the table."""
     return [rule for rule in RULES.values() if kind in rule.kinds]
@@ -244,7 +227,7 @@ def rule_of(kind: Kind, name: str | None, rewarder: str) -> Rule:
     return rules[name] if name else next(iter(rules.values()))
 
 
-for _rule in (
+SHIPPED = (
     Rule(
         "best_score",
         ("scores",),
@@ -310,10 +293,11 @@ for _rule in (
         judged=False,
         answers=True,
     ),
-):
-    RULES[_rule.name] = _rule
-
-_INSTALLED: Registry[Rule] = Registry("bon.rules")
-for _name in _INSTALLED.names():
-    if (_installed := _INSTALLED.get(_name)) is not None:
-        register(_installed)
+)
+RULES: Registry[Rule] = Registry(
+    "selection rule",
+    "bon.rules",
+    lambda part: isinstance(part, Rule),
+    {rule.name: rule for rule in SHIPPED},
+)
+"""Every rule by name; the first one of a kind is the default of the service."""

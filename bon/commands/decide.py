@@ -135,7 +135,7 @@ def regrade(
     files: Annotated[
         list[Path], Argument(help="Files of responses (bon list formats), or a run directory.")
     ],
-    reader: Annotated[
+    extractor: Annotated[
         list[str] | None,
         Option(
             help="Answer extractor: all, official, strict, lmms-eval or vlmevalkit; for questions "
@@ -153,14 +153,11 @@ def regrade(
     as_json: options.Json = False,
 ) -> None:
     """Compare accuracy across answer extractors on the same responses, or a grader with labels."""
-    from bon.commands.regrade import (
-        against_labels,
-        extractors,
-        grader_text,
-        regrade_files,
-        regrade_text,
-    )
+    from bon.commands.decide_text import grader_text, regrade_text
+    from bon.curating.labelling.single_answers import labels_of_answers
     from bon.importing.import_files import refuse_unused
+    from bon.running.labelled_votes import check_columns, labels_of
+    from bon.running.regrade import against_labels, extractors, regrade_files
 
     of_run = len(files) == 1 and (files[0] / "run.sqlite").is_file()
     if of_run and not (labels and labels.is_file()):
@@ -168,17 +165,21 @@ def regrade(
     if of_run:
         refuse_unused("a run holds its questions", format=form, questions=questions)
     if labels is not None:
-        refuse_unused("labels correct the run's own grader", reader=reader, pattern=pattern)
+        refuse_unused("labels correct the run's own grader", extractor=extractor, pattern=pattern)
         if not of_run:
             raise BonError("--labels corrects the accuracies of one run", "give its directory")
-        check = against_labels(files[0], labels, options.columns_of(columns))
+        names = options.columns_of(columns)
+        check_columns(names, [], [labels])
+        is_table = not labels.is_dir()
+        table = labels_of(labels, names, None) if is_table else labels_of_answers(labels, None)
+        check = against_labels(files[0], table)
         emit(check, lambda: grader_text(check), as_json)
         return
-    chosen = extractors(reader or ["all"], pattern)
+    chosen = extractors(extractor or ["all"], pattern)
     scores = regrade_files(
         files,
         chosen,
-        graders=reader or ["all"],
+        graders=extractor or ["all"],
         columns=options.columns_of(columns),
         form=form,
         questions=questions,

@@ -5,14 +5,24 @@ from collections.abc import Iterable, Iterator
 from bon.analysis.results import (
     CorrelationReport,
     Recommendation,
+    Regraded,
     RunDifference,
 )
-from bon.analysis.results.calibration import Calibration, Requirement, RewarderCalibration
-from bon.analysis.results.phrasing import bounded, gained, names, probability, short
+from bon.analysis.results.calibration import (
+    Calibration,
+    GraderCheck,
+    Requirement,
+    RewarderCalibration,
+)
+from bon.analysis.results.phrasing import bounded, gained, names, percent, probability, share, short
 from bon.core.console import show_listing
 
 MAX_QUESTIONS = 20
 """Questions listed; --json lists all."""
+
+
+MAX_RESPONSES = 20
+"""Responses listed; --json lists all."""
 
 
 def bullets(texts: Iterable[str]) -> list[str]:
@@ -162,3 +172,58 @@ def _details(row: RewarderCalibration) -> Iterator[str]:
             )
     for warning in row.warnings:
         yield f"  - {row.rewarder}: {warning}"
+
+
+def pass_at_1(regraded: Regraded) -> str:
+    """Tabulate pass@1, with its interval, by extractor."""
+    rows = [
+        {
+            "extractor": row.reader,
+            "pass@1": share(row.accuracy),
+            "if it guesses": percent(row.guessing),
+            "unread": f"{row.num_unread:,}",
+        }
+        for row in regraded.readers
+    ]
+    return show_listing(rows)
+
+
+def regrade_text(regraded: Regraded) -> str:
+    """Tabulate the extractors, then the responses that they read differently."""
+    differ = [
+        {
+            "right": row.answer or "",
+            **{name: letter or "–" for name, letter in row.letters.items()},
+            "question": row.id,
+            "ending": f"…{' '.join(row.ending.split())[-60:]}",
+        }
+        for row in regraded.differ[:MAX_RESPONSES]
+    ]
+    changed = percent(len(regraded.differ) / regraded.num_answers)
+    lines = [
+        f"{regraded.num_answers:,} answers to {regraded.num_questions:,} questions; "
+        f"{regraded.num_declined:,} decline to answer, {regraded.num_errors:,} are errors",
+        "",
+        pass_at_1(regraded),
+        "",
+        f"{len(regraded.differ):,} answers ({changed}) are read differently" + ":" * bool(differ),
+    ]
+    if differ:
+        lines.append(show_listing(differ))
+    if more := len(regraded.differ) - len(differ):
+        lines.append(f"and {more:,} more (--json lists them all)")
+    return "\n".join(lines)
+
+
+def grader_text(check: GraderCheck) -> str:
+    """Tabulate accuracies under the grader and corrected, after the errors of the grader."""
+    rows = [
+        {
+            "policy": row.policy,
+            "choice": row.rewarder,
+            "by the grader": share(row.graded),
+            "corrected": share(row.corrected),
+        }
+        for row in check.accuracies
+    ]
+    return f"{check.sentence}\n\n{show_listing(rows)}"

@@ -54,7 +54,7 @@ def list_(
     """List the cards, benchmarks, rules, formats, exports or experiments that come with bon."""
     from bon.core.console import show_listing
     from bon.exports import EXPORTS
-    from bon.planning.catalogue import listing
+    from bon.work.catalogue import listing
 
     exports = [{"name": export.name, "title": export.title} for export in EXPORTS.values()]
     rows = exports if what == "exports" else listing(what)
@@ -63,7 +63,7 @@ def list_(
 
 def show(name: Annotated[str, Argument(help="Name or path of a card.")]) -> None:
     """Show a card in full, with its prompt for a sample question."""
-    from bon.planning.catalogue import show_card
+    from bon.work.catalogue import show_card
 
     typer.echo(show_card(name))
 

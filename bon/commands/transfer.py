@@ -19,7 +19,7 @@ def import_(
     ],
     policy: Annotated[str, Option(help="Policy that generated the responses.")] = "",
     out: options.Out = Path("runs/import"),
-    reader: Annotated[str, Option(help="Answer extractor: official or strict.")] = "official",
+    extractor: Annotated[str, Option(help="Answer extractor: official or strict.")] = "official",
     columns: options.Columns = None,
     form: options.Format = "",
     questions: options.Questions = "",
@@ -29,9 +29,10 @@ def import_(
     as_json: options.Json = False,
 ) -> None:
     """Create a run from responses and scores, or add training outcomes to a run."""
-    from bon.commands.regrade import pass_at_1, regraded
+    from bon.commands.decide_text import pass_at_1
     from bon.importing.import_files import import_files, refuse_unused
     from bon.policies.extractors import EXTRACTORS
+    from bon.running.regrade import regraded
     from bon.running.reporting import report_run
     from bon.storage.store import Store
     from bon.training.import_outcomes import import_outcomes, is_outcomes
@@ -41,7 +42,7 @@ def import_(
         refuse_unused(
             "outcomes of training have their own columns",
             policy=policy, columns=columns, format=form, questions=questions, benchmark=benchmark,
-            reader=reader if reader != "official" else "", replace=replace,
+            extractor=extractor if extractor != "official" else "", replace=replace,
         )  # fmt: skip
         number = import_outcomes(files, out)
         report = report_run(out, quiet=silent)
@@ -53,7 +54,7 @@ def import_(
         files,
         policy,
         out,
-        reader=reader,
+        extractor=extractor,
         columns=options.columns_of(columns),
         form=form,
         questions=questions,

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bon.benchmarks import adapter
+from bon.benchmarks import BENCHMARKS
 from bon.core.errors import BonError, some
 from bon.core.files import write_atomic
 from bon.core.validation import validate
@@ -89,7 +89,7 @@ def _preference_set(name: str, out: Path) -> dict[str, str]:
         benchmark, file = "preference", name
     elif file and not Path(file).exists():
         raise BonError(f"--from {name}: there is no file {file}", "name one that exists")
-    if adapter(benchmark).kind != "pairs":
+    if BENCHMARKS[benchmark].kind != "pairs":
         raise BonError(f"--from {name}: {benchmark} has no preference pairs", "bon list benchmarks")
     path = {"path": os.path.relpath(Path(file).resolve(), out.resolve())} if file else {}
     return {"benchmark": benchmark, **path}

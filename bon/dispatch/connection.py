@@ -175,7 +175,7 @@ class Connection:
         self._close(lost=True)
         if not retry:
             times = f" {self.losses} times without any work done in between" if self._owned else ""
-            fix = "run the same command again: what was computed is kept, and nothing was filed"
+            fix = "run the same command again: what was computed is kept, and nothing was stored"
             raise Unavailable(f"{lost}{times}", fix)
         self._open()
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from weakref import WeakValueDictionary
 
 from bon.choosing.race import EarlyStopping
@@ -22,10 +22,12 @@ from bon.engines import build, serves
 from bon.engines.base import Engine, ImagePart
 from bon.engines.echo import answer_key
 from bon.engines.endpoints.ledger import Ledger, Payer, paying, purchases, stop
+from bon.engines.fields import EngineSettings
 from bon.engines.free_gpu_memory import wait_for_room
 from bon.engines.metering import metered, take_turn
-from bon.experiment.cards import Loaded, engine_settings
-from bon.experiment.config import Card, PolicyCard, RewarderCard
+from bon.engines.settings import OpenAISettings, VllmSettings
+from bon.experiment.cards import Loaded
+from bon.experiment.config import PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
 from bon.policies import generate
 from bon.policies.generate import Ask
@@ -87,7 +89,7 @@ class Reply:
     """The rows of a batch, and the engine's versions, device and flags.
 
     `effort.busy` is the batch's share of the worker's time. `failure`: why the model cannot go on.
-    `died`: it can, loaded in another process; no rows are filed. `undone`: items that are left, to
+    `died`: it can, loaded in another process; no rows are stored. `undone`: items that are left, to
     be tried again by another run, and why. `bought`: keys of replies that the ledger keeps until
     the rows are committed.
     """
@@ -237,14 +239,15 @@ class Host:
             began = time.perf_counter()
             if key in self._engines:
                 return self._engines[key], 0.0
-            arguments = engine_arguments(card, model_path, remote_code=spec.remote_code)
-            if self._logs and serves(arguments):
-                arguments.setdefault("log", str(self._logs / f"{card.name}.log"))
+            settings = settings_of(spec.loaded, remote_code=spec.remote_code)
+            if self._logs and serves(card.engine_args) and "log" not in card.engine_args:
+                log = str(self._logs / f"{card.name}.log")
+                settings = settings.model_copy(update={"log": log})
             # Memory that this worker's own engines use is no reason to wait.
             share = 0.0 if self._engines else card.gpu_memory_share
             occupied = await asyncio.to_thread(wait_for_room, share) if share else ""
             try:
-                self._engines[key] = await asyncio.to_thread(build, card.engine, arguments)
+                self._engines[key] = await asyncio.to_thread(build, card.engine, settings)
             except BonError as error:
                 if occupied:
                     raise BonError(f"{error.message}; {occupied}", error.fix) from error
@@ -306,18 +309,25 @@ async def _in_turn(
     return rows, tuple(key for _, keys in results for key in keys)
 
 
-def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[str, Any]:
-    """Return the engine's arguments; BonError for remote code that is not allowed."""
+def settings_of(loaded: Loaded[Any], *, remote_code: bool) -> EngineSettings:
+    """Return the engine's settings here; BonError for remote code that is not allowed."""
+    card, settings = loaded.card, loaded.settings
     if _is_on(card.engine_args, "trust_remote_code") and not remote_code:
         fix = "read that code, then allow it with --allow-remote-code"
         raise BonError(f"card {card.name!r}: it runs code that comes with the model", fix)
-    arguments = engine_settings(card, model_path)
-    if 0 < card.placement.gpus < 1 and (card.engine == "vllm" or serves(arguments)):
-        sglang = arguments.get("serve") == "sglang"
+    here: dict[str, Any] = {"model": loaded.model_path}
+    if card.revision:  # or the commit that it stands for
+        here["revision"] = card.revision
+    known = type(settings).model_fields.keys() - card.engine_args.keys()
+    update = {name: value for name, value in here.items() if name in known}
+    if 0 < card.placement.gpus < 1 and (card.engine == "vllm" or serves(card.engine_args)):
+        sglang = card.engine_args.get("serve") == "sglang"
         flag = "mem_fraction_static" if sglang else "gpu_memory_utilization"
-        share = {flag: round(card.gpu_memory_share, 3)}
-        arguments["engine_args"] = share | dict(arguments.get("engine_args") or {})
-    return arguments
+        if flag not in (card.engine_args.get("engine_args") or {}):
+            flags = cast(VllmSettings | OpenAISettings, settings).engine_args
+            share = {flag: round(card.gpu_memory_share, 3)}
+            update["engine_args"] = flags.model_copy(update=share)
+    return settings.model_copy(update=update)
 
 
 def _is_on(arguments: Mapping[str, Any], name: str) -> bool:

@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from bon.core.errors import BonError, EngineDied, Unsupported, engine_died
 from bon.core.sampling import Sampling
-from bon.engines.fields import EngineSettings
 from bon.engines.settings import NoSettings
 
 RowT = TypeVar("RowT")
@@ -185,11 +184,12 @@ class Reward:
 
 
 class Engine(ABC):
-    """One loaded model. Subclasses implement what they can; the rest raises Unsupported."""
+    """One loaded model. Subclasses implement what they can; the rest raises Unsupported.
+
+    The only argument of the constructor is the settings, of the type in the engine's entry.
+    """
 
     name: ClassVar[str]
-    settings: ClassVar[type[EngineSettings]] = EngineSettings
-    """Type of the only constructor argument; engines of other packages override it."""
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample completions."""

@@ -15,6 +15,8 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializeAsAny,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -23,8 +25,9 @@ from bon.core import patterns
 from bon.core.errors import BonError, shown
 from bon.core.records import check_rewarder_name
 from bon.core.sampling import Sampling
-from bon.core.text import BIASES, PHRASE, PLACE
-from bon.engines import engine_entry
+from bon.core.text import BIASES, PHRASE
+from bon.core.validation import validate
+from bon.engines import ENGINES
 from bon.engines.free_gpu_memory import USABLE
 
 
@@ -99,6 +102,13 @@ class Elsewhere(Strict):
         return {"files": data} if isinstance(data, str | list) else data
 
 
+class TokensByArea(Strict):
+    """Pixels per token of an image, and the most pixels: larger images are shrunk."""
+
+    pixels: float = Field(gt=0)
+    most: int = Field(ge=1)
+
+
 IMPORTED = "imported"
 """Benchmark of experiments whose questions come with imported policies; prefix of their models."""
 
@@ -118,6 +128,11 @@ class Card(Strict):
     citation: str = Field("", description="BibTeX of what to cite for the model")
     family: str = ""
     size: float | None = Field(None, description="parameters")
+    active: float | None = Field(None, gt=0, description="of them, those that each token uses")
+    kv_bytes: int | None = Field(None, ge=1, description="of KV cache per token in 16 bits")
+    image_tokens: int | TokensByArea | None = Field(
+        None, examples=[1000], description="per image, or by its area"
+    )
     engine: str = "transformers"
     engine_args: dict[str, Any] = Field(default_factory=dict)
     images: Literal["first", "interleaved", "last"] = "first"
@@ -148,7 +163,7 @@ class Card(Strict):
     @classmethod
     def _known(cls, value: str) -> str:
         try:
-            engine_entry(value)
+            ENGINES[value]
         except BonError as error:
             raise ValueError(error.message, error.fix) from None
         return value
@@ -159,7 +174,7 @@ class PolicyCard(Card):
 
     role: Literal["policy"] = "policy"
     prompt: PromptRef = "cot"
-    reader: Literal["official", "strict"] = "official"
+    extractor: Literal["official", "strict"] = "official"
     sampling: Sampling = Sampling()
     n: int = Field(8, ge=1, le=4096)
 
@@ -302,6 +317,49 @@ class KnownScores(Strict):
         return self
 
 
+class RewarderOptions(Strict):
+    """Options of every kind: a bias of known strength (bon.rewarders.biases)."""
+
+    bias: str = Field("", examples=["length"])
+    strength: float = Field(1.0, ge=0, strict=True, examples=[0.5])
+    phrase: str = Field("", description="of the bias `phrase`")
+
+    @model_validator(mode="after")
+    def _check_bias(self) -> Self:
+        if self.bias and self.bias not in BIASES:
+            raise ValueError(f"no bias {shown(self.bias)}", f"choose among {', '.join(BIASES)}")
+        if self.bias == PHRASE and not self.phrase:
+            raise ValueError("the bias `phrase` needs a phrase", "add `phrase: step by step`")
+        return self
+
+
+class StepwiseOptions(RewarderOptions):
+    """Options of kind stepwise: one turn per step, and how many steps at most."""
+
+    turns: bool = False
+    max_steps: int | None = Field(None, ge=1, strict=True, examples=[20])
+
+
+class RerankOptions(RewarderOptions):
+    """Options of kind rerank."""
+
+    instruction: str = ""
+
+
+class ClassOptions(RewarderOptions):
+    """Options of kind python: whatever the class takes, as attributes."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+OPTIONS: Mapping[str, type[RewarderOptions]] = {
+    "stepwise": StepwiseOptions,
+    "rerank": RerankOptions,
+    "python": ClassOptions,
+}
+"""What the options of a card are, by its kind; of other kinds they are those of every kind."""
+
+
 class RewarderCard(Card):
     """A rewarder: anything that chooses among responses, such as a judge or a reward model."""
 
@@ -328,7 +386,7 @@ class RewarderCard(Card):
         "preferences", description="of an ensemble: mean preference, or (a panel) mean score"
     )
     python: str = Field("", description="module:Class of a user's rewarder")
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: SerializeAsAny[RewarderOptions] = Field(default_factory=dict, validate_default=True)
     check: tuple[KnownScores, ...] = Field(
         (), examples=[[{"prompt": "Sky?", "responses": ["Blue."], "scores": [1.5]}]]
     )
@@ -342,23 +400,18 @@ class RewarderCard(Card):
             raise ValueError(error.message, error.fix) from None
         return value
 
-    @field_validator("options")
+    @field_validator("options", mode="before")
     @classmethod
-    def _check_options(cls, value: dict[str, Any]) -> dict[str, Any]:
-        steps = value.get("max_steps", 1)
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
-            raise ValueError(
-                f"max_steps is {shown(steps)}, not 1 or more",
-                "for example `options: {max_steps: 20}`",
-            )
-        bias, strength = value.get("bias", PLACE), value.get("strength", 1.0)
-        if bias not in BIASES:
-            raise ValueError(f"no bias {shown(bias)}", f"choose among {', '.join(BIASES)}")
-        if isinstance(strength, bool) or not isinstance(strength, int | float) or strength < 0:
-            raise ValueError(f"strength is {shown(strength)}", "for example `strength: 0.5`")
-        if bias == PHRASE and not value.get("phrase"):
-            raise ValueError("the bias `phrase` needs a phrase", "add `phrase: step by step`")
-        return value
+    def _of_kind(cls, value: Any, info: ValidationInfo) -> Any:
+        kind = info.data.get("kind", "")
+        if isinstance(value, RewarderOptions):
+            return value
+        if not isinstance(value, Mapping):
+            raise ValueError(f"found {shown(value)}, expected a mapping (key: value)")
+        try:
+            return validate(OPTIONS.get(kind, RewarderOptions), value, f"of kind {kind}")
+        except BonError as error:
+            raise ValueError(error.message, error.fix) from None
 
     @property
     def stored_rule(self) -> VerdictRule | ScoreRule | None:

@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, nodes
@@ -11,6 +13,7 @@ from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from bon.core.errors import BonError, suggestion
+from bon.core.registry import Registry
 
 NAMES: dict[str, tuple[str, ...]] = {
     "policy": ("question", "options", "letters"),
@@ -23,6 +26,19 @@ NAMES: dict[str, tuple[str, ...]] = {
     "rerank": ("instruction", "query", "document"),
 }
 """Names that a template may use, by kind of model; a user's rewarder class has its own."""
+
+
+PROMPTS: Registry[Path] = Registry(
+    "prompt",
+    "bon.prompts",
+    lambda part: isinstance(part, Path),
+    {
+        path.stem: path
+        for room in ("policies", "rewarders")
+        for path in sorted(Path(str(resources.files(f"bon.{room}"))).glob("prompts/*.jinja"))
+    },
+)
+"""The file of every prompt that a card can give by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +77,7 @@ class Prompt:
     @property
     def ours(self) -> bool:
         """Whether the prompt ships with bon."""
-        return bool(self.id) and self.id != "inline" and ":" not in self.id
+        return self.id in PROMPTS.shipped
 
     def render(self, **values: Any) -> str:
         """Render the template; an unknown name raises BonError."""

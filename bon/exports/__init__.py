@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from bon.core.errors import BonError, suggestion
+from bon.core.errors import BonError
 from bon.core.files import staged
+from bon.core.registry import Registry
 from bon.exports import layouts
 from bon.exports.contents import Contents, write_tables
 from bon.exports.dataset_folder import write_hub_folder
@@ -25,25 +26,37 @@ class Export:
     layout: Callable[[Iterable[Contrast], layouts.Target], list[Path]] | None = None
 
 
-EXPORTS = {
-    export.name: export
-    for export in (
-        Export(
-            "parquet", "all tables as Parquet, and training rows with --preferences",
-            write_tables, layouts.write_parquet,
-        ),
-        Export("trl", "training rows for TRL (DPO)", layout=layouts.write_parquet),
-        Export(
-            "llama-factory", "training rows for LLaMA-Factory (stages dpo, rm)",
-            layout=layouts.write_llama_factory,
-        ),
-        Export("ms-swift", "training rows for ms-swift (dpo, rm)", layout=layouts.write_ms_swift),
-        Export(
-            "hub-folder", "a dataset folder with card, results and report, ready to upload",
-            write_hub_folder,
-        ),
-    )
-}  # fmt: skip
+EXPORTS: Registry[Export] = Registry(
+    "format",
+    "bon.exports",
+    lambda part: isinstance(part, Export),
+    {
+        export.name: export
+        for export in (
+            Export(
+                "parquet",
+                "all tables as Parquet, and training rows with --preferences",
+                write_tables,
+                layouts.write_parquet,
+            ),
+            Export("trl", "training rows for TRL (DPO)", layout=layouts.write_parquet),
+            Export(
+                "llama-factory",
+                "training rows for LLaMA-Factory (stages dpo, rm)",
+                layout=layouts.write_llama_factory,
+            ),
+            Export(
+                "ms-swift", "training rows for ms-swift (dpo, rm)", layout=layouts.write_ms_swift
+            ),
+            Export(
+                "hub-folder",
+                "a dataset folder with card, results and report, ready to upload",
+                write_hub_folder,
+            ),
+        )
+    },
+)
+"""Every format that a run is exported as, by name."""
 
 
 def export_run(
@@ -62,8 +75,6 @@ def export_run(
     Raises:
         BonError: an unknown format or rewarder, nothing to train on, or a file with other contents.
     """
-    if form not in EXPORTS:
-        raise BonError(f"no format {form!r}", suggestion(form, EXPORTS))
     export = EXPORTS[form]
     if preferences and not export.layout:
         choices = ", ".join(name for name, other in EXPORTS.items() if other.layout)

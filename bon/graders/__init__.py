@@ -7,18 +7,16 @@ Right answers are needed for values only: classes do not depend on them.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
-from importlib import import_module
+from functools import lru_cache
 from importlib.util import find_spec
-from types import MappingProxyType
 from typing import NamedTuple
 
-from bon.core.errors import BonError, one_line, suggestion
+from bon.core.errors import BonError, one_line
 from bon.core.keys import text_key
-from bon.core.plugins import Registry
 from bon.core.records import BY_MODEL, LMMS_EVAL, RIGHT_FROM, Candidate, Question
+from bon.core.registry import Registry
 
 
 class Gold(NamedTuple):
@@ -31,23 +29,24 @@ class Gold(NamedTuple):
 
 Grader = Callable[[str, Gold], float | None]
 
-GRADERS: Mapping[str, str] = MappingProxyType(
+GRADERS: Registry[Grader] = Registry(
+    "grader",
+    "bon.graders",
+    lambda part: callable(part) and not isinstance(part, type),
     {
-        "exact": "bon.graders.texts",
-        "f1": "bon.graders.texts",
-        "anls": "bon.graders.texts",
-        "vqa": "bon.graders.texts",
-        "number": "bon.graders.numbers",
-        "relaxed": "bon.graders.numbers",
-        "math": "bon.graders.mathematics",
-        "items": "bon.graders.structures",
-        "iou": "bon.graders.structures",
-    }
+        "exact": "bon.graders.texts:exact",
+        "f1": "bon.graders.texts:f1",
+        "anls": "bon.graders.texts:anls",
+        "vqa": "bon.graders.texts:vqa",
+        "number": "bon.graders.numbers:number",
+        "relaxed": "bon.graders.numbers:relaxed",
+        "math": "bon.graders.mathematics:math",
+        "items": "bon.graders.structures:items",
+        "iou": "bon.graders.structures:iou",
+    },
+    families={LMMS_EVAL: "bon.graders.lmms_eval:scorer"},
 )
-"""The module of each grader; options with letters need none."""
-
-ADDED: Registry[Grader] = Registry("bon.graders")
-"""Graders of users and of other packages, by the name that an experiment gives."""
+"""Every grader by the name that an experiment gives; options with letters need none."""
 
 
 class Grade(NamedTuple):
@@ -68,31 +67,12 @@ def grader_of(name: str) -> Grader:
         raise BonError("a model grades within a run", "set `grading: CARD` in the experiment")
     if not is_usable(name):
         raise BonError("grader 'math' needs the package math-verify", "pip install 'bon[math]'")
-    if name.startswith(LMMS_EVAL):
-        return partial(import_module("bon.graders.lmms_eval").score, name)
-    if name in GRADERS:
-        shipped: Grader = getattr(import_module(GRADERS[name]), name)
-        return shipped
-    added = ADDED.get(name)
-    if added is None:
-        raise BonError(f"no grader {name!r}", suggestion(name, graders(), cutoff=0.4))
-    return added
+    return GRADERS[name]
 
 
 def is_usable(name: str) -> bool:
     """Return whether the packages of a grader are installed."""
     return name != "math" or find_spec("math_verify") is not None
-
-
-def register(name: str, grader: Grader) -> None:
-    """Register a grader of one's own; a later one of the same name replaces it."""
-    ADDED.add(name, grader)
-    value.cache_clear()
-
-
-def graders() -> list[str]:
-    """Return the names of all graders, those of other packages last."""
-    return [*GRADERS, *ADDED.names()]
 
 
 @lru_cache(maxsize=1 << 17)

@@ -228,11 +228,11 @@ def _side(pair: str, side: str) -> str:
 
 
 def candidate_of(
-    policy: str, spec: str, reader: ExtractorName, question: Question, text: Text
+    policy: str, spec: str, extractor: ExtractorName, question: Question, text: Text
 ) -> Candidate:
     """Return one imported text as a candidate, its answer extracted by bon."""
     response = text.text or ""
-    answer, outcome = extract_answer(response, question.options, reader)
+    answer, outcome = extract_answer(response, question.options, extractor)
     return Candidate(
         key=candidate_key(spec, question.key, text.index),
         question=question.key,
@@ -249,7 +249,7 @@ def candidate_of(
     )
 
 
-def notes_of_answers(answers: Answers, reader: ExtractorName) -> Iterator[str]:
+def notes_of_answers(answers: Answers, extractor: ExtractorName) -> Iterator[str]:
     """Yield notes on truncated cells, greedy repeats and differences from the tool's results."""
     cut = [
         row.question.id
@@ -271,7 +271,7 @@ def notes_of_answers(answers: Answers, reader: ExtractorName) -> Iterator[str]:
             "again: repeats of a greedy policy are one candidate, not samples."
         )
     rows = [
-        (row.question, text, extract_answer(text.text or "", row.question.options, reader)[0])
+        (row.question, text, extract_answer(text.text or "", row.question.options, extractor)[0])
         for row in answers.questions
         for text in row.texts
         if text.parsed is not None or text.correct is not None

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bon.core.dataset_features import IMAGE, with_features
-from bon.core.packed_checkpoints import unpacked
+from bon.engines.packed_checkpoints import unpacked
 from bon.miniature.scene import Scene, render
 
 FOLDER = Path(__file__).parent

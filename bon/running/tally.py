@@ -12,9 +12,10 @@ from bon.dispatch.cluster import Dispatcher
 from bon.dispatch.connection import Connection
 from bon.dispatch.source import Source
 from bon.dispatch.worker import Reply
-from bon.engines.endpoints.ledger import LEDGER, Ledger, spent_by_spec
+from bon.engines.endpoints.ledger import Ledger
 from bon.experiment.cards import Loaded
 from bon.running.progress import Reporter
+from bon.storage.database import LEDGER, spent_by_spec
 from bon.storage.store import Store
 from bon.work.setup import Setup
 

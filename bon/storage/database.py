@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import IO, Any
 from bon.core.errors import BonError
 
 DATABASE = "run.sqlite"
+LEDGER = "ledger.sqlite"
+"""What a run has cost, which the engines of endpoints write."""
 SCHEMA_VERSION = 1
 CACHE_KIB = 32 * 1024
 CHECKPOINT_KIB = 32 * 1024
@@ -236,3 +239,19 @@ def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: str, order: s
     except sqlite3.DatabaseError:
         return False
     return True
+
+
+def spent_by_spec(path: Path) -> dict[str, float]:
+    """Return what each spec of a run cost, unknown outcomes included; {} without a ledger."""
+    if not path.is_file():
+        return {}
+    query = (
+        "SELECT spec, TOTAL(dollars) FROM (SELECT spec, dollars FROM spent UNION ALL "
+        "SELECT spec, dollars FROM reserved WHERE until < ?) GROUP BY spec"
+    )
+    try:
+        file = f"{path.absolute().as_uri()}?mode=ro"
+        with contextlib.closing(sqlite3.connect(file, uri=True, timeout=30)) as db:
+            return dict(db.execute(query, (time.time(),)).fetchall())
+    except sqlite3.DatabaseError as error:
+        raise BonError(f"{path}: {error}", "put a copy of it back") from None

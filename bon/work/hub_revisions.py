@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bon.core.console import say
-from bon.engines import engine_entry, serves
+from bon.engines import ENGINES, serves
 from bon.experiment.cards import Loaded
 from bon.storage.store import Store
 from bon.work.setup import Setup
@@ -28,7 +28,7 @@ def unpinned(models: Iterable[Loaded[Any]]) -> list[Loaded[Any]]:
         model
         for model in models
         if not (model.card.revision or model.card.imported)
-        and "revision" in engine_entry(model.card.engine).settings.model_fields
+        and "revision" in ENGINES[model.card.engine].settings.model_fields
         and (model.card.engine != "openai" or serves(model.card.engine_args))
         and _MODEL_ID.fullmatch(model.card.model)
         and model.model_path == model.card.model  # not a folder

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from bon.analysis.data.tables import COLUMNS, PAIR_EXTRAS, Tables
-from bon.benchmarks import adapter
+from bon.benchmarks import BENCHMARKS
 from bon.choosing.race import EarlyStopping
 from bon.core.base_models import guessed_base
 from bon.core.errors import UNANSWERED
@@ -21,7 +21,7 @@ from bon.experiment.config import IMPORTED, RewarderCard
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import grades
 from bon.rewarders import item_judging
-from bon.rewarders.reply_parsing import POSING, strict_difference
+from bon.rewarders.reply_parsing import STATES_VERDICT, strict_difference
 from bon.rewarders.stepwise import reaggregate
 from bon.storage.row_validation import NOT_UNICODE, validate_outcome
 from bon.storage.store import Store
@@ -237,7 +237,7 @@ def _meta(setup: Setup, store: Store) -> dict[str, Any]:
         "seed": setup.experiment.seed,
         "judging": judging(setup, store),
         "tasks": {task.task: task.weight for task in setup.experiment.questions},
-        "readers": {policy.card.name: policy.card.reader for policy in setup.policies},
+        "readers": {policy.card.name: policy.card.extractor for policy in setup.policies},
         "created": store.meta("started", ""),
         "bon_version": versions.get("bon", ""),
         "sources": sources(setup, store),
@@ -305,7 +305,7 @@ def citations(setup: Setup) -> list[str]:
     """Return the BibTeX entries of the run's benchmarks and models."""
     datasets = (*setup.experiment.questions, *setup.experiment.pairs)
     known = (spec.benchmark for spec in datasets if spec.benchmark != IMPORTED)
-    entries = [adapter(benchmark).citation for benchmark in known]
+    entries = [BENCHMARKS[benchmark].citation for benchmark in known]
     entries += [loaded.card.citation for loaded in setup.models]
     return list(dict.fromkeys(filter(None, entries)))
 
@@ -333,8 +333,8 @@ def warnings(setup: Setup, store: Store) -> list[str]:
         where = "spec = ? AND outcome != 'error' AND INSTR(error, ?)"
         if count := store.count(table, where, (loaded.spec, NOT_UNICODE)):
             lines.append(f"{count} {table} of {loaded.card.name} {_CLEANED}")
-        if count := store.count(table, where, (loaded.spec, POSING)):
-            lines.append(f"{count} {table} of {loaded.card.name}: {POSING}")
+        if count := store.count(table, where, (loaded.spec, STATES_VERDICT)):
+            lines.append(f"{count} {table} of {loaded.card.name}: {STATES_VERDICT}")
     for loaded in setup.rewarders:
         replies = (row for page in store.replies(loaded.spec) for row in page)
         if line := strict_difference(loaded.card, replies):

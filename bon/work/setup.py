@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bon.benchmarks import adapter, benchmarks
+from bon.benchmarks import BENCHMARKS
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError, suggestion
 from bon.core.records import LMMS_EVAL
 from bon.core.validation import Origin, all_of, validate
 from bon.dispatch.worker import ModelSpec, PolicySpec, RewarderSpec
-from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder
+from bon.experiment.cards import Loaded, Role, load_policy, load_rewarder
 from bon.experiment.config import CardRef, DatasetSpec, Experiment, PolicyCard, RewarderCard
 from bon.experiment.overrides import override
 from bon.experiment.yamlfile import read_document
@@ -153,7 +153,7 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
 
     policy_refs = _pinned(experiment, "policies", base, origin)
     free = any(
-        (foreign(task) or task.benchmark in benchmarks()) and adapter(task.benchmark).grader
+        task.benchmark in BENCHMARKS and BENCHMARKS[task.benchmark].grader
         for task in experiment.questions
     )
     alone = all(map(foreign, experiment.questions))
@@ -183,19 +183,19 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
                 f"name it under `rewarders:`, or one of {', '.join(judges) or 'those'}",
             )
     resolved = dict(raw)
-    for room, refs in (("policies", policy_refs), ("rewarders", rewarder_refs)):
+    for role, refs in (("policies", policy_refs), ("rewarders", rewarder_refs)):
         if refs:
-            resolved[room] = [ref for ref, _ in refs]
+            resolved[role] = [ref for ref, _ in refs]
     return Setup(experiment, base, tuple(policies), models, ensembles, grader, resolved)
 
 
 def _pinned(
-    experiment: Experiment, room: Room, base: Path, origin: Origin
+    experiment: Experiment, role: Role, base: Path, origin: Origin
 ) -> list[tuple[CardRef, Origin]]:
     """Return the card references with their origins; those with `from` are pinned."""
-    refs = getattr(experiment, room)
-    places = [origin.inside(room, at) for at in range(len(refs))]
-    makers = (partial(pinned, ref, room, base, at) for ref, at in zip(refs, places, strict=True))
+    refs = getattr(experiment, role)
+    places = [origin.inside(role, at) for at in range(len(refs))]
+    makers = (partial(pinned, ref, role, base, at) for ref, at in zip(refs, places, strict=True))
     return [(ref, at) for refs, at in zip(all_of(makers), places, strict=True) for ref in refs]
 
 

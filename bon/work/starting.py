@@ -105,7 +105,7 @@ def _parse_again(setup: Setup, store: Store) -> None:
     """Parse all responses and replies of a model again where its parser has changed."""
     readers = store.meta("readers", {})
     for policy in setup.policies:
-        mode, noted = policy.card.reader, EXTRACTOR_VERSIONS[policy.card.reader]
+        mode, noted = policy.card.extractor, EXTRACTOR_VERSIONS[policy.card.extractor]
         if readers.get(policy.spec, mode) != noted:
             options = store.options()
             rows = store.query(

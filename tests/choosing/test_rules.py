@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from bon.choosing.opinion import Candidates, Opinion, ensemble, item_opinion, no_opinion
 from bon.choosing.replaying import Trial
-from bon.choosing.rules import RULES, Rule, pick, register, rules_for
+from bon.choosing.rules import RULES, Rule, pick, rules_for
 from bon.choosing.tallies import tied_best, vote_weights, win_rate
 from bon.choosing.tournaments import bracket
 from bon.core.errors import BonError
@@ -205,7 +205,7 @@ def test_the_shares_of_every_rule_add_up_and_move_with_the_candidates(name, seed
 
 def test_a_name_is_taken_once():
     with pytest.raises(BonError, match="there is a selection rule 'copeland' already"):
-        register(RULES["copeland"])
+        RULES.add("copeland", RULES["copeland"])
 
 
 def test_a_rule_is_one_entry(monkeypatch):
@@ -215,8 +215,6 @@ def test_a_rule_is_one_entry(monkeypatch):
         assert said.scores is not None
         return tied_best(-said.scores)
 
-    monkeypatch.setattr("bon.choosing.rules.RULES", dict(RULES))
-    register(Rule("worst_score", ("scores",), "lowest score", worst))
     said = scoring(np.array([3.0, 1.0, 2.0]))
     trial = Trial(said.candidates, np.array([[0.0, 1.0, 0.0]]), 3, 8, 0)
     made = Rule("worst_score", ("scores",), "lowest score", worst).replayed(said, trial)

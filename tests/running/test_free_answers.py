@@ -110,9 +110,9 @@ def test_answers_of_a_file_are_graded_by_the_study(study, go, tmp_path):
     scores = {one["reader"]: one for one in json.loads(result.stdout)["readers"]}
     assert scores["number"]["accuracy"]["value"] == 0.5
     assert scores["exact"]["accuracy"]["value"] == 0.0
-    result = CliRunner().invoke(app, ["regrade", str(directory), "--reader", "number"])
+    result = CliRunner().invoke(app, ["regrade", str(directory), "--extractor", "number"])
     assert "50.0%" in result.stdout
-    result = CliRunner().invoke(app, ["regrade", str(file), "--reader", "official"])
+    result = CliRunner().invoke(app, ["regrade", str(file), "--extractor", "official"])
     assert "the questions have no options" in str(result.exception)
 
 

@@ -3,7 +3,7 @@
 One ledger belongs to a run (RUN/ledger.sqlite) and outlives its processes; an engine outside a run
 has one in memory. A request goes out only when the most that it can cost fits under every cap
 beside what was spent and what is reserved. A reservation whose outcome never became known stays
-spent. A reply that was paid for is kept until its rows are filed, so that nobody buys it twice.
+spent. A reply that was paid for is kept until its rows are stored, so that nobody buys it twice.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field
@@ -22,7 +22,6 @@ from typing import Any
 from bon.core.errors import BonError, SpendingCapReached
 from bon.engines.metering import within
 
-LEDGER = "ledger.sqlite"
 IMAGE_TOKENS = 1500
 """Tokens that an image is taken for."""
 
@@ -128,7 +127,7 @@ class Ledger:
         return {key: reply for key, reply in replies.items() if reply is not None}
 
     async def forget(self, keys: Collection[str]) -> None:
-        """Drop kept replies: they are filed."""
+        """Drop kept replies: they are stored."""
         self._db.executemany("DELETE FROM replies WHERE key = ?", [(key,) for key in keys])
 
     def carry(self, costs: Mapping[tuple[str, str], float]) -> None:
@@ -160,22 +159,6 @@ class Ledger:
             now, model,
         )  # fmt: skip
         return settled, pending
-
-
-def spent_by_spec(path: Path) -> dict[str, float]:
-    """Return what each spec of a run cost, unknown outcomes included; {} without a ledger."""
-    if not path.is_file():
-        return {}
-    query = (
-        "SELECT spec, TOTAL(dollars) FROM (SELECT spec, dollars FROM spent UNION ALL "
-        "SELECT spec, dollars FROM reserved WHERE until < ?) GROUP BY spec"
-    )
-    try:
-        file = f"{path.absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(file, uri=True, timeout=30)) as db:
-            return dict(db.execute(query, (time.time(),)).fetchall())
-    except sqlite3.DatabaseError as error:
-        raise BonError(f"{path}: {error}", "put a copy of it back") from None
 
 
 # -- paying --------------------------------------------------------------------------------
@@ -214,7 +197,7 @@ def stop(error: BonError) -> None:
 
 
 def purchases() -> AbstractContextManager[set[str]]:
-    """Collect the keys of the replies that an item receives: they are filed with its rows."""
+    """Collect the keys of the replies that an item receives: they are stored with its rows."""
     return within(_DELIVERED, set[str]())
 
 
@@ -249,7 +232,7 @@ class Purse:
         await self._ledger.settle(reservation, dollars, replies)
 
     async def bought(self, keys: Collection[str]) -> dict[str, str]:
-        """Return what was bought before and is not filed, but for what this item was given."""
+        """Return what was bought before and is not stored, but for what this item was given."""
         return await self._ledger.bought(
             [key for key in keys if key not in (_DELIVERED.get() or ())]
         )

@@ -7,9 +7,9 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse
 
 import bon
-from bon.planning.catalogue import catalogue
 from bon.service.api.common import ERRORS, Parts, Reader, require
 from bon.service.server.access import Identity
+from bon.work.catalogue import catalogue
 
 router = APIRouter(tags=["operations"])
 MIN_FREE_BYTES = 100 * 1024 * 1024

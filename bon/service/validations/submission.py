@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bon.benchmarks import adapter
+from bon.benchmarks import BENCHMARKS
 from bon.core.errors import BonError
 from bon.core.records import LMMS_EVAL
 from bon.core.validation import validate
 from bon.engines import ENGINES
-from bon.experiment.cards import Room, find, shipped
+from bon.experiment.cards import Role, find, shipped
 from bon.experiment.config import DatasetSpec, Experiment, Placement
 from bon.experiment.yamlfile import load_yaml, read_yaml
 from bon.service.settings import Allow, Limits, Settings
@@ -64,10 +64,10 @@ def check_submission(raw: Mapping[str, Any], settings: Settings) -> Setup:
         _check_dataset(spec, root, settings.allow)
     if len(experiment.policies) + len(experiment.rewarders) > settings.limits.models:
         raise BonError(f"more than {settings.limits.models} policies and rewarders")
-    rooms: tuple[Room, Room] = ("policies", "rewarders")
-    for room in rooms:
-        for ref in getattr(experiment, room):
-            _check_card(ref, room, root, settings.allow)
+    roles: tuple[Role, Role] = ("policies", "rewarders")
+    for role in roles:
+        for ref in getattr(experiment, role):
+            _check_card(ref, role, root, settings.allow)
     if experiment.grading is not None:
         _check_card(experiment.grading, "rewarders", root, settings.allow)
     setup = prepare(raw, settings.files)
@@ -114,7 +114,7 @@ def _check_dataset(spec: DatasetSpec, root: Path, allow: Allow) -> None:
     for key, value in (("config", spec.config), ("split", spec.split)):
         if value is not None and not _NAME.fullmatch(value):
             raise BonError(f"{key}: {value!r} is not a name")
-    known = {adapter(spec.benchmark).hub, *allow.hubs}
+    known = {BENCHMARKS[spec.benchmark].hub, *allow.hubs}
     if spec.hub is not None and (not _DATASET.fullmatch(spec.hub) or not {spec.hub, "*"} & known):
         fix = "its operator can list it in allow.hubs"
         raise BonError(f"hub: this server does not read {spec.hub[:100]!r}", fix)
@@ -126,19 +126,19 @@ def _check_dataset(spec: DatasetSpec, root: Path, allow: Allow) -> None:
 # ------------------------------------------------------------------ cards
 
 
-def _check_card(ref: Any, room: Room, root: Path, allow: Allow) -> None:
+def _check_card(ref: Any, role: Role, root: Path, allow: Allow) -> None:
     """Check what a submitted card sets itself; its base file is the operator's."""
     own: dict[str, Any] = {"card": ref} if isinstance(ref, str) else dict(ref)
     name = own.pop("card", None)
     base: dict[str, Any] = {}
     if name is not None:
         if not isinstance(name, str):
-            raise BonError(f"{room}: card {name!r} is not text")
+            raise BonError(f"{role}: card {name!r} is not text")
         if name.endswith((".yaml", ".yml")):
-            confined(name, root, room)
-        elif name not in shipped(room):
-            raise BonError(f"{room}: no shipped card {name!r}", "GET /v1/catalogue lists them")
-        base = read_yaml(find(room, name, root))
+            confined(name, root, role)
+        elif name not in shipped(role):
+            raise BonError(f"{role}: no shipped card {name!r}", "GET /v1/catalogue lists them")
+        base = read_yaml(find(role, name, root))
     merged = {**base, **own}
     label = str(merged.get("name", name))[:100]
     python = merged.get("python") or ""
@@ -192,10 +192,10 @@ def _check_engine(
 ) -> None:
     """Check the engine and its settings: `own` overrides the card `name`, which is `base`."""
     engine, before = {**base, **own}.get("engine", "transformers"), base.get("engine")
-    entry = ENGINES.get(engine) if isinstance(engine, str) else None
     args = own.get("engine_args") or {}
-    if entry is None or not isinstance(args, dict):
+    if engine not in ENGINES or not isinstance(args, dict):
         return  # the schema refuses it
+    entry = ENGINES[engine]
     allowed = sorted(entry.settings.submittable())
     for arg in entry.settings.names(args):
         if arg not in allowed:

@@ -8,21 +8,21 @@ from typing import Any
 
 import yaml
 
-from bon import benchmarks
+from bon.benchmarks import BENCHMARKS
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError, suggestion
 from bon.core.records import Question
 from bon.core.validation import validate
-from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder, shipped
+from bon.experiment.cards import Loaded, Role, load_policy, load_rewarder, shipped
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
 from bon.experiment.yamlfile import load_yaml, read_yaml
-from bon.formats import formats
+from bon.formats import FORMATS
 from bon.policies.prompting import question_block, render_prompt
 from bon.work.setup import shipped_experiments
 
 Row = dict[str, Any]
-ROOMS: tuple[Room, ...] = ("policies", "rewarders")
+ROLES: tuple[Role, ...] = ("policies", "rewarders")
 
 SAMPLE = Question(
     key="sample",
@@ -52,15 +52,15 @@ def listing(what: str) -> list[Row]:
         "benchmarks": lambda: [
             {"name": name, "holds": benchmark.kind, "title": benchmark.title}
             | {"hub": benchmark.hub, "licence": benchmark.licence}
-            for name in benchmarks.benchmarks()
-            for benchmark in [benchmarks.adapter(name)]
+            for name, benchmark in BENCHMARKS.items()
         ],
         "rules": lambda: [
             {"name": rule.name, "reads": rule.reads, "chooses": rule.chooses}
             for rule in RULES.values()
         ],
         "formats": lambda: [
-            {"name": form.name, "title": form.title, "needs": form.needs} for form in formats()
+            {"name": form.name, "title": form.title, "needs": form.needs}
+            for form in FORMATS.values()
         ],
         "experiments": lambda: [_experiment_row(path) for path in shipped_experiments().values()],
     }
@@ -73,18 +73,18 @@ def listing(what: str) -> list[Row]:
 def catalogue() -> dict[str, list[Row]]:
     """Return the cards, benchmarks and rules that an experiment can name."""
     return {
-        **{room: cards(room) for room in ROOMS},
+        **{role: cards(role) for role in ROLES},
         "benchmarks": listing("benchmarks"),
         "rules": listing("rules"),
     }
 
 
-@lru_cache(maxsize=len(ROOMS))
-def cards(room: Room) -> list[Row]:
-    """Return the shipped cards of a room; `yaml` is the file, `card` its name in experiments."""
-    model: type[Card] = PolicyCard if room == "policies" else RewarderCard
+@lru_cache(maxsize=len(ROLES))
+def cards(role: Role) -> list[Row]:
+    """Return the shipped cards of a role; `yaml` is the file, `card` its name in experiments."""
+    model: type[Card] = PolicyCard if role == "policies" else RewarderCard
     rows = []
-    for name, path in shipped(room).items():
+    for name, path in shipped(role).items():
         text = path.read_text(encoding="utf-8")
         card = validate(model, load_yaml(text), path.name)
         shown = card.model_dump(
@@ -148,7 +148,9 @@ def sample_values(card: RewarderCard) -> Row:
     """Return the template variables of a rewarder for the sample question."""
     first, second = _ANSWERS
     steps = first.split(card.step_separator)
-    if card.options.get("turns"):  # further steps are turns of their own, without the template
+    if getattr(
+        card.options, "turns", False
+    ):  # further steps are turns of their own, without the template
         steps = steps[:1]
     return {
         "prompt": question_block(SAMPLE),
@@ -159,7 +161,7 @@ def sample_values(card: RewarderCard) -> Row:
         "steps": steps,
         "step": steps[-1],
         "number": len(steps),
-        "instruction": card.options.get("instruction", ""),
+        "instruction": getattr(card.options, "instruction", ""),
         "query": question_block(SAMPLE),
         "document": first,
     }

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bon.core.errors import BonError
-from bon.core.packed_checkpoints import packed_key, rounded, tensors_of, unpacked
+from bon.engines.packed_checkpoints import packed_key, rounded, tensors_of, unpacked
 from bon.experiment.cards import load_rewarder
 
 torch = pytest.importorskip("torch")
@@ -74,7 +74,9 @@ def test_an_ordinary_folder_is_returned_as_it_is(packed: Path) -> None:
 
 
 def test_processes_that_unpack_at_once_agree(packed: Path) -> None:
-    code = "import sys; from pathlib import Path; from bon.core.packed_checkpoints import unpacked"
+    code = (
+        "import sys; from pathlib import Path; from bon.engines.packed_checkpoints import unpacked"
+    )
     code += "; print(unpacked(Path(sys.argv[1])))"
     command = [sys.executable, "-c", code, str(packed / "judge")]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""`bon regrade`: responses under every answer extractor, without a run or a model.
+"""Responses under every answer extractor, without a run or a model.
 
 Answers to questions without options have one extractor; there the graders are compared.
 """
@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 import numpy as np
+import pandas as pd
 
 from bon.analysis.calibration.calibrate import agreement_of
 from bon.analysis.calibration.grader_labels import check_grader
@@ -19,17 +20,14 @@ from bon.analysis.estimators.picks import as_picks, choices
 from bon.analysis.estimators.resampling import draw, from_draws
 from bon.analysis.results import ReadDifferently, ReaderScore, Regraded
 from bon.analysis.results.calibration import GraderCheck
-from bon.analysis.results.phrasing import percent, share
-from bon.core.console import show_listing
 from bon.core.errors import BonError
 from bon.core.keys import text_key
 from bon.core.records import Question
 from bon.core.text import option_letters
-from bon.curating.labelling.single_answers import labels_of_answers
 from bon.formats import forms_of
 from bon.formats.answers import Answered, Answers, Text, read_answers
 from bon.formats.score_tables import WITHOUT_TEXT
-from bon.graders import Grade, graded_key, grader_of, graders, grades, is_usable
+from bon.graders import GRADERS, Grade, graded_key, grader_of, grades, is_usable
 from bon.importing.import_files import with_questions
 from bon.policies.extractors import (
     EXTRACTORS,
@@ -38,14 +36,10 @@ from bon.policies.extractors import (
     extract_answer,
     pattern_letter,
 )
-from bon.running.labelled_votes import check_columns, labels_of
 from bon.running.reporting import open_run, read_results
 from bon.storage.store import Store
 from bon.work.imported_cards import is_run
 from bon.work.run_tables import run_tables
-
-MAX_RESPONSES = 20
-"""Responses listed; --json lists all."""
 
 ENDING = 160
 """Last characters of a response in the results."""
@@ -98,7 +92,7 @@ def _answers_of_run(directory: Path) -> Answers:
 
 def extractors(names: Sequence[str], pattern: str) -> dict[str, Extractor]:
     """Return the extractors of these names (`all`: every one), and the pattern's if given."""
-    known = ["all", *EXTRACTORS, *graders()]
+    known = ["all", *EXTRACTORS, *GRADERS]
     unknown = [name for name in names if name not in known]
     if unknown:
         fix = f"choose among {', '.join(known)}"
@@ -163,11 +157,11 @@ def _labelled(credit: float) -> Grade:
 
 def _graders(names: Sequence[str]) -> dict[str, Reader]:
     """Return the graders of these names; of all, those whose packages are installed."""
-    chosen = [name for name in graders() if name in names or ("all" in names and is_usable(name))]
+    chosen = [name for name in GRADERS if name in names or ("all" in names and is_usable(name))]
     for name in chosen:
         grader_of(name)
     if not chosen:
-        raise BonError("the questions have no options", f"choose among all, {', '.join(graders())}")
+        raise BonError("the questions have no options", f"choose among all, {', '.join(GRADERS)}")
     return {name: _grading(name) for name in chosen}
 
 
@@ -233,56 +227,12 @@ def regraded(
     )  # fmt: skip
 
 
-def pass_at_1(regraded: Regraded) -> str:
-    """Tabulate pass@1, with its interval, by extractor."""
-    rows = [
-        {
-            "extractor": row.reader,
-            "pass@1": share(row.accuracy),
-            "if it guesses": percent(row.guessing),
-            "unread": f"{row.num_unread:,}",
-        }
-        for row in regraded.readers
-    ]
-    return show_listing(rows)
-
-
-def regrade_text(regraded: Regraded) -> str:
-    """Tabulate the extractors, then the responses that they read differently."""
-    differ = [
-        {
-            "right": row.answer or "",
-            **{name: letter or "–" for name, letter in row.letters.items()},
-            "question": row.id,
-            "ending": f"…{' '.join(row.ending.split())[-60:]}",
-        }
-        for row in regraded.differ[:MAX_RESPONSES]
-    ]
-    changed = percent(len(regraded.differ) / regraded.num_answers)
-    lines = [
-        f"{regraded.num_answers:,} answers to {regraded.num_questions:,} questions; "
-        f"{regraded.num_declined:,} decline to answer, {regraded.num_errors:,} are errors",
-        "",
-        pass_at_1(regraded),
-        "",
-        f"{len(regraded.differ):,} answers ({changed}) are read differently" + ":" * bool(differ),
-    ]
-    if differ:
-        lines.append(show_listing(differ))
-    if more := len(regraded.differ) - len(differ):
-        lines.append(f"and {more:,} more (--json lists them all)")
-    return "\n".join(lines)
-
-
-def against_labels(directory: Path, path: Path, columns: Mapping[str, str]) -> GraderCheck:
+def against_labels(directory: Path, table: pd.DataFrame) -> GraderCheck:
     """Compare a run's grader with labels of some of its answers.
 
-    path: a table (item, label, annotator, probability), or a folder of `bon calibrate --next`.
+    table: item, label, annotator, probability.
     """
     results = read_results(directory)
-    check_columns(columns, [], [path])
-    folder = path.is_dir()
-    table = labels_of_answers(path, None) if folder else labels_of(path, dict(columns), None)
     consensus, _ = agreement_of(table, results.options)
     chances = table.dropna(subset="probability").groupby("item")["probability"].first()
     labels = {str(item): float(label) for item, label in consensus.dropna().items()}
@@ -291,17 +241,3 @@ def against_labels(directory: Path, path: Path, columns: Mapping[str, str]) -> G
         run = read(run_tables(open_run(store), store))
     picks = as_picks(choices(run, results))
     return check_grader(run.pools, picks, labels, known, results.options)
-
-
-def grader_text(check: GraderCheck) -> str:
-    """Tabulate accuracies under the grader and corrected, after the errors of the grader."""
-    rows = [
-        {
-            "policy": row.policy,
-            "choice": row.rewarder,
-            "by the grader": share(row.graded),
-            "corrected": share(row.corrected),
-        }
-        for row in check.accuracies
-    ]
-    return f"{check.sentence}\n\n{show_listing(rows)}"

@@ -9,7 +9,7 @@ from bon.choosing.rules import RULES
 from bon.commands.main import app
 from bon.core.console import show_listing
 from bon.core.errors import BonError
-from bon.planning.catalogue import find_card, listing, show_card
+from bon.work.catalogue import find_card, listing, show_card
 
 
 @pytest.mark.parametrize(

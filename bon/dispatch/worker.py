@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from bon.engines import build, serves
 from bon.engines.base import Engine, ImagePart
 from bon.engines.echo import answer_key
 from bon.engines.endpoints.ledger import Ledger, Payer, paying, purchases, stop
-from bon.engines.free_gpu_memory import wait_for_room
+from bon.engines.free_gpu_memory import alone_on_gpus, wait_for_room
 from bon.engines.metering import metered, take_turn
 from bon.experiment.cards import Loaded, engine_settings
 from bon.experiment.config import Card, PolicyCard, RewarderCard
@@ -202,14 +202,23 @@ class Host:
                 reply = replace(reply, failure=failure, stop_run=stop_run)
             return reply
 
-    async def load(self) -> list[str]:
-        """Load every model now, not on its first use; return what failed."""
-        failures = []
+    @property
+    def loading(self) -> bool:
+        """Whether a model is being loaded."""
+        return self._loading.locked()
+
+    def waits(self) -> list[str]:
+        """Return what engines wait for, where it is worth saying."""
+        return [wait for engine in [*self._engines.values()] if (wait := engine.waits_for())]
+
+    async def load(self) -> dict[str, str]:
+        """Load every model now, not on its first use; return why by those that failed."""
+        failures = {}
         for name, spec in self.specs.items():
             try:
                 await self._engine(spec)
             except BonError as error:
-                failures.append(f"{name}: {error}")
+                failures[name] = str(error)
         return failures
 
     async def _discard(self, engine: Engine | None) -> None:
@@ -242,14 +251,20 @@ class Host:
                 arguments.setdefault("log", str(self._logs / f"{card.name}.log"))
             # Memory that this worker's own engines use is no reason to wait.
             share = 0.0 if self._engines else card.gpu_memory_share
-            occupied = await asyncio.to_thread(wait_for_room, share) if share else ""
-            try:
-                self._engines[key] = await asyncio.to_thread(build, card.engine, arguments)
-            except BonError as error:
-                if occupied:
-                    raise BonError(f"{error.message}; {occupied}", error.fix) from error
-                raise
+            self._engines[key] = await asyncio.to_thread(_load, card, arguments, share)
             return self._engines[key], time.perf_counter() - began
+
+
+def _load(card: Card, arguments: Mapping[str, Any], share: float) -> Engine:
+    """Load an engine once this share of its GPUs is free, or after a while."""
+    with alone_on_gpus() if card.placement.gpus else nullcontext():
+        occupied = wait_for_room(share) if share else ""
+        try:
+            return build(card.engine, arguments)
+        except BonError as error:
+            if occupied:
+                raise BonError(f"{error.message}; {occupied}", error.fix) from error
+            raise
 
 
 def _sample(

@@ -1,4 +1,4 @@
-"""Ray's floor and ceiling, between which its private names that bon uses are what it takes them for."""
+"""Ray's floor and ceiling: between them its private names are what bon takes them for."""
 
 import importlib.metadata
 import os
@@ -73,8 +73,8 @@ def test_the_oldest_ray_that_is_allowed(tmp_path: Path) -> None:
         pytest.skip("the package index cannot be reached")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
     done = subprocess.run(
-        [sys.executable, "-P", "-c", RUN], capture_output=True, text=True, check=False, cwd=tmp_path,
-        env={**environment, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}"},
+        [sys.executable, "-P", "-c", RUN], cwd=tmp_path, capture_output=True, text=True,
+        check=False, env={**environment, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(FLOOR)

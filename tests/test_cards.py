@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 
 from bon.core.errors import BonError
-from bon.dispatch.worker import engine_arguments
 from bon.experiment.cards import load_policy, load_rewarder, shipped
 
 CARD = """
@@ -140,8 +139,8 @@ def test_code_that_comes_with_a_model_must_be_allowed(card, arguments):
         {"card": card.name, "engine": "vllm"} | {"engine_args": arguments}, card.parent
     )
     with pytest.raises(BonError, match="--allow-remote-code"):
-        engine_arguments(policy.card, "some/model", remote_code=False)
-    assert engine_arguments(policy.card, "some/model", remote_code=True)["model"] == "some/model"
+        policy.engine_arguments(remote_code=False)
+    assert policy.engine_arguments(remote_code=True)["model"] == policy.card.model
 
 
 def test_a_checkpoint_that_changed_has_another_spec(card):

@@ -24,7 +24,7 @@ from bon.engines.echo import answer_key
 from bon.engines.endpoints.ledger import Ledger, Payer, paying, purchases, stop
 from bon.engines.free_gpu_memory import alone_on_gpus, wait_for_room
 from bon.engines.metering import metered, take_turn
-from bon.experiment.cards import Loaded, engine_settings
+from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
 from bon.policies import generate
@@ -242,11 +242,13 @@ class Host:
         if prompt.unpulled:
             raise absent(prompt.unpulled, [card.name])
         key = json.dumps([card.engine, model_path, card.revision, card.engine_args], sort_keys=True)
+        if key in self._engines:  # also while another model is loaded
+            return self._engines[key], 0.0
         async with self._loading:
             began = time.perf_counter()
             if key in self._engines:
                 return self._engines[key], 0.0
-            arguments = engine_arguments(card, model_path, remote_code=spec.remote_code)
+            arguments = spec.loaded.engine_arguments(remote_code=spec.remote_code)
             if self._logs and serves(arguments):
                 arguments.setdefault("log", str(self._logs / f"{card.name}.log"))
             # Memory that this worker's own engines use is no reason to wait.
@@ -319,28 +321,6 @@ async def _in_turn(
     results = await asyncio.gather(*(run(item) for item in items))
     rows = tuple(row for item_rows, _ in results for row in item_rows)
     return rows, tuple(key for _, keys in results for key in keys)
-
-
-def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[str, Any]:
-    """Return the engine's arguments; BonError for remote code that is not allowed."""
-    if _is_on(card.engine_args, "trust_remote_code") and not remote_code:
-        fix = "read that code, then allow it with --allow-remote-code"
-        raise BonError(f"card {card.name!r}: it runs code that comes with the model", fix)
-    arguments = engine_settings(card, model_path)
-    if 0 < card.placement.gpus < 1 and (card.engine == "vllm" or serves(arguments)):
-        sglang = arguments.get("serve") == "sglang"
-        flag = "mem_fraction_static" if sglang else "gpu_memory_utilization"
-        share = {flag: round(card.gpu_memory_share, 3)}
-        arguments["engine_args"] = share | dict(arguments.get("engine_args") or {})
-    return arguments
-
-
-def _is_on(arguments: Mapping[str, Any], name: str) -> bool:
-    """Whether a setting is on, at any depth of the arguments."""
-    return any(
-        _is_on(value, name) if isinstance(value, Mapping) else key == name and bool(value)
-        for key, value in arguments.items()
-    )
 
 
 def filter_images(item: Item, name: str) -> Item:

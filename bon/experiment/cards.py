@@ -13,7 +13,7 @@ from bon.core.files import file_error, read_text
 from bon.core.keys import content_key
 from bon.core.packed_checkpoints import is_packed, packed_key, unpacked
 from bon.core.validation import Origin, validate
-from bon.engines import engine_entry, read_settings, weights_entry
+from bon.engines import engine_entry, read_settings, serves, weights_entry
 from bon.engines.checkpoints import Checkpoint, checkpoint
 from bon.experiment.config import (
     Card,
@@ -103,6 +103,20 @@ class Loaded(Generic[CardT]):
         if not runs_here or card.engine == "none":
             return None
         return checkpoint(self.model_path, card.revision, download=download)
+
+    def engine_arguments(self, *, remote_code: bool) -> dict[str, Any]:
+        """Return the engine's arguments; BonError for remote code that is not allowed."""
+        card = self.card
+        if _is_on(card.engine_args, "trust_remote_code") and not remote_code:
+            fix = "read that code, then allow it with --allow-remote-code"
+            raise BonError(f"card {card.name!r}: it runs code that comes with the model", fix)
+        arguments = engine_settings(card, self.model_path)
+        if 0 < card.placement.gpus < 1 and (card.engine == "vllm" or serves(arguments)):
+            sglang = arguments.get("serve") == "sglang"
+            flag = "mem_fraction_static" if sglang else "gpu_memory_utilization"
+            share = {flag: round(card.gpu_memory_share, 3)}
+            arguments["engine_args"] = share | dict(arguments.get("engine_args") or {})
+        return arguments
 
 
 def load_policy(
@@ -243,6 +257,14 @@ def engine_settings(card: Card, model_path: str) -> dict[str, Any]:
     if "price" in known and not isinstance(card.cost, str):
         arguments.setdefault("price", card.cost.model_dump())
     return arguments
+
+
+def _is_on(arguments: Mapping[str, Any], name: str) -> bool:
+    """Whether a setting is on, at any depth of the arguments."""
+    return any(
+        _is_on(value, name) if isinstance(value, Mapping) else key == name and bool(value)
+        for key, value in arguments.items()
+    )
 
 
 def specs_of(card: Card, base: Path, prompt: Prompt, seed: int) -> Specs:

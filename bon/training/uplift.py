@@ -29,7 +29,7 @@ from bon.core.keys import content_key
 from bon.core.records import Candidate, Question
 from bon.dispatch.connection import connected
 from bon.dispatch.tasks import run_tasks
-from bon.dispatch.worker import RewarderSpec, engine_arguments
+from bon.dispatch.worker import RewarderSpec
 from bon.engines import read_settings
 from bon.engines.settings import TransformersSettings
 from bon.engines.tuning import Example, FineTuned, Method, Tuning
@@ -267,7 +267,8 @@ def train(
         return folders
     for part in (folder / "checkpoints").glob("*.part"):  # of a training that was killed
         shutil.rmtree(part, ignore_errors=True)
-    card, arguments = policy.card, _arguments(policy, setup)
+    card = policy.card
+    arguments = policy.engine_arguments(remote_code=setup.experiment.allow_remote_code)
     messages = {question.key: messages_of(question, policy) for question in choices.questions}
     failed = {}
     with connected(setup.experiment.cluster, quiet=quiet) as connection:
@@ -304,11 +305,6 @@ def checkpoint(folder: Path, arm: Arm) -> Path:
 def is_trained(folder: Path, arm: Arm) -> bool:
     """Whether an arm's training is finished; it is never repeated then."""
     return (checkpoint(folder, arm) / DONE).is_file()
-
-
-def _arguments(policy: Loaded[PolicyCard], setup: Setup) -> dict[str, Any]:
-    remote_code = setup.experiment.allow_remote_code
-    return engine_arguments(policy.card, policy.model_path, remote_code=remote_code)
 
 
 def _examples(arm: Arm, messages: dict[str, Any]) -> list[Example]:
@@ -410,7 +406,7 @@ def divergences(
 ) -> dict[str, tuple[float, ...]]:
     """Return by label how much more probable training made sampled responses, on some questions."""
     work = {}
-    arguments = _arguments(policy, setup)
+    arguments = policy.engine_arguments(remote_code=setup.experiment.allow_remote_code)
     for label, rows in _sampled(evaluation, list(folders)).items():
         examples = [Example(messages_of(question, policy), row.text) for question, row, _ in rows]
         key = content_key("kl", str(folders[label].resolve()), [e.chosen for e in examples])

@@ -10,7 +10,6 @@ from typing import Any
 
 from bon.core.errors import BonError, some
 from bon.core.validation import together
-from bon.dispatch.worker import engine_arguments
 from bon.engines import engine_entry, read_settings
 from bon.engines.settings import NO_THINKING_LIMIT, OpenAISettings
 from bon.experiment.cards import Loaded
@@ -130,9 +129,7 @@ def _check_model(
             "take a newer card (bon list), or set retires: null if it is served where base_url is",
         )
     try:
-        arguments = engine_arguments(
-            card, model.model_path, remote_code=setup.experiment.allow_remote_code
-        )
+        arguments = model.engine_arguments(remote_code=setup.experiment.allow_remote_code)
     except BonError as error:
         yield error
         return

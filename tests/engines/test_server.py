@@ -14,7 +14,6 @@ import pytest
 
 from bon.core.errors import BonError
 from bon.core.sampling import Sampling
-from bon.dispatch.worker import engine_arguments
 from bon.engines import build, read_settings
 from bon.engines.base import GenerateRequest, Message
 from bon.engines.endpoints import server as served
@@ -134,12 +133,10 @@ def test_a_served_model_is_planned_and_shares_a_gpu() -> None:
     assert shares is not None
     assert fits.gpus["24 GB"] == "fits" != shares.gpus["24 GB"]
     assert shares.gpus["48 GB"] == "fits"
-    arguments = engine_arguments(half.card, "org/m", remote_code=False)
+    arguments = half.engine_arguments(remote_code=False)
     assert arguments["engine_args"] == {"gpu_memory_utilization": 0.45, "max_model_len": 8192}
-    assert (
-        "gpu_memory_utilization"
-        not in engine_arguments(whole.card, "org/m", remote_code=False)["engine_args"]
-    )
+    arguments = whole.engine_arguments(remote_code=False)
+    assert "gpu_memory_utilization" not in arguments["engine_args"]
     sglang = CARD | {"engine_args": {"serve": "sglang"}, "placement": {"gpus": 0.5}}
-    arguments = engine_arguments(load_rewarder(sglang, Path()).card, "org/m", remote_code=False)
+    arguments = load_rewarder(sglang, Path()).engine_arguments(remote_code=False)
     assert read_settings("openai", arguments).engine_args.mem_fraction_static == 0.45  # type: ignore[attr-defined]

@@ -51,15 +51,19 @@ class Queue:
 class _Loading:
     """Why models do not answer, by name; models that fail to load are tried again for ever."""
 
-    def __init__(self, models: Iterable[str]) -> None:
-        self.reasons = dict.fromkeys(models, "it is being loaded")
+    def __init__(self, models: Iterable[str], reason: str = "it is being loaded") -> None:
+        self._models = tuple(models)
+        self.reasons = dict.fromkeys(self._models, reason)
         self.tried = asyncio.Event()
 
     async def run(self, load: Callable[[], Awaitable[dict[str, str]]]) -> None:
         """Load until nothing fails; `load` returns why by models that failed."""
         pause, longest = RETRY_SECONDS
         while True:
-            self.reasons = await load()
+            try:
+                self.reasons = await load()
+            except Exception as error:
+                self.reasons = dict.fromkeys(self._models, one_line(error, 300))
             self.tried.set()
             for model, reason in self.reasons.items():
                 log.error("not loaded: %s: %s", model, reason)
@@ -167,8 +171,11 @@ class _Pool:
 
     async def start(self) -> None:
         """Start the actors; return when the first has loaded its models, or failed to."""
+        from bon.dispatch.cluster import start_host
+
+        place = next(iter(self.specs.values())).loaded.card.placement
         for _ in range(self._replicas):
-            self._await(self._new_actor())
+            self._await(start_host(self.specs, place))
         tried = [asyncio.create_task(each.tried.wait()) for each in self._loading.values()]
         await asyncio.wait(tried, return_when=asyncio.FIRST_COMPLETED)
         for task in tried:
@@ -216,38 +223,29 @@ class _Pool:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await asyncio.gather(*closing, return_exceptions=True)
 
-    def _new_actor(self) -> Any:
-        from bon.dispatch.cluster import start_host
-
-        return start_host(self.specs, next(iter(self.specs.values())).loaded.card.placement)
-
     def _restart(self, actor: Any, reason: str) -> None:
         """Give an actor whose process ended no request until it has loaded its models again."""
         if self.load.pop(actor, None) is not None:
             self.loaded.discard(actor)
             self._await(actor, f"{reason}; it is being loaded again")
 
-    def _await(self, actor: Any, reason: str = "") -> None:
-        loading = self._loading[actor] = _Loading(self.specs)
-        if reason:
-            loading.reasons = dict.fromkeys(self.specs, reason)
+    def _await(self, actor: Any, *reason: str) -> None:
+        loading = self._loading[actor] = _Loading(self.specs, *reason)
         task = asyncio.create_task(loading.run(lambda: self._load(actor)))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _load(self, actor: Any) -> dict[str, str]:
         """Load an actor's models once its process is up, for the first time or again."""
-        from ray.exceptions import ActorUnavailableError, RayError
+        from ray.exceptions import ActorUnavailableError
 
         while True:
             try:
                 await actor.node.remote()
-                failures: dict[str, str] = await actor.load.remote()
                 break
             except ActorUnavailableError:
                 await asyncio.sleep(0.2)
-            except RayError as error:
-                return dict.fromkeys(self.specs, f"its worker failed: {one_line(error, 300)}")
+        failures: dict[str, str] = await actor.load.remote()
         if len(failures) < len(self.specs):
             self.load.setdefault(actor, 0)
         if not failures:

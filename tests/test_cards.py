@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from bon.core.errors import BonError
-from bon.dispatch.worker import settings_of
-from bon.experiment.cards import load_policy, load_rewarder, shipped
+from bon.experiment.cards import load_policy, load_rewarder, settings_of, shipped
 
 CARD = """
 name: mine

@@ -5,9 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from bon.dispatch.worker import settings_of
 from bon.engines import build
-from bon.experiment.cards import load_policy, load_rewarder, shipped
+from bon.experiment.cards import load_policy, load_rewarder, settings_of, shipped
 
 CARDS = [(room, name) for room in ("policies", "rewarders") for name in shipped(room)]
 API = [each for each in CARDS if "engine: openai" in shipped(each[0])[each[1]].read_text()]

@@ -12,6 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from bon.core.errors import BonError, one_line
 from bon.dispatch.connection import Connection, RayLost
 from bon.dispatch.groups import Batch, ClosingWorkers, Group, Worker, make_groups
+from bon.dispatch.nodes import check_width, has_room, lacking
 from bon.dispatch.source import Source
 from bon.dispatch.worker import Host, ModelSpec, Reply
 from bon.engines.endpoints.ledger import Ledger
@@ -34,6 +36,7 @@ START_SECONDS = 60.0
 CHECK_SECONDS = 1.0
 PING_SECONDS = 5.0
 FROZEN_SECONDS = 120.0
+ANSWER_SECONDS = 20.0
 HandleReply = Callable[[Source, Reply], None]
 
 
@@ -47,8 +50,9 @@ class HostActor(Host):
 
     # In a thread of its own, also while a model computes.
     @ray.method(concurrency_group="heartbeat")  # type: ignore[untyped-decorator]
-    async def ping(self) -> None:
-        """Return at once: the process is not frozen."""
+    async def ping(self) -> tuple[bool, list[str]]:
+        """Return at once, for the process is not frozen, whether it loads and waits for what."""
+        return self.loading, self.waits()
 
 
 def start_host(
@@ -104,8 +108,9 @@ class Dispatcher:
         self._running: list[Group] = []
         self._closing: list[ClosingWorkers] = []
         self._stopped: set[str] = set()
+        self._reported: set[str] = set()
         for group in self._groups:
-            self._check_fits(group)
+            check_width(group.names, group.placement, connection.state.nodes.values())
 
     def run(self) -> None:
         """Block until all work is done; KeyboardInterrupt leaves at once."""
@@ -121,6 +126,12 @@ class Dispatcher:
             self._end_closed(within=1.0)
             if self._ledger is not None:
                 ray.kill(self._ledger)
+
+    @property
+    def waits(self) -> list[str]:
+        """What workers wait for, where it is worth saying, such as an endpoint's Retry-After."""
+        workers = [worker for group in self._running for worker in group.workers]
+        return [*dict.fromkeys(wait for worker in workers for wait in worker.waits)]
 
     @property
     def busy_workers(self) -> int:
@@ -190,7 +201,7 @@ class Dispatcher:
         for group in list(self._waiting):
             if group.finished:
                 self._waiting.remove(group)
-            elif self._fits(group.placement) or not (self._running or self._closing):
+            elif self._has_room(group.placement) or not (self._running or self._closing):
                 self._waiting.remove(group)
                 self._running.append(group)
                 self._add_workers(group)
@@ -210,7 +221,7 @@ class Dispatcher:
         placement = group.placement
         if not (group.retries or group.suspects) and all(s.finished for s in group.sources):
             return
-        while len(group.workers) < placement.actors and self._fits(placement):
+        while len(group.workers) < placement.actors and self._has_room(placement):
             actor = start_host(group.specs, placement, self._remote_ledger(), self._logs)
             group.workers.append(Worker(actor, actor.node.remote()))
 
@@ -287,7 +298,9 @@ class Dispatcher:
         late = f"Ray has not started a worker for {seconds:.0f} seconds"
         if not worker.reported_late:
             worker.reported_late = True
-            self._connection.report(f"{', '.join(sorted(group.specs))}: {late}; waiting")
+            cause = lacking(group.placement, self._connection.state.nodes.values())
+            cause = f" (it {cause})" if cause else ""
+            self._connection.report(f"{group.names}: {late}{cause}; waiting")
         if seconds < START_SECONDS * (2 if worker.node else 5):
             return
         if self._connection.local and not group.placement.runtime_env:
@@ -299,15 +312,22 @@ class Dispatcher:
         """Replace a worker that answers no ping; what it had is sent again, blameless."""
         now = time.monotonic()
         if worker.ping is not None and _is_done(worker.ping):
+            with suppress(RayError):
+                worker.loading, worker.waits = ray.get(worker.ping)
+                for wait in worker.waits:
+                    host = wait.partition(" ")[0]
+                    if host not in self._reported:
+                        self._reported.add(host)
+                        self._connection.report(wait)
             worker.ping, worker.pinged = None, now
         if not worker.ready or self._connection.awake > worker.pinged:
-            worker.ping, worker.pinged = None, now
+            worker.ping, worker.pinged, worker.waits = None, now, []
         elif worker.ping is None and now - worker.pinged > PING_SECONDS:
-            worker.ping = worker.actor.ping.remote()
+            worker.call_ping(now)
         elif now - worker.pinged > FROZEN_SECONDS:
             models = {b.source.model for b in group.in_flight.values() if b.worker is worker}
             group.deaths.update(models)
-            names = ", ".join(sorted(models or group.specs))
+            names = ", ".join(sorted(models)) or group.names
             seconds = f"has not answered for {FROZEN_SECONDS:g} seconds"
             self._connection.report(f"{names}: a worker {seconds}; it is replaced")
             self._remove(group, worker)
@@ -365,10 +385,24 @@ class Dispatcher:
         # Restart actors that exceed the time limit; their batches come back as lost.
         now, limit = time.monotonic(), self._config.timeout_seconds
         for batch in [batch for group in self._running for batch in group.in_flight.values()]:
-            if batch.worker and now - batch.started > limit:
+            if batch.worker and self._is_late(batch, batch.worker, now):
                 batch.reason = f"no answer within {limit:g} seconds"
                 ray.kill(batch.worker.actor, no_restart=False)
                 batch.started = now
+
+    def _is_late(self, batch: Batch, worker: Worker, now: float) -> bool:
+        """Whether a batch exceeds the time limit, which starts anew while its worker loads."""
+        due = batch.started + self._config.timeout_seconds
+        if now <= due or not worker.ready:
+            return False
+        if worker.ping is not None:
+            return now > max(due, worker.ping_since) + ANSWER_SECONDS
+        if worker.ping_since < due:
+            worker.call_ping(now)
+            return False
+        if worker.loading:
+            batch.started = now
+        return not worker.loading
 
     def _receive(self, group: Group, ref: Any) -> None:
         batch = group.in_flight.pop(ref)
@@ -444,24 +478,11 @@ class Dispatcher:
         batch.source.answer(len(batch.tasks), reply.effort.busy)
         self._handle(batch.source, reply)
 
-    # -- resources -----------------------------------------------------------------------
-
-    def _check_fits(self, group: Group) -> None:
-        placement, total = group.placement, self._connection.state.resources
-        for name, need, key in (("GPU", placement.gpus, "gpus"), ("CPU", placement.cpus, "cpus")):
-            if need > total[name]:
-                models = ", ".join(sorted(group.specs))
-                problem = f"{models}: needs {need:g} {name} per actor, and Ray has {total[name]:g}"
-                fix = f"set placement.{key}, or use a larger cluster with --ray-address"
-                raise BonError(problem, fix)
-
-    def _fits(self, placement: Placement) -> bool:
+    def _has_room(self, placement: Placement) -> bool:
         """Whether there is room for one more actor."""
-        total = self._connection.state.resources
         busy: list[Group | ClosingWorkers] = [*self._running, *self._closing]
-        actors = [placement, *(each.placement for each in busy for _ in each.workers)]
-        cpus, gpus = sum(actor.cpus for actor in actors), sum(actor.gpus for actor in actors)
-        return cpus <= total["CPU"] + 1e-9 and gpus <= total["GPU"] + 1e-9
+        workers = [(worker.node, each.placement) for each in busy for worker in each.workers]
+        return has_room(self._connection.state.nodes, workers, placement)
 
 
 def _is_done(ref: Any) -> bool:

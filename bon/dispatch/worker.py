@@ -7,11 +7,11 @@ import math
 import sys
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from bon.choosing.race import EarlyStopping
@@ -23,11 +23,10 @@ from bon.engines.base import Engine, ImagePart
 from bon.engines.echo import answer_key
 from bon.engines.endpoints.ledger import Ledger, Payer, paying, purchases, stop
 from bon.engines.fields import EngineSettings
-from bon.engines.free_gpu_memory import wait_for_room
+from bon.engines.free_gpu_memory import alone_on_gpus, wait_for_room
 from bon.engines.metering import metered, take_turn
-from bon.engines.settings import OpenAISettings, VllmSettings
-from bon.experiment.cards import Loaded
-from bon.experiment.config import PolicyCard, RewarderCard
+from bon.experiment.cards import Loaded, settings_of
+from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
 from bon.policies import generate
 from bon.policies.generate import Ask
@@ -204,14 +203,23 @@ class Host:
                 reply = replace(reply, failure=failure, stop_run=stop_run)
             return reply
 
-    async def load(self) -> list[str]:
-        """Load every model now, not on its first use; return what failed."""
-        failures = []
+    @property
+    def loading(self) -> bool:
+        """Whether a model is being loaded."""
+        return self._loading.locked()
+
+    def waits(self) -> list[str]:
+        """Return what engines wait for, where it is worth saying."""
+        return [wait for engine in [*self._engines.values()] if (wait := engine.waits_for())]
+
+    async def load(self) -> dict[str, str]:
+        """Load every model now, not on its first use; return why by those that failed."""
+        failures = {}
         for name, spec in self.specs.items():
             try:
                 await self._engine(spec)
             except BonError as error:
-                failures.append(f"{name}: {error}")
+                failures[name] = str(error)
         return failures
 
     async def _discard(self, engine: Engine | None) -> None:
@@ -235,6 +243,8 @@ class Host:
         if prompt.unpulled:
             raise absent(prompt.unpulled, [card.name])
         key = json.dumps([card.engine, model_path, card.revision, card.engine_args], sort_keys=True)
+        if key in self._engines:  # also while another model is loaded
+            return self._engines[key], 0.0
         async with self._loading:
             began = time.perf_counter()
             if key in self._engines:
@@ -245,14 +255,20 @@ class Host:
                 settings = settings.model_copy(update={"log": log})
             # Memory that this worker's own engines use is no reason to wait.
             share = 0.0 if self._engines else card.gpu_memory_share
-            occupied = await asyncio.to_thread(wait_for_room, share) if share else ""
-            try:
-                self._engines[key] = await asyncio.to_thread(build, card.engine, settings)
-            except BonError as error:
-                if occupied:
-                    raise BonError(f"{error.message}; {occupied}", error.fix) from error
-                raise
+            self._engines[key] = await asyncio.to_thread(_load, card, settings, share)
             return self._engines[key], time.perf_counter() - began
+
+
+def _load(card: Card, settings: EngineSettings, share: float) -> Engine:
+    """Load an engine once this share of its GPUs is free, or after a while."""
+    with alone_on_gpus() if card.placement.gpus else nullcontext():
+        occupied = wait_for_room(share) if share else ""
+        try:
+            return build(card.engine, settings)
+        except BonError as error:
+            if occupied:
+                raise BonError(f"{error.message}; {occupied}", error.fix) from error
+            raise
 
 
 def _sample(
@@ -307,35 +323,6 @@ async def _in_turn(
     results = await asyncio.gather(*(run(item) for item in items))
     rows = tuple(row for item_rows, _ in results for row in item_rows)
     return rows, tuple(key for _, keys in results for key in keys)
-
-
-def settings_of(loaded: Loaded[Any], *, remote_code: bool) -> EngineSettings:
-    """Return the engine's settings here; BonError for remote code that is not allowed."""
-    card, settings = loaded.card, loaded.settings
-    if _is_on(card.engine_args, "trust_remote_code") and not remote_code:
-        fix = "read that code, then allow it with --allow-remote-code"
-        raise BonError(f"card {card.name!r}: it runs code that comes with the model", fix)
-    here: dict[str, Any] = {"model": loaded.model_path}
-    if card.revision:  # or the commit that it stands for
-        here["revision"] = card.revision
-    known = type(settings).model_fields.keys() - card.engine_args.keys()
-    update = {name: value for name, value in here.items() if name in known}
-    if 0 < card.placement.gpus < 1 and (card.engine == "vllm" or serves(card.engine_args)):
-        sglang = card.engine_args.get("serve") == "sglang"
-        flag = "mem_fraction_static" if sglang else "gpu_memory_utilization"
-        if flag not in (card.engine_args.get("engine_args") or {}):
-            flags = cast(VllmSettings | OpenAISettings, settings).engine_args
-            share = {flag: round(card.gpu_memory_share, 3)}
-            update["engine_args"] = flags.model_copy(update=share)
-    return settings.model_copy(update=update)
-
-
-def _is_on(arguments: Mapping[str, Any], name: str) -> bool:
-    """Whether a setting is on, at any depth of the arguments."""
-    return any(
-        _is_on(value, name) if isinstance(value, Mapping) else key == name and bool(value)
-        for key, value in arguments.items()
-    )
 
 
 def filter_images(item: Item, name: str) -> Item:

@@ -211,6 +211,10 @@ class Engine(ABC):
         """Return versions, device and flags: what is needed to repeat the run."""
         return {"engine": self.name}
 
+    def waits_for(self) -> str:
+        """Return what the engine waits for, if it is long enough to be worth saying."""
+        return ""
+
     async def close(self) -> None:
         """Free the model."""
         return None

@@ -6,16 +6,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from bon.core.errors import BonError, shown, suggestion
 from bon.core.files import file_error, read_text
 from bon.core.keys import content_key
 from bon.core.validation import Origin, validate
-from bon.engines import ENGINES, read_settings, weights_entry
+from bon.engines import ENGINES, read_settings, serves, weights_entry
 from bon.engines.checkpoints import Checkpoint, checkpoint
 from bon.engines.fields import EngineSettings
 from bon.engines.packed_checkpoints import is_packed, packed_key, unpacked
+from bon.engines.settings import OpenAISettings, VllmSettings
 from bon.experiment.config import (
     Card,
     CardRef,
@@ -236,6 +237,35 @@ def _engine_arguments(card: Card) -> dict[str, Any]:
     found = {"model": card.model, "revision": card.revision, "price": price}
     known = ENGINES[card.engine].settings.model_fields
     return {k: v for k, v in found.items() if k in known and v is not None} | card.engine_args
+
+
+def settings_of(loaded: Loaded[Any], *, remote_code: bool) -> EngineSettings:
+    """Return the engine's settings here; BonError for remote code that is not allowed."""
+    card, settings = loaded.card, loaded.settings
+    if _is_on(card.engine_args, "trust_remote_code") and not remote_code:
+        fix = "read that code, then allow it with --allow-remote-code"
+        raise BonError(f"card {card.name!r}: it runs code that comes with the model", fix)
+    here: dict[str, Any] = {"model": loaded.model_path}
+    if card.revision:  # or the commit that it stands for
+        here["revision"] = card.revision
+    known = type(settings).model_fields.keys() - card.engine_args.keys()
+    update = {name: value for name, value in here.items() if name in known}
+    if 0 < card.placement.gpus < 1 and (card.engine == "vllm" or serves(card.engine_args)):
+        sglang = card.engine_args.get("serve") == "sglang"
+        flag = "mem_fraction_static" if sglang else "gpu_memory_utilization"
+        if flag not in (card.engine_args.get("engine_args") or {}):
+            flags = cast(VllmSettings | OpenAISettings, settings).engine_args
+            share = {flag: round(card.gpu_memory_share, 3)}
+            update["engine_args"] = flags.model_copy(update=share)
+    return settings.model_copy(update=update)
+
+
+def _is_on(arguments: Mapping[str, Any], name: str) -> bool:
+    """Whether a setting is on, at any depth of the arguments."""
+    return any(
+        _is_on(value, name) if isinstance(value, Mapping) else key == name and bool(value)
+        for key, value in arguments.items()
+    )
 
 
 def specs_of(card: Card, base: Path, prompt: Prompt, seed: int) -> Specs:

@@ -69,6 +69,13 @@ class Placement(Strict):
     cpus: float = Field(1, ge=0)
     runtime_env: dict[str, Any] = Field(default_factory=dict)
 
+    @field_validator("gpus")
+    @classmethod
+    def _whole(cls, value: float) -> float:
+        if value > 1 and value % 1:
+            raise ValueError("above one, GPUs are whole", f"set {int(value)} or {int(value) + 1}")
+        return value
+
 
 class Price(Strict):
     """US dollars per million tokens."""

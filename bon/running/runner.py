@@ -13,6 +13,7 @@ from bon.dispatch.source import Source
 from bon.running.progress import Reporter, note_phase
 from bon.running.start import start
 from bon.running.tally import Tally
+from bon.running.weights import fetch_weights
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.completeness import completeness
@@ -116,6 +117,9 @@ def work_off(
     check_models(setup, models, here=starts_local_ray(cluster.address))
     for line in retiring(setup, models):
         say(line, quiet=quiet)
+    if starts_local_ray(cluster.address):
+        loaded = [model for model in setup.models if model.card.name in models]
+        fetch_weights(loaded, partial(say, quiet=quiet))
     with (
         connected(cluster, quiet=quiet) as connection,
         Reporter(sources, quiet=quiet, file=progress_file) as progress,

@@ -64,6 +64,7 @@ class Tally:
         def check() -> None:
             for store in stores:
                 store.check_exists()
+            self._show_progress()
 
         self._progress = progress
         self._dispatcher = Dispatcher(
@@ -110,8 +111,11 @@ class Tally:
             self._outside_ledger += sum(row.cost for row in rows)
         self._check_cap()
         self._check_errors(model, rows)
-        if self._progress is not None:
-            self._progress.update(self._dispatcher.busy_workers if self._dispatcher else 1)
+        self._show_progress()
+
+    def _show_progress(self) -> None:
+        if self._progress is not None and self._dispatcher is not None:
+            self._progress.update(self._dispatcher.busy_workers, self._dispatcher.waits)
 
     def _record_engine(self, model: str, engine: Mapping[str, Any]) -> None:
         self.engines[model] = engine

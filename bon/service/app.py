@@ -21,6 +21,7 @@ from bon.dispatch.listeners import Watch
 from bon.service import pages
 from bon.service.api import online, openai, operations, rewards, validations
 from bon.service.api.common import add_error_handlers
+from bon.service.online.backend import RETRY_SECONDS
 from bon.service.online.judgement_store import FILE, JudgementStore
 from bon.service.online.rewards import RewardJudge, read_set
 from bon.service.online.selector import Selector
@@ -53,11 +54,12 @@ def create_app(service: Service) -> FastAPI:
     selector, judge = load_online(settings)
 
     async def load() -> None:
-        try:
-            if selector:
-                await selector.backend.start()
-        except Exception:  # Validations and pages go on; /readyz reports the missing models.
-            log.exception("no model is online")
+        while selector:
+            try:
+                return await selector.backend.start()
+            except Exception:  # Validations and pages go on; /readyz reports the missing models.
+                log.exception("no model is online")
+            await asyncio.sleep(RETRY_SECONDS[0])
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -29,10 +29,10 @@ from bon.core.keys import content_key
 from bon.core.records import Candidate, Question
 from bon.dispatch.connection import connected
 from bon.dispatch.tasks import run_tasks
-from bon.dispatch.worker import RewarderSpec, settings_of
+from bon.dispatch.worker import RewarderSpec
 from bon.engines.settings import TransformersSettings
 from bon.engines.tuning import Example, FineTuned, Method, Tuning
-from bon.experiment.cards import Loaded
+from bon.experiment.cards import Loaded, settings_of
 from bon.experiment.config import DatasetSpec, Placement, PolicyCard, Price
 from bon.exports.preferences import messages_of, unjudged_note, with_texts
 from bon.planning.dataset_sizes import CANDIDATE_TOKENS, QUESTION_TOKENS

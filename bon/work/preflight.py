@@ -10,10 +10,9 @@ from typing import Any
 
 from bon.core.errors import BonError, some
 from bon.core.validation import together
-from bon.dispatch.worker import settings_of
 from bon.engines import ENGINES
 from bon.engines.settings import NO_THINKING_LIMIT, OpenAISettings
-from bon.experiment.cards import Loaded
+from bon.experiment.cards import Loaded, settings_of
 from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
 from bon.work.setup import Setup

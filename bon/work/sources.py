@@ -50,12 +50,13 @@ class GenerateSource(Source):
     def steps(self) -> Iterator[list[Payload]]:
         """Yield the prompt of each question with its missing candidates."""
         card = self._policy.card
+        sees_answers = has_answer_key(card)
         for question, _, missing in samplings(self._setup, self._store, self._policy):
             if not missing:
                 yield []
                 continue
             messages = policy_messages(question, self._policy.prompt, read_image, card.images)
-            answer_key = question.answer if has_answer_key(card) else None
+            answer_key = question.answer if sees_answers else None
             yield [Ask(question.key, messages, question.options, missing, answer_key)]
 
 

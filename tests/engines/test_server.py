@@ -14,11 +14,10 @@ import pytest
 
 from bon.core.errors import BonError
 from bon.core.sampling import Sampling
-from bon.dispatch.worker import settings_of
 from bon.engines import build
 from bon.engines.base import GenerateRequest, Message
 from bon.engines.endpoints import server as served
-from bon.experiment.cards import load_rewarder
+from bon.experiment.cards import load_rewarder, settings_of
 from bon.planning.model_sizes import fit_of
 from bon.work.hub_revisions import unpinned
 

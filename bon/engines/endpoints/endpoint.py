@@ -25,6 +25,7 @@ from bon.engines.metering import turn
 _TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 _NO_MONEY = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 _LONGEST_WAIT = 120.0
+_LONG_WAIT = 10.0
 GRACE_SECONDS = 60.0
 """After its time limit a request is given so long to be settled."""
 MAX_REPLY_BYTES = 64 * 2**20
@@ -181,6 +182,12 @@ class Endpoint:
         self.limit, self.totals = limit, EngineTotals()
         # One client per place in flight: a pool's work grows with the square of its connections.
         self._idle: list[httpx.AsyncClient] = []
+        self._wait_reason, self._waits_until = "", 0.0
+
+    @property
+    def wait_reason(self) -> str:
+        """Why requests wait for a long time, if they do."""
+        return self._wait_reason if time.monotonic() < self._waits_until else ""
 
     async def post(
         self,
@@ -210,6 +217,8 @@ class Endpoint:
                 pause = random.uniform(longest / 2, longest)
                 if failed.after is not None:
                     pause = min(failed.after, _LONGEST_WAIT) + random.uniform(0, self._wait)
+                if max(pause, failed.after or 0.0) >= _LONG_WAIT:
+                    self._note_wait(failed, pause)
                 await asyncio.sleep(pause)
                 if self._revive is not None:
                     await self._revive()
@@ -218,6 +227,12 @@ class Endpoint:
             fix = "start the server or correct base_url; finished work is kept"
             raise BonError(f"{self.url} cannot be reached {tries}: {failed}", fix)
         raise Unanswered(f"{self.host} failed {tries}: {failed}")
+
+    def _note_wait(self, failed: _TransientError, pause: float) -> None:
+        asks = "" if failed.after is None else f" asks to wait {failed.after:,.0f} seconds"
+        tries = f"{self._retries + 1} tries, at most {_LONGEST_WAIT:.0f} seconds apart"
+        self._wait_reason = f"{self.host}{asks} ({failed}): {tries}"
+        self._waits_until = max(self._waits_until, time.monotonic() + pause)
 
     async def close(self) -> None:
         """Close connections."""

@@ -92,6 +92,10 @@ class OpenAIEngine(Engine):
             revive=server.revive if server else None,
         )
 
+    def waits_for(self) -> str:
+        """Return what the endpoint said where it asks for a long wait."""
+        return self._endpoint.wait_reason
+
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample completions, as one request or several, as the endpoint allows."""
         body = self._body(request)

@@ -20,11 +20,11 @@ from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTa
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from bon.core.errors import BonError, one_line
+from bon.core.ledger import Ledger
 from bon.dispatch.connection import Connection, RayLost
 from bon.dispatch.groups import Batch, ClosingWorkers, Group, Worker, make_groups
 from bon.dispatch.source import Source
 from bon.dispatch.worker import Host, ModelSpec, Reply
-from bon.engines.endpoints.ledger import Ledger
 from bon.experiment.config import ClusterConfig, Placement
 
 SPLIT_AFTER = 2
@@ -65,8 +65,17 @@ def start_host(
     return actor.remote(specs, sys.path, ledger, logs)
 
 
+def start_ledger(path: Path, cap: float | None = None) -> Any:
+    """Start an actor that owns a ledger, on this node, where its file is."""
+    node = ray.get_runtime_context().get_node_id()
+    here = NodeAffinitySchedulingStrategy(node, soft=False)
+    lasts = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": 100_000}
+    actor = ray.remote(num_cpus=0, scheduling_strategy=here, **lasts)(Ledger)
+    return actor.remote(path.absolute(), cap)
+
+
 class RemoteLedger:
-    """The methods of the run's `Ledger`, from a worker on any node."""
+    """The methods of a `Ledger`, from a worker on any node."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
@@ -219,11 +228,7 @@ class Dispatcher:
         if self._ledger_path is None:
             return None
         if self._ledger is None:
-            node = ray.get_runtime_context().get_node_id()
-            here = NodeAffinitySchedulingStrategy(node, soft=False)
-            lasts = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": 100_000}
-            actor = ray.remote(num_cpus=0, scheduling_strategy=here, **lasts)(Ledger)
-            self._ledger = actor.remote(self._ledger_path.absolute(), self._config.spending_cap)
+            self._ledger = start_ledger(self._ledger_path, self._config.spending_cap)
         return RemoteLedger(self._ledger)
 
     def _stop_group(self, group: Group) -> None:

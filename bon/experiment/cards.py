@@ -231,7 +231,7 @@ def load_prompt(ref: PromptRef, *, room: Room, base: Path) -> Prompt:
 
 
 def engine_settings(card: Card, model_path: str) -> dict[str, Any]:
-    """Return the engine's settings: the card's engine_args, model, revision and price."""
+    """Return the engine's settings: the card's engine_args, model and revision."""
     arguments = dict(card.engine_args)
     if card.engine == "echo":
         return arguments
@@ -240,8 +240,6 @@ def engine_settings(card: Card, model_path: str) -> dict[str, Any]:
         arguments.setdefault("model", model_path)
     if card.revision:
         arguments.setdefault("revision", card.revision)
-    if "price" in known and not isinstance(card.cost, str):
-        arguments.setdefault("price", card.cost.model_dump())
     return arguments
 
 

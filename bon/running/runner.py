@@ -61,11 +61,15 @@ def compute(
     *,
     quiet: bool = False,
     progress_file: Path | None = None,
+    ledger: Path | None = None,
 ) -> RunCompleteness:
-    """Sample missing candidates and make missing judgements, on Ray."""
+    """Sample missing candidates and make missing judgements, on Ray.
+
+    `ledger`: that of the run which this one belongs to, whose cap bounds both together.
+    """
     began = time.monotonic()
     sources = make_sources(setup, store)
-    tally = Tally(setup, store)
+    tally = Tally(setup, store, ledger)
     status = None
     if store.has("candidates") or store.has("judgements"):
         status = completeness(setup, store)

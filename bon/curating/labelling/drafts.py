@@ -18,7 +18,6 @@ from bon.curating.labelling.annotations import CANNOT, TIE
 from bon.curating.workbench import Workbench
 from bon.experiment import required_form
 from bon.experiment.cards import load_rewarder
-from bon.experiment.config import Price
 from bon.rewarders.reply_parsing import reached
 from bon.running.reporting import open_run
 from bon.storage.store import Store
@@ -69,7 +68,7 @@ def draft_experiment(
             f"{card.name} ({card.kind}) generates no text",
             f"--by a card of kind {', '.join(GENERATIVE)} (bon list rewarders)",
         )
-    if isinstance(card.cost, Price) and max_cost is None:
+    if card.price and max_cost is None:
         raise BonError(f"{card.name} has a price", "set a limit for all drafts: --max-cost DOLLARS")
     changes: dict[str, Any] = {
         "card": str(Path(by).resolve()) if Path(by).is_file() else by,

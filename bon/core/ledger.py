@@ -82,9 +82,13 @@ class Ledger:
         self._cap, self.path, self._unwritten = cap, path or Path(":memory:"), ""
         with _errors(self.path):
             self._db = _connect(path or ":memory:")
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")  # power may fail while a request is out
-            self._db.executescript(_SCHEMA)
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute("PRAGMA synchronous = FULL")  # power may fail while it is out
+                self._db.executescript(_SCHEMA)
+            except sqlite3.DatabaseError:
+                self._db.close()
+                raise
 
     async def reserve(self, request: Reservation) -> str | None:
         """Reserve and return "", or None to wait for others, or why the request is refused.
@@ -263,11 +267,12 @@ def _connect(path: Path | str, **options: Any) -> sqlite3.Connection:
     """Open a ledger, or a file that may become one; sqlite3.DatabaseError for any other."""
     options |= {"isolation_level": None, "check_same_thread": False, "timeout": BUSY_SECONDS}
     db: sqlite3.Connection = sqlite3.connect(path, **options)
-    version, tables = (
-        db.execute(query).fetchone()[0]
-        for query in ("PRAGMA user_version", "SELECT COUNT(*) FROM sqlite_master")
-    )
-    if tables and version != _VERSION:
+    try:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        (tables,) = db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+        if tables and version != _VERSION:
+            raise sqlite3.DatabaseError("it is no ledger of this version")
+    except sqlite3.DatabaseError:
         db.close()
-        raise sqlite3.DatabaseError("it is no ledger of this version")
+        raise
     return db

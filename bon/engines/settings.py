@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, ConfigDict, model_validator
 
 from bon.core.errors import BonError
+from bon.core.validation import is_address
 from bon.engines.fields import EngineSettings, setting
 
 shaping = partial(setting, shapes=True)
@@ -268,15 +269,15 @@ class OpenAISettings(EngineSettings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        parts = urlsplit(self.base_url)
         if not (self.serve or self.base_url):
             raise BonError("needs base_url or serve", "such as http://localhost:8000/v1, or vllm")
         alone = [] if self.serve else {"serve_command", "revision", "log", "engine_args"}
         if extra := sorted(self.model_fields_set.intersection(alone)):
             raise BonError(f"{extra[0]} without serve", "add serve: vllm, or leave it out")
-        if self.base_url and (parts.scheme not in ("http", "https") or not parts.hostname):
+        if self.base_url and not is_address(self.base_url):
             fix = "such as http://localhost:8000/v1"
             raise BonError(f"base_url {self.base_url!r} is not a URL", fix)
+        parts = urlsplit(self.base_url)
         if parts.username or parts.password or parts.query:
             raise BonError("base_url holds credentials or a query", "put the key in api_key_env")
         owned = {*PROTOCOL_FIELDS, self.can.max_tokens_field, self.can.thinking_field}

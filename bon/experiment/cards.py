@@ -230,6 +230,12 @@ def load_prompt(ref: PromptRef, *, room: Room, base: Path) -> Prompt:
     return Prompt(ref, files[ref].read_text(encoding="utf-8"))
 
 
+def need_limit(card: Card, max_cost: float | None) -> None:
+    """Raise BonError for a card that costs money where no limit is set."""
+    if card.price and max_cost is None and card.engine_args.get("spending_cap") is None:
+        raise BonError(f"{card.name} has a price", "set a limit for all calls: --max-cost DOLLARS")
+
+
 def engine_settings(card: Card, model_path: str) -> dict[str, Any]:
     """Return the engine's settings: the card's engine_args, model and revision."""
     arguments = dict(card.engine_args)

@@ -24,6 +24,7 @@ from bon.core.errors import BonError, shown
 from bon.core.records import check_rewarder_name
 from bon.core.sampling import Sampling
 from bon.core.text import BIASES, PHRASE, PLACE
+from bon.core.validation import without_booleans
 from bon.engines import engine_entry
 from bon.engines.free_gpu_memory import USABLE
 
@@ -34,6 +35,11 @@ class Strict(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers(cls, data: Any) -> Any:
+        return without_booleans(cls, data)
 
 
 class UpstreamPrompt(Strict):

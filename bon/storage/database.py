@@ -177,20 +177,27 @@ def take_lock(directory: Path) -> IO[str]:
 def damage_of(directory: Path) -> str:
     """Describe the damage of a run's database or ledger; empty for sound ones.
 
-    Raises BonError if it is no database at all.
+    Raises BonError if the first is no database at all.
     """
+    return _damage_of_rows(directory) or _damage_of_ledger(directory)
+
+
+def _damage_of_rows(directory: Path) -> str:
     try:
         db = open_database(directory / DATABASE, readonly=True)
         problems = [text for (text,) in db.execute("PRAGMA integrity_check(20)")]
         db.close()
     except sqlite3.DatabaseError as error:
         problems = [str(error)]
-    if problems == ["ok"]:
-        try:
-            check_ledger(directory / LEDGER)
-        except BonError as error:
-            problems = [error.message]
     return "" if problems == ["ok"] else " ".join(problems[0].split())
+
+
+def _damage_of_ledger(directory: Path) -> str:
+    try:
+        check_ledger(directory / LEDGER)
+    except BonError as error:
+        return error.message
+    return ""
 
 
 def repair(directory: Path) -> Path:
@@ -204,11 +211,9 @@ def repair(directory: Path) -> Path:
         for part in (directory / DATABASE, directory / f"{DATABASE}-wal"):
             if part.exists():
                 shutil.copy2(part, folder / part.name)
-        salvage(directory / DATABASE)
-        ledger = directory / LEDGER
-        try:
-            check_ledger(ledger)
-        except BonError:
+        if _damage_of_rows(directory):
+            salvage(directory / DATABASE)
+        if _damage_of_ledger(directory):
             for part in directory.glob(f"{LEDGER}*"):
                 part.rename(folder / part.name)
     return folder

@@ -102,13 +102,13 @@ class Buyers:
     def run(self, kind: str, crash: int | None) -> None:
         """Continue the run, or a study in it: both under the run's cap."""
         url, run = self.urls["run"], self.folder / "run"
+        prompt = {"text": f"{kind}: {{{{ question }}}} {{{{ options }}}}"}
         raw = {
             "name": kind,
             "questions": {"benchmark": "multiple_choice", "path": "questions.jsonl"},
-            "policies": [card(url, "policy", prompt="bare", n=N)],
+            "policies": [card(url, "policy", prompt=prompt, n=N)],
             "rewarders": [judge(url)],
             "cluster": {"spending_cap": self.cap, "max_error_share": 1.0},
-            "seed": int(kind == "study"),
         }
         setup = prepare(raw, self.folder)
         with Store(run / "study" if kind == "study" else run) as store:

@@ -110,12 +110,12 @@ class RayActors:
 
     async def start(self) -> None:
         """Start the actors, which load their models."""
-        from bon.dispatch.cluster import RemoteLedger, start_ledger
+        from bon.dispatch.cluster import start_ledger
 
         await asyncio.to_thread(self._connect)
+        remote = None
         if self._path is not None:
-            self._ledger = start_ledger(self._path)
-        remote = RemoteLedger(self._ledger) if self._ledger else None
+            self._ledger, remote = start_ledger(self._path)
         await asyncio.gather(*(pool.start(remote) for pool in self._pools))
         log.info("serving", extra={"models": sorted(self._pool_of)})
 

@@ -146,7 +146,7 @@ def read_csv(path: Path) -> pd.DataFrame:
             )
     try:
         table = pd.read_csv(io.StringIO("\n".join(lines)), sep=delimiter, skipinitialspace=True)
-        return table.apply(lambda column: _numeric(column, decimal_comma=delimiter == ";"))
+        return table.apply(_numeric)
     except (pd.errors.ParserError, ValueError) as error:
         raise BonError(
             f"{path} is not a CSV table: {' '.join(str(error).split())}",
@@ -154,14 +154,12 @@ def read_csv(path: Path) -> pd.DataFrame:
         ) from None
 
 
-def _numeric(column: pd.Series, decimal_comma: bool) -> pd.Series:
-    """Convert a column whose cells are all like 50%, or like 50,3 with semicolons."""
+def _numeric(column: pd.Series) -> pd.Series:
+    """Convert a column whose cells are all like 50%, or like 50,3."""
     text = column.dropna().astype(str).str.strip()
     if is_numeric_dtype(column) or not text.str.fullmatch(r"-?\d+([.,]\d+)?\s*%?").all():
         return column
-    text = text.str.rstrip("% ")
-    if decimal_comma:
-        text = text.str.replace(",", ".")
+    text = text.str.rstrip("% ").str.replace(",", ".")
     return pd.to_numeric(text, errors="coerce").reindex(column.index).where(column.notna())
 
 

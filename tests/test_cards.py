@@ -98,7 +98,7 @@ def of_endpoint(**settings):
     [
         {"spending_cap": 5}, {"retries": 9}, {"retry_wait": 2}, {"concurrency": 2},
         {"min_concurrency": 2}, {"max_concurrency": 9}, {"api_key_env": "MINE"}, {"timeout": 9},
-        {"api_key_env": None}, {"price": {"input_per_million": 9, "output_per_million": 9}},
+        {"api_key_env": None},
     ],
 )  # fmt: skip
 def test_money_and_access_to_an_endpoint_change_no_spec(settings):

@@ -69,7 +69,7 @@ def label(
     draft_by: Annotated[
         str, Option(help="Rewarder card whose model first drafts labels, hidden until an answer.")
     ] = "",
-    max_cost: Annotated[float | None, Option(help="Maximum cost in US dollars.", min=0)] = None,
+    max_cost: options.MaxCost = None,
     allow_remote_code: options.RemoteCode = False,
     quiet: options.Quiet = False,
 ) -> None:

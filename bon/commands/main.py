@@ -1,6 +1,7 @@
 """The command line: `bon --help`. A command's module is imported when it is used."""
 
 import gc
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -77,6 +78,9 @@ class _Commands(Mapping[str, Any]):
             found = alone
         command: Any = typer.main.get_command(found)
         command.name, command.rich_help_panel = name, panel
+        for each in (command, *getattr(command, "commands", {}).values()):
+            for parameter in each.params:
+                parameter.callback = _finite(parameter.callback)
         return command
 
     def __iter__(self) -> Iterator[str]:
@@ -84,6 +88,17 @@ class _Commands(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def _finite(callback: Any) -> Any:
+    """Return the callback of an option that takes no nan and no infinity."""
+
+    def check(context: Any, parameter: Any, value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise typer.BadParameter(f"{value} is not a finite number", context, parameter)
+        return callback(context, parameter, value) if callback else value
+
+    return check
 
 
 class _Lazy(typer.core.TyperGroup):

@@ -31,6 +31,7 @@ RayAddress = Annotated[
 Retry = Annotated[bool, Option("--retry-errors", help="Retry rows that failed before.")]
 Replace = Annotated[bool, Option("--replace", help="Replace another experiment's run.")]
 RemoteCode = Annotated[bool, Option("--allow-remote-code", help="Run a model's own code.")]
+MaxCost = Annotated[float | None, Option(help="Maximum cost in US dollars.", min=0)]
 Columns = Annotated[
     list[str] | None,
     Option(metavar="ROLE=COLUMN", help="Columns of a role: response=output; repeatable."),

@@ -74,6 +74,7 @@ def doctor(
     rewarder: Annotated[
         str, Option("--rewarder", help="Test this card's model on known pairs.")
     ] = "",
+    max_cost: options.MaxCost = None,
     allow_remote_code: options.RemoteCode = False,
     as_json: options.Json = False,
 ) -> None:
@@ -81,7 +82,7 @@ def doctor(
     if rewarder:
         from bon.running.rewarder_check import check_rewarder, format_rewarder_check
 
-        check = check_rewarder(rewarder, allow_remote_code=allow_remote_code)
+        check = check_rewarder(rewarder, allow_remote_code=allow_remote_code, max_cost=max_cost)
         emit(check, lambda: format_rewarder_check(check), as_json)
         if check.faults:
             raise typer.Exit(ExitCode.INCOMPLETE)

@@ -5,6 +5,7 @@ import filecmp
 import hashlib
 import os
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +47,27 @@ def private_files() -> Iterator[None]:
         yield
     finally:
         os.umask(before)
+
+
+@contextmanager
+def sqlite_errors(path: Path, fix: str) -> Iterator[None]:
+    """Convert the errors of an SQLite file to BonError; `fix` is for one that is damaged."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        text = str(error)
+        problem = f"{path} is damaged ({text})"
+        if "full" in text:
+            problem = f"the disk that holds {path.parent} is full"
+            fix = "free space and run the same command again: what was committed is kept"
+        elif "locked" in text:
+            problem, fix = f"{path}: {text}", "end the process that holds it"
+        elif isinstance(error, sqlite3.OperationalError):
+            problem, fix = f"{path}: {text}", "check the disk and its permissions"
+        elif "not a database" in text:
+            problem = f"{path} is not a database: nothing in it can be read"
+            fix = "put a copy of it back, or move it aside to start anew"
+        raise BonError(problem, fix) from None
 
 
 def read_text(path: Path, most: int = 1_000_000, encoding: str = "utf-8-sig") -> str:

@@ -2,7 +2,16 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
+
+from bon.core.validation import without_booleans
 
 
 class Sampling(BaseModel):
@@ -22,6 +31,11 @@ class Sampling(BaseModel):
     max_thinking_tokens: int | None = Field(None, ge=1)
     stop: tuple[str, ...] = ()
     repetition_penalty: float = Field(1.0, gt=0, le=10)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers(cls, data: Any) -> Any:
+        return without_booleans(cls, data)
 
     @property
     def max_new_tokens(self) -> int:

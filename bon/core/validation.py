@@ -6,7 +6,8 @@ What a model expects, and an example, come from its JSON schema.
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -58,6 +59,38 @@ class Origin:
         rest = {p: place for p, place in self.places.items() if p[: len(path)] != path}
         set_here = {path[: i + 1]: option for i in range(len(path))}
         return Origin(self.name, {**set_here, **rest})
+
+
+def without_booleans(model: type[BaseModel], data: Any) -> Any:
+    """Replace `true` where a model expects a number by what no number is: it would count as 1."""
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [*map(replaced, value)]
+        return object() if isinstance(value, bool) else value
+
+    def leaves(annotation: Any) -> set[Any]:
+        inner = set().union(*map(leaves, get_args(annotation)))
+        return inner or {annotation}
+
+    if not isinstance(data, Mapping):
+        return data
+    changed = dict(data)
+    for name, info in model.model_fields.items():
+        key = info.alias or name
+        kinds = leaves(info.annotation)
+        if key in data and kinds & {int, float} and not kinds & {bool, Any}:
+            changed[key] = replaced(data[key])
+    return changed
+
+
+def is_address(url: str) -> bool:
+    """Whether a text is an address of HTTP: its scheme, a host, and a port that can exist."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def dotted(steps: Sequence[str | int]) -> str:

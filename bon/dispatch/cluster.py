@@ -13,20 +13,22 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import ray
 from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from bon.core.errors import BonError, one_line
+from bon.core.ledger import Ledger
 from bon.dispatch.connection import Connection, RayLost
 from bon.dispatch.groups import Batch, ClosingWorkers, Group, Worker, make_groups
 from bon.dispatch.nodes import check_width, has_room, lacking
 from bon.dispatch.source import Source
 from bon.dispatch.worker import Host, ModelSpec, Reply
-from bon.engines.endpoints.ledger import Ledger
 from bon.experiment.config import ClusterConfig, Placement
 
 SPLIT_AFTER = 2
@@ -69,16 +71,32 @@ def start_host(
     return actor.remote(specs, sys.path, ledger, logs)
 
 
-class RemoteLedger:
-    """The methods of the run's `Ledger`, from a worker on any node."""
+def start_ledger(path: Path, cap: float | None = None) -> tuple[Any, "RemoteLedger"]:
+    """Start an actor that owns a ledger, on this node, where its file is."""
+    node = ray.get_runtime_context().get_node_id()
+    here = NodeAffinitySchedulingStrategy(node, soft=False)
+    lasts = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": 100_000}
+    name = f"ledger-{uuid4().hex}"
+    actor = ray.remote(num_cpus=0, name=name, scheduling_strategy=here, **lasts)(Ledger)
+    return actor.remote(path.absolute(), cap), RemoteLedger(name)
 
-    def __init__(self, actor: Any) -> None:
-        self._actor = actor
+
+class RemoteLedger:
+    """The methods of a `Ledger`, from a worker on any node."""
+
+    def __init__(self, name: str) -> None:
+        # By its name: a handle would lie in Ray's store, and be lost with it.
+        self._name = name
 
     def __getattr__(self, method: str) -> Any:
         if method.startswith("_"):  # looked up while unpickling
             raise AttributeError(method)
-        return getattr(self._actor, method).remote
+        return getattr(_actor(self._name), method).remote
+
+
+@cache
+def _actor(name: str) -> Any:
+    return ray.get_actor(name)
 
 
 class Dispatcher:
@@ -103,6 +121,7 @@ class Dispatcher:
         self._check, self._checked = check, 0.0
         self._ledger_path, self._logs = ledger, logs
         self._ledger: Any = None
+        self._remote: RemoteLedger | None = None
         self._groups = make_groups(specs, list(sources))
         self._waiting = deque(self._groups)
         self._running: list[Group] = []
@@ -230,12 +249,9 @@ class Dispatcher:
         if self._ledger_path is None:
             return None
         if self._ledger is None:
-            node = ray.get_runtime_context().get_node_id()
-            here = NodeAffinitySchedulingStrategy(node, soft=False)
-            lasts = {"max_restarts": -1, "max_task_retries": -1, "max_concurrency": 100_000}
-            actor = ray.remote(num_cpus=0, scheduling_strategy=here, **lasts)(Ledger)
-            self._ledger = actor.remote(self._ledger_path.absolute(), self._config.spending_cap)
-        return RemoteLedger(self._ledger)
+            cap = self._config.spending_cap
+            self._ledger, self._remote = start_ledger(self._ledger_path, cap)
+        return self._remote
 
     def _stop_group(self, group: Group) -> None:
         """Close a group's engines; the other groups go on meanwhile."""

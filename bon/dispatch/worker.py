@@ -17,11 +17,12 @@ from weakref import WeakValueDictionary
 from bon.choosing.race import EarlyStopping
 from bon.core.errors import BonError, EngineDied, engine_died, one_line
 from bon.core.images import ImageError, apply_filter, encode, open_image
+from bon.core.ledger import Account, Ledger
 from bon.core.records import Candidate, Effort, Judgement
 from bon.engines import build, serves
 from bon.engines.base import Engine, ImagePart
 from bon.engines.echo import answer_key
-from bon.engines.endpoints.ledger import Ledger, Payer, paying, purchases, stop
+from bon.engines.endpoints.budget import Budget, paying, purchases, stop
 from bon.engines.fields import EngineSettings
 from bon.engines.free_gpu_memory import alone_on_gpus, wait_for_room
 from bon.engines.metering import metered, take_turn
@@ -157,24 +158,33 @@ class Host:
         ledger: Ledger | None = None,
         logs: Path | None = None,
     ) -> None:
-        """`logs`: the folder for the output of servers that engines start."""
+        """`ledger`: the run's or server's. `logs`: the folder of the output of engines' servers."""
         # Appended: a folder of the user must not shadow what is installed.
         sys.path.extend(entry for entry in path if entry not in sys.path)
-        self.specs, self._ledger, self._logs = specs, ledger, logs
-        self._payers: WeakValueDictionary[str, Payer] = WeakValueDictionary()
+        self.specs, self._logs = specs, logs
+        self._files, self._ledger = ledger is not None, ledger or Ledger()
+        self._budgets: WeakValueDictionary[str, Budget] = WeakValueDictionary()
         self._engines: dict[str, Engine] = {}
         self._loading = asyncio.Lock()
         self._clock = _Clock()
 
-    async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
-        """Run all payloads of a batch concurrently."""
+    async def run(
+        self, model: str, payloads: Sequence[Payload], account: Account | None = None
+    ) -> Reply:
+        """Run all payloads of a batch concurrently; `account` pays for them on a server."""
         spec = self.specs[model]
         loaded = spec.loaded
         again = any(isinstance(payload, JudgeTask) and payload.again for payload in payloads)
-        payer = Payer(self._ledger, loaded.card.name, loaded.spec)
-        if self._ledger is not None:  # what ends one batch ends those beside it
-            payer = self._payers.setdefault(model, payer)
-        with self._clock.batch() as waited, metered(fresh=again) as meter, paying(payer):
+        files = self._files and account is None
+        budget = Budget(self._ledger, loaded.card.name, loaded.spec, account=account, files=files)
+        if price := loaded.card.price:
+            budget.input_price, budget.output_price = (
+                price.input_per_million,
+                price.output_per_million,
+            )
+        if files:  # in a run: what ends one batch ends those beside it
+            budget = self._budgets.setdefault(model, budget)
+        with self._clock.batch() as waited, metered(fresh=again) as meter, paying(budget):
             engine = None
             try:
                 engine, loading = await self._engine(spec)
@@ -185,8 +195,8 @@ class Host:
                     else:
                         judged = await _in_turn(_judge(spec, engine, payloads))
                         reply = Reply(judgements=judged[0], bought=judged[1])
-                if isinstance(payer.stopped, EngineDied):
-                    raise payer.stopped
+                if isinstance(budget.stopped, EngineDied):
+                    raise budget.stopped
                 if engine not in self._engines.values():  # it died under another batch
                     raise EngineDied(f"the model of {loaded.card.name} is loaded again")
             except EngineDied as error:
@@ -198,8 +208,8 @@ class Host:
             # Plain JSON types: unpickling torch's version class would import torch.
             info = json.loads(json.dumps(engine.info()))
             reply = replace(reply, engine=info, effort=effort)
-            if payer.stopped is not None:
-                failure, stop_run = str(payer.stopped), payer.stopped.stops_run
+            if budget.stopped is not None:
+                failure, stop_run = str(budget.stopped), budget.stopped.stops_run
                 reply = replace(reply, failure=failure, stop_run=stop_run)
             return reply
 

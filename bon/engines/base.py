@@ -138,6 +138,8 @@ async def call_for_all(
         if isinstance(failure, BonError):
             failure.rows = tuple(rows)
             raise failure
+        if getattr(failure, "final", False):  # paid for, and no other try would be free
+            break
         died = died or engine_died(failure)
     if died is not None:  # what the attempts after it say is of no interest
         died.rows = tuple(rows)

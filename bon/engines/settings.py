@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, ConfigDict, model_validator
 
 from bon.core.errors import BonError
+from bon.core.validation import is_address
 from bon.engines.fields import EngineSettings, setting
 
 shaping = partial(setting, shapes=True)
@@ -153,13 +154,6 @@ class VllmSettings(Checkpoint):
 EndpointName = Literal["plain", "openai", "vllm", "anthropic", "gemini"]
 
 
-class TokenPrice(EngineSettings):
-    """US dollars per million tokens."""
-
-    input_per_million: float = speed(0.0, "of the prompt", ge=0)
-    output_per_million: float = speed(0.0, "of the reply", ge=0)
-
-
 class Capabilities(EngineSettings):
     """What an endpoint can do."""
 
@@ -209,6 +203,14 @@ HOSTS: dict[str, EndpointName] = {
 }
 
 
+PROTOCOL_FIELDS = (
+    "model", "messages", "n", "stream", "stream_options", "seed", "temperature", "top_p", "stop",
+    "max_tokens", "max_completion_tokens", "logprobs", "top_logprobs", "response_format",
+    "chat_template_kwargs", "queries", "documents", "prompt_logprobs",
+)  # fmt: skip
+"""Fields of a request that follow from the card and its design."""
+
+
 class OpenAISettings(EngineSettings):
     """Settings of `openai`."""
 
@@ -232,9 +234,8 @@ class OpenAISettings(EngineSettings):
     served_as: str | list[str] | None = open_speed(
         None, "other names in replies that stand for `model`"
     )
-    price: TokenPrice | None = speed(None, "US dollars per million tokens; the card's `cost`")
     spending_cap: float | None = speed(
-        None, "US dollars for this model after which the run stops; needs a price", gt=0
+        None, "US dollars for this model after which the run stops; the card needs a `cost`", gt=0
     )
     response_format: dict[str, Any] | None = shaping(
         None, "structured output, in the endpoint's format"
@@ -268,20 +269,21 @@ class OpenAISettings(EngineSettings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        parts = urlsplit(self.base_url)
         if not (self.serve or self.base_url):
             raise BonError("needs base_url or serve", "such as http://localhost:8000/v1, or vllm")
         alone = [] if self.serve else {"serve_command", "revision", "log", "engine_args"}
         if extra := sorted(self.model_fields_set.intersection(alone)):
             raise BonError(f"{extra[0]} without serve", "add serve: vllm, or leave it out")
-        if self.base_url and (parts.scheme not in ("http", "https") or not parts.hostname):
+        if self.base_url and not is_address(self.base_url):
             fix = "such as http://localhost:8000/v1"
             raise BonError(f"base_url {self.base_url!r} is not a URL", fix)
+        parts = urlsplit(self.base_url)
         if parts.username or parts.password or parts.query:
             raise BonError("base_url holds credentials or a query", "put the key in api_key_env")
-        if self.spending_cap is not None and self.price is None:
-            fix = "set price: {input_per_million: 2.5, output_per_million: 10}"
-            raise BonError("spending_cap without a price", fix)
+        owned = {*PROTOCOL_FIELDS, self.can.max_tokens_field, self.can.thinking_field}
+        if taken := sorted(owned.intersection(self.extra_body)):
+            fix = "leave it out: the card's own settings say it (sampling, n, votes)"
+            raise BonError(f"extra_body.{taken[0]} is a field that bon sets", fix)
         unable = f"endpoint {parts.hostname} ({self.kind}) does not support"
         if self.chat_template_kwargs and self.kind not in ("vllm", "plain"):
             fix = "switch thinking by its own field, e.g. extra_body: {reasoning_effort: none}"

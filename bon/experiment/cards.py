@@ -231,10 +231,15 @@ def load_prompt(ref: PromptRef, base: Path) -> Prompt:
     return Prompt(ref, read_text(PROMPTS[ref], encoding="utf-8"))
 
 
+def need_limit(card: Card, max_cost: float | None) -> None:
+    """Raise BonError for a card that costs money where no limit is set."""
+    if card.price and max_cost is None and card.engine_args.get("spending_cap") is None:
+        raise BonError(f"{card.name} has a price", "set a limit for all calls: --max-cost DOLLARS")
+
+
 def _engine_arguments(card: Card) -> dict[str, Any]:
-    """Return the card's engine_args with its model, revision and price."""
-    price = None if isinstance(card.cost, str) else card.cost.model_dump()
-    found = {"model": card.model, "revision": card.revision, "price": price}
+    """Return the card's engine_args with its model and revision."""
+    found = {"model": card.model, "revision": card.revision}
     known = ENGINES[card.engine].settings.model_fields
     return {k: v for k, v in found.items() if k in known and v is not None} | card.engine_args
 

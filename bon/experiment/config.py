@@ -26,7 +26,7 @@ from bon.core.errors import BonError, shown
 from bon.core.records import check_rewarder_name
 from bon.core.sampling import Sampling
 from bon.core.text import BIASES, PHRASE
-from bon.core.validation import validate
+from bon.core.validation import validate, without_booleans
 from bon.engines import ENGINES
 from bon.engines.free_gpu_memory import USABLE
 
@@ -37,6 +37,11 @@ class Strict(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers(cls, data: Any) -> Any:
+        return without_booleans(cls, data)
 
 
 class UpstreamPrompt(Strict):
@@ -82,6 +87,9 @@ class Price(Strict):
 
     input_per_million: float = Field(ge=0)
     output_per_million: float = Field(ge=0)
+
+
+PRICED = "add cost: {input_per_million: 2.5, output_per_million: 10}, zeros if it is free"
 
 
 def _one_or_many(value: Any) -> Any:
@@ -165,6 +173,29 @@ class Card(Strict):
         arguments, gpus = self.engine_args.get("engine_args"), self.placement.gpus
         own = arguments.get("gpu_memory_utilization") if isinstance(arguments, Mapping) else None
         return float(own or USABLE * min(1.0, gpus)) if gpus else 0.0
+
+    @property
+    def price(self) -> Price | None:
+        """What its tokens cost, where `cost` says it in numbers: the one place that knows it."""
+        return self.cost if isinstance(self.cost, Price) else None
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether requests to its model cost money, which a ledger reserves."""
+        price = self.price if self.engine == "openai" else None
+        return price is not None and price.input_per_million + price.output_per_million > 0
+
+    @property
+    def is_unpriced(self) -> bool:
+        """Whether its model is behind an endpoint and nobody says what it costs."""
+        elsewhere = self.engine == "openai" and bool(self.engine_args.get("base_url"))
+        return elsewhere and self.price is None
+
+    @model_validator(mode="after")
+    def _capped(self) -> Self:
+        if self.price is None and self.engine_args.get("spending_cap") is not None:
+            raise ValueError("engine_args.spending_cap without a price", PRICED)
+        return self
 
     @field_validator("engine")
     @classmethod

@@ -8,11 +8,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, nodes
+from jinja2 import StrictUndefined, Template, TemplateSyntaxError, UndefinedError, nodes
 from jinja2.meta import find_undeclared_variables
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from bon.core.errors import BonError, suggestion
+from bon.core.errors import BonError, one_line, suggestion
 from bon.core.registry import Registry
 
 NAMES: dict[str, tuple[str, ...]] = {
@@ -83,11 +83,15 @@ class Prompt:
         """Render the template; an unknown name raises BonError."""
         try:
             return _compile(self.text).render(**values)
-        except TemplateError as error:
+        except UndefinedError as error:
             raise BonError(f"prompt {self.id!r}: {error}", "see `bon show` for its names") from None
+        except Exception as error:
+            raise BonError(
+                f"prompt {self.id!r}: {one_line(error)}", "correct its template"
+            ) from None
 
     def check(self, kind: str) -> None:
-        """Refuse a template that a kind of model, or `system`, cannot fill; it is not rendered."""
+        """Refuse a template that a kind of model, or `system`, cannot fill."""
         names = () if kind == "system" else NAMES.get(kind)
         fault = _fault(self.wording, None if names is None else frozenset(names))
         if fault is not None:
@@ -98,6 +102,10 @@ class Prompt:
 _ENVIRONMENT = ImmutableSandboxedEnvironment(
     undefined=StrictUndefined, autoescape=False, keep_trailing_newline=False
 )
+
+
+_SAMPLE = {"responses": ["A"] * 64, "steps": ["A"] * 64, "number": 1}
+"""Values of the names that are no text."""
 
 
 @lru_cache(maxsize=256)
@@ -123,6 +131,12 @@ def _fault(wording: str, names: frozenset[str] | None) -> tuple[str, str] | None
                 what = f"no {kind.__name__.lower()} {use.name!r} (its line {use.lineno})"
                 return what, suggestion(use.name, known)
     if names is not None:
+        try:  # what fails whatever the item says
+            _compile(wording).render({name: _SAMPLE.get(name, "A") for name in names})
+        except UndefinedError:
+            pass
+        except Exception as error:
+            return f"cannot be filled in: {one_line(error)}", "correct its template"
         guarded = {
             test.node.name
             for test in tree.find_all(nodes.Test)

@@ -16,7 +16,7 @@ from bon.core.images import ImageStore
 from bon.core.records import BY_MODEL
 from bon.engines.free_gpu_memory import USABLE
 from bon.experiment.cards import Loaded
-from bon.experiment.config import Card, PolicyCard, Price, RewarderCard
+from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.planning.dataset_sizes import (
     ASSUMED_TOKENS,
     CANDIDATE_TOKENS,
@@ -407,9 +407,9 @@ def _assumed_lengths(card: RewarderCard, question: float, response: float) -> tu
 
 def _price(work: Work, card: Card, prompt_tokens: float, reply_tokens: float) -> None:
     work.prompt_tokens, work.reply_tokens = round(prompt_tokens), round(reply_tokens)
-    if isinstance(card.cost, Price):
-        paid = prompt_tokens * card.cost.input_per_million
-        work.dollars = (paid + reply_tokens * card.cost.output_per_million) / 1e6
+    if price := card.price:
+        paid = prompt_tokens * price.input_per_million
+        work.dollars = (paid + reply_tokens * price.output_per_million) / 1e6
     elif card.size is not None and card.placement.gpus:
         operations = 2 * (card.active or card.size)
         seconds = operations * (prompt_tokens / PROMPT_FLOPS + reply_tokens / REPLY_FLOPS)

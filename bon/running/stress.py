@@ -10,6 +10,7 @@ from pathlib import Path
 from bon.core.console import say
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
+from bon.core.ledger import LEDGER
 from bon.core.records import Candidate, Question
 from bon.dispatch.source import Source
 from bon.running.attacks import (
@@ -62,7 +63,7 @@ def _judge(directory: Path, questions: int, *, quiet: bool) -> None:
         count = store.set_pairs(attack_pairs(targets))
         say(f"{len(targets)} questions, {count} pairs of an attack and a right answer", quiet=quiet)
         sources: list[Source] = [PairSource(setup, store, rewarder) for rewarder in rewarders]
-        tally = Tally(setup, store)
+        tally = Tally(setup, store, directory / LEDGER)
         work_off(setup, tally, sources, quiet=quiet)
         store.set_meta(engines=tally.engines, attacks=list(WORDS))
         for model, reason in tally.failed.items():

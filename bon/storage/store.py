@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
+from bon.core.ledger import LEDGER, spent_by_spec
 from bon.core.records import (
     BY_MODEL,
     Candidate,
@@ -27,7 +28,7 @@ from bon.core.records import (
     Question,
 )
 from bon.core.text import unicode_only
-from bon.storage.database import DATABASE, LEDGER, guard, open_database, spent_by_spec, take_lock
+from bon.storage.database import DATABASE, guard, open_database, take_lock
 from bon.storage.row_validation import MAX_INTEGER, validate_candidate, validate_judgement
 
 COMMIT_ROWS = 2000

@@ -26,6 +26,7 @@ from bon.core.errors import BonError, Incomplete, one_line, some
 from bon.core.files import write_atomic
 from bon.core.images import ImageStore
 from bon.core.keys import content_key
+from bon.core.ledger import LEDGER
 from bon.core.records import Candidate, Question
 from bon.dispatch.connection import connected
 from bon.dispatch.tasks import run_tasks
@@ -33,7 +34,7 @@ from bon.dispatch.worker import RewarderSpec
 from bon.engines.settings import TransformersSettings
 from bon.engines.tuning import Example, FineTuned, Method, Tuning
 from bon.experiment.cards import Loaded, settings_of
-from bon.experiment.config import DatasetSpec, Placement, PolicyCard, Price
+from bon.experiment.config import DatasetSpec, Placement, PolicyCard
 from bon.exports.preferences import messages_of, unjudged_note, with_texts
 from bon.planning.dataset_sizes import CANDIDATE_TOKENS, QUESTION_TOKENS
 from bon.running.reporting import UPLIFT, open_run, read_results, report_run
@@ -392,7 +393,7 @@ def evaluate(
     evaluation = prepare(raw, Path(), UPLIFT)
     with Store(out) as store:
         start(evaluation, store, replace=True, quiet=True)
-        counts = compute(evaluation, store, quiet=quiet)
+        counts = compute(evaluation, store, quiet=quiet, ledger=folder.parent / LEDGER)
     if not counts.complete:
         raise Incomplete(f"{out} is not complete", "the same command evaluates what is missing")
     return out
@@ -444,7 +445,7 @@ def _free_rewarder(setup: Setup, name: str) -> RewarderSpec | None:
     if not isinstance(spec, RewarderSpec):
         return None
     card = spec.loaded.card
-    return None if card.imported or isinstance(card.cost, Price) else spec
+    return None if card.imported or card.price else spec
 
 
 def _sampled(

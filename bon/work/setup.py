@@ -17,7 +17,7 @@ from bon.core.records import LMMS_EVAL
 from bon.core.validation import Origin, all_of, validate
 from bon.dispatch.worker import ModelSpec, PolicySpec, RewarderSpec
 from bon.experiment.cards import Loaded, Role, load_policy, load_rewarder
-from bon.experiment.config import CardRef, DatasetSpec, Experiment, PolicyCard, RewarderCard
+from bon.experiment.config import PRICED, CardRef, DatasetSpec, Experiment, PolicyCard, RewarderCard
 from bon.experiment.overrides import override
 from bon.experiment.yamlfile import read_document
 from bon.rewarders.item_judging import Protocol
@@ -182,6 +182,7 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
                 f"ensemble {ensemble.card.name!r}: no rewarder {member!r} in this experiment",
                 f"name it under `rewarders:`, or one of {', '.join(judges) or 'those'}",
             )
+    _check_priced(experiment, [*policies, *models, *filter(None, [grader])], origin)
     resolved = dict(raw)
     for role, refs in (("policies", policy_refs), ("rewarders", rewarder_refs)):
         if refs:
@@ -214,6 +215,17 @@ def _check_counting(experiment: Experiment, policies: list[PolicyCard], origin: 
                 f"{origin.place(('analysis', 'rules', at))}: analysis.rules: no rule {rule!r}",
                 f"choose among {', '.join(RULES)}",
             )
+
+
+def _check_priced(experiment: Experiment, models: Iterable[Loaded[Any]], origin: Origin) -> None:
+    """Refuse a cap on what nobody knows the price of."""
+    unpriced = [model.card.name for model in models if model.card.is_unpriced]
+    if experiment.cluster.spending_cap is not None and unpriced:
+        raise BonError(
+            f"{origin.place(('cluster', 'spending_cap'))}: cluster.spending_cap cannot count what "
+            f"card {unpriced[0]!r} costs, which has no price",
+            PRICED,
+        )
 
 
 def _check_deep(

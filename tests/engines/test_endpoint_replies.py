@@ -216,10 +216,9 @@ USAGES = ["5", [5], {"prompt_tokens": "5"}, {"input_tokens": 5}, None]
 
 @pytest.mark.parametrize("usage", [*USAGES, {"prompt_tokens": 1e300, "completion_tokens": True}])
 def test_usage_in_other_units_is_counted_here(usage: Any) -> None:
-    price = {"input_per_million": 1.0, "output_per_million": 1.0}
     with serve(always(200, reply(choice("B")) | {"usage": usage})) as server:
-        made = engine(server.url, price=price)
-        result = one(made, ask())
+        made = engine(server.url)
+        result = one(made, ask(), input_price=1.0, output_price=1.0)
         ledger = made.info()["ledger"]
         assert ledger["estimated"] == 1
         assert 0 < result.cost == ledger["spent"] < 1e-3

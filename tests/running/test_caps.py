@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from bon.commands.main import app
+from bon.core.ledger import LEDGER, Ledger, Reservation, spent_by_spec
 from bon.dispatch.worker import Host, JudgeTask, Reply
-from bon.engines.endpoints.ledger import Ledger, Reservation
 from bon.rewarders.base import Item
 from bon.running.runner import make_sources
 from bon.running.start import start
 from bon.running.tally import Tally
-from bon.storage.database import LEDGER, spent_by_spec
 from bon.storage.store import Store
 from bon.work.setup import Setup, prepare
 from bon.work.sources import Source

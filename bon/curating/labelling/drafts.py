@@ -18,8 +18,7 @@ from bon.core.keys import text_key
 from bon.curating.labelling.annotations import CANNOT, TIE
 from bon.curating.workbench import Workbench
 from bon.experiment import required_form
-from bon.experiment.cards import load_rewarder
-from bon.experiment.config import Price
+from bon.experiment.cards import load_rewarder, need_limit
 from bon.rewarders.reply_parsing import reached
 from bon.running.reporting import open_run
 from bon.storage.store import Store
@@ -68,8 +67,7 @@ def draft_experiment(
             f"{card.name} ({card.kind}) generates no text",
             f"--draft-by a card of kind {', '.join(GENERATIVE)} (bon list rewarders)",
         )
-    if isinstance(card.cost, Price) and max_cost is None:
-        raise BonError(f"{card.name} has a price", "set a limit for all drafts: --max-cost DOLLARS")
+    need_limit(card, max_cost)
     judge = {
         "card": str(Path(by).resolve()) if Path(by).is_file() else by,
         "kind": "listwise",

@@ -15,10 +15,10 @@ from bon.experiment.config import Card
 from bon.service.api.common import ONLINE_ERRORS, Parts, Submitter
 from bon.service.api.messages import Messages, Options, check_text, conversation
 from bon.service.errors import ApiError
+from bon.service.online.backend import charged_to
 from bon.service.online.selector import Choice, Selector, Usage
 from bon.service.server.state import Service
 from bon.service.settings import Limits
-from bon.service.validations.budget import paid
 
 router = APIRouter(prefix="/v1", tags=["online"], responses=ONLINE_ERRORS)
 T = TypeVar("T")
@@ -53,7 +53,7 @@ async def rank(
     check_shown(selector, rewarder, len(texts), sum(map(len, texts)), limits)
     messages = await conversation(body.messages, service.settings, body.options)
     work = partial(selector.choose, rewarder, rule, messages, texts, usage)
-    choice = await run_models(request, selector.cards(rewarder), work, usage)
+    choice = await run_models(request, selector.cards(rewarder), work)
     return {
         "rewarder": rewarder,
         "rule": choice.ranking.rule,
@@ -82,12 +82,11 @@ async def run_models(
     request: Request,
     cards: Sequence[Card],
     work: Callable[[], Coroutine[Any, Any, T]],
-    usage: Usage,
 ) -> T:
     """Run the work within the time limit and the owner's budget, while its client waits."""
     service: Service = request.app.state.service
-    owner, costs = request.scope["identity"].name, paid(cards)
-    if costs and await asyncio.to_thread(service.budget.left, owner) <= 0:
+    owner, budget = request.scope["identity"].name, service.budget
+    if any(card.is_paid for card in cards) and not await asyncio.to_thread(budget.left, owner):
         raise ApiError(402, "your share of this server's money is spent", "ask its operator")
     seconds = service.settings.limits.request_seconds
 
@@ -95,7 +94,9 @@ async def run_models(
         while (await request.receive())["type"] != "http.disconnect":
             pass
 
-    task, closed = asyncio.create_task(work()), asyncio.create_task(disconnected())
+    with charged_to(budget.account(owner)):
+        task = asyncio.create_task(work())
+    closed = asyncio.create_task(disconnected())
     try:
         await asyncio.wait({task, closed}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
@@ -106,8 +107,6 @@ async def run_models(
     finally:
         closed.cancel()
         task.cancel()
-        if costs:
-            await asyncio.to_thread(service.budget.add, owner, usage.cost)
 
 
 def judging_rule(selector: Selector, rewarder: str, rule: str | None) -> str:

@@ -108,7 +108,7 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
         return choice, rows
 
     cards = [loaded.card, *selector.cards(rewarder)]
-    choice, candidates = await run_models(request, cards, work, usage)
+    choice, candidates = await run_models(request, cards, work)
     ranking = choice.ranking
     best = candidates[ranking.best]
     finish = "length" if best.finish == "length" else "stop"

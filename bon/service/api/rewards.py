@@ -140,7 +140,7 @@ async def _give_rewards(
     query = query.model_copy(update={"rewarder": rewarder, "rule": rule})
     owner, usage = request.scope["identity"].name, Usage()
     work = partial(judge.rewards, owner, query, samples, usage)
-    rewards: list[Reward] = await run_models(request, selector.cards(rewarder), work, usage)
+    rewards: list[Reward] = await run_models(request, selector.cards(rewarder), work)
     missing = sum(reward.value is None for reward in rewards)
     if missing and query.on_unparsed != "null":
         problem = f"no reward for {missing} of {len(rewards)} responses: {rewarder}'s reply could "

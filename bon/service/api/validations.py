@@ -218,10 +218,9 @@ def _queue(
 ) -> dict[str, Any]:
     """Queue a validation, a new one without a key, with what it may cost."""
     jobs, name = service.jobs, setup.experiment.name
-    with jobs.write():  # the budget does not change between the check and the queueing
-        service.budget.check(owner, setup, key)
+    with jobs.write():  # it is queued with its money, or not at all
         queued = jobs.queue_again(key, **changes) if key else jobs.add(name, owner, **changes)
-        service.budget.reserve(queued.id, owner, setup)
+        service.budget.reserve(owner, setup, queued.id)
     service.supervisor.wake()
     return views.summary(queued)
 

@@ -7,11 +7,14 @@ the queue's size are rejected, so that overload is answered at once and not afte
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
+from contextvars import ContextVar
 from typing import Any
 
 from bon.core.errors import one_line
+from bon.core.ledger import Account, Ledger
 from bon.dispatch.worker import Host, ModelSpec, Payload, Reply
+from bon.engines.metering import within
 from bon.service.errors import ApiError
 from bon.service.settings import Scaling
 
@@ -19,6 +22,12 @@ log = logging.getLogger("bon.service")
 CLOSE_SECONDS = 5.0
 RETRY_SECONDS = (10.0, 300.0)
 """Between attempts to load a model: at first, and at most."""
+_ACCOUNT: ContextVar[Account | None] = ContextVar("account", default=None)
+
+
+def charged_to(account: Account) -> AbstractContextManager[Account]:
+    """Let an account pay for the calls of everything that is started inside."""
+    return within(_ACCOUNT, account)
 
 
 def _unavailable(model: str, reason: str) -> ApiError:
@@ -76,8 +85,10 @@ class _Loading:
 class InProcess:
     """A Host in this process: for small models, and for tests."""
 
-    def __init__(self, specs: dict[str, ModelSpec], scaling: Scaling) -> None:
-        self._host = Host(specs)
+    def __init__(
+        self, specs: dict[str, ModelSpec], scaling: Scaling, ledger: Ledger | None = None
+    ) -> None:
+        self._host = Host(specs, ledger=ledger)
         self._loading = _Loading(specs)
         self._task: asyncio.Task[None] | None = None
         self.queue = Queue(scaling)
@@ -96,7 +107,7 @@ class InProcess:
         if self._loading.tried.is_set() and model in self._loading.reasons:
             raise _unavailable(model, self._loading.reasons[model])
         async with self.queue.place():
-            reply = await self._host.run(model, payloads)
+            reply = await self._host.run(model, payloads, _ACCOUNT.get())
         if reply.died:  # the next request loads it again
             raise _unavailable(model, reply.failure)
         return reply
@@ -114,8 +125,16 @@ class RayActors:
     They listen as Ray does: on loopback alone, and behind a token, if the Ray is ours.
     """
 
-    def __init__(self, specs: dict[str, ModelSpec], scaling: Scaling, address: str | None) -> None:
-        self._address = address
+    def __init__(
+        self,
+        specs: dict[str, ModelSpec],
+        scaling: Scaling,
+        address: str | None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        paid = any(spec.loaded.card.is_paid for spec in specs.values())
+        self._address, self._path = address, ledger.path if ledger and paid else None
+        self._ledger: Any = None
         self._connected = False
         groups: dict[str, dict[str, ModelSpec]] = {}
         for name, spec in specs.items():
@@ -127,8 +146,13 @@ class RayActors:
 
     async def start(self) -> None:
         """Start the actors, which load their models."""
+        from bon.dispatch.cluster import start_ledger
+
         await asyncio.to_thread(self._connect)
-        await asyncio.gather(*(pool.start() for pool in self._pools))
+        remote = None
+        if self._path is not None:
+            self._ledger, remote = start_ledger(self._path)
+        await asyncio.gather(*(pool.start(remote) for pool in self._pools))
         log.info("serving", extra={"models": sorted(self._pool_of)})
 
     async def run(self, model: str, payloads: Sequence[Payload]) -> Reply:
@@ -141,9 +165,13 @@ class RayActors:
 
     async def close(self) -> None:
         """End the actors, and disconnect from a Ray that was reached or started here."""
+        import ray
+
         from bon.dispatch.connection import disconnect
 
         await asyncio.gather(*(pool.close() for pool in self._pools))
+        if self._ledger is not None:
+            ray.kill(self._ledger)
         if self._connected:
             await asyncio.to_thread(disconnect)
 
@@ -169,13 +197,13 @@ class _Pool:
         self._queue = Queue(scaling, self._replicas)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self) -> None:
+    async def start(self, ledger: Any = None) -> None:
         """Start the actors; return when the first has loaded its models, or failed to."""
         from bon.dispatch.cluster import start_host
 
         place = next(iter(self.specs.values())).loaded.card.placement
         for _ in range(self._replicas):
-            self._await(start_host(self.specs, place))
+            self._await(start_host(self.specs, place, ledger))
         tried = [asyncio.create_task(each.tried.wait()) for each in self._loading.values()]
         await asyncio.wait(tried, return_when=asyncio.FIRST_COMPLETED)
         for task in tried:
@@ -193,7 +221,7 @@ class _Pool:
                 raise _unavailable(model, next(filter(None, reasons), "it is being loaded"))
             actor = min(able, key=self.load.__getitem__)
             self.load[actor] += 1
-            request = actor.run.remote(model, list(payloads))
+            request = actor.run.remote(model, list(payloads), _ACCOUNT.get())
             try:
                 reply: Reply = await request
             except asyncio.CancelledError:  # the client disconnected

@@ -13,6 +13,7 @@ from bon.choosing.opinion import KIND_OF, Candidates, Kind, item_opinion, panel,
 from bon.choosing.rules import RULES, Ranking, rank, rule_of, rules_for
 from bon.core.errors import BonError
 from bon.core.keys import content_key, text_key
+from bon.core.ledger import Ledger
 from bon.core.records import Candidate, Judgement
 from bon.dispatch.worker import JudgeTask, ModelSpec, PolicySpec, Reply, RewarderSpec
 from bon.engines.base import ImagePart, Message
@@ -146,7 +147,13 @@ class JudgementCache:
 class Selector:
     """The operator's policies and rewarders, and how requests use them."""
 
-    def __init__(self, online: Online, base: Path, ray_address: str | None = None) -> None:
+    def __init__(
+        self,
+        online: Online,
+        base: Path,
+        ray_address: str | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
         self.online = online
         policies = [load_policy(ref, base) for ref in online.policies]
         rewarders = [_with_code(load_rewarder(ref, base)) for ref in online.rewarders]
@@ -165,9 +172,9 @@ class Selector:
         for member in {m for loaded in self.rewarders.values() for m in loaded.card.members}:
             self.unit(member)
         self.backend = (
-            InProcess(self.specs(), online.scaling)
+            InProcess(self.specs(), online.scaling, ledger)
             if online.backend == "process"
-            else RayActors(self.specs(), online.scaling, ray_address)
+            else RayActors(self.specs(), online.scaling, ray_address, ledger)
         )
 
     def _check_members(self) -> None:
@@ -318,6 +325,8 @@ class Selector:
 
     async def _run(self, model: str, payloads: list[Any]) -> Reply:
         reply = await self.backend.run(model, payloads)
+        if reply.stop_run:
+            raise ApiError(402, f"{model}: {reply.failure}")
         if reply.failure:
             raise ApiError(502, f"{model}: {reply.failure}")
         return reply

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bon.core.errors import BonError
+from bon.core.ledger import LEDGER, Ledger
 from bon.service.server.access import Tokens
 from bon.service.settings import Settings
-from bon.service.validations.budget import Budget
+from bon.service.validations.budget import ServerBudget
 from bon.service.validations.jobs import Jobs, Validation
 from bon.service.validations.supervisor import Supervisor
 
@@ -25,15 +26,17 @@ class Service:
     jobs: Jobs
     supervisor: Supervisor
     tokens: Tokens
+    ledger: Ledger
 
     def directory(self, validation: Validation) -> Path:
         """Return a validation's run directory."""
         return self.supervisor.directory(validation.id)
 
     @property
-    def budget(self) -> Budget:
+    def budget(self) -> ServerBudget:
         """What validations and requests may still cost."""
-        return Budget(self.settings.limits, self.jobs, self.supervisor.directory)
+        directory = self.supervisor.directory
+        return ServerBudget(self.settings.limits, self.jobs, directory, self.ledger)
 
 
 def open_tokens(data: Path) -> Tokens:
@@ -61,9 +64,9 @@ def open_service(settings: Settings) -> Iterator[Service]:
             from bon.miniature.data import write
 
             write(settings.files / "miniature")
-        with closing(Jobs(data / DATABASE)) as jobs:
+        with closing(Jobs(data / DATABASE)) as jobs, closing(Ledger(data / LEDGER)) as ledger:
             tokens = Tokens(jobs, server_secret(data))
-            yield Service(settings, jobs, Supervisor(settings, jobs), tokens)
+            yield Service(settings, jobs, Supervisor(settings, jobs), tokens, ledger)
 
 
 def server_secret(data: Path) -> bytes:

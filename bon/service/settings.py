@@ -45,7 +45,9 @@ class Allow(Strict):
     hubs: tuple[str, ...] = Field(
         (), description="datasets of the hub besides those of bon's benchmarks; '*' for any"
     )
-    hosts: tuple[str, ...] = Field((), description="Host headers besides loopback; '*' for any")
+    hosts: tuple[str, ...] = Field(
+        (), description="Host headers besides loopback (NAME:PORT where browsers use one); '*': any"
+    )
 
 
 class Scaling(Strict):

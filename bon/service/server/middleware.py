@@ -132,7 +132,8 @@ class Guard:
         self._rates = RateLimiter(settings.limits.requests_per_minute)
         self._shares = Shares(settings.limits)
         self._named = {name.lower() for name in settings.allow.hosts} - {"*"}
-        self._hosts = {*LOOPBACK, settings.host.lower(), *settings.allow.hosts}
+        named = (hostname(name) or name for name in self._named)
+        self._hosts = {*LOOPBACK, settings.host.lower(), *named, *settings.allow.hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -228,13 +229,14 @@ class Guard:
         origin = headers.get("origin")
         scheme = headers.get("x-forwarded-proto", scope["scheme"])
         # A name that the operator lists is this server's, also behind a proxy that rewrites Host.
-        names = [headers.get("host", ""), *self._named]
-        own = {f"{scheme}://{names[0]}", *(f"https://{name}" for name in names[1:])}
+        own = {f"{scheme}://{headers.get('host', '')}", *(f"https://{n}" for n in self._named)}
         foreign = origin and origin not in own
         if foreign or headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-            problem = f"Origin is {origin!r}, not {scheme}://{names[0]}"
-            fix = "a proxy must pass Host and X-Forwarded-Proto on (examples/deploy), or list the "
-            fix += "name that browsers use over https in allow.hosts"
+            problem = f"Origin is {origin!r}, Host {headers.get('host', '')!r} over {scheme}"
+            fix = (
+                "a proxy must pass the Host header on (examples/deploy) and X-Forwarded-Proto, or "
+            )
+            fix += "list the NAME or NAME:PORT that browsers use over https in allow.hosts"
             raise ApiError(403, f"requests from other sites are refused: {problem}", fix)
         length = headers.get("content-length", "0")
         if not length.isdigit():

@@ -75,5 +75,6 @@ def server_secret(data: Path) -> bytes:
     path = data / "secret"
     data.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.stat().st_size < SECRET_BYTES:
+        path.unlink(missing_ok=True)  # with whatever mode it had
         write_atomic(path, secrets.token_bytes(SECRET_BYTES))
     return path.read_bytes()

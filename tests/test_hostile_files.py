@@ -153,3 +153,11 @@ def test_a_cell_is_what_it_was_but_for_formulas():
     assert csv_text(frame).splitlines() == [
         "'=a,n", "'=1+1,-1.5", "'+1,-1.5", "'-x,-1.5", "'@x,-1.5", "plain,-1.5", ",-1.5",
     ]  # fmt: skip
+
+
+def test_commands_print_through_one_function():
+    folder = Path(__file__).parents[1] / "bon/commands"
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.py")}
+    printing = {name for name, text in texts.items() if re.search(r"typer\.s?echo\(", text)}
+    assert printing == {"main", "options"}
+    assert not [name for name, text in texts.items() if re.search(r"(?<![\w.])print\(", text)]

@@ -59,9 +59,9 @@ def main() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the engine ends this process
+    print("ready", flush=True)
     for line in sys.stdin:
-        request = json.loads(line)
-        template, values = request["template"], request["values"]
+        template, values = json.loads(line)
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
             if values is None:

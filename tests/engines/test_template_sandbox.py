@@ -84,9 +84,11 @@ def test_what_a_template_raises_is_an_error_of_the_item_alone(load):
 
 def test_the_process_of_templates_knows_no_secret(load, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hunter2hunter2")
-    _SANDBOX.close()
+    if _SANDBOX.process is not None:
+        _SANDBOX.process.kill()
+        _SANDBOX.process.wait()
     Renderer(load(TINY), "a/b").prompt(HELLO)
-    with open(f"/proc/{_SANDBOX._process.pid}/environ", "rb") as file:
+    with open(f"/proc/{_SANDBOX.process.pid}/environ", "rb") as file:
         assert b"hunter2" not in file.read()
 
 

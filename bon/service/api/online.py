@@ -35,7 +35,7 @@ class ScoreRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
     rewarder: str = Field(max_length=200)
     messages: Messages
-    candidates: list[str] = Field(min_length=1, max_length=MAX_CANDIDATES)
+    candidates: list[str] = Field(min_length=1)
     options: Options = Field(default_factory=list)
     rule: str | None = Field(None, max_length=50)
 
@@ -47,6 +47,8 @@ async def rank(body: ScoreRequest, request: Request, identity: Submitter) -> dic
     selector, usage = selector_of(request), Usage()
     rewarder, texts = body.rewarder, body.candidates
     rule = judging_rule(selector, rewarder, body.rule)
+    if len(texts) > MAX_CANDIDATES:
+        raise ApiError(413, f"{len(texts)} candidates", f"at most {MAX_CANDIDATES}")
     for text in texts:
         check_text(text, "a candidate")
     check_shown(selector, rewarder, len(texts), sum(map(len, texts)))

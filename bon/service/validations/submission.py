@@ -27,7 +27,6 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 _DATASET = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _REVISION = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 _NAME = re.compile(r"[A-Za-z0-9][\w.+() \[\]:%-]*")
-_PROMPT_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _VALUE = re.compile(r"(?<!\{)\{\{-? *[a-z]+ *-?\}\}(?!\})")
 
 MAX_VALUES = 400
@@ -171,10 +170,7 @@ def _check_model(model: Any, root: Path) -> None:
 
 
 def _check_prompt(label: str, where: str, prompt: Any, root: Path) -> None:
-    parts = prompt if isinstance(prompt, dict) else {"name": prompt or "none"}
-    for key in ("name", "upstream"):
-        if isinstance(value := parts.get(key, "none"), str) and not _PROMPT_NAME.fullmatch(value):
-            raise BonError(f"{where}: {value!r} is not the name of a shipped or pulled prompt")
+    parts = prompt if isinstance(prompt, dict) else {}
     if "file" in parts:
         confined(str(parts["file"]), root, f"{where}.file")
     if isinstance(parts.get("text"), str):

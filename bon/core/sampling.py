@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from bon.core.bounds import MAX_ITEMS, Word
+from bon.core.validation import MAX_ITEMS, Word
 
 
 class Sampling(BaseModel):

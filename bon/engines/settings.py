@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from bon.core.bounds import MAX_ITEMS, Location, Name, Values, Word
 from bon.core.errors import BonError
+from bon.core.validation import MAX_ITEMS, Location, Name, Values, Word
 from bon.engines.fields import EngineSettings, setting
 
 shaping = partial(setting, shapes=True)

@@ -20,11 +20,11 @@ from pydantic import (
 )
 
 from bon.core import patterns
-from bon.core.bounds import MAX_ITEMS, MAX_NAME, Location, Name, Number, Text, Values, Word
 from bon.core.errors import BonError, shown
 from bon.core.records import check_rewarder_name
 from bon.core.sampling import Sampling
 from bon.core.text import BIASES, PHRASE, PLACE
+from bon.core.validation import MAX_ITEMS, MAX_NAME, Location, Name, Number, Text, Values, Word
 from bon.engines import engine_entry
 from bon.engines.free_gpu_memory import USABLE
 

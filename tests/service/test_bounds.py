@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bon.core.bounds import MAX_ITEMS
 from bon.core.errors import BonError
-from bon.core.validation import _Field
+from bon.core.validation import MAX_ITEMS, _Field
 from bon.engines import ENGINES
 from bon.experiment.config import Experiment, PolicyCard, RewarderCard
 from bon.experiment.prompts import Prompt

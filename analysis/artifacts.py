@@ -11,9 +11,18 @@ import pandas as pd
 
 from bon.analysis import plots
 from bon.analysis.results import Basis, Coefficient, Correlation, Estimate, Record, Results
+from bon.core.text import table_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """Return a table as CSV without cells that a spreadsheet would run as formulas."""
+    safe = frame.rename(columns=table_cell)
+    for name in safe.select_dtypes(include=["object", "string"]):
+        safe[name] = pd.Series([*map(table_cell, safe[name])], safe.index, dtype=object)
+    return safe.to_csv(index=False, lineterminator="\n")
 
 
 def write_tables(
@@ -36,7 +45,7 @@ def write_tables(
             (folder / f"{name}{ending}").unlink(missing_ok=True)
     for name, frame in tables.items():
         csv, parquet = folder / f"{name}.csv", folder / f"{name}.parquet"
-        frame.to_csv(csv, index=False, lineterminator="\n")
+        csv.write_text(csv_text(frame), encoding="utf-8")
         frame.to_parquet(parquet, index=False)
         written += [csv, parquet]
     return written
@@ -160,5 +169,5 @@ def write_figures(results: Results, folder: str | Path) -> list[Path]:
         for column, value in rows.items():
             data = data[data[column] == value]
         written += [*plots.save(figure, Path(folder) / name), Path(folder) / f"{name}.csv"]
-        data.to_csv(written[-1], index=False, lineterminator="\n")
+        written[-1].write_text(csv_text(data), encoding="utf-8")
     return written

@@ -8,7 +8,7 @@ import typer
 from typer import Argument, Option
 
 from bon.commands import options
-from bon.commands.options import emit
+from bon.commands.options import echo, emit
 from bon.core.errors import EXIT_CODES, BonError
 
 if TYPE_CHECKING:
@@ -66,9 +66,7 @@ def calibrate(
 
         named = tuple(grades.split(","))
         blind = votes.assign(label=float("nan")) if source.is_dir() and labels is None else votes
-        typer.echo(
-            draw_answers(blind, label_next, out or Path(), source, names, named, seed), err=True
-        )
+        echo(draw_answers(blind, label_next, out or Path(), source, names, named, seed), err=True)
         if not votes["label"].notna().any():
             return
     result = measure(

@@ -8,7 +8,7 @@ import typer
 from typer import Argument, Option
 
 from bon.commands import options
-from bon.commands.options import emit
+from bon.commands.options import echo, emit
 from bon.core.console import wrapped
 from bon.core.errors import BonError, Incomplete
 
@@ -84,11 +84,11 @@ def label(
         raw = draft_experiment(bench, draft_by, max_cost=max_cost, remote_code=allow_remote_code)
         run(prepare(raw, directory), bench.drafted, quiet=quiet, retry_errors=True, replace=True)
         drafts = write_drafts(bench)
-        typer.echo(f"{drafts['read']} drafts, {drafts['unparsed']} replies could not be parsed")
+        echo(f"{drafts['read']} drafts, {drafts['unparsed']} replies could not be parsed")
         if missing := drafts["failed"]:
             fix = "run the same command again to resume"
             raise Incomplete(f"{missing} items have no draft", fix)
-    typer.echo(wrapped(progress_text(bench), sys.stdout))
+    echo(wrapped(progress_text(bench), sys.stdout))
 
 
 @curate.command()
@@ -116,9 +116,9 @@ def freeze(
 
     frozen = Freezing(_open(directory), version, licence, private=private, anyway=anyway).write()
     for reason, count in frozen.left_out.items():
-        typer.echo(f"{count} items are left out: {reason}")
+        echo(f"{count} items are left out: {reason}")
     if not frozen.labelled:
-        typer.echo("no annotator has checked the labels: they come from the answer keys alone")
-    typer.echo(f"{frozen.public} items, licence {frozen.licence}: {frozen.folder}")
+        echo("no annotator has checked the labels: they come from the answer keys alone")
+    echo(f"{frozen.public} items, licence {frozen.licence}: {frozen.folder}")
     if frozen.held_out is not None:
-        typer.echo(f"{frozen.num_held_out} held-out items, not to be published: {frozen.held_out}")
+        echo(f"{frozen.num_held_out} held-out items, not to be published: {frozen.held_out}")

@@ -17,6 +17,7 @@ import bon
 from bon.core.console import wrapped
 from bon.core.errors import BonError, ExitCode
 from bon.core.files import file_error, private_files
+from bon.core.text import printable
 
 PANELS = ("Start", "Run", "Judge and decide", "Bring in and take out", "Curate", "Serve")
 START, RUN, DECIDE, TRANSFER, CURATE, SERVE = PANELS
@@ -165,7 +166,7 @@ def main() -> NoReturn:
 def _exit_with(error: BonError) -> NoReturn:
     text = "\n".join(f"bon: {line}" for line in str(error).split("\n"))
     color = "red" if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else None
-    typer.secho(wrapped(text, sys.stderr), err=True, fg=color)
+    typer.secho(printable(wrapped(text, sys.stderr)), err=True, fg=color)
     sys.exit(error.exit_code)
 
 

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Option
 
 from bon.commands import options
-from bon.commands.options import emit
+from bon.commands.options import echo, emit
 
 if TYPE_CHECKING:
     from bon.work.setup import Setup
@@ -68,7 +67,7 @@ def run(
         from bon.running.reporting import read_results
 
         for needed in read_results(directory).needed:
-            typer.echo(needed.sentence)
+            echo(needed.sentence)
 
 
 def plan(

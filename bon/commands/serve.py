@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import typer
 from typer import Argument, Option
 
+from bon.commands.options import echo
 from bon.core.errors import BonError, suggestion
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def add(
 ) -> None:
     """Create a token and print it, once."""
     until = time.time() + _seconds(expires) if expires else None
-    typer.echo(_tokens(data).add(name, role, until, getpass.getuser()))
+    echo(_tokens(data).add(name, role, until, getpass.getuser()))
 
 
 @token.command(name="list")
@@ -84,7 +85,7 @@ def list_(data: Data = None) -> None:
     """List names and roles of the tokens, with the days on which they begin and expire."""
     for name, role, *times in _tokens(data).listed():
         days = [time.strftime("%Y-%m-%d", time.gmtime(at)) if at else "" for at in times]
-        typer.echo(f"{name:<32} {role:<8} {'  '.join(days)}".rstrip())
+        echo(f"{name:<32} {role:<8} {'  '.join(days)}".rstrip())
 
 
 @token.command()
@@ -134,7 +135,7 @@ def client(
     """Print a trainer's reward function that queries `bon serve` (docs/reward_server.md)."""
     settings: dict[str, str | int] = {"rewarder": rewarder, "rule": rule, "group": group}
     settings |= {"scale": scale, "on_unparsed": on_unparsed}
-    typer.echo(reward_function(trainer, url, **settings), nl=False)
+    echo(reward_function(trainer, url, **settings), nl=False)
 
 
 def reward_function(trainer: str, url: str, **settings: str | int) -> str:

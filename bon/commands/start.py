@@ -7,7 +7,7 @@ import typer
 from typer import Argument, Option
 
 from bon.commands import options
-from bon.commands.options import emit
+from bon.commands.options import echo, emit
 from bon.core.errors import BonError, ExitCode
 
 
@@ -40,7 +40,7 @@ def demo(
 
         study = run_uplift(out, demo_study(out), quiet=quiet or as_json)
         if not as_json:
-            typer.echo(show_study(study))
+            echo(show_study(study))
     options.print_results(path, as_json)
 
 
@@ -65,7 +65,7 @@ def show(name: Annotated[str, Argument(help="Name or path of a card.")]) -> None
     """Show a card in full, with its prompt for a sample question."""
     from bon.work.catalogue import show_card
 
-    typer.echo(show_card(name))
+    echo(show_card(name))
 
 
 def doctor(
@@ -143,4 +143,4 @@ def pull(
         base = Path(mirror).expanduser().resolve().as_uri()
     for name in names or upstream.registry():
         path, entry = upstream.pull(name, base), upstream.entry(name)
-        typer.echo(f"{name}: {path}\n  {entry.url()}\n  licence: {entry.licence}")
+        echo(f"{name}: {path}\n  {entry.url()}\n  licence: {entry.licence}")

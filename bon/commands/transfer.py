@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from typer import Argument, Option
 
 from bon.commands import options
+from bon.commands.options import echo
 from bon.core.errors import BonError
 
 
@@ -47,7 +47,7 @@ def import_(
         number = import_outcomes(files, out)
         report = report_run(out, quiet=silent)
         if not silent:
-            typer.echo(f"{number} training outcomes in {out}")
+            echo(f"{number} training outcomes in {out}")
         options.print_results(report, as_json)
         return
     answers = import_files(
@@ -63,12 +63,12 @@ def import_(
         quiet=silent,
     )
     if answers.questions and not as_json:
-        typer.echo(pass_at_1(regraded(answers, EXTRACTORS)))
+        echo(pass_at_1(regraded(answers, EXTRACTORS)))
     with Store(out, readonly=True) as store:
         judged = store.has("judgements", "TRUE")
     report = report_run(out, quiet=silent or not judged)
     if not (silent or judged):
-        typer.echo(f"report: {report}")
+        echo(f"report: {report}")
     options.print_results(report, as_json)
 
 
@@ -110,10 +110,10 @@ def export(
     if by and by != BY_KEY:
         with Store(directory, readonly=True) as store:
             if count := num_unjudged_by_key(open_run(store), store, by):
-                typer.echo(unjudged_note(count, directory), err=True)
+                echo(unjudged_note(count, directory), err=True)
     out = out or directory / "export" / ("" if form == "parquet" else form)
     for path in export_run(directory, out, form, preferences, replace=replace):
-        typer.echo(path)
+        echo(path)
 
 
 def convert_head(
@@ -131,6 +131,6 @@ def convert_head(
 
     head_map = convert(source, target, head)
     scores = ", ".join(f"{score:.6g}" for score in head_map.after)
-    typer.echo(f"{head_map.source} of {source} is {head_map.name} of {target}")
-    typer.echo(f"both score the same on {len(head_map.after)} conversations: {scores}")
-    typer.echo(f"as a card: model: {target}, engine: vllm, engine_args: {{task: reward}}")
+    echo(f"{head_map.source} of {source} is {head_map.name} of {target}")
+    echo(f"both score the same on {len(head_map.after)} conversations: {scores}")
+    echo(f"as a card: model: {target}, engine: vllm, engine_args: {{task: reward}}")

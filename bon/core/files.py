@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -110,6 +111,24 @@ def write_atomic(path: Path, content: str | bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+MAX_UNPACKED, MAX_RATIO = 4 * 1024**3, 100
+"""Bytes that a file may unpack to, and how many times its own size, where that is above 100 MB."""
+
+
+@contextmanager
+def open_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a ZIP whose members together unpack to no more than is sound.
+
+    zipfile reads no more of a member than its `file_size`; whoever unpacks one must not, either.
+    """
+    most = min(MAX_UNPACKED, max(100_000_000, MAX_RATIO * path.stat().st_size))
+    with zipfile.ZipFile(path) as archive:
+        if (size := sum(member.file_size for member in archive.infolist())) > most:
+            problem = f"{path} would unpack to {size / 1e6:,.0f} MB"
+            raise BonError(problem, f"at most {most / 1e6:,.0f} MB are read: split it")
+        yield archive
 
 
 def file_hash(path: Path) -> str:

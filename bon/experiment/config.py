@@ -26,9 +26,24 @@ from bon.core.errors import BonError, shown
 from bon.core.records import check_rewarder_name
 from bon.core.sampling import Sampling
 from bon.core.text import BIASES, PHRASE
-from bon.core.validation import validate, without_booleans
+from bon.core.validation import (
+    MAX_ITEMS,
+    MAX_NAME,
+    Location,
+    Name,
+    Number,
+    Text,
+    Word,
+    validate,
+    without_booleans,
+)
 from bon.engines import ENGINES
 from bon.engines.free_gpu_memory import USABLE
+
+MAX_DATASETS, MAX_MODELS, MAX_STEPS = 16, 128, 1024
+
+Columns = Annotated[dict[Name, Name], Field(max_length=MAX_ITEMS)]
+Words = Annotated[tuple[Word, ...], Field(max_length=MAX_ITEMS)]
 
 
 class Strict(BaseModel):
@@ -47,31 +62,31 @@ class Strict(BaseModel):
 class UpstreamPrompt(Strict):
     """A published prompt, downloaded by the user and never shipped."""
 
-    upstream: str
+    upstream: Name
 
 
 class FilePrompt(Strict):
     """A user's prompt file, relative to the file that names it."""
 
-    file: str
+    file: Location
 
 
 class InlinePrompt(Strict):
     """A prompt in the card itself."""
 
-    text: str
+    text: Text
 
 
-PromptRef = str | UpstreamPrompt | FilePrompt | InlinePrompt
+PromptRef = Name | UpstreamPrompt | FilePrompt | InlinePrompt
 
 
 class Placement(Strict):
     """Resources of a model. Models of one `group` share its actors and load on first use."""
 
-    group: str = ""
+    group: Name = ""
     actors: int = Field(1, ge=1, le=10_000)
-    gpus: float = Field(0, ge=0)
-    cpus: float = Field(1, ge=0)
+    gpus: float = Field(0, ge=0, le=1024)
+    cpus: float = Field(1, ge=0, le=4096)
     runtime_env: dict[str, Any] = Field(default_factory=dict)
 
     @field_validator("gpus")
@@ -85,8 +100,8 @@ class Placement(Strict):
 class Price(Strict):
     """US dollars per million tokens."""
 
-    input_per_million: float = Field(ge=0)
-    output_per_million: float = Field(ge=0)
+    input_per_million: float = Field(ge=0, le=1e6)
+    output_per_million: float = Field(ge=0, le=1e6)
 
 
 PRICED = "add cost: {input_per_million: 2.5, output_per_million: 10}, zeros if it is free"
@@ -102,13 +117,13 @@ class Elsewhere(Strict):
     `of` is the model's name there; `policy` is the policy whose candidates were scored.
     """
 
-    files: Annotated[tuple[str, ...], BeforeValidator(_one_or_many)] = Field(
-        min_length=1, examples=["answers.jsonl"]
+    files: Annotated[tuple[Location, ...], BeforeValidator(_one_or_many)] = Field(
+        min_length=1, max_length=MAX_ITEMS, examples=["answers.jsonl"]
     )
-    format: str = ""
-    columns: dict[str, str] = Field(default_factory=dict)
-    of: str = ""
-    policy: str = ""
+    format: Name = ""
+    columns: Columns = Field(default_factory=dict)
+    of: Name = ""
+    policy: Name = ""
 
     @model_validator(mode="before")
     @classmethod
@@ -120,8 +135,8 @@ class Elsewhere(Strict):
 class TokensByArea(Strict):
     """Pixels per token of an image, and the most pixels: larger images are shrunk."""
 
-    pixels: float = Field(gt=0)
-    most: int = Field(ge=1)
+    pixels: float = Field(gt=0, le=1e9)
+    most: int = Field(ge=1, le=10**9)
 
 
 IMPORTED = "imported"
@@ -136,30 +151,34 @@ class Card(Strict):
         description="up to 100 letters, digits and . _ + -, the first a letter or a digit",
         examples=["my-judge"],
     )
-    title: str = ""
-    model: str = ""
-    revision: str | None = None
-    licence: str = "not stated"
-    citation: str = Field("", description="BibTeX of what to cite for the model")
-    family: str = ""
-    size: float | None = Field(None, description="parameters")
-    active: float | None = Field(None, gt=0, description="of them, those that each token uses")
-    kv_bytes: int | None = Field(None, ge=1, description="of KV cache per token in 16 bits")
+    title: Name = ""
+    model: Location = ""
+    revision: Name | None = None
+    licence: Name = "not stated"
+    citation: Text = Field("", description="BibTeX of what to cite for the model")
+    family: Name = ""
+    size: float | None = Field(None, gt=0, le=1e15, description="parameters")
+    active: float | None = Field(
+        None, gt=0, le=1e15, description="of them, those that each token uses"
+    )
+    kv_bytes: int | None = Field(
+        None, ge=1, le=10**9, description="of KV cache per token in 16 bits"
+    )
     image_tokens: int | TokensByArea | None = Field(
         None, examples=[1000], description="per image, or by its area"
     )
-    engine: str = "transformers"
+    engine: Name = "transformers"
     engine_args: dict[str, Any] = Field(default_factory=dict)
     images: Literal["first", "interleaved", "last"] = "first"
     placement: Placement = Placement()
-    cost: Price | str = ""
+    cost: Price | Name = ""
     retires: date | None = Field(
         None,
         description="the day its vendor stops serving it",
         examples=["2027-01-14"],
     )
-    tested: str = ""
-    notes: str = ""
+    tested: Text = ""
+    notes: Text = ""
     elsewhere: Elsewhere | None = Field(None, alias="from")
 
     @property
@@ -223,6 +242,9 @@ def _checked_pattern(value: str) -> str:
     return value
 
 
+Pattern = Annotated[str, Field(max_length=2000), AfterValidator(_checked_pattern)]
+
+
 def _check_distinct(**words: tuple[str, ...]) -> None:
     for (name, first), (other, second) in combinations(words.items(), 2):
         for word in set(first) & set(second):
@@ -241,14 +263,12 @@ class VerdictRule(Strict):
     match after removing the `delete` characters.
     """
 
-    pattern: Annotated[str, AfterValidator(_checked_pattern)] = Field(
-        examples=["Answer ([12]) is better"]
-    )
+    pattern: Pattern = Field(examples=["Answer ([12]) is better"])
     reader: Reader = "strict"
-    first: tuple[str, ...] = ("1",)
-    second: tuple[str, ...] = ("2",)
-    tie: tuple[str, ...] = ()
-    delete: str = ""
+    first: Words = ("1",)
+    second: Words = ("2",)
+    tie: Words = ()
+    delete: Word = ""
 
     @model_validator(mode="after")
     def _check_words(self) -> Self:
@@ -266,15 +286,13 @@ class ScoreRule(Strict):
     is P(yes) / (P(yes) + P(no)) at the last generated token that is one of them.
     """
 
-    pattern: Annotated[str, AfterValidator(_checked_pattern)] = Field(
-        "", examples=["Score: ([0-9.]+)"]
-    )
+    pattern: Pattern = Field("", examples=["Score: ([0-9.]+)"])
     reader: Reader = "strict"
-    values: dict[str, float] = Field(default_factory=dict)
-    range: tuple[float, float] | None = Field(None, examples=[[0, 10]])
-    yes: tuple[str, ...] = ()
-    no: tuple[str, ...] = ()
-    delete: str = ""
+    values: dict[Name, Number] = Field(default_factory=dict, max_length=MAX_ITEMS)
+    range: tuple[Number, Number] | None = Field(None, examples=[[0, 10]])
+    yes: Words = ()
+    no: Words = ()
+    delete: Word = ""
 
     @model_validator(mode="after")
     def _check_rule(self) -> Self:
@@ -312,9 +330,9 @@ GITHUB = "https://raw.githubusercontent.com"
 class PinnedFile(Strict):
     """A file on GitHub at a commit."""
 
-    repository: str
+    repository: Name
     commit: str = Field(pattern=r"^[0-9a-f]{40}$")
-    path: str
+    path: Location
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
 
     def url(self, base: str = GITHUB) -> str:
@@ -326,21 +344,21 @@ class PublishedExample(Strict):
     """Conversations of one question, in a README's or script's Python, and their image."""
 
     file: PinnedFile
-    chats: tuple[str, ...] = Field(min_length=1, description="variables, one per response")
+    chats: Words = Field(min_length=1, description="variables, one per response")
     image: PinnedFile
 
 
 class KnownScores(Strict):
     """Known scores of the model, for `bon doctor --rewarder`; images lie beside the card."""
 
-    prompt: str = Field("", examples=["What is shown?"])
-    responses: tuple[str, ...] = Field((), examples=[["A cat.", "A dog."]])
+    prompt: Text = Field("", examples=["What is shown?"])
+    responses: tuple[Text, ...] = Field((), max_length=MAX_ITEMS, examples=[["A cat.", "A dog."]])
     example: PublishedExample | None = Field(
         None, description="instead of prompt, responses and images"
     )
-    scores: tuple[float, ...] = Field(min_length=1, examples=[[1.5, -0.25]])
-    images: tuple[str, ...] = ()
-    tolerance: float = Field(0.02, gt=0)
+    scores: tuple[Number, ...] = Field(min_length=1, max_length=MAX_ITEMS, examples=[[1.5, -0.25]])
+    images: tuple[Location, ...] = Field((), max_length=MAX_ITEMS)
+    tolerance: float = Field(0.02, gt=0, le=1e9)
 
     @model_validator(mode="after")
     def _as_many(self) -> Self:
@@ -358,9 +376,9 @@ class KnownScores(Strict):
 class RewarderOptions(Strict):
     """Options of every kind: a bias of known strength (bon.rewarders.biases)."""
 
-    bias: str = Field("", examples=["length"])
-    strength: float = Field(1.0, ge=0, strict=True, examples=[0.5])
-    phrase: str = Field("", description="of the bias `phrase`")
+    bias: Name = Field("", examples=["length"])
+    strength: float = Field(1.0, ge=0, le=1e9, strict=True, examples=[0.5])
+    phrase: Text = Field("", description="of the bias `phrase`")
 
     @model_validator(mode="after")
     def _check_bias(self) -> Self:
@@ -375,13 +393,13 @@ class StepwiseOptions(RewarderOptions):
     """Options of kind stepwise: one turn per step, and how many steps at most."""
 
     turns: bool = False
-    max_steps: int | None = Field(None, ge=1, strict=True, examples=[20])
+    max_steps: int | None = Field(None, ge=1, le=MAX_STEPS, strict=True, examples=[20])
 
 
 class RerankOptions(RewarderOptions):
     """Options of kind rerank."""
 
-    instruction: str = ""
+    instruction: Text = ""
 
 
 class ClassOptions(RewarderOptions):
@@ -409,7 +427,7 @@ class RewarderCard(Card):
     score: ScoreRule | None = None
     image_filter: str = Field(
         "none",
-        pattern=r"^(none|drop|gray|blur:\d{1,4}(\.\d{1,4})?)$",
+        pattern=r"^(none|drop|gray|blur:(100|\d{1,2}(\.\d{1,4})?))$",
         description="none, drop, gray or blur:PIXELS",
         examples=["blur:8"],
     )
@@ -418,15 +436,17 @@ class RewarderCard(Card):
     orders: Literal["both", "random"] = "both"
     aggregate: Aggregate = "mean"
     window: int = Field(8, ge=2, le=64)
-    step_separator: str = "\n\n"
-    members: tuple[str, ...] = ()
+    step_separator: Text = "\n\n"
+    members: Words = ()
     combine: Literal["preferences", "scores"] = Field(
         "preferences", description="of an ensemble: mean preference, or (a panel) mean score"
     )
-    python: str = Field("", description="module:Class of a user's rewarder")
+    python: Name = Field("", description="module:Class of a user's rewarder")
     options: SerializeAsAny[RewarderOptions] = Field(default_factory=dict, validate_default=True)
     check: tuple[KnownScores, ...] = Field(
-        (), examples=[[{"prompt": "Sky?", "responses": ["Blue."], "scores": [1.5]}]]
+        (),
+        max_length=MAX_ITEMS,
+        examples=[[{"prompt": "Sky?", "responses": ["Blue."], "scores": [1.5]}]],
     )
 
     @field_validator("name")
@@ -463,24 +483,26 @@ class RewarderCard(Card):
 class DatasetSpec(Strict):
     """A benchmark and its source; `path` is relative to the file that names it."""
 
-    benchmark: str = Field(examples=["mmmu_pro"])
-    path: str | None = None
-    hub: str | None = None
-    revision: str | None = None
-    config: str | None = None
-    split: str | None = None
-    limit: int | None = Field(None, ge=1)
-    columns: dict[str, str] = Field(default_factory=dict)
-    name: str = ""
-    grader: str = Field("", description="how answers without options are graded")
-    tolerance: str | float = Field("", description="of numbers", examples=["5%"])
+    benchmark: Name = Field(examples=["mmmu_pro"])
+    path: Location | None = None
+    hub: Name | None = None
+    revision: Name | None = None
+    config: Name | None = None
+    split: Name | None = None
+    limit: int | None = Field(None, ge=1, le=10_000_000)
+    columns: Columns = Field(default_factory=dict)
+    name: Name = ""
+    grader: Name = Field("", description="how answers without options are graded")
+    tolerance: Name | Annotated[float, Field(ge=0, le=1e9)] = Field(
+        "", description="of numbers", examples=["5%"]
+    )
 
 
 class QuestionsSpec(DatasetSpec):
     """A downstream task."""
 
     subset: float = Field(1.0, gt=0, le=1, description="seeded share of questions that is judged")
-    weight: float | None = Field(None, gt=0, description="of the task among several")
+    weight: float | None = Field(None, gt=0, le=1e9, description="of the task among several")
 
     @property
     def task(self) -> str:
@@ -500,7 +522,7 @@ class Race(Strict):
     stop: Literal["answer", "text"] = Field(
         "answer", alias="class", description="what must be certain to stop"
     )
-    pairs: int = Field(4, ge=1, description="comparisons per step")
+    pairs: int = Field(4, ge=1, le=10_000, description="comparisons per step")
     complete: float = Field(0.1, ge=0, le=1, description="share of questions judged in full")
 
 
@@ -509,7 +531,7 @@ class Deep(Strict):
 
     n: int = Field(64, ge=2, le=4096)
     share: float = Field(0.1, gt=0, le=1, description="seeded share of the questions")
-    rewarders: tuple[str, ...] = Field(
+    rewarders: Words = Field(
         (), description="rewarders that score them; by default all that score single candidates"
     )
 
@@ -524,24 +546,25 @@ class Judging(Strict):
         description="questions that are not judged: candidates all right or all wrong, or all with "
         "one answer",
     )
-    repeat_check: int = Field(0, ge=0, description="items with one repeated judgement")
+    repeat_check: int = Field(0, ge=0, le=100_000, description="items with one repeated judgement")
     deep: Deep | None = Field(None, description="how far n may go", examples=[{"n": 64}])
 
 
 class AnalysisConfig(Strict):
     """Settings of the analysis."""
 
-    n: int | None = Field(None, ge=1, description="headline n; by default the pool size")
+    n: int | None = Field(None, ge=1, le=4096, description="headline n; by default the pool size")
     axis: str = Field(
         "macro",
         pattern="^(macro|overall|natural|group:.+)$",
+        max_length=MAX_NAME,
         description="macro, overall, group:NAME, a group of the reward benchmark, or natural, the "
         "pool that its weighted pairs were drawn from",
     )
-    rules: tuple[str, ...] = ()
+    rules: Words = ()
     target_r: float | None = Field(None, gt=0, lt=1)
     ties: Literal["half", "wrong", "drop"] = "half"
-    bootstrap: int = Field(2000, ge=100, le=1_000_000)
+    bootstrap: int = Field(2000, ge=100, le=20_000)
     confidence: float = Field(0.95, gt=0.5, lt=1)
     unparsed: Literal["wrong", "drop", "chance"] = "wrong"
     aggregate: Aggregate | None = Field(
@@ -552,19 +575,20 @@ class AnalysisConfig(Strict):
 class ClusterConfig(Strict):
     """Settings of dispatch: `in_flight` batches per actor, of adaptive size unless `batch`."""
 
-    address: str | None = None
+    address: Location | None = None
     listen_beyond_loopback: bool = Field(
         False, description="let the run's processes listen where other machines can reach them"
     )
-    batch: int | None = Field(None, ge=1)
-    in_flight: int = Field(2, ge=1)
-    retries: int = Field(2, ge=0)
-    timeout_seconds: float = Field(1800, gt=0)
+    batch: int | None = Field(None, ge=1, le=1024)
+    in_flight: int = Field(2, ge=1, le=64)
+    retries: int = Field(2, ge=0, le=10)
+    timeout_seconds: float = Field(1800, gt=0, le=86_400)
     max_error_share: float = Field(0.2, gt=0, le=1)
-    spending_cap: float | None = Field(None, gt=0, description="US dollars")
+    spending_cap: float | None = Field(None, gt=0, le=1e6, description="US dollars")
 
 
-CardRef = str | dict[str, Any]
+CardRef = Location | dict[str, Any]
+"""A card's name or file, or a card, which `PolicyCard` or `RewarderCard` bounds."""
 
 
 class Experiment(Strict):
@@ -575,16 +599,22 @@ class Experiment(Strict):
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._+ -]{0,99}$",
         description="up to 100 letters, digits, spaces and . _ + -, the first a letter or a digit",
     )
-    description: str = ""
-    seed: int = Field(0, ge=0)
+    description: Text = ""
+    seed: int = Field(0, ge=0, le=2**63 - 1)
     questions: Annotated[tuple[QuestionsSpec, ...], BeforeValidator(_one_or_many)] = Field(
-        examples=[[{"benchmark": "mmmu_pro"}]]
+        max_length=MAX_DATASETS, examples=[[{"benchmark": "mmmu_pro"}]]
     )
-    pairs: Annotated[tuple[PairsSpec, ...], BeforeValidator(_one_or_many)] = ()
+    pairs: Annotated[tuple[PairsSpec, ...], BeforeValidator(_one_or_many)] = Field(
+        (), max_length=MAX_DATASETS
+    )
     policies: tuple[CardRef, ...] = Field(
-        examples=[["qwen2.5-vl-7b"]], description="[]: a reward benchmark alone"
+        max_length=MAX_MODELS,
+        examples=[["qwen2.5-vl-7b"]],
+        description="[]: a reward benchmark alone",
     )
-    rewarders: tuple[CardRef, ...] = Field((), examples=[["qwen2.5-vl-7b-judge"]])
+    rewarders: tuple[CardRef, ...] = Field(
+        (), max_length=MAX_MODELS, examples=[["qwen2.5-vl-7b-judge"]]
+    )
     grading: CardRef | None = Field(
         None, description="the model that grades where `grader: llm`", examples=["gpt-4o-judge"]
     )

@@ -4,14 +4,10 @@ It runs in a process of its own, limited in time and memory, since a formula may
 without end. What cannot be shown to be equal within the limits is wrong.
 """
 
-import json
 import re
-import subprocess
 import sys
-import threading
-from select import select
 
-from bon.core.errors import BonError
+from bon.core.line_process import LineProcess
 from bon.graders import Gold
 from bon.graders.numbers import number, quantity
 from bon.graders.texts import exact
@@ -19,9 +15,6 @@ from bon.graders.texts import exact
 MAX_LENGTH = 400
 SECONDS = 5
 """Of CPU time for one comparison, so that a busy machine gives the same grades."""
-
-PATIENCE = 120.0
-"""Seconds until a process that neither answers nor ends is stopped."""
 
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _FUNCTIONS = re.compile(r"\b(?:sin|cos|tan|cot|sec|csc|log|ln|exp|sqrt|pi|max|min)\b")
@@ -46,7 +39,7 @@ def _equal(own: str, right: str, gold: Gold) -> bool:
     # Of words, formulas would be products of letters: "red" would equal "der".
     if any(_WORD.search(_FUNCTIONS.sub("", _COMMAND.sub("", text))) for text in (own, right)):
         return False
-    return _CHECKER.equal(own, right)
+    return _CHECKER.ask([own, right]) == "true\n"
 
 
 def _plain(text: str) -> str:
@@ -62,41 +55,7 @@ def _balanced(text: str) -> bool:
     return depth == 0
 
 
-class _Checker:
-    """The process that compares formulas; it is started on use, and anew if it was stopped."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[str] | None = None
-
-    def equal(self, first: str, second: str) -> bool:
-        """Return whether two formulas are equal; False if this takes too long."""
-        with self._lock:
-            if self._process is None:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "bon.graders.formulas", str(SECONDS)],
-                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                    text=True, bufsize=1,
-                )  # fmt: skip
-                if not self._read(self._process):
-                    raise BonError("math-verify does not start", "pip install 'bon[math]'")
-            process = self._process
-            assert process.stdin is not None
-            process.stdin.write(json.dumps([first, second]) + "\n")
-            process.stdin.flush()
-            return self._read(process) == "true\n"
-
-    def _read(self, process: "subprocess.Popen[str]") -> str:
-        """Return the next line; empty if the process has ended or does not answer."""
-        assert process.stdout is not None
-        line = ""
-        if select([process.stdout], [], [], PATIENCE)[0]:
-            line = process.stdout.readline()
-        if not line:
-            process.kill()
-            process.communicate()
-            self._process = None
-        return line
-
-
-_CHECKER = _Checker()
+_CHECKER = LineProcess(
+    [sys.executable, "-m", "bon.graders.formulas", str(SECONDS)],
+    "math-verify is needed: pip install 'bon[math]'",
+)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
+from bon.analysis.artifacts import csv_text
 from bon.analysis.calibration.labelled import by_rewarder
 from bon.analysis.calibration.next_items import next_items
 from bon.core.errors import BonError
@@ -50,7 +51,7 @@ def draw_answers(
         raise BonError(f"{folder} is being labelled", "draw into another folder: --out")
     folder.mkdir(parents=True, exist_ok=True)
     drawn = next_items(judges[0], count, seed)
-    drawn.to_csv(folder / "next.csv", index=False)
+    (folder / "next.csv").write_text(csv_text(drawn), encoding="utf-8")
     probabilities = drawn.set_index("item")["probability"].to_dict()
     answers = {
         item: SingleAnswer(

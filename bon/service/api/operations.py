@@ -15,14 +15,15 @@ router = APIRouter(tags=["operations"])
 MIN_FREE_BYTES = 100 * 1024 * 1024
 
 
+# Probes are async: they wait for no thread.
 @router.get("/healthz")
-def healthz() -> dict[str, str]:
+async def healthz() -> dict[str, str]:
     """Return ok: the process answers."""
     return {"status": "ok", "version": bon.__version__}
 
 
 @router.get("/readyz", responses={503: {"description": "Not ready."}})
-def readyz(request: Request, service: Parts) -> JSONResponse:
+async def readyz(request: Request, service: Parts) -> JSONResponse:
     """Whether the supervisor runs, the disk has room and the online models are loaded."""
     online = request.app.state.online
     checks = {

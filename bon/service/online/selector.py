@@ -36,11 +36,16 @@ _MAX_ROWS = 4096
 
 @dataclass(frozen=True)
 class Conversation:
-    """A request as the engine takes it and as a rewarder is shown it."""
+    """A request as the engine takes it and as a rewarder is shown it.
+
+    Judgements are found again by its `owner` alone: that a reply comes at once would tell others
+    what was asked before.
+    """
 
     messages: tuple[Message, ...]
     options: tuple[str, ...] = ()
     shown: str = ""
+    owner: str = ""
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
@@ -64,7 +69,7 @@ class Conversation:
             [m.role, [p.sha256 if isinstance(p, ImagePart) else p for p in m.parts]]
             for m in self.messages
         ]
-        return content_key("online", turns, self.text)
+        return content_key("online", turns, self.text, self.owner)
 
 
 @dataclass(slots=True)

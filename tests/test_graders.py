@@ -16,7 +16,7 @@ from bon import graders
 from bon.core.errors import BonError
 from bon.core.records import Question
 from bon.graders import Gold, Grade, grades, is_right, value
-from bon.graders.numbers import quantity
+from bon.graders.quantities import quantity
 from bon.policies.extractors import extract_answer, final_answer
 
 needs_math = pytest.mark.skipif(find_spec("math_verify") is None, reason="needs bon[math]")

@@ -13,7 +13,8 @@ from select import select
 
 from bon.core.errors import BonError
 from bon.graders import Gold
-from bon.graders.numbers import number, quantity
+from bon.graders.numbers import number
+from bon.graders.quantities import normal, quantity
 from bon.graders.texts import exact
 
 MAX_LENGTH = 400
@@ -25,9 +26,16 @@ PATIENCE = 120.0
 
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _FUNCTIONS = re.compile(r"\b(?:sin|cos|tan|cot|sec|csc|log|ln|exp|sqrt|pi|max|min)\b")
-_WORD = re.compile(r"[^\W\d_]{3,}|__")
+_MATRIX = re.compile(r"(\\(?:begin|end)\s*)\{[pbvVB]?(?:small)?matrix\}")
+_WORD = re.compile(r"(?<![^\W\d_])(?=[^\W\d_]*[aeiouà-ÿ\u0370-\uffff])[^\W\d_]{3,}|__", re.IGNORECASE)
+_PRODUCT = re.compile(r"(?<=[\d+*/^{}()=-])[a-zA-Z]+(?![^\W\d_])|(?<![^\W\d_])[a-zA-Z]+(?=[\d+*/^{}()=-])")
+_CALCULUS = re.compile(r"\\(?:int|oint|partial|d?frac\s*\{\s*d)")
+_LETTERS = re.compile(
+    rf"\\(?:begin|end)\{{\w+\}}|{_COMMAND.pattern}|{_FUNCTIONS.pattern}|([A-Za-z](?: ?[A-Za-z])+)"
+)
+_AND = re.compile(r"\s*(?:,\s*)?(?:\band\b|、|，)\s*")
 _TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
-_SPACING = re.compile(r"\\(?:[,;:! ]|left(?![a-z])|right(?![a-z]))|\\?\$")
+_SPACING = re.compile(r"(?<!\\)\\(?:[,;:! ]|left(?![a-z])|right(?![a-z]))|\\?\$")
 
 
 def math(answer: str, gold: Gold) -> float | None:
@@ -41,16 +49,34 @@ def math(answer: str, gold: Gold) -> float | None:
 
 
 def _equal(own: str, right: str, gold: Gold) -> bool:
-    if quantity(own) is not None and quantity(right) is not None:
-        return bool(number(own, gold._replace(answers=(right,))))
+    numbers = [quantity(text) for text in (own, right)]
+    if all(numbers):
+        same = bool(number(own, gold._replace(answers=(right,))))
+        if same or not any(one and one.unit for one in numbers):  # units may be letters: 4ab
+            return same
     # Of words, formulas would be products of letters: "red" would equal "der".
-    if any(_WORD.search(_FUNCTIONS.sub("", _COMMAND.sub("", text))) for text in (own, right)):
+    if any(map(_has_words, (own, right))):
         return False
-    return _CHECKER.equal(own, right)
+    return _CHECKER.equal(_multiplied(own), _multiplied(right))
+
+
+def _has_words(text: str) -> bool:
+    """Whether letters are words, not products: those with a vowel, unless an operator joins them."""
+    for pattern in (_MATRIX, _COMMAND, _FUNCTIONS, _PRODUCT):
+        text = pattern.sub(" ", text)
+    return _WORD.search(text) is not None
+
+
+def _multiplied(text: str) -> str:
+    """Return a formula with signs between letters: math-verify takes some for units or "dc"."""
+    if _CALCULUS.search(text):
+        return text
+    return _LETTERS.sub(lambda m: "*".join(m[1].replace(" ", "")) if m[1] else m[0], text)
 
 
 def _plain(text: str) -> str:
-    return " ".join(_SPACING.sub("", _TEXT.sub(r" \1 ", text)).split()).removesuffix(".")
+    text = _AND.sub(", ", _SPACING.sub("", _TEXT.sub(r" \1 ", normal(text))))
+    return " ".join(_MATRIX.sub(r"\1{pmatrix}", text).split()).removesuffix(".")
 
 
 def _balanced(text: str) -> bool:

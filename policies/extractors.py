@@ -68,14 +68,24 @@ class BothLetters(NamedTuple):
 NO_LETTERS = BothLetters(None, None, False)
 
 
-def extract_answer(text: str, options: Sequence[str], mode: ExtractorName = "official") -> Reading:
-    """Extract the answer of a reply: a letter, or without options the final answer."""
+def extract_answer(
+    text: str,
+    options: Sequence[str],
+    mode: ExtractorName = "official",
+    *,
+    grader: str = "",
+    question: str = "",
+) -> Reading:
+    """Extract the answer of a reply: a letter, or without options the final answer.
+
+    `grader` and text of the `question` say which answers of sentences are meant.
+    """
     if mode not in get_args(ExtractorName):
         raise ValueError(f"unknown answer extractor {mode!r}: use official or strict")
     if options:
         letter = EXTRACTORS[mode](text, option_letters(options), options)
     else:
-        letter = None if _withheld(text) else final_answer(text)
+        letter = None if _withheld(text) else final_answer(text, grader, question)
     return UNPARSED if letter is None else Reading(letter, "parsed")
 
 

@@ -23,7 +23,7 @@ from bon.core.patterns import Pattern, compiled
 ValueT = TypeVar("ValueT", bound=Hashable)
 Meaning = Callable[[str], ValueT | None]
 
-VERSION = 6
+VERSION = 7
 """Raised whenever replies are read differently: stored replies are then read again."""
 
 CUT = "was cut off before it ended in a verdict"
@@ -55,6 +55,10 @@ _WILDCARD = re.compile(r"(?<!\\)\.(?=[*+])")
 _PUNCTUATION = r'[\s:,.#"(\[-]'  # what a wildcard of a pattern matches
 _FENCED = re.compile(r"\s*```\w*\n((?:(?!```).)*)```\s*", re.DOTALL)
 _THOUGHT = "think|thinking|thought|thoughts|reasoning|analysis|reflection"
+_EMPHASIS = re.compile(r"(?<![A-Za-z0-9)])\*\*|\*\*(?![A-Za-z0-9(])|`")  # not 10**5
+_TURN_END = re.compile(
+    r"(?:<[|｜](?!(?:begin|end)_of_box)[^<>|｜\n]{1,40}[|｜]>|</?s>|<(?:eos|pad|end_of_turn)>|\[PAD\])$"
+)
 _THOUGHT_END = re.compile(rf"</(?:{_THOUGHT})>", re.IGNORECASE)
 _THOUGHT_START = re.compile(rf"<(?:{_THOUGHT})>", re.IGNORECASE)
 
@@ -73,8 +77,17 @@ def canonical(text: str) -> str:
     return text.translate(_SPELLINGS)
 
 
+def without_turn_end(text: str) -> str:
+    """Return the text without the tokens that end a turn, which some tools leave in it."""
+    bare = text.rstrip()
+    while match := _TURN_END.search(bare[-48:]):
+        text = bare = bare[: len(bare) - len(match[0])].rstrip()
+    return text
+
+
 def after_thinking(text: str) -> str:
     """Return what follows the reasoning; empty if it never ends."""
+    text = without_turn_end(text)
     text = text[max((end.end() for end in _THOUGHT_END.finditer(text)), default=0) :]
     start = _THOUGHT_START.search(text)
     return text if start is None else text[: start.start()]
@@ -108,7 +121,7 @@ def read(
         text = fenced[1]
     if key is not None:
         return _read_json(text, key[1], meaning)
-    text = clean(text, form, delete) if plain else text.replace("**", "").replace("`", "")
+    text = clean(text, form, delete) if plain else _EMPHASIS.sub("", text)
     found = list(_closed(form).finditer(text))
     matches = [
         match

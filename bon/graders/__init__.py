@@ -6,6 +6,7 @@ credit. Answers that are worth 1 to each other are one class, which a vote count
 Right answers are needed for values only: classes do not depend on them.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -29,6 +30,8 @@ class Gold(NamedTuple):
     unit: str = ""
 
 
+_PERCENT = re.compile(r"%|percent", re.IGNORECASE)
+_ABOVE_ONE = re.compile(r"0*(?:[2-9]|[1-9]\d+)(?:\.\d+)?")
 Grader = Callable[[str, Gold], float | None]
 
 GRADERS: Mapping[str, str] = MappingProxyType(
@@ -114,7 +117,10 @@ def gold_of(question: Question) -> Gold:
     """Return the right answers of a question without options."""
     meta, answer = question.meta, question.answer
     answers = () if answer is None else (answer, *meta.get("aliases", ()))
-    return Gold(answers, str(meta.get("tolerance", "")), str(meta.get("unit", "")))
+    unit = str(meta.get("unit", ""))
+    if not unit and _PERCENT.search(question.text) and all(map(_ABOVE_ONE.fullmatch, answers)):
+        unit = "%"  # "what percentage": 25, which 25% is as well
+    return Gold(answers, str(meta.get("tolerance", "")), unit)
 
 
 Reply = tuple[str, str | None]

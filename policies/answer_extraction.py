@@ -30,8 +30,7 @@ NUMBERS = ("number", "relaxed")
 """Graders of numbers, which are also read from sentences."""
 
 _LETTER = re.compile(
-    r"(?:(?:(?:the\s+)?(?:correct\s+|final\s+)?(?:option|choice|answer)\s*(?:is\b|[:=])?|[选選][項项]?|答案"
-    r"[:是]?)\s*)?\(?\s*([a-z])\b(?:\s*[.:,)]|\s*(?=[(]|- )|$)\s*(?:-\s+)?(.*)",
+    r"(?:(?:(?:option|choice)\b\s*[:=]?|answer\s*[:=]|[选選][項项]?|答案[:是]?)\s*)?\(?\s*([a-z])\b(?:\s*[.:,)]|\s*(?=[(]|- )|$)\s*(?:-\s+)?(.*)",
     re.I | re.S,
 )
 _MARKUP = re.compile(
@@ -76,8 +75,8 @@ def final_answer(text: str, grader: str = "", question: str = "") -> str | None:
     answer, nothing = _stated(text if whole == after_thinking(text) else whole, _clean, plain=False)
     if grader in NUMBERS and answer is not None and quantity(answer) is None:
         return closing_number(answer, question) or answer
-    if answer is None and not nothing:
-        return _several_boxes(whole)
+    if not nothing:
+        return answer or _several_boxes(whole)
     if grader in NUMBERS:
         return answer or closing_number(whole, question)
     return closing_text(whole) or answer

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
 from bon.core.patterns import checked, last_match
+from bon.core.records import Question
 from bon.core.text import REFUSED, is_withheld, option_letters
 from bon.experiment.required_form import VERSION, after_thinking
 from bon.policies.answer_extraction import final_answer, stated_letter
@@ -87,6 +88,12 @@ def extract_answer(
     else:
         letter = None if _withheld(text) else final_answer(text, grader, question)
     return UNPARSED if letter is None else Reading(letter, "parsed")
+
+
+def extract_for(question: Question, text: str, mode: ExtractorName = "official") -> Reading:
+    """Extract the answer of a reply to a question."""
+    grader = question.grader
+    return extract_answer(text, question.options, mode, grader=grader, question=question.text)
 
 
 def extract_both(

@@ -50,6 +50,11 @@ _MARKS = r"(?:[ \t#$(\[]|\\(?:(?:text|boxed)\{)?)*"
 _LABEL = re.compile(r"[:<{\[]")
 _AFTER_SENTENCE = compiled(rf"(?:.*\pL{{2}}.*\s\S*[^\s.][.!?]\s+)?{_MARKS}")
 _CLOSING = r"[\s\])}$\\]*[.!]?[\s\])}$\\]*(?:</answer>)?\s*"
+_GOES_ON = re.compile(
+    r"[-,:;=(\[{\"'`>*#]$|(?:^|\n)\s*>[^\n]*$"
+    r"|\b(?:that|dass|daß|que|che|что|że|if|or|and|but|not|say|says|writes|claim|conclude|whether|of|is)$",
+    re.IGNORECASE,
+)
 _ENDED = re.compile(r"(?:^|[^.][.]|[!?])$")
 _WILDCARD = re.compile(r"(?<!\\)\.(?=[*+])")
 _PUNCTUATION = r'[\s:,.#"(\[-]'  # what a wildcard of a pattern matches
@@ -134,8 +139,8 @@ def read(
     if not compiled(f"(?:{unit})?{_CLOSING}").fullmatch(text, last.end()):
         return None, "does not end in its verdict"
     begin = text.rfind("\n", 0, last.start()) + 1
-    before, line = text[:begin].rstrip(), text[begin:]
-    if line.count("{") != line.count("}") or (sentences and not _ENDED.search(before)):
+    before, line = text[:begin], text[begin:]
+    if line.count("{") != line.count("}") or (sentences and not _ended(before)):
         return None, WITHIN
     value = meaning(_value(last))
     if value is None:
@@ -177,6 +182,13 @@ def _begins(text: str, start: int, *, labelled: bool) -> bool:
     """Whether a statement begins a line or, if it has a label or brackets, a sentence on it."""
     lead = text[text.rfind("\n", 0, start) + 1 : start]
     return (_AFTER_SENTENCE if labelled else compiled(_MARKS)).fullmatch(lead) is not None
+
+
+def _ended(before: str) -> bool:
+    """Whether a text ends its sentence, by a full stop or as a paragraph that announces nothing."""
+    bare = before.rstrip()
+    paragraph = "\n" in before[len(bare) :].replace("\n", "", 1)
+    return _ENDED.search(bare) is not None or (paragraph and not _GOES_ON.search(bare))
 
 
 def _value(match: Any) -> str:

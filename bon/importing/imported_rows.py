@@ -21,7 +21,7 @@ from bon.formats.score_tables import (
     ScoreTables,
 )
 from bon.graders import is_right
-from bon.policies.extractors import ExtractorName, extract_answer
+from bon.policies.extractors import ExtractorName, extract_for
 from bon.policies.generate import candidate_key
 from bon.rewarders.stepwise import aggregate_steps
 from bon.work.imported_cards import Scores
@@ -232,7 +232,7 @@ def candidate_of(
 ) -> Candidate:
     """Return one imported text as a candidate, its answer extracted by bon."""
     response = text.text or ""
-    answer, outcome = extract_answer(response, question.options, reader)
+    answer, outcome = extract_for(question, response, reader)
     return Candidate(
         key=candidate_key(spec, question.key, text.index),
         question=question.key,
@@ -271,7 +271,7 @@ def notes_of_answers(answers: Answers, reader: ExtractorName) -> Iterator[str]:
             "again: repeats of a greedy policy are one candidate, not samples."
         )
     rows = [
-        (row.question, text, extract_answer(text.text or "", row.question.options, reader)[0])
+        (row.question, text, extract_for(row.question, text.text or "", reader)[0])
         for row in answers.questions
         for text in row.texts
         if text.parsed is not None or text.correct is not None

@@ -34,7 +34,7 @@ PUBLISHED_WINS = {
     "attack.jsonl": 150,
     "prose.jsonl": 80,
 }
-ANSWERS_LOST = {"replies.jsonl": 34, "attack.jsonl": 0, "languages.jsonl": 49}
+ANSWERS_LOST = {"replies.jsonl": 11, "attack.jsonl": 0, "languages.jsonl": 29}
 """Clear replies of policies, most in other languages' words for "Answer:" or with reasons after."""
 SOLUTIONS = 4  # of a listwise reply
 

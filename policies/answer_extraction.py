@@ -105,7 +105,11 @@ def _several_boxes(text: str) -> str | None:
     boxes = list(_BOX.finditer(line))
     between = (line[a.end() : b.start()] for a, b in pairwise(boxes))
     listed = len(boxes) > 1 and all(map(_LISTED.fullmatch, between))
-    if not listed or len(boxes) != text.count("boxed{") or re.search(r"\w", line[boxes[-1].end() :]):
+    if (
+        not listed
+        or len(boxes) != text.count("boxed{")
+        or re.search(r"\w", line[boxes[-1].end() :])
+    ):
         return None
     return ", ".join(box[1] for box in boxes)
 

@@ -55,7 +55,26 @@ _UNIT = re.compile(r"\s?(?:[^\W\d_]+\W?){0,3}")
 _CLAUSE_END = re.compile(r"[*\s]*(?:[^\W\d_]+ ?){0,2}(?:,\s+(?!and\b|or\b|no\b)[^\W\d_]|:\s)")
 _RANGE = re.compile(rf"\s*(?:to|or|and|-|±)\s*(?:{_NUMBER.pattern})", re.IGNORECASE)
 _SIGNS = re.compile(r"[$€£¥%]|percent|\b(?:cost|price|pay|spend|money|much)\b", re.IGNORECASE)
-_ASKING = frozenset("how many much what which when does did the are was were have has and for".split())
+_ASKING = frozenset(
+    [
+        "how",
+        "many",
+        "much",
+        "what",
+        "which",
+        "when",
+        "does",
+        "did",
+        "the",
+        "are",
+        "was",
+        "were",
+        "have",
+        "has",
+        "and",
+        "for",
+    ]
+)
 _WORDS = re.compile(r"[^\W\d_]{3,}")
 _PRONOUN = re.compile(r"\b(?:the|no|any|each|every|this|that|least|last|only) one$", re.IGNORECASE)
 _BOLD = re.compile(r"\*\*([^*]+)\*\*")
@@ -151,7 +170,9 @@ def closing_letter(text: str, letters: str) -> str | None:
         return None
     if labelled := _LABELLED.fullmatch(sentence):
         return labelled[3]
-    found = list(re.finditer(rf"(?<![A-Za-z0-9'])[({{]?([{letters}])[)}}]?(?![A-Za-z0-9'])", sentence))
+    found = list(
+        re.finditer(rf"(?<![A-Za-z0-9'])[({{]?([{letters}])[)}}]?(?![A-Za-z0-9'])", sentence)
+    )
     if len(found) != 1:
         return None
     before, after = sentence[: found[0].start()], sentence[found[0].end() :]
@@ -168,9 +189,13 @@ def closing_text(text: str) -> str | None:
     sentence = _closing(text, numbers=False)
     if sentence is None:
         return None
-    if (labelled := _LABELLED.fullmatch(sentence)) and len((labelled[1] or labelled[2]).split()) == 1:
+    if (labelled := _LABELLED.fullmatch(sentence)) and len(
+        (labelled[1] or labelled[2]).split()
+    ) == 1:
         return labelled[3]
-    copula = re.fullmatch(r"[^\x00-\x7f]{2,8}[是为為は]\s*([^是为為は]{1,40}?)(?:です)?[。.]?", sentence)
+    copula = re.fullmatch(
+        r"[^\x00-\x7f]{2,8}[是为為は]\s*([^是为為は]{1,40}?)(?:です)?[。.]?", sentence
+    )
     return copula[1] if copula else None
 
 
@@ -178,7 +203,11 @@ def _closing(text: str, question: str = "", *, numbers: bool) -> str | None:
     """Return the last sentence, without courtesies after it; None for a list or a denial."""
     text = TURN.split(text.strip())[0]
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text.strip()) if part.strip()]
-    while len(paragraphs) > 1 and _COURTESY.search(paragraphs[-1]) and not re.search(r"\d", paragraphs[-1]):
+    while (
+        len(paragraphs) > 1
+        and _COURTESY.search(paragraphs[-1])
+        and not re.search(r"\d", paragraphs[-1])
+    ):
         paragraphs.pop()
     if not paragraphs:
         return None

@@ -66,9 +66,7 @@ def _rows(card: PolicyCard, spec: str, ask: Ask, generation: Generation) -> list
     answers = {
         text: (
             text_key(text),
-            *extract_answer(
-                text, ask.options, card.reader, grader=ask.grader, question=ask.asked
-            ),
+            *extract_answer(text, ask.options, card.reader, grader=ask.grader, question=ask.asked),
         )
         for text in texts
     }

@@ -20,6 +20,9 @@ def import_(
     policy: Annotated[str, Option(help="Policy that generated the responses.")] = "",
     out: options.Out = Path("runs/import"),
     reader: Annotated[str, Option(help="Answer extractor: official or strict.")] = "official",
+    grader: Annotated[
+        str, Option(help="Grader of free answers; else the one that fits the right answers.")
+    ] = "",
     columns: options.Columns = None,
     form: options.Format = "",
     questions: options.Questions = "",
@@ -41,7 +44,7 @@ def import_(
         refuse_unused(
             "outcomes of training have their own columns",
             policy=policy, columns=columns, format=form, questions=questions, benchmark=benchmark,
-            reader=reader if reader != "official" else "", replace=replace,
+            reader=reader if reader != "official" else "", grader=grader, replace=replace,
         )  # fmt: skip
         number = import_outcomes(files, out)
         report = report_run(out, quiet=silent)
@@ -54,6 +57,7 @@ def import_(
         policy,
         out,
         reader=reader,
+        grader=grader,
         columns=options.columns_of(columns),
         form=form,
         questions=questions,

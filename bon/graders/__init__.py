@@ -8,7 +8,7 @@ Right answers are needed for values only: classes do not depend on them.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
@@ -80,6 +80,17 @@ def grader_of(name: str) -> Grader:
     if added is None:
         raise BonError(f"no grader {name!r}", suggestion(name, graders(), cutoff=0.4))
     return added
+
+
+def fitting(answers: Iterable[str]) -> str:
+    """Return the grader for right answers of one kind: numbers, formulas or else texts."""
+    from bon.graders.mathematics import is_formula
+    from bon.graders.quantities import quantity
+
+    texts = [answer for answer in answers if quantity(answer) is None]
+    if not texts:
+        return "number"
+    return "math" if is_usable("math") and all(map(is_formula, texts)) else "exact"
 
 
 def is_usable(name: str) -> bool:

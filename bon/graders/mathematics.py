@@ -27,12 +27,17 @@ PATIENCE = 120.0
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _FUNCTIONS = re.compile(r"\b(?:sin|cos|tan|cot|sec|csc|log|ln|exp|sqrt|pi|max|min)\b")
 _MATRIX = re.compile(r"(\\(?:begin|end)\s*)\{[pbvVB]?(?:small)?matrix\}")
-_WORD = re.compile(r"(?<![^\W\d_])(?=[^\W\d_]*[aeiouà-ÿ\u0370-\uffff])[^\W\d_]{3,}|__", re.IGNORECASE)
-_PRODUCT = re.compile(r"(?<=[\d+*/^{}()=-])[a-zA-Z]+(?![^\W\d_])|(?<![^\W\d_])[a-zA-Z]+(?=[\d+*/^{}()=-])")
+_WORD = re.compile(
+    r"(?<![^\W\d_])(?=[^\W\d_]*[aeiouà-ÿ\u0370-\uffff])[^\W\d_]{3,}|__", re.IGNORECASE
+)
+_PRODUCT = re.compile(
+    r"(?<=[\d+*/^{}()=-])[a-zA-Z]+(?![^\W\d_])|(?<![^\W\d_])[a-zA-Z]+(?=[\d+*/^{}()=-])"
+)
 _CALCULUS = re.compile(r"\\(?:int|oint|partial|d?frac\s*\{\s*d)")
 _LETTERS = re.compile(
     rf"\\(?:begin|end)\{{\w+\}}|{_COMMAND.pattern}|{_FUNCTIONS.pattern}|([A-Za-z](?: ?[A-Za-z])+)"
 )
+_OPERATOR = re.compile(r"\\[A-Za-z]+|[\^=+*/√π]|\d")
 _AND = re.compile(r"\s*(?:,\s*)?(?:\band\b|、|，)\s*")
 _TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
 _SPACING = re.compile(r"(?<!\\)\\(?:[,;:! ]|left(?![a-z])|right(?![a-z]))|\\?\$")
@@ -58,6 +63,12 @@ def _equal(own: str, right: str, gold: Gold) -> bool:
     if any(map(_has_words, (own, right))):
         return False
     return _CHECKER.equal(_multiplied(own), _multiplied(right))
+
+
+def is_formula(text: str) -> bool:
+    """Whether a text is a formula: it has operators or commands, and no words."""
+    plain = _plain(text)
+    return _OPERATOR.search(plain) is not None and not _has_words(plain) and _balanced(plain)
 
 
 def _has_words(text: str) -> bool:

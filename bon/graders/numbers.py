@@ -3,9 +3,10 @@
 from fractions import Fraction
 
 from bon.graders import Gold
-from bon.graders.quantities import Quantity, normal, quantity, unit_of
+from bon.graders.quantities import Quantity, quantity, unit_of
 
 RELAXED = 0.05
+
 
 def number(answer: str, gold: Gold) -> float | None:
     """Compare numbers; a missing unit is no error, a wrong one is, and 25% is .25.

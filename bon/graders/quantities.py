@@ -83,7 +83,9 @@ _NUMBER = re.compile(
 _SCALE = re.compile(  # Chinese, Japanese and Korean write no blank behind
     r"\s*(?:(%s)(?!\w)|(%s))"
     % tuple(
-        "|".join(sorted((re.escape(w) for w in _SCALES if bool(_CJK.match(w)) == cjk), key=len)[::-1])
+        "|".join(
+            sorted((re.escape(w) for w in _SCALES if bool(_CJK.match(w)) == cjk), key=len)[::-1]
+        )
         for cjk in (False, True)
     ),
     re.IGNORECASE,
@@ -91,7 +93,7 @@ _SCALE = re.compile(  # Chinese, Japanese and Korean write no blank behind
 _UNIT = re.compile(r"[^\d,;:?!=<>\\|&\n]{0,40}(?:\^-?\d)?[^\d,;:?!=<>\\|&\n]{0,20}")
 _NO_UNIT = re.compile(
     r"[\^*/+(_\[√π-]|\\?pi\b|\\sqrt|[einxyz]\b|(?:[kKMBT]|bn|兆|billions|trillions)(?:\b|$)"
-    r"|per\s+(?:mil|hundred|thousand)|.*\b(?:or|and|to|not|if|but|than|maybe|between|up|until|plus|minus|half|halves"
+    r"|per\s+(?:mil|hundred|thousand)|.*\b(?:is|are|was|were|would|could|might|or|and|to|not|if|but|than|maybe|between|up|until|plus|minus|half|halves"
     r"|hundreds?|(?:third|quarter|fifth|tenth|hundredth|thousandth|millionth)s?)\b"
     r"|.*[-+*/]$"
 )

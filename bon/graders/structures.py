@@ -8,7 +8,8 @@ from bon.graders.texts import plain
 IOU_THRESHOLD = 0.5
 
 _SEPARATORS = re.compile(
-    r"\s*(?:[,;、，；\n]|\band\b|&|(?<=\b[A-Za-z])/(?=[A-Za-z]\b)|(?<=\))\s*/?\s*(?=\())\s*", re.IGNORECASE
+    r"\s*(?:[,;、，；\n]|\band\b|&|(?<=\b[A-Za-z])/(?=[A-Za-z]\b)|(?<=\))\s*/?\s*(?=\())\s*",
+    re.IGNORECASE,
 )
 _ENCLOSED = re.compile(r"^[\[({]([^\[\](){}]*)[\])}]$")
 _BOX = re.compile(r"[\s()\[\]{}<>|,;:\"'/]|bbox_2d|bbox|box_start|box_end|box")

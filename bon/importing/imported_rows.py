@@ -249,6 +249,12 @@ def candidate_of(
     )
 
 
+def beyond_options(answers: Answers) -> list[str]:
+    """Return the ids of questions whose right letter is no option."""
+    rows = (row.question for row in answers.questions)
+    return [question.id for question in rows if question.meta.get("answer_not_in_options")]
+
+
 def notes_of_answers(answers: Answers, reader: ExtractorName) -> Iterator[str]:
     """Yield notes on truncated cells, greedy repeats and differences from the tool's results."""
     cut = [
@@ -262,6 +268,11 @@ def notes_of_answers(answers: Answers, reader: ExtractorName) -> Iterator[str]:
             f"Answers of exactly {_CELL_LIMIT:,} characters: {len(cut)}, the first of question "
             f"{cut[0]}. A spreadsheet cut them off; let the tool write a table (VLMEvalKit: "
             "PRED_FORMAT=tsv)."
+        )
+    if beyond := beyond_options(answers):
+        yield (
+            f"{len(beyond)} questions have a right letter that is no option, the first is "
+            f"{beyond[0]}: every response to them counts as wrong."
         )
     several = [row for row in answers.questions if len(row.texts) > 1]
     alike = sum(len({text.text for text in row.texts}) == 1 for row in several)

@@ -30,7 +30,8 @@ NUMBERS = ("number", "relaxed")
 """Graders of numbers, which are also read from sentences."""
 
 _LETTER = re.compile(
-    r"(?:(?:(?:option|choice)\b\s*[:=]?|answer\s*[:=]|[选選][項项]?|答案[:是]?)\s*)?\(?\s*([a-z])\b(?:\s*[.:,)]|\s*(?=[(]|- )|$)\s*(?:-\s+)?(.*)",
+    r"(?:(?:(?:option|choice)\b\s*[:=]?|answer\s*[:=]|[选選][項项]?|答案[:是]?)\s*)?"
+    r"\(?\s*([a-z])\b(?:\s*[.:,)]|\s*(?=[(]|- )|$)\s*(?:-\s+)?(.*)",
     re.I | re.S,
 )
 _MARKUP = re.compile(

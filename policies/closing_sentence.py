@@ -56,24 +56,8 @@ _CLAUSE_END = re.compile(r"[*\s]*(?:[^\W\d_]+ ?){0,2}(?:,\s+(?!and\b|or\b|no\b)[
 _RANGE = re.compile(rf"\s*(?:to|or|and|-|±)\s*(?:{_NUMBER.pattern})", re.IGNORECASE)
 _SIGNS = re.compile(r"[$€£¥%]|percent|\b(?:cost|price|pay|spend|money|much)\b", re.IGNORECASE)
 _ASKING = frozenset(
-    [
-        "how",
-        "many",
-        "much",
-        "what",
-        "which",
-        "when",
-        "does",
-        "did",
-        "the",
-        "are",
-        "was",
-        "were",
-        "have",
-        "has",
-        "and",
-        "for",
-    ]
+    {"how", "many", "much", "what", "which", "when", "does", "did", "the", "are", "was", "were"}
+    | {"have", "has", "and", "for"}
 )
 _WORDS = re.compile(r"[^\W\d_]{3,}")
 _PRONOUN = re.compile(r"\b(?:the|no|any|each|every|this|that|least|last|only) one$", re.IGNORECASE)

@@ -20,6 +20,7 @@ from bon.core.errors import BonError, one_line, suggestion
 from bon.core.keys import text_key
 from bon.core.plugins import Registry
 from bon.core.records import BY_MODEL, LMMS_EVAL, RIGHT_FROM, Candidate, Question
+from bon.graders.quantities import quantity
 
 
 class Gold(NamedTuple):
@@ -84,13 +85,11 @@ def grader_of(name: str) -> Grader:
 
 def fitting(answers: Iterable[str]) -> str:
     """Return the grader for right answers of one kind: numbers, formulas or else texts."""
-    from bon.graders.mathematics import is_formula
-    from bon.graders.quantities import quantity
-
     texts = [answer for answer in answers if quantity(answer) is None]
     if not texts:
         return "number"
-    return "math" if is_usable("math") and all(map(is_formula, texts)) else "exact"
+    formulas = is_usable("math") and import_module(GRADERS["math"])
+    return "math" if formulas and all(map(formulas.is_formula, texts)) else "exact"
 
 
 def is_usable(name: str) -> bool:

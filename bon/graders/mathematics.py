@@ -72,7 +72,7 @@ def is_formula(text: str) -> bool:
 
 
 def _has_words(text: str) -> bool:
-    """Whether letters are words, not products: those with a vowel, unless an operator joins them."""
+    """Whether letters are words, which have vowels and no operators, and not products."""
     for pattern in (_MATRIX, _COMMAND, _FUNCTIONS, _PRODUCT):
         text = pattern.sub(" ", text)
     return _WORD.search(text) is not None

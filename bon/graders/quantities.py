@@ -80,16 +80,11 @@ _NUMBER = re.compile(
     rf"|(?P<sign3>(?:minus|negative)\s+)?(?P<word>{'|'.join(NUMERALS)})\b",
     re.IGNORECASE,
 )
-_SCALE = re.compile(  # Chinese, Japanese and Korean write no blank behind
-    r"\s*(?:(%s)(?!\w)|(%s))"
-    % tuple(
-        "|".join(
-            sorted((re.escape(w) for w in _SCALES if bool(_CJK.match(w)) == cjk), key=len)[::-1]
-        )
-        for cjk in (False, True)
-    ),
-    re.IGNORECASE,
+_CHINESE, _OTHERS = (
+    "|".join(map(re.escape, sorted(words, key=len, reverse=True)))
+    for words in (filter(_CJK.match, _SCALES), [w for w in _SCALES if not _CJK.match(w)])
 )
+_SCALE = re.compile(rf"\s*(?:({_OTHERS})(?!\w)|({_CHINESE}))", re.IGNORECASE)
 _UNIT = re.compile(r"[^\d,;:?!=<>\\|&\n]{0,40}(?:\^-?\d)?[^\d,;:?!=<>\\|&\n]{0,20}")
 _NO_UNIT = re.compile(
     r"[\^*/+(_\[√π-]|\\?pi\b|\\sqrt|[einxyz]\b|(?:[kKMBT]|bn|兆|billions|trillions)(?:\b|$)"

@@ -51,7 +51,8 @@ def import_files(
 
     `columns` maps roles to columns of response files. `questions` is the benchmark, file or run
     with the questions of logs that lack them, `benchmark` the name of the imported pairs, whose
-    adapter reads pairs with texts. `grader` grades free answers whose rows name none. Returns the responses read, none for a `bon export`.
+    adapter reads pairs with texts. `grader` grades free answers whose rows name none.
+    Returns the responses read, none for a `bon export`.
     """
     texts_only = {"reader": reader} if reader != "official" else {}
     texts_only |= {"grader": grader} if grader else {}

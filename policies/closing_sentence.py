@@ -114,10 +114,11 @@ def _stated_number(sentence: str, question: str) -> str | None:
     if chosen is None or _MORE_THAN.search(sentence[: chosen.start()]):
         return None
     opening = _OPENING.match(sentence)
-    asked = opening and re.search(rf"\b{opening[1]}\s+(?:how|wh|\W)", question, re.IGNORECASE)
-    asked = asked and _repeats(sentence, question)
-    within = opening and not asked and chosen.end() <= opening.end() < len(sentence)
-    if within or _RANGE.match(sentence[chosen.end() :]):
+    if opening is not None and chosen.end() <= opening.end() < len(sentence):
+        asked = re.search(rf"\b{opening[1]}\s+(?:how|wh|\W)", question, re.IGNORECASE)
+        if not asked or not _repeats(sentence, question):
+            return None
+    if _RANGE.match(sentence[chosen.end() :]):
         return None
     return chosen[0].strip()
 

@@ -109,3 +109,20 @@ def test_a_log_of_other_prompts_is_refused(tmp_path: Path) -> None:
     for row, number in zip(log, range(3), strict=True):
         row["doc_id"] = number
     assert run(tmp_path, log, *about, name=name).exit_code == 0
+
+
+def test_ids_that_repeat_within_subsets_are_pairs_of_their_own(tmp_path: Path) -> None:
+    size = 12
+    table = {
+        "model": "acme/rm", "id": [*range(size)] * 2, "subset": ["Facts"] * size + ["Math"] * size,
+        "scores_chosen": [float(n % 5) for n in range(2 * size)],
+        "scores_rejected": [1.5] * (2 * size),
+    }  # fmt: skip
+    file, out = tmp_path / "rb.json", str(tmp_path / "run")
+    file.write_text(json.dumps(table))
+    result = CliRunner().invoke(app, ["import", str(file), "--benchmark", "RB", "--out", out])
+    assert f"{2 * size} pairs, 1 rewarders" in result.output
+    del table["scores_chosen"], table["scores_rejected"]
+    file.write_text(json.dumps(table | {"num_correct": [1], "scores": [[1.0, 0.0]]}))
+    result = CliRunner().invoke(app, ["import", str(file), "--benchmark", "RB2", "--out", out])
+    assert "scores of RewardBench 2" in refusal(result)

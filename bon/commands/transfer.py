@@ -20,6 +20,9 @@ def import_(
     policy: Annotated[str, Option(help="Policy that generated the responses.")] = "",
     out: options.Out = Path("runs/import"),
     extractor: Annotated[str, Option(help="Answer extractor: official or strict.")] = "official",
+    grader: Annotated[
+        str, Option(help="Grader of free answers; else the one that fits the right answers.")
+    ] = "",
     columns: options.Columns = None,
     form: options.Format = "",
     questions: options.Questions = "",
@@ -42,7 +45,7 @@ def import_(
         refuse_unused(
             "outcomes of training have their own columns",
             policy=policy, columns=columns, format=form, questions=questions, benchmark=benchmark,
-            extractor=extractor if extractor != "official" else "", replace=replace,
+            extractor=extractor if extractor != "official" else "", grader=grader, replace=replace,
         )  # fmt: skip
         number = import_outcomes(files, out)
         report = report_run(out, quiet=silent)
@@ -55,6 +58,7 @@ def import_(
         policy,
         out,
         extractor=extractor,
+        grader=grader,
         columns=options.columns_of(columns),
         form=form,
         questions=questions,

@@ -6,8 +6,9 @@ credit. Answers that are worth 1 to each other are one class, which a vote count
 Right answers are needed for values only: classes do not depend on them.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ from bon.core.errors import BonError, one_line
 from bon.core.keys import text_key
 from bon.core.records import BY_MODEL, LMMS_EVAL, RIGHT_FROM, Candidate, Question
 from bon.core.registry import Registry
+from bon.graders.quantities import quantity
 
 
 class Gold(NamedTuple):
@@ -27,6 +29,8 @@ class Gold(NamedTuple):
     unit: str = ""
 
 
+_PERCENT = re.compile(r"%|percent", re.IGNORECASE)
+_ABOVE_ONE = re.compile(r"0*(?:[2-9]|[1-9]\d+)(?:\.\d+)?")
 Grader = Callable[[str, Gold], float | None]
 
 GRADERS: Registry[Grader] = Registry(
@@ -70,6 +74,18 @@ def grader_of(name: str) -> Grader:
     return GRADERS[name]
 
 
+def fitting(answers: Iterable[str]) -> str:
+    """Return the grader for right answers of one kind: numbers, formulas or else texts."""
+    texts = [answer for answer in answers if quantity(answer) is None]
+    if not texts:
+        return "number"
+    if not is_usable("math"):
+        return "exact"
+    from bon.graders.mathematics import is_formula
+
+    return "math" if all(map(is_formula, texts)) else "exact"
+
+
 def is_usable(name: str) -> bool:
     """Return whether the packages of a grader are installed."""
     return name != "math" or find_spec("math_verify") is not None
@@ -94,7 +110,10 @@ def gold_of(question: Question) -> Gold:
     """Return the right answers of a question without options."""
     meta, answer = question.meta, question.answer
     answers = () if answer is None else (answer, *meta.get("aliases", ()))
-    return Gold(answers, str(meta.get("tolerance", "")), str(meta.get("unit", "")))
+    unit = str(meta.get("unit", ""))
+    if not unit and _PERCENT.search(question.text) and all(map(_ABOVE_ONE.fullmatch, answers)):
+        unit = "%"  # "what percentage": 25, which 25% is as well
+    return Gold(answers, str(meta.get("tolerance", "")), unit)
 
 
 Reply = tuple[str, str | None]

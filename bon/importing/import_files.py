@@ -16,8 +16,10 @@ from bon.formats.answers import Answers, read_answers
 from bon.formats.base import ROLES, Format, columns_of, whole_rows
 from bon.formats.question_join import Known, joined, row_of
 from bon.formats.score_tables import read_tables
+from bon.graders import grader_of
 from bon.importing.imported_rows import (
     ImportedRecords,
+    beyond_options,
     candidate_of,
     candidates,
     judgements,
@@ -37,6 +39,7 @@ def import_files(
     directory: Path,
     *,
     extractor: str = "official",
+    grader: str = "",
     columns: Mapping[str, str] | None = None,
     form: str = "",
     questions: str = "",
@@ -48,9 +51,13 @@ def import_files(
 
     `columns` maps roles to columns of response files. `questions` is the benchmark, file or run
     with the questions of logs that lack them, `benchmark` the name of the imported pairs, whose
-    adapter reads pairs with texts. Returns the responses read, none for a `bon export`.
+    adapter reads pairs with texts. `grader` grades free answers whose rows name none.
+    Returns the responses read, none for a `bon export`.
     """
     texts_only = {"extractor": extractor} if extractor != "official" else {}
+    texts_only |= {"grader": grader} if grader else {}
+    if grader:
+        grader_of(grader)
     if len(files) == 1 and is_export(files[0]):
         refuse_unused(
             "an export is restored as it was",
@@ -83,7 +90,7 @@ def import_files(
             for file, f in formats
             if f.table == "answers"
         ]
-        answers = read_answers(texts, store.images) if texts else Answers()
+        answers = read_answers(texts, store.images, grader=grader) if texts else Answers()
         if not any(f.bare or f.imageless for _, f in formats):
             refuse_unused("the files hold their questions", questions=questions)
         keys: Iterator[tuple[Question, Mapping[int | str, str]]] = (
@@ -193,6 +200,19 @@ def _print_summary(
         where = f"{files[0]} " if len(files) == 1 else ""
         first = f"{where}{bad[0].id}: {bad[0].reason}"
         say(f"rows that cannot be read: {len(bad)}, the first: {first}", quiet=quiet)
+    if answers.grader:
+        why = {"number": "are numbers", "math": "are formulas"}.get(answers.grader, "are texts")
+        say(
+            f"free answers are graded by {answers.grader}: the right ones {why} (--grader names "
+            "another)",
+            quiet=quiet,
+        )
+    if beyond := beyond_options(answers):
+        say(
+            f"{len(beyond)} questions whose right letter is no option, the first: {beyond[0]}; "
+            "every response to them counts as wrong",
+            quiet=quiet,
+        )
     if leaked := store.count("questions", "leaked > 0"):
         prompts = {pair.prompt for pair in scores.pairs}
         same = sum(question.text in prompts for question in store.questions())

@@ -34,6 +34,7 @@ from bon.policies.extractors import (
     Extractor,
     declines,
     extract_answer,
+    extract_for,
     pattern_letter,
 )
 from bon.running.reporting import open_run, read_results
@@ -120,7 +121,7 @@ def _extracting(extract: Extractor) -> Reader:
 def _grading(name: str) -> Reader:
     def read(question: Question, text: str) -> Grade:
         graded = replace(question, meta={**question.meta, "grader": name})
-        (grade,) = grades(graded, [extract_answer(text, ()).letter])
+        (grade,) = grades(graded, [extract_for(graded, text).letter])
         return _labelled(grade.credit) if grade.answer else grade
 
     return read
@@ -144,7 +145,7 @@ def _stored(rows: Iterable[tuple[str, str, float]]) -> Reader:
     known = {(item, text): grade for item, text, grade in rows}
 
     def read(question: Question, text: str) -> Grade:
-        key = graded_key(question, extract_answer(text, ()).letter, text_key(text))
+        key = graded_key(question, extract_for(question, text).letter, text_key(text))
         grade = known.get((question.grading_key, key))
         return Grade(None, 0.0) if grade is None else _labelled(grade)
 

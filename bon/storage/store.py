@@ -303,10 +303,10 @@ class Store:
         row = self._one(f"SELECT {_names(_EFFORT_COLUMNS)} FROM spent WHERE spec = ?", (spec,))
         return None if row is None else Effort(*row)
 
-    def options(self) -> dict[str, tuple[str, ...]]:
-        """Return the options of every question by key, also of inactive ones."""
+    def all_questions(self) -> dict[str, Question]:
+        """Return every question by key, also inactive ones."""
         rows = self.query("SELECT key, data FROM questions")
-        return {key: tuple(json.loads(data)["options"]) for key, data in rows}
+        return {key: self.read_question(data) for key, data in rows}
 
     def question(self, key: str) -> Question | None:
         """Return a question by key."""

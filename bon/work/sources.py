@@ -57,7 +57,8 @@ class GenerateSource(Source):
                 continue
             messages = policy_messages(question, self._policy.prompt, read_image, card.images)
             answer_key = question.answer if sees_answers else None
-            yield [Ask(question.key, messages, question.options, missing, answer_key)]
+            free = () if question.options else (question.grader, question.text)
+            yield [Ask(question.key, messages, question.options, missing, answer_key, *free)]
 
 
 class PairSource(Source):

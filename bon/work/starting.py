@@ -17,7 +17,7 @@ from bon.core.files import write_atomic
 from bon.core.records import Judgement
 from bon.engines import ENGINES
 from bon.experiment.config import RewarderCard
-from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_answer
+from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_for
 from bon.rewarders.reply_parsing import parser_key, reparse
 from bon.storage.row_validation import NOT_UNICODE
 from bon.storage.store import Store
@@ -124,15 +124,15 @@ def _parse_again(setup: Setup, store: Store) -> None:
     for policy in setup.policies:
         mode, noted = policy.card.extractor, EXTRACTOR_VERSIONS[policy.card.extractor]
         if readers.get(policy.spec, mode) != noted:
-            options = store.options()
+            questions = store.all_questions()
             rows = store.query(
                 "SELECT key, question, text FROM candidates WHERE spec = ? AND outcome != 'error'",
                 (policy.spec,),
             )
             store.set_answers(
-                (*extract_answer(text, options[question], mode), key)
+                (*extract_for(questions[question], text, mode), key)
                 for key, question, text in rows
-                if question in options
+                if question in questions
             )
         readers[policy.spec] = noted
     for rewarder in setup.rewarders:

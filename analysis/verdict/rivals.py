@@ -37,10 +37,7 @@ def accounts(x: Floats, y: Floats) -> Accounts:
     order = np.argsort(sx + sy, kind="stable")
     sx, sy, n = sx[order], sy[order], len(x)
     on_x = _level_evidence(sx)
-    sizes = special.gammaln(
-        np.maximum(np.arange(n + 1)[None, :] - np.arange(n + 1)[:, None], 0) + 1
-    )
-    groups = _group_evidence(on_x, _level_evidence(sy), sizes[:n, 1:])
+    groups = _group_evidence(on_x, _level_evidence(sy))
     one = _mean(on_x[:, 0, -1])  # x around one level, which line and ceiling share
     line = one + _mean([_line_evidence(sx, sy, v) for v in VARIANCES])
     edges = np.sort(sx)[max(2, n // 6) : max(3, int(np.ceil(0.67 * n)))]
@@ -75,9 +72,10 @@ def _level_evidence(v: Floats) -> Floats:
     return np.where(j > i, log, -np.inf)
 
 
-def _group_evidence(on_x: Floats, on_y: Floats, sizes: Floats) -> float:
+def _group_evidence(on_x: Floats, on_y: Floats) -> float:
     """Log evidence of 1 to MOST_GROUPS runs, each around a level on x and on y."""
     n = on_x.shape[-1]
+    sizes = special.gammaln(np.maximum(np.arange(1, n + 1) - np.arange(n)[:, None], 0) + 1)
     # One residual variance an axis: (variances of x × of y, n, n).
     segment = (on_x[:, None] + on_y[None] + sizes).reshape(-1, n, n)
     prefix = segment[:, 0]  # [:, j]: the first j + 1 points in k groups

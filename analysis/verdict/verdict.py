@@ -27,7 +27,7 @@ from bon.analysis.results.verdict import (
     Without,
     Word,
 )
-from bon.analysis.verdict.posterior import CORRELATIONS, Posterior, error_variance, posterior
+from bon.analysis.verdict.posterior import Posterior, error_variance, posterior
 from bon.analysis.verdict.rivals import Accounts, accounts
 from bon.choosing.opinion import Floats, Ints
 
@@ -105,13 +105,14 @@ def judge(axes: Axes, gap: float = GAP) -> Verdict | None:
     if not _usable(axes):
         return None
     read = _read(axes)
-    rewarders = _weakest(
-        axes, [(name, np.arange(len(axes.x)) != i) for i, name in enumerate(axes.names)]
-    )
-    makers = _weakest(axes, [(name, np.array(axes.makers) != name) for name in _makers(axes)])
-    word = _word(axes, read)
-    if word == "yes" and any(w is not None and w.p_yes < PROBABLY for w in (rewarders, makers)):
-        word = "probably"
+    word, rewarder, maker = _word(axes, read), None, None
+    if read.p_yes >= PROBABLY:
+        rewarder = _weakest(
+            axes, [(name, np.arange(len(axes.x)) != i) for i, name in enumerate(axes.names)]
+        )
+        maker = _weakest(axes, [(name, np.array(axes.makers) != name) for name in _makers(axes)])
+        if word == "yes" and any(w is not None and w.p_yes < PROBABLY for w in (rewarder, maker)):
+            word = "probably"
     post = read.optimist
     return Verdict(
         word=word,
@@ -128,8 +129,8 @@ def judge(axes: Axes, gap: float = GAP) -> Verdict | None:
         beats=post.beats(gap / float(axes.x.std(ddof=1))),
         gap=gap,
         density=tuple(post.probability.tolist()),
-        weakest=rewarders,
-        weakest_maker=makers,
+        weakest=rewarder,
+        weakest_maker=maker,
         adjusted=_adjusted(axes),
     )
 

@@ -37,9 +37,9 @@ test-fast: $(VENV)/.dev  ## Run the tests that need no model, no Ray and no brow
 	$(BIN)/python -m pytest -m "not model and not ray and not slow and not browser"
 
 test-gpu: $(VENV)/.dev  ## On a GPU: every architecture, then vLLM and all kinds; writes build/gpu.md (DEVICE=cpu).
-	$(BIN)/python tests/bench/bench_gpu.py --device $(DEVICE) --check
+	$(BIN)/python tools/bench/bench_gpu.py --device $(DEVICE) --check
 	BON_TEST_DEVICE=$(DEVICE) $(BIN)/python -m pytest tests/engines/test_architectures.py
-	$(BIN)/python tests/bench/bench_gpu.py --device $(DEVICE) --out build/gpu.md
+	$(BIN)/python tools/bench/bench_gpu.py --device $(DEVICE) --out build/gpu.md
 
 first-hour:  ## Rehearse the first hour on a rented GPU, with vLLM on the CPU; WORK=build/first-hour.
 	$(PYTHON) -m tools.first_hour --work $(or $(WORK),build/first-hour) $(if $(VLLM_VENV),--venv $(VLLM_VENV))
@@ -59,10 +59,10 @@ gallery: $(VENV)/.dev  ## Draw the figures of docs/gallery.md from runs/demo (ma
 	$(BIN)/python -m tools.gallery runs/demo
 
 soak: $(VENV)/.dev  ## Kill, stop, starve and change runs for MINUTES=15 (HOURS=8); all must come out as if not.
-	$(BIN)/python tests/soak/soak.py --minutes $(or $(MINUTES),15) --hours $(or $(HOURS),0)
+	$(BIN)/python tools/soak/soak.py --minutes $(or $(MINUTES),15) --hours $(or $(HOURS),0)
 
 bench: $(VENV)/.dev  ## Measure everything side by side; writes build/bench.md (QUICK=1, ONLY="rows chain", DEMO=RUN).
-	$(BIN)/python tests/bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(DEMO),--demo $(DEMO))
+	$(BIN)/python tools/bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(if $(DEMO),--demo $(DEMO))
 
 validity: $(VENV)/.dev  ## Check by simulation that the intervals cover what they should.
 	$(BIN)/python -m tools.validity.coverage
@@ -76,7 +76,7 @@ miniature: $(VENV)/.dev  ## Train the miniature's models again from their seeds 
 locks: $(VENV)/.dev  ## Resolve constraints/ again from pyproject.toml (UPGRADE=1: to the newest versions).
 	$(call lock,cpu,dev vision train,$(EVERYWHERE))
 	$(call without-cuda,cpu)
-	$(call lock,service,service transformers openai hub oidc,$(EVERYWHERE) -c constraints/cpu.txt)
+	$(call lock,service,service transformers openai hub,$(EVERYWHERE) -c constraints/cpu.txt)
 	$(call without-cuda,service)
 	$(call lock,vllm,vllm vision dev,$(EVERYWHERE))
 	grep -v ^setuptools constraints/vllm.txt | UV_FIND_LINKS="$$PIP_FIND_LINKS" \

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def write_tables(
     results: Results, folder: str | Path, choices: pd.DataFrame | None = None
 ) -> list[Path]:
-    """Write every table as CSV and Parquet; return the paths.
+    """Write every table as CSV and Parquet, remove those that are empty now; return the paths.
 
     Accuracies and rates are fractions; `x`, `x_low` and `x_high` are a number and its interval,
     empty where unknown. `choices`: the table of single questions (bon.analysis.estimators.picks).
@@ -30,6 +30,10 @@ def write_tables(
     tables = frames(results)
     if choices is not None and len(choices):
         tables["choices"] = choices
+    possible = {"choices", *INNER, *(_NAMES.get(field, field) for field in Results.model_fields)}
+    for name in filter(None, possible - tables.keys()):  # those of an earlier analysis
+        for ending in (".csv", ".parquet"):
+            (folder / f"{name}{ending}").unlink(missing_ok=True)
     for name, frame in tables.items():
         csv, parquet = folder / f"{name}.csv", folder / f"{name}.parquet"
         frame.to_csv(csv, index=False, lineterminator="\n")

@@ -28,7 +28,7 @@ from bon.analysis.decision.threshold import threshold
 from bon.analysis.estimators import pair_sets, resampling
 from bon.analysis.estimators.answer_extractors import readers
 from bon.analysis.estimators.answer_extractors import warnings as reader_warnings
-from bon.analysis.estimators.baselines import BASELINES, ON_PAIRS, baseline_replays
+from bon.analysis.estimators.baselines import ON_PAIRS, baseline_replays
 from bon.analysis.estimators.choices import Policy, Study, best_of_n, policy_result, study
 from bon.analysis.estimators.comparisons import compare, rank_bands, separations
 from bon.analysis.estimators.depth import sample_statistics
@@ -42,7 +42,7 @@ from bon.analysis.estimators.replay import (
 )
 from bon.analysis.estimators.resampling import Draws
 from bon.analysis.finding import study_description
-from bon.analysis.finding.verdict import find
+from bon.analysis.finding.verdict import find, reversed_scores
 from bon.analysis.results import (
     Base,
     Comparison,
@@ -51,11 +51,13 @@ from bon.analysis.results import (
     Results,
     RuleSupport,
 )
+from bon.analysis.results.phrasing import percent
 from bon.analysis.tasks import parts_of, task_report
 from bon.choosing.opinion import Opinion
 from bon.choosing.replaying import EVERY_N
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError
+from bon.core.records import BASELINES, check_rewarder_name
 
 T = TypeVar("T")
 Ensembles = dict[str, tuple[str, ...]]
@@ -128,6 +130,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
     overlap = study_description.overlap(tables)
     rules = {name: rule for p in reversed(policies) for name, rule in p.rules.items()}
     baselines = [name for name in BASELINES if any(name in s.baselines for s in studies)]
+    infos = study_description.rewarders(run, rules, ensembles, baselines)
     extractors = _known(readers(run, s) for s in studies)
     return Results(
         run=study_description.run_info(tables),
@@ -135,7 +138,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         protocol=protocol,
         sources=study_description.sources(tables),
         citations=tuple(str(c) for c in tables.meta.get("citations", ())),
-        counts=study_description.counts(run, judging),
+        counts=study_description.counts(run, judging, infos),
         finding=find(
             correlations,
             pooled,
@@ -148,7 +151,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         by_task=tuple(by_task),
         policies=tuple(policy_result(s, labels.get(s.pool.policy, [])) for s in studies),
         readers=tuple(extractors),
-        rewarders=study_description.rewarders(run, rules, ensembles, baselines),
+        rewarders=infos,
         benchmarks=tuple(r for b in benchmarks for r in b.results),
         lengths=tuple(row for b in benchmarks for row in lengths(b.pairs)),
         best_of_n=tuple(best),
@@ -213,6 +216,7 @@ def _ensembles(run: Run, options: Options) -> Ensembles:
     """Return ensembles of the options and of the run, whose members must exist."""
     ensembles = {**run.tables.meta.get("ensembles", {}), **options.ensembles}
     for name, members in ensembles.items():
+        check_rewarder_name(str(name))
         for member in members:
             if member not in run.rewarders:
                 raise BonError(
@@ -330,12 +334,13 @@ def _warnings(run: Run, studies: list[Study], benchmarks: list[ScoredPairs]) -> 
             )
         if unparsed > 0.05:
             warnings.append(
-                f"{pool.policy}: {100 * unparsed:.0f} % of candidates have no readable answer."
+                f"{pool.policy}: {percent(unparsed, 0)} of candidates have no readable answer."
             )
         warnings += [
             f"{name} on {pool.policy}: no rule can be replayed from its judgements."
             for name in sorted(judges - {r.rewarder for r in s.replays})
         ]
+    warnings += reversed_scores([r for b in benchmarks for r in b.results])
     for b, r in ((scored, r) for scored in benchmarks for r in scored.results):
         if r.num_pairs < len(b.pairs.frame):
             warnings.append(

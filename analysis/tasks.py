@@ -86,7 +86,6 @@ def task_report(
     given = any(stated.get(name) for name in parts)
     return TaskReport(
         tasks=tuple(Task(name=n, num_questions=sizes[n], weight=w) for n, w in weights.items()),
-        weights_given=given,
         accuracies=tuple(_accuracies(parts, weights, options)),
         correlations=tuple(correlations),
         pooled=tuple(p for p in pooled if p is not None),

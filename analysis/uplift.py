@@ -69,7 +69,6 @@ def analyse_uplift(
     *,
     policy: str,
     num_questions: int,
-    num_unjudged: int,
     num_unjudged_by_key: int,
     seed: int,
     scores: dict[str, dict[str, float]] | None = None,
@@ -115,8 +114,6 @@ def analyse_uplift(
     return Uplift(
         policy=policy,
         num_questions=num_questions,
-        num_unjudged=num_unjudged,
-        num_unjudged_by_key=num_unjudged_by_key,
         num_evaluated=len(questions),
         greedy=float(base.greedy.mean()),
         sampled=float(base.sampled.mean()),

@@ -30,6 +30,7 @@ from bon.choosing.rules import Ranking
 from bon.choosing.rules import Rule as Rule
 from bon.choosing.rules import rank as ranked
 from bon.core.errors import BonError
+from bon.core.files import private_files
 from bon.core.keys import text_key
 from bon.core.records import Candidate, Judgement
 from bon.core.validation import validate
@@ -79,9 +80,9 @@ class Run:
     @cached_property
     def tables(self) -> Tables:
         """The tables behind the results, as pandas frames (columns: docs/python.md)."""
-        from bon.planning.run_tables import run_tables
         from bon.running.reporting import open_run
         from bon.storage.store import Store
+        from bon.work.run_tables import run_tables
 
         with Store(self.directory, readonly=True) as store:
             return run_tables(open_run(store), store)
@@ -92,9 +93,9 @@ class Run:
         `changes` are fields of `bon.analysis.results.Options`, such as n, axis, rules or ties.
         """
         from bon.analysis.run import analyse
-        from bon.planning.setup import options
         from bon.running.reporting import open_run
         from bon.storage.store import Store
+        from bon.work.setup import options
 
         with Store(self.directory, readonly=True) as store:
             settings = options(open_run(store)).model_dump() | changes
@@ -145,6 +146,7 @@ class Run:
         return self.tables.judgements
 
 
+@private_files()
 def run(
     experiment: str | Path | Mapping[str, Any],
     out: str | Path,
@@ -154,8 +156,8 @@ def run(
 ) -> Run:
     """Run or continue an experiment: a YAML file, or a mapping with the same keys."""
     from bon.experiment.overrides import apply_overrides
-    from bon.planning.setup import prepare, read_experiment
     from bon.running import runner
+    from bon.work.setup import prepare, read_experiment
 
     if isinstance(experiment, Mapping):
         setup = prepare(apply_overrides(dict(experiment), settings or []), Path.cwd())
@@ -165,6 +167,7 @@ def run(
     return Run(Path(out))
 
 
+@private_files()
 def demo(out: str | Path, *, settings: list[str] | None = None, quiet: bool = False) -> Run:
     """Run the embedded miniature."""
     from bon.running import runner

@@ -1,9 +1,9 @@
 """Answer extractors: the answer of a policy's reply, or None; never a guess.
 
 `official` is MMMU-Pro's published scorer without its random choice; it takes letters of words and
-the pronoun "I" for answers. `strict` (bon.policies.answer_extraction) takes what is plainly stated,
-and is recommended for new work. Every report compares the two on the same replies. The rules of
-other harnesses, for `bon regrade`, leave out their random choices and the models they ask.
+the pronoun "I" for answers. `strict` (bon.policies.answer_extraction) takes the required form
+alone, and is recommended for new work. Every report compares the two on the same replies. The rules
+of other harnesses, for `bon regrade`, leave out their random choices and the models they ask.
 """
 
 import re
@@ -13,25 +13,16 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
 from bon.core.patterns import checked, last_match
-from bon.core.text import REFUSED, is_withheld
-from bon.experiment.letters import option_letters
-from bon.policies.answer_extraction import (
-    BOX,
-    DOUBT,
-    FIELD,
-    TAG,
-    after_thinking,
-    balanced,
-    stated_letter,
-    words_before,
-)
+from bon.core.text import REFUSED, is_withheld, option_letters
+from bon.experiment.required_form import VERSION, after_thinking
+from bon.policies.answer_extraction import final_answer, stated_letter
 
 ExtractorName = Literal["official", "strict"]
 
 Extractor = Callable[[str, str, Sequence[str]], str | None]
 """From a reply, the options' letters and the options to a letter or None."""
 
-EXTRACTOR_VERSIONS = {"official": "official", "strict": "strict 5"}
+EXTRACTOR_VERSIONS = {"official": "official", "strict": f"strict {VERSION}"}
 """Versions that a run records; answers are extracted again when one changes."""
 
 
@@ -176,8 +167,7 @@ def pattern_letter(pattern: str) -> Extractor:
     regex = checked(pattern)
 
     def extract(text: str, letters: str, options: Sequence[str]) -> str | None:
-        match = last_match(regex, text)
-        letter = match.value.strip().upper() if match else ""
+        letter = (last_match(regex, text) or "").strip().upper()
         return letter if len(letter) == 1 and letter in letters else None
 
     return extract
@@ -201,64 +191,3 @@ EXTRACTORS: Mapping[str, Extractor] = MappingProxyType(
         "vlmevalkit": partial(_letter, vlmevalkit_letter),
     }
 )
-
-
-# ------------------------------------------------------------------ questions without options
-# Statements are the forms that hold a letter elsewhere: <answer>…</answer>, \boxed{…},
-# {"answer": "…"}, "Answer: …" and "the answer is …". The last one counts; without any, a reply of
-# one short line is its answer. Reasoning does not count, nor does a negated or hypothetical one.
-
-SEARCHED = 8000
-"""Last characters of a reply that are searched, which bounds the time."""
-
-MAX_ANSWER = 500
-MAX_BARE = 100
-MAX_MARKS = 50
-
-_ANNOUNCED = re.compile(
-    r"\banswer(?:\s+to\s+(?:the|this)\s+question)?\s*(?P<colon>[:：=])"
-    r"|\banswer\s+(?:is|was|should\s+be|must\s+be|would\s+be)\b\s*:?"
-    r"|(?:答案|正解|答え|回答|정답)\s*(?:[:：]|[是为は은는])",
-    re.IGNORECASE,
-)
-_FIELD_NUMBER = re.compile(r'"(?:final_)?answer"\s*:\s*(-?[\d.]+(?:[eE][+-]?\d+)?)\s*[,}]')
-_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*\{([^{}]*)\}")
-_REASON = re.compile(r"\s+because\b|,\s*(?:because|since|as|due|which|given|for)\b", re.IGNORECASE)
-_NEXT_SENTENCE = re.compile(r"(?<![A-Z])\.\s+(?=[A-Z])")  # not after an initial
-
-
-def final_answer(text: str) -> str | None:
-    """Return the final answer of a reply, at most MAX_ANSWER characters long, or None."""
-    whole = after_thinking(text).strip()
-    text = whole[-SEARCHED:].replace("**", "").replace("`", "").replace("’", "'")
-    statements = [(tag.end(), tag[3] if tag[2] is None else tag[2]) for tag in TAG.finditer(text)]
-    statements += [(field.end(), field[3]) for field in FIELD.finditer(text)]
-    statements += [(field.end(), field[1]) for field in _FIELD_NUMBER.finditer(text)]
-    boxes = list(BOX.finditer(text))
-    if boxes:
-        inside = balanced(text, boxes[-1].end())
-        statements.append((boxes[-1].end() + len(inside), inside))
-    marks = list(_ANNOUNCED.finditer(text))
-    for mark in reversed(marks[-MAX_MARKS:]):
-        colon = mark["colon"] is not None
-        rest = text[mark.end() : mark.end() + 2 * MAX_ANSWER].lstrip().split("\n", 1)[0]
-        doubted = DOUBT.search(words_before(text, mark.start(), 1 if colon else 30))
-        if not doubted and not DOUBT.match(rest) and not BOX.search(rest):
-            if not colon:  # what a sentence says before it ends or gives a reason
-                rest = _NEXT_SENTENCE.split(rest, maxsplit=1)[0]
-                rest = _REASON.split(rest, maxsplit=1)[0]
-            statements.append((mark.end(), rest))
-            break
-    if statements:
-        return _clean(max(statements)[1])
-    bare = "answer" not in whole.lower() and "\n" not in whole and len(whole) <= MAX_BARE
-    return _clean(whole) if bare else None
-
-
-def _clean(answer: str) -> str | None:
-    answer = _TEXT.sub(r"\1", answer.strip()).strip(" \t\n\"'“”*").strip()
-    for start, end in (("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
-        answer = answer.removesuffix(".").strip()
-        if answer.startswith(start) and answer.endswith(end):
-            answer = answer[len(start) :].removesuffix(end).strip()
-    return answer if answer and len(answer) <= MAX_ANSWER else None

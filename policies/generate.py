@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from bon.core.errors import one_line
 from bon.core.keys import content_key, item_seed, text_key
 from bon.core.records import Candidate
+from bon.core.text import option_letters
 from bon.engines.base import Engine, GenerateRequest, Generation, Message, Sample, call_for_all
 from bon.experiment.config import PolicyCard
-from bon.experiment.letters import option_letters
 from bon.policies.extractors import extract_answer
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Literal
 
 from bon.core.records import ImageRef, Question
+from bon.core.text import option_letters
 from bon.engines.base import ImagePart, Message, Part
-from bon.experiment.letters import option_letters
 from bon.experiment.prompts import Prompt
 
 Placement = Literal["first", "interleaved", "last"]

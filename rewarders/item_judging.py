@@ -202,6 +202,44 @@ def missing_calls(
     return [call for call in calls if call.votes]
 
 
+def protocol_rows(
+    card: RewarderCard,
+    responses: Collection[str],
+    item: str,
+    protocol: Protocol,
+    rows: Iterable[Judgement],
+    early_stopping: EarlyStopping | None = None,
+) -> list[Judgement]:
+    """Return the judgements that the protocol asks for on these responses alone.
+
+    The windows of lists and the matches of a tournament depend on who takes part: those of another
+    policy's candidates, or of another n, do not count even where they show only these responses.
+    """
+    made = {
+        (shown_of(row), row.vote): row
+        for row in rows
+        if all(key in responses for key in shown_of(row))
+        and in_protocol(card.orders, protocol.votes, item, row.first, row.second, row.vote)
+    }
+    if card.imported or not depends_on_others(card, protocol.design):
+        return list(made.values())
+    own: list[Judgement] = []
+    arity = rewarder_class(card).arity
+    while calls := missing_calls(card, arity, responses, item, protocol, own, early_stopping):
+        asked = ((call.shown, vote) for call in calls for vote in call.votes)
+        new = [made.pop(showing) for showing in asked if showing in made]
+        if not new:
+            break
+        own += new
+    return own
+
+
+def depends_on_others(card: RewarderCard, design: Design) -> bool:
+    """Whether who else takes part decides which responses are shown together."""
+    arity = rewarder_class(card).arity
+    return arity == "many" or (arity == "two" and design not in ("all_pairs", "race"))
+
+
 def orders(pair: Pair, item: str, policy: str) -> list[Pair]:
     """Return both orders of a pair, or the one that the item's seed picks."""
     first, second = sorted(pair)
@@ -252,19 +290,6 @@ def max_calls(card: RewarderCard, design: Design, responses: int, votes: int) ->
 
 
 # ------------------------------------------------------------------ filing verdicts
-
-
-def give_up(
-    filing: Filing,
-    existing: Sequence[Judgement],
-    error: str,
-    early_stopping: EarlyStopping | None = None,
-) -> list[Judgement]:
-    """File everything that is missing of an item as errors."""
-    rows: list[Judgement] = []
-    while calls := filing.missing([*existing, *rows], early_stopping):
-        rows += failed_judgements(filing, calls, error)
-    return rows
 
 
 def failed_judgements(filing: Filing, calls: Sequence[Call], error: str) -> list[Judgement]:

@@ -1,11 +1,10 @@
 """Parsing generated replies into a verdict, a score or P(yes); what cannot be parsed is None.
 
-A rule names its parser: `strict` (bon.rewarders.verdict_parser) or `published`, the last match.
+A rule names its parser: `strict` (bon.experiment.required_form) or `published`, the last match.
 Parsing depends only on what the store keeps of a reply, so it can be repeated (`reparse`).
 """
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -15,20 +14,8 @@ from bon.core.records import Judgement, JudgementOutcome
 from bon.core.sampling import Sampling
 from bon.core.text import is_withheld
 from bon.engines.base import Sample
+from bon.experiment import required_form
 from bon.experiment.config import RewarderCard, ScoreRule, VerdictRule
-from bon.experiment.retractions import canonical
-from bon.rewarders import verdict_parser
-
-_SCALE = re.compile(
-    r"(?<![\w.,])[01]\s*(?:[-~〜…]|\.\.+|to|bis|à|a|al|sampai|till|tot|до|到|至|から|에서|से)"
-    r"\s*(5|7|10|20|100)"
-    r"(?![\w.,]\d|\d)"
-    r"|(?:满分|満点)\D{0,3}(\d+)|(\d+)\s*(?:点满分|点満点|점 만점|段階|分制|[- ]?point scale|max\b)"
-    r"|\b(?:sur|von|su|sobre|из|من|از|do|z|van|av)\s+(5|7|10|20|100|dix|zehn|diez|dieci)(?!\w)"
-    r"|(?<![\d.,])(5|7|10|20|100)\s+(?:में से|(?:\w+ )?üzerinden)|([五七十])分制|\bin (decimi)\b",
-    re.IGNORECASE,
-)
-
 
 POSING = "a response states a verdict itself"
 """In `error` of every judgement whose responses contain what its rule would parse."""
@@ -82,9 +69,7 @@ def read_verdict(text: str, rule: VerdictRule, *, cut: bool = False) -> Reading:
         return sides.get(word) or (folded.pop() if len(folded) == 1 else None)
 
     outcome: JudgementOutcome | None
-    outcome, reason = verdict_parser.parse(
-        text, rule.pattern, rule.delete, cut=cut, meaning=meaning
-    )
+    outcome, reason = required_form.read(text, rule.pattern, rule.delete, cut=cut, meaning=meaning)
     return _unparsed(reason) if outcome is None else Reading(outcome)
 
 
@@ -106,15 +91,11 @@ def read_score(sample: Sample, rule: ScoreRule, *, cut: bool = False) -> Reading
         word = word.strip()
         return _score(word if word in values else word.casefold(), values, rule)
 
-    score, reason = verdict_parser.parse(
+    score, reason = required_form.read(
         sample.text, rule.pattern, rule.delete, cut=cut, meaning=meaning, unit=_unit(rule)
     )
     if score is None:
         return _unparsed(reason)
-    if rule.range and any(
-        f"{rule.range[1]:g}" not in end for end in _SCALE.findall(canonical(sample.text))
-    ):
-        return _unparsed("names another scale")
     return Reading("scored", score)
 
 
@@ -131,7 +112,7 @@ def yes_probability(sample: Sample, rule: ScoreRule, *, cut: bool = False) -> Re
             continue
         after = "".join(later.token for later in sample.tokens[index + 1 :])
         if cut and any(character.isalnum() for character in after):
-            return _unparsed(verdict_parser.CUT)
+            return _unparsed(required_form.CUT)
         yes = no = 0.0
         for spelling, logprob in {token.token: token.logprob, **token.top}.items():
             is_yes, is_no = (spelling.strip() in words for words in (rule.yes, rule.no))
@@ -143,15 +124,6 @@ def yes_probability(sample: Sample, rule: ScoreRule, *, cut: bool = False) -> Re
             return _unparsed("the probabilities of yes and no are both 0")
         return Reading("scored", yes / (yes + no))
     return _unparsed("states neither yes nor no")
-
-
-def holds_verdict(text: str, pattern: str) -> bool:
-    r"""Whether a response contains what the rule would parse as a verdict.
-
-    Only a pattern with words of its own can tell: `(\d+)` is in nearly every response.
-    """
-    statement = verdict_parser.last_statement(text, pattern) if pattern else None
-    return statement is not None and any(c.isalpha() for c in statement)
 
 
 def with_warning(reason: str, *, posing: bool) -> str:
@@ -175,12 +147,12 @@ def parser_key(card: RewarderCard) -> str:
     rule = card.stored_rule
     if rule is None:
         return ""
-    return content_key("reading", verdict_parser.VERSION, rule.model_dump(mode="json"))
+    return content_key("reading", required_form.VERSION, rule.model_dump(mode="json"))
 
 
 def reparse(card: RewarderCard, row: Judgement) -> Judgement:
     """Parse the stored reply of a judgement, whose outcome is not `error`, by the card's rule."""
-    cut = reached(row.num_tokens, card.sampling) or verdict_parser.CUT in row.error
+    cut = reached(row.num_tokens, card.sampling) or required_form.CUT in row.error
     sample = Sample(row.text, row.num_tokens)
     result = read_reply(card, sample, len(row.shown), cut=cut)
     return row._replace(
@@ -214,10 +186,10 @@ def _last_match(text: str, pattern: str, delete: str) -> tuple[str | None, str]:
     for character in delete:
         text = text.replace(character, "")
     try:
-        span = last_match(compiled(pattern), text)
+        found = last_match(compiled(pattern), text)
     except ValueError as error:
         return None, str(error)
-    return (span.value.strip(), "") if span else (None, "states nothing that the rule reads")
+    return (None, required_form.NOTHING) if found is None else (found.strip(), "")
 
 
 def _score(text: str, values: Mapping[str, float], rule: ScoreRule) -> float | None:

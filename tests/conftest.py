@@ -50,7 +50,7 @@ def echo_experiment(**engine: Any) -> dict[str, Any]:
                 "name": "judge",
                 "kind": "pairwise",
                 "prompt": {"text": "{{ prompt }}|{{ first }}|{{ second }}"},
-                "verdict": {"pattern": r"Answer (\d) is better"},
+                "verdict": {"pattern": r"Overall Judgment: Answer (\d) is better"},
                 "engine_args": {"accuracy": 0.9, "reply": verdict, **engine},
             },
             {

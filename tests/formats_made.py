@@ -114,30 +114,6 @@ def _opencompass() -> Rows:
     ]
 
 
-def _batch() -> Rows:
-    return [
-        {
-            "id": f"batch_req_{i}",
-            "custom_id": f"mmmu:q{i}#{sample}",
-            "response": {
-                "status_code": 200,
-                "body": {
-                    "choices": [
-                        {
-                            "index": 0,
-                            "finish_reason": "stop",
-                            "message": {"content": text(i, sample), "reasoning_content": "Hm."},
-                        }
-                    ]
-                },
-            },
-            "error": None,
-        }
-        for i in range(COUNT)
-        for sample in (0, 1)
-    ]
-
-
 def _vlmevalkit() -> Rows:
     return [
         {
@@ -161,6 +137,14 @@ def _candidates() -> Rows:
             "candidates": [{"correct": i % 2 == j} for j in (0, 1)],
         }
         for i in range(COUNT)
+    ]
+
+
+def _wide_scores() -> Rows:
+    return [
+        {"question": f"q{i}", "candidate": j, "theirs": i * j, "ours": 0.5}
+        for i in range(COUNT)
+        for j in (0, 1)
     ]
 
 
@@ -240,6 +224,7 @@ MADE: dict[str, Made] = {
         ],
         beside=("candidates",),
     ),
+    "wide_scores": Made("wide.jsonl", _wide_scores, beside=("candidates",)),
     "pairs": Made(
         "pairs.jsonl",
         lambda: [{"id": f"p{i}", "prompt": f"Pair {i}", "group": "sums"} for i in range(COUNT)],
@@ -256,7 +241,6 @@ MADE: dict[str, Made] = {
         again=True,
     ),
     "lmms_eval": Made("2026_samples_task.jsonl", _lmms_eval, questions=True),
-    "openai_batch": Made("output.jsonl", _batch, questions=True),
     "opencompass": Made("mmlu.json", _opencompass, _numbered, questions=True),
     "inspect_ai": Made("log.eval", _inspect, _zipped),
     "inspect_ai json": Made("log.json", _inspect, _log),

@@ -26,8 +26,8 @@ JUDGE = {
     "name": "judge",
     "kind": "pairwise",
     "prompt": {"text": "{{ prompt }}|{{ first }}|{{ second }}"},
-    "verdict": {"pattern": r"Answer (\d) is better"},
-    "engine_args": {"accuracy": 0.9, "reply": "Answer {choice} is better"},
+    "verdict": {"pattern": r"Overall Judgment: Answer (\d) is better"},
+    "engine_args": {"accuracy": 0.9, "reply": "Overall Judgment: Answer {choice} is better"},
 }
 POLICY = {**COMMON, "name": "policy", "prompt": "bare", "n": 4}
 ANSWERS = ["It is A.", "It is B.", "Answer: B"]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-BENCH = Path(__file__).parent / "bench"
+BENCH = Path(__file__).parents[1] / "tools" / "bench"
 
 
 @pytest.fixture
 def whole(monkeypatch):
-    """tests/bench/__main__.py as it is."""
+    """tools/bench/__main__.py as it is."""
     monkeypatch.syspath_prepend(str(BENCH))
     spec = importlib.util.spec_from_file_location("bench_main", BENCH / "__main__.py")
     module = importlib.util.module_from_spec(spec)

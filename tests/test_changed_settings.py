@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from bon.experiment import cards
-from bon.planning import setup as setups
 from bon.planning.plan import make_plan
-from bon.planning.setup import prepare
 from bon.running.reporting import report_run
 from bon.running.runner import run
 from bon.storage.store import Store
+from bon.work import setup as setups
+from bon.work.setup import prepare
 from tests.engines.fake_endpoint import serve
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("one_ray")]
@@ -103,7 +103,7 @@ def test_edited_code_judges_again(experiment, tmp_path, capsys):
     specs = {spec for _, spec in after["judgements"]} - {spec for _, spec in before["judgements"]}
     assert len(specs) == 1
     again = [key for key, spec in after["judgements"] if spec in specs]
-    assert f"mine: its code changed: {len(again)} judgements are made again\n" in (
+    assert f"mine: its card or code changed: {len(again)} judgements are made again\n" in (
         capsys.readouterr().err
     )
     assert len(after["judgements"]) == len(before["judgements"]) + len(again)

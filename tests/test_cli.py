@@ -62,6 +62,17 @@ MODELS = ["torch", "transformers", "fastapi"]
 ANALYSIS = ["pandas", "scipy", "matplotlib"]
 
 
+def test_a_command_imports_only_its_own_module():
+    code = (
+        "import sys; from typer.testing import CliRunner; from bon.commands.main import app\n"
+        "CliRunner().invoke(app, ['status', '--help'])\n"
+        "print(*(m for m in sys.modules if m.startswith('bon.commands.')))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = {"bon.commands.main", "bon.commands.run", "bon.commands.options"}
+    assert set(found.stdout.split()) == modules
+
+
 @pytest.mark.parametrize(
     ("started", "heavy"),
     [
@@ -88,10 +99,10 @@ def test_what_is_started_imports_nothing_that_it_does_not_need_yet(started, heav
         (["correlate", "nothing.csv"], "nothing.csv"),
         (["gate", "nowhere", "--min-gain", "0"], "no results.json -> bon report nowhere"),
         (["gate", "nowhere", "--min-gain", "0", "--over", "vote"], "pass@1 or majority"),
-        (["compare", "nowhere", "nowhere"], "nowhere holds no choices"),
-        (["curate", "init", "nowhere", "--out", "new"], "no run in nowhere"),
-        (["curate", "propose", "nowhere"], "bon curate init RUN --out nowhere"),
-        (["curate", "predict", "nowhere"], "no recipe.yaml"),
+        (["compare", "nowhere", "nowhere"], "no results.json -> bon report nowhere"),
+        (["curate", "draw", "nowhere", "--out", "new"], "no run in nowhere"),
+        (["curate", "label", "nowhere"], "bon curate draw RUN --out nowhere"),
+        (["curate", "audit", "nowhere"], "no recipe.yaml"),
         (["list", "polices"], "policies"),
     ],
 )

@@ -37,6 +37,16 @@ def test_wrong_value_says_what_was_given():
         validate(PolicyCard, {"name": "p", "n": "many"}, "card.yaml")
 
 
+def test_what_is_not_judged_is_one_setting():
+    judged = [
+        validate(Experiment, experiment(judging=judging), "e.yaml").judging.skip
+        for judging in ({}, {"skip": "unanimous"}, {"skip": "nothing"})
+    ]
+    assert judged == ["constant", "unanimous", "nothing"]
+    with pytest.raises(BonError, match="skip: found 'all', expected one of constant, unanimous"):
+        validate(Experiment, experiment(judging={"skip": "all"}), "e.yaml")
+
+
 @pytest.mark.parametrize(
     ("pattern", "why"), [("Answer (", "not a regular expression"), ("Answer", "exactly one")]
 )
@@ -54,7 +64,7 @@ def test_yes_and_no_are_words():
     }
 
 
-def test_overrides_reach_into_mappings_and_lists_and_leave_the_original():
+def test_overrides_reach_into_mappings_and_lists():
     data = experiment(judging={"design": "all_pairs"})
     changed = apply_overrides(data, ["judging.design=knockout", "policies.0=y", "seed=3"])
     assert changed["judging"] == {"design": "knockout"}

@@ -139,7 +139,7 @@ def test_a_mistake_is_one_line_with_its_fix(arguments, said, folder, monkeypatch
 def in_process(arguments, folder, monkeypatch, capsys) -> tuple[int, list[str]]:
     """The same entry point without the seconds that a process takes to import."""
     from bon.commands.main import main
-    from bon.planning import preflight
+    from bon.work import preflight
 
     monkeypatch.setattr(preflight, "_GPUS", ())
     monkeypatch.chdir(folder)
@@ -196,6 +196,6 @@ def test_several_mistakes_are_a_line_each(folder):
     assert code == 2
     assert lines == [
         "bon: --set judging.design: judging.design: found 'best', expected one of all_pairs, race, "
-        "knockout, swiss, pivot -> for example `design: all_pairs`",
+        "knockout -> for example `design: all_pairs`",
         "bon: --set sed: unknown key 'sed' -> did you mean 'seed'?",
     ]

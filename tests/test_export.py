@@ -10,7 +10,7 @@ import pytest
 from bon.core.errors import BonError
 from bon.exports import export_run
 from bon.exports.preferences import Preferences
-from bon.running.imports.import_files import import_files
+from bon.importing.import_files import import_files
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from bon.core.errors import BonError
 from bon.core.files import file_error
 from bon.experiment.yamlfile import load_yaml
 from bon.planning.plan import make_plan
-from bon.planning.setup import read_experiment, shipped_experiments
+from bon.work.setup import read_experiment, shipped_experiments
 from tests.conftest import echo_experiment, write_pairs, write_questions
 
 COUNT = int(os.environ.get("BON_FUZZ", "1000"))
@@ -42,7 +42,7 @@ rewarders:
     prompt: {text: "{{ prompt }}{% for r in responses %}{{ r }}{% endfor %}"}
     score: {pattern: "Best: (\\\\d+)", range: [1, 10]}
   - {name: both, kind: ensemble, members: [j, qwen2.5-vl-7b-judge]}
-judging: {design: knockout, judge_unanimous: false}
+judging: {design: knockout, skip: constant}
 analysis: {n: 2, axis: macro, rules: [majority], target_r: 0.9, bootstrap: 500}
 cluster: {address: null, batch: 32, spending_cap: 5.0}
 """

@@ -26,6 +26,13 @@ from bon.choosing import rules
 from bon.engines import ENGINES
 from bon.exports import EXPORTS
 from bon.formats import ADDED, formats
+from bon.graders import GRADERS
+from tests import test_graders
+from tests.benchmarks import test_every_benchmark
+from tests.choosing import test_rules
+from tests.engines import test_every_engine
+from tests.exports import test_every_export
+from tests.formats_made import MADE
 
 ROOT = Path(__file__).parents[1]
 TOP = ("bon", "policies", "rewarders", "analysis")
@@ -235,42 +242,54 @@ def text_of(*patterns: str) -> str:
     return "\n".join(path.read_text(encoding="utf-8") for path in sorted(files))
 
 
-TESTS = text_of("tests/**/*.py")
-CALLS = "\n".join(
-    text
-    for path in (ROOT / "tests").rglob("*.py")
-    if "bon.commands" in (text := path.read_text(encoding="utf-8")) or '"bon"' in text
-)
-"""Tests that call the command line."""
-CHANGES = text_of("CHANGELOG.md")
+TESTS = {
+    path: ast.parse(path.read_text(encoding="utf-8"))
+    for path in sorted((ROOT / "tests").rglob("*.py"))
+    if path != Path(__file__)
+}
 ACTIONS = """
-    client,convert-head,curate annotate,curate draft,curate freeze,
-    curate init,curate judge,export,prompts pull,serve,show,token add,token create,token list,
-    token revoke
+    client,convert-head,curate freeze,curate label,export,prompts pull,serve,show,
+    token add,token list,token revoke
 """
 """Commands that print no results."""
-LISTED: dict[str, tuple[Iterable[str], str]] = {  # shipped entries, the page that lists them
-    "benchmark": (BENCHMARKS, "docs/benchmarks.md"),
-    "engine": (ENGINES, "docs/engines.md"),
-    "export": (EXPORTS, "docs/exporting.md"),
-    "format": ([f.name for f in formats() if f.name not in ADDED.names()], "docs/importing.md"),
-    "selection rule": ([r for r in rules.RULES if r not in rules._ADDED], "docs/service.md"),
-}
+LISTED: dict[str, tuple[Iterable[str], str, str, Iterable[str]]] = {
+    # shipped entries, the page with their rows, the test that runs each entry, its cases
+    "benchmark": (
+        BENCHMARKS, "docs/benchmarks.md",
+        "CASES of tests/benchmarks/test_every_benchmark.py", test_every_benchmark.CASES,
+    ),
+    "engine": (
+        ENGINES, "docs/engines.md",
+        "ANSWERING of tests/engines/test_every_engine.py", test_every_engine.ANSWERING,
+    ),
+    "export": (
+        EXPORTS, "docs/exporting.md",
+        "ROWS of tests/exports/test_every_export.py", test_every_export.ROWS,
+    ),
+    "format": (
+        [f.name for f in formats() if f.name not in ADDED.names()], "docs/importing.md",
+        "MADE of tests/formats_made.py", [name.partition(" ")[0] for name in MADE],
+    ),
+    "grader": (GRADERS, "docs/graders.md", "WORTH of tests/test_graders.py", test_graders.WORTH),
+    "selection rule": (
+        [name for name in rules.RULES if name not in rules._ADDED], "docs/service.md",
+        "CHOSEN of tests/choosing/test_rules.py", test_rules.CHOSEN,
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("part", LISTED)
 def test_what_is_registered_is_on_its_page_and_in_a_test(part: str):
-    names, page = LISTED[part]
-    text = text_of(page)
+    """In a table of the page, and with a case of the test that runs every entry."""
+    names, page, where, cases = LISTED[part]
+    rows = re.findall(r"^\|.*", text_of(page), re.MULTILINE)
     missing = [
-        f"{page}: no row of the {part} `{name}`" for name in names if f"`{name}`" not in text
-    ]
-    missing += [f"tests/: no test of the {part} {n!r}" for n in names if f'"{n}"' not in TESTS]
-    missing += [
-        f"CHANGELOG.md: no line of the {part} `{name}`"
+        f"{page}: no row of the {part} `{name}`"
         for name in names
-        if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", CHANGES)
+        if not any(f"`{name}`" in row for row in rows)
     ]
+    missing += [f"{where}: no case of the {part} {n!r}" for n in names if n not in cases]
+    missing += [f"{where}: no {part} {case!r} is registered" for case in cases if case not in names]
     assert not missing, "\n".join(missing)
 
 
@@ -302,7 +321,23 @@ def lists_of(record: type[Record]) -> Iterator[tuple[str, list[type[Record]]]]:
             yield name, kinds
 
 
-def test_every_field_of_the_results_is_described_tested_shown_and_exported():
+def field_read(node: ast.AST) -> str | None:
+    """The name after the dot, or the constant in brackets."""
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+        return node.attr
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return str(node.slice.value)
+    return None
+
+
+def reads_results(node: ast.AST) -> bool:
+    """Whether a test module that holds this has results: from the analysis, or from their file."""
+    if isinstance(node, ast.ImportFrom):
+        return (node.module or "").startswith(("bon.analysis", "bon.running.reporting"))
+    return isinstance(node, ast.Constant) and node.value == "results.json"
+
+
+def test_every_field_of_the_results_is_complete():
     """Fields within records may have names that say enough; then something reads them.
 
     A list of the results is a table of its own; one within its records has an entry in `INNER`.
@@ -315,11 +350,17 @@ def test_every_field_of_the_results_is_described_tested_shown_and_exported():
     for file, tree in TREES.items():
         if not file.startswith("analysis/results/"):
             read |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    tested = {
+        name
+        for tree in TESTS.values()
+        if any(map(reads_results, ast.walk(tree)))
+        for node in ast.walk(tree)
+        if (name := field_read(node))
+    }
     wrong = []
     for name in Results.model_fields:
         wrong += [] if f"`{name}`" in page else [f"docs/results.md: no row of {name}"]
-        tested = re.search(rf'\.{name}\b|"{name}"|\b{name}=', TESTS)
-        wrong += [] if tested else [f"tests/: no test of {name}"]
+        wrong += [] if name in tested else [f"tests/: no test reads {name} of results"]
     report = text_of("analysis/report/*.jinja", "analysis/report/*.py", "analysis/plots/*.py")
     exported = {
         (field, inner)
@@ -362,19 +403,43 @@ def test_every_statistic_of_the_results_is_defined():
 
 
 def registered(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The commands of a typer app, each with the words that call it."""
-    for command in group.registered_commands:
-        name = command.name or command.callback.__name__.replace("_", "-")
-        yield f"{path}{name}", command
-    for inner in group.registered_groups:
-        yield from registered(inner.typer_instance, f"{path}{inner.name} ")
+    """The functions of a group of commands, each with the words that call it."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from registered(command, f"{path}{name} ")
+        else:
+            yield f"{path}{name}", inspect.unwrap(command.callback)
+
+
+STARTS = ("invoke", "run", "Popen", "bon", "run_bon", "call", "decide", "Terminal", "setattr")
+"""Functions of tests that start `bon`, among them `sys.argv` set by monkeypatch."""
+
+
+def command_lines() -> Iterator[list[str]]:
+    """The constant words with which tests start `bon`, after its name and its options."""
+    for tree in TESTS.values():
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            if ast.unparse(call.func).split(".")[-1] not in STARTS:
+                continue
+            for given in (call.args, *(a.elts for a in call.args if isinstance(a, ast.List))):
+                words = [
+                    part.value if isinstance(part, ast.Constant) else None
+                    for node in given
+                    for part in (node.values[:1] if isinstance(node, ast.JoinedStr) else [node])
+                ]
+                while words and words[0] in (None, "-m", "bon"):
+                    del words[0]
+                first, *rest = words or [""]
+                yield [*str(first).split(), *map(str, rest)]
 
 
 def test_every_command_is_registered_documented_and_tested():
+    from typer.main import get_command
+
     from bon.commands.main import app
 
-    commands = dict(registered(app))
-    known, docs = {one.callback for one in commands.values()}, text_of("README.md", "docs/*.md")
+    commands, calls = dict(registered(get_command(app))), list(command_lines())
+    known, docs = set(commands.values()), text_of("README.md", "docs/*.md")
     missing = []
     for path in (ROOT / "bon" / "commands").glob("*.py"):
         module = importlib.import_module(f"bon.commands.{path.stem}")
@@ -385,17 +450,13 @@ def test_every_command_is_registered_documented_and_tested():
             if any("Option" in str(p.annotation) or "Argument" in str(p.annotation) for p in hints):
                 missing += [] if function in known else [f"{path.name}: {name} is not in _COMMANDS"]
     for words, command in commands.items():
-        if not command.hidden and not re.search(rf"bon {words}(?![\w-])", docs):
+        if not re.search(rf"bon {words}(?![\w-])", docs):
             missing.append(f"docs: no page mentions `bon {words}`")
-        if not command.hidden and not re.search(rf"bon {words}(?![\w-])", CHANGES):
-            missing.append(f"CHANGELOG.md: no line of `bon {words}`")
-        listed = ", ".join(f'"{word}"' for word in words.split())  # not a subscript
-        begins = r'(?:(?<![\w\])])\[|\(|\[?"?(?:bon|BON)"?,)\s*'
-        if not re.search(rf'{begins}{listed}[,\])]|[\[(]f?"{words} ', CALLS):
+        if not any(call[: len(words.split())] == words.split() for call in calls):
             missing.append(f"tests/: no test calls `bon {words}`")
         if (
             words not in re.split(r",\s*", ACTIONS.strip())
-            and "as_json" not in inspect.signature(command.callback).parameters
+            and "as_json" not in inspect.signature(command).parameters
         ):
             missing.append(f"bon/commands: `bon {words}` has no as_json: Json")
     assert not missing, "\n".join(missing)

@@ -10,7 +10,7 @@ from PIL import Image
 
 from bon.core.errors import BonError
 from bon.formats import formats, recognise
-from bon.running.imports.import_files import import_files
+from bon.importing.import_files import import_files
 from bon.storage.store import Store
 from tests.formats_made import COUNT, MADE, Rows, lines, questions, text
 

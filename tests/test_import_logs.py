@@ -11,7 +11,7 @@ from PIL import Image
 
 import bon
 from bon.core.errors import BonError
-from bon.running.imports.import_files import import_files
+from bon.importing.import_files import import_files
 from bon.storage.store import Store
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "interop"

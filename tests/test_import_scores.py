@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -20,16 +21,15 @@ from bon.analysis.run import analyse
 from bon.commands.main import app
 from bon.core.base_models import guessed_base
 from bon.core.errors import BonError
-from bon.formats import recognise
-from bon.formats.score_tables import JudgementRecord, read_tables
-from bon.importing.imported_rows import rewarder_cards
-from bon.planning.run_tables import run_tables
-from bon.planning.setup import options
+from bon.formats.score_tables import JudgementRecord
+from bon.importing.import_files import import_files
 from bon.rewarders.stepwise import AGGREGATES, aggregate_steps
-from bon.running.imports.import_files import import_files
 from bon.running.labelled_votes import votes_of
 from bon.running.reporting import open_run, report_run
 from bon.storage.store import Store
+from bon.work.imported_cards import rewarder_cards
+from bon.work.run_tables import run_tables
+from bon.work.setup import options
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "rewardmath"
 QUICK = ["analysis.bootstrap=100"]
@@ -128,14 +128,15 @@ def test_a_benchmark_needs_no_responses(tmp_path):
     ran = CliRunner().invoke(app, ["import", *map(str, paths), "--out", str(tmp_path / "run")])
     assert ran.exit_code == 0, ran.output
     assert "6 pairs, 3 rewarders" in ran.output
-    assert "steps scores highest on pairs: 100.0 %" in ran.output
+    assert "steps scores highest on imported pairs: 100.0%" in ran.output
     assert "1 of 3 pairs of rewarders can be distinguished" in ran.output
     results = bon.load(tmp_path / "run").results
     ranks = {r.rewarder: (r.benchmark, r.first, r.last) for r in results.ranks}
-    assert ranks == {"good": ("pairs", 1, 3), "bad": ("pairs", 2, 3), "steps": ("pairs", 1, 2)}
-    assert [c.p_adjusted for c in results.comparisons if c.benchmark == "pairs"]
+    named = "imported pairs"
+    assert ranks == {"good": (named, 1, 3), "bad": (named, 2, 3), "steps": (named, 1, 2)}
+    assert [c.p_adjusted for c in results.comparisons if c.benchmark == named]
     page = (tmp_path / "run" / "report.html").read_text()
-    assert "Differences of all pairs of rewarders on pairs" in page
+    assert "Differences of all pairs of rewarders on imported pairs" in page
     assert "best of 0" not in page
 
 
@@ -145,7 +146,7 @@ def test_pairs_of_equal_length_differences(tmp_path):
     paths = [write(tmp_path, "pairs", pairs), write(tmp_path, "pair_scores", PAIR_SCORES)]
     ran = CliRunner().invoke(app, ["import", *map(str, paths), "--out", str(tmp_path / "run")])
     assert ran.exit_code == 0, ran.output
-    assert "steps scores highest on pairs: 100.0 %" in ran.output
+    assert "steps scores highest on imported pairs: 100.0%" in ran.output
 
 
 def test_pairs_as_mm_rlhf_publishes_them(tmp_path):
@@ -479,25 +480,6 @@ def _r(results: Results) -> tuple[int, float | None]:
     return primary.num_rewarders, primary.pearson.estimate.value
 
 
-def test_imported_rewarders_have_the_keys_of_version_0_2(tmp_path):
-    scores = [
-        {"rewarder": "rm", "question": "q1", "candidate": index, "correct": bool(index)}
-        | {"score": score}
-        for index, score in enumerate([0.5, [0.1, 0.9]])
-    ]
-    verdict = {"rewarder": "judge", "item": "q1", "first": 0, "second": 1, "outcome": "tie"}
-    (tmp_path / "scores.jsonl").write_text("\n".join(map(json.dumps, scores)))
-    (tmp_path / "verdicts.jsonl").write_text(json.dumps(verdict))
-    tables = read_tables([(path, recognise(path)) for path in sorted(tmp_path.glob("*.jsonl"))])
-    by_rewarder = {row.rewarder: [] for row in tables.judgements}
-    for row in tables.judgements:
-        by_rewarder[row.rewarder].append((row.item, row))
-    assert [card["model"] for card in rewarder_cards(by_rewarder)] == [
-        "imported:72e9e1b556a4ad3f2111172b",
-        "imported:752b1f8989d83e38be1b5c6b",
-    ]
-
-
 def test_columns_of_score_tables_may_be_named(tmp_path):
     rows = [{"judge": "J", "item": f"q{i}", "points": [i, 1]} for i in range(3)]
     about = [{"id": f"q{i}", "question": "?", "candidates": [True, False]} for i in range(3)]
@@ -549,3 +531,79 @@ def test_base_models_are_read_or_guessed_and_change_no_key():
 ])  # fmt: skip
 def test_names_suggest_base_models(name, base):
     assert guessed_base(name) == base
+
+
+WIDE = [
+    {"question": f"q{i}", "candidate": j, "correct": j == i % 3, "good": j == i % 3, "bad": -j}
+    for i in range(6)
+    for j in range(3)
+]
+
+
+def accuracies(directory: Path) -> dict[str, float]:
+    results = bon.load(directory).results
+    return {
+        b.rewarder: b.accuracy.value
+        for b in results.best_of_n
+        if b.headline and b.rule != "baseline"
+    }
+
+
+@pytest.mark.parametrize("layout", ["candidates", "lists", "csv"])
+def test_a_column_of_scores_for_each_rewarder(tmp_path, layout):
+    rows = [{**row, "good": float(row["good"])} for row in WIDE]
+    path = tmp_path / "wide.jsonl"
+    if layout == "csv":
+        path = tmp_path / "wide.csv"
+        pd.DataFrame(rows).to_csv(path, index=False)
+    elif layout == "lists":
+        of = {q["id"]: [row for row in rows if row["question"] == q["id"]] for q in QUESTIONS}
+        lists = {id: {n: [r[n] for r in own] for n in ("good", "bad")} for id, own in of.items()}
+        write(tmp_path, "wide", [q | lists[q["id"]] for q in QUESTIONS])
+    else:
+        write(tmp_path, "wide", rows)
+    ran = CliRunner().invoke(
+        app, ["import", str(path), "--policy", "p", "--out", str(tmp_path / "run")]
+    )
+    assert ran.exit_code == 0, ran.output
+    assert "6 questions x 3 candidates" in ran.output
+    assert accuracies(tmp_path / "run") == {"good": 1.0, "bad": pytest.approx(1 / 3)}
+    one = ["--columns", "score=good"] if layout != "lists" else ["--columns", "score=good,bad"]
+    import_files(
+        [path], "p", tmp_path / "one", columns={"score": one[1].partition("=")[2]}, quiet=True
+    )
+    found = {"good"} if layout != "lists" else {"good", "bad"}
+    with Store(tmp_path / "one", readonly=True) as store:
+        assert {name for (name,) in store.query("SELECT rewarder FROM judgements")} == found
+
+
+def test_two_columns_of_pair_scores_for_each_rewarder(tmp_path):
+    rows = [
+        {"pair": pair["id"], "prompt": pair["question"], "a_chosen": 1, "a_rejected": 0}
+        | {"b chosen": i % 2, "b rejected": 0.5}
+        for i, pair in enumerate(PAIRS)
+    ]
+    write(tmp_path, "wide", rows)
+    ran = CliRunner().invoke(
+        app, ["import", str(tmp_path / "wide.jsonl"), "--out", str(tmp_path / "run")]
+    )
+    assert "6 pairs, 2 rewarders" in ran.output
+    assert "a scores highest on wide: 100.0%" in ran.output
+
+
+def test_imported_scores_have_no_cost(tmp_path):
+    """They had one call per candidate, on page one, in the report and in `bon recommend`."""
+    path = tmp_path / "wide.csv"
+    pd.DataFrame(WIDE).astype({"good": float}).to_csv(path, index=False)
+    run = tmp_path / "run"
+    ran = CliRunner().invoke(app, ["import", str(path), "--policy", "p", "--out", str(run)])
+    advice = CliRunner().invoke(app, ["recommend", str(run), "--out", str(tmp_path / "out")])
+    assert advice.exit_code == 0, advice.output
+    assert "Imported scores of bad and good: what they cost is not known." in advice.output
+    page = (run / "report.html").read_text()
+    assert "No model was asked." in page
+    assert "Judge calls" not in page
+    for text in (ran.output, advice.output, bon.load(run).results.model_dump_json()):
+        assert not re.search(r"\d calls?\b|per question\.", text), text
+    refused = CliRunner().invoke(app, ["recommend", str(run), "--budget", "3"])
+    assert "what they cost is not known -> leave --budget out" in str(refused.exception)

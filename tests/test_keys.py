@@ -32,7 +32,7 @@ def test_a_key_is_the_hash_of_the_parts_as_json(parts):
     assert content_key(*parts) == plain
 
 
-def test_keys_of_version_0_1_are_kept():
+def test_keys_are_the_same_everywhere():
     assert content_key("candidate", "a" * 24, "\ud800é\n", 3) == "4462f93a525a47fc43a53ce2"
     assert item_seed("s", ("x", "y")) == 1017425937
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bon.engines.gpu_memory import free_memory
+from bon.engines.free_gpu_memory import free_memory
 
 STARTS = (
     "import subprocess; from bon.dispatch.module_path import module_command as command; "

@@ -54,11 +54,11 @@ def test_the_table_names_where_readers_differ(tmp_path):
     file = write(tmp_path / "a.jsonl", ["I'm sorry, I can't help."] * 25)
     shown = regrade(file, "--reader", "official", "--reader", "strict")
     assert "25 answers to 25 questions; 25 decline to answer" in shown
-    assert "25 answers (100.0 %) are read differently:" in shown
+    assert "25 answers (100.0%) are read differently:" in shown
     assert "and 5 more (--json lists them all)" in shown
     assert "lmms-eval" not in shown
     alike = regrade(write(tmp_path / "b.jsonl", ["Answer: B"]), "--reader", "strict")
-    assert alike.splitlines()[-1] == "0 answers (0.0 %) are read differently"
+    assert alike.splitlines()[-1] == "0 answers (0.0%) are read differently"
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_the_real_answers_under_every_reader():
         pytest.skip(f"no real answers at {file}")
     found = json.loads(regrade(file, "--json"))
     right = {one["reader"]: round(one["accuracy"]["value"], 3) for one in found["readers"]}
-    assert right == {"official": 0.401, "strict": 0.428, "lmms-eval": 0.401, "vlmevalkit": 0.383}
+    assert right == {"official": 0.401, "strict": 0.384, "lmms-eval": 0.401, "vlmevalkit": 0.383}
     assert found["num_declined"] == 4
 
 

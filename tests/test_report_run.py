@@ -8,10 +8,10 @@ import pytest
 
 import bon
 from bon.analysis.data import arrays
-from bon.planning.setup import prepare
 from bon.running.reporting import report_run
 from bon.running.start import start
 from bon.storage.store import Store
+from bon.work.setup import prepare
 
 PAIR = {"id": "p1", "query": "What?", "response": ["An apple.", "A pear."], "human_ranking": [0, 1]}
 QUESTION = {"id": "q1", "question": "Which?", "options": "['x', 'y']", "answer": "A"}
@@ -80,8 +80,8 @@ def test_the_terminal_ends_with_a_leaderboard_a_pick_and_the_path(
     for name in shown:
         (line,) = (line for line in table if line.startswith(f"{name} "))
         accuracy, low, high = board.loc[name, ["accuracy", "accuracy_low", "accuracy_high"]] * 100
-        assert f" {accuracy:.1f} % [{low:.0f}, {high:.0f}]" in line
-    assert choice.startswith(("Take ", "Use "))
+        assert f" {accuracy:.1f}% [{low:.0f}, {high:.0f}]" in line
+    assert choice.startswith(("Take ", "Nothing beats "))
     assert finding == run.results.finding.sentence
     assert path == f"report: {report}"
 

@@ -19,9 +19,9 @@ from bon.experiment.cards import load_rewarder
 from bon.experiment.prompts import NAMES
 from bon.miniature.data import write
 from bon.planning.plan import make_plan
-from bon.planning.setup import read_experiment, shipped_experiments
 from bon.running.reporting import read_results
 from bon.storage.store import Store
+from bon.work.setup import read_experiment, shipped_experiments
 
 REPRODUCTIONS = ["reproduce", "reproduce-24gb"]
 MINIATURE = {
@@ -110,11 +110,11 @@ def test_a_run_says_what_it_takes_before_it_starts(make_experiment, tmp_path, mo
 
 
 def test_a_disk_that_is_too_small_is_said(tmp_path, monkeypatch) -> None:
-    from bon.planning import gpu_memory
+    from bon.planning import model_sizes
 
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-    full = gpu_memory.shutil._ntuple_diskusage(10, 10, 10_000_000_000)  # type: ignore[attr-defined]
-    monkeypatch.setattr(gpu_memory.shutil, "disk_usage", lambda _: full)
+    full = model_sizes.shutil._ntuple_diskusage(10, 10, 10_000_000_000)  # type: ignore[attr-defined]
+    monkeypatch.setattr(model_sizes.shutil, "disk_usage", lambda _: full)
     plan = make_plan(read_experiment(Path("reproduce-24gb")), here=True)
     assert any("10 GB free -> set HF_HOME" in warning for warning in plan.warnings)
     (tmp_path / "hf" / "hub" / "models--Qwen--Qwen2.5-VL-7B-Instruct").mkdir(parents=True)

@@ -16,11 +16,11 @@ from bon.experiment import upstream
 from bon.experiment.cards import load_policy, load_rewarder
 from bon.experiment.prompts import Prompt
 from bon.planning.plan import make_plan
-from bon.planning.preflight import unpulled
-from bon.planning.setup import prepare, read_experiment, shipped_experiments
 from bon.rewarders.base import Item
 from bon.rewarders.registry import rewarder_class
 from bon.running.runner import run
+from bon.work.preflight import unpulled
+from bon.work.setup import prepare, read_experiment, shipped_experiments
 
 SOURCE = '''
 raise SystemExit("this file must never be run")
@@ -192,7 +192,7 @@ def test_a_template_that_is_not_the_registered_one_is_not_used(known, tmp_path, 
     assert not (tmp_path / "cache").exists()
 
 
-def test_a_card_is_known_without_its_published_prompt_and_cannot_be_asked(known, tmp_path):
+def test_a_card_without_its_published_prompt_is_not_asked(known, tmp_path):
     card = {"name": "j", "kind": "pairwise", "engine": "echo", "verdict": {"pattern": "(x)"}}
     card["prompt"] = {"upstream": "judge"}
     before = load_rewarder(card, tmp_path)

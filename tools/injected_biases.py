@@ -3,7 +3,7 @@
     python -m tools.injected_biases [--trials 40] [--questions 200] [--only red left]
 
 An honest rewarder is simulated on made texts (scores: 1.5 for right answers plus normal noise of
-spread 1; verdicts: right in 80 %), then biased by the wrapper of bon.rewarders.biases. An alarm is
+spread 1; verdicts: right in 80%), then biased by the wrapper of bon.rewarders.biases. An alarm is
 an interval above zero, towards the bias. Prints the table of docs/measurements/biases.md.
 """
 
@@ -23,7 +23,6 @@ from bon.analysis.calibration.labelled import Labelled, by_rewarder
 from bon.analysis.calibration.verdict_accuracy import feature_biases, lean, length_bias
 from bon.analysis.data.arrays import read
 from bon.analysis.data.tables import COLUMNS, Tables
-from bon.analysis.drift.reward_stream import analyse_rewards
 from bon.analysis.estimators import pair_sets
 from bon.analysis.estimators.hacks import hacks
 from bon.analysis.estimators.pair_results import benchmark_results
@@ -204,7 +203,7 @@ def report_alarm(judge: Judge, questions: int) -> bool | None:
 
 
 class Reader:
-    """A judge that reads the pixels, right in 80 %; a part of the images is hidden from it."""
+    """A judge that reads the pixels, right in 80%; a part of the images is hidden from it."""
 
     def __init__(self, rng: np.random.Generator, hide: str, strength: float) -> None:
         self.rng, self.hide, self.strength = rng, hide, strength
@@ -261,25 +260,6 @@ def sight_alarm(rng: np.random.Generator, hide: str, strength: float, questions:
     return f"{hide} (" in attacked(judged, FACT).misses
 
 
-def log_alarm(judge: Judge, questions: int) -> bool | None:
-    """Return whether `bon report` of a reward log names the pull of length."""
-    if judge.bias != "length":
-        return None
-    rows = []
-    for q in range(questions):
-        for k in range(8):
-            right = bool(judge.rng.random() < 0.5)
-            text = text_of(judge.rng, "A" if right else "B")
-            score = judge.score(text, right)
-            rows.append((q, f"{q}/{k}", text, score, float(right)))
-    frame = pd.DataFrame(rows, columns=["question", "response", "text", "score", "correct"])
-    fixed = {"run": "", "rewarder": "r", "rule": "best_score", "scale": "raw"}
-    frame = frame.assign(reward=frame["score"], team=frame["question"], **fixed)
-    frame = frame.assign(parsed=1.0, consistency=np.nan, cost=0.0, time=0.0)
-    report = analyse_rewards(frame)
-    return any("correlation" in signal for signal in report.signals)
-
-
 def alarms(
     trials: int, questions: int, only: Sequence[str]
 ) -> Iterator[tuple[str, str, list[str]]]:
@@ -288,7 +268,6 @@ def alarms(
         "calibrate, answers": lambda judge: calibrate_alarm(judge, "answers", questions),
         "calibrate, pairs": lambda judge: calibrate_alarm(judge, "pairs", questions),
         "stress": lambda judge: stress_alarm(judge, questions),
-        "reward log": lambda judge: log_alarm(judge, questions),
         "report": lambda judge: report_alarm(judge, questions),
     }
     for (index, bias), (name, alarm) in product(enumerate(INJECTED), detectors.items()):

@@ -3,7 +3,7 @@
 Simulated judges of six qualities compare 16 candidates with different texts. For each: agreement
 with itself and with the truth, and calls over those of a full round robin in both orders, also
 with a tenth of the questions judged in full. Every value is checked against the full round robin.
-`replayed` does the same with a run's judgements (tests/bench/bench_calls.py).
+`replayed` does the same with a run's judgements (tools/bench/bench_calls.py).
 """
 
 import argparse

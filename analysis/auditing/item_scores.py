@@ -212,7 +212,7 @@ def discordance(credit: Floats) -> float | None:
 
 
 def items_needed(difference: float, q: float, level: float) -> int:
-    """Items needed to distinguish two rewarders of a given difference with 80 % power.
+    """Items needed to distinguish two rewarders of a given difference with 80% power.
 
     n = (z + z')² (q − d²) / d²: the variance of a paired difference of discordance q (the paired
     form of Connor 1987).

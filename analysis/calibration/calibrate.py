@@ -20,7 +20,7 @@ from bon.analysis.results.calibration import (
     Requirement,
     RewarderCalibration,
 )
-from bon.analysis.results.phrasing import bounded, interval, percent
+from bon.analysis.results.phrasing import bounded, percent, share
 from bon.core.errors import BonError
 
 FEW = 30
@@ -98,23 +98,19 @@ def _rewarder(votes: Labelled, options: Options) -> RewarderCalibration:
         lean=verdict_accuracy.lean(votes, draws, level),
         length_bias=verdict_accuracy.length_bias(votes, draws, level),
         biases=verdict_accuracy.feature_biases(votes, draws, level),
-        self_consistency=verdict_accuracy.self_consistency(votes, draws, level),
+        self_consistency=verdict_accuracy.self_consistency(votes, level),
         cost_per_correct=float(cost[paid].sum() / correct) if paid.any() and correct else None,
         prevalence=prevalence(votes, level),
         labels_needed=labels_needed(overall, overall.num_items),
         sentence=(
-            f"{name} agrees with {_share(overall.accuracy)} of the labels, "
-            f"κ {bounded(overall.kappa)}: it accepts {_share(overall.tpr)} of what is right and "
-            f"rejects {_share(overall.tnr)} of what is wrong"
+            f"{name} agrees with {share(overall.accuracy)} of the labels, "
+            f"κ {bounded(overall.kappa)}: it accepts {share(overall.tpr)} of what is right and "
+            f"rejects {share(overall.tnr)} of what is wrong"
             if kind == "answers"
-            else f"{name} prefers the better response in {_share(overall.accuracy)} of the pairs"
+            else f"{name} prefers the better response in {share(overall.accuracy)} of the pairs"
         ),
         warnings=tuple(_warnings(votes, overall.base_rate)),
     )
-
-
-def _share(estimate: Estimate) -> str:
-    return percent(estimate.value) + interval(estimate, percent)
 
 
 def _warnings(votes: Labelled, base_rate: Estimate) -> list[str]:
@@ -133,10 +129,10 @@ def _warnings(votes: Labelled, base_rate: Estimate) -> list[str]:
             f"all scores lie on one side of {votes.threshold:g}: --threshold sets another where "
             "they are no probabilities"
         )
-    share = base_rate.value or 0
-    if max(share, 1 - share) > 0.8:
+    right = base_rate.value or 0
+    if max(right, 1 - right) > 0.8:
         lines.append(
-            f"{percent(max(share, 1 - share))} of the labels are equal: "
+            f"{percent(max(right, 1 - right))} of the labels are equal: "
             "read kappa and both rates, not the accuracy"
         )
     return lines

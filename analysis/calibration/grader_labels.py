@@ -13,10 +13,10 @@ from scipy import special
 
 from bon.analysis.data.arrays import Pool
 from bon.analysis.estimators.picks import Picks
-from bon.analysis.estimators.resampling import Draws, draw, from_draws
+from bon.analysis.estimators.resampling import Draws, draw, from_draws, kish
 from bon.analysis.results import Estimate, Options
 from bon.analysis.results.calibration import CorrectedAccuracy, GraderCheck
-from bon.analysis.results.phrasing import interval, percent
+from bon.analysis.results.phrasing import percent, share
 from bon.choosing.opinion import Bools, Floats
 from bon.core.errors import BonError
 from bon.core.records import RIGHT_FROM
@@ -42,12 +42,12 @@ def check_grader(
     if not labelled:
         raise BonError("no label is about an answer of this run", "items are QUESTION/TEXT KEY")
     every = {item for pool in pools.values() for item in _items(pool)}
-    share = len(labelled) / len(every)
+    drawn = len(labelled) / len(every)
     accuracies: list[CorrectedAccuracy] = []
     counts: list[Floats] = []
     for name, pool in pools.items():
         label, known = grids[name]
-        chance = np.array([probabilities.get(i, share) for i in _items(pool)])
+        chance = np.array([probabilities.get(i, drawn) for i in _items(pool)])
         chance = chance.reshape(label.shape)
         graded = pool.correct
         corrected = graded + np.where(known, (label - graded) / chance, 0.0)
@@ -55,7 +55,7 @@ def check_grader(
         for rewarder, weight in _choices(pool, picks):
             values = np.stack([(weight * credit).sum(axis=1) for credit in (graded, corrected)])
             own = weight[known]
-            size = own.sum() ** 2 / (own**2).sum() if own.any() else 0.0  # labelled choices (Kish)
+            size = kish(own) if own.any() else 0.0  # labelled choices
             accuracies.append(_accuracy(name, rewarder, values.T, draws, options.level, size))
         weight = known / chance
         right, good = graded >= RIGHT_FROM, label >= RIGHT_FROM
@@ -65,21 +65,17 @@ def check_grader(
     gap = max(accuracies, key=lambda row: abs(row.difference.value or 0.0))
     return GraderCheck(
         num_labelled=len(labelled),
-        share_labelled=share,
+        share_labelled=drawn,
         right_as_right=rates[0],
         wrong_as_wrong=rates[1],
         accuracies=tuple(accuracies),
         sentence=(
-            f"Against {len(labelled)} labels the grader finds {_share(rates[0])} of the right "
-            f"answers right and {_share(rates[1])} of the wrong ones wrong. The largest correction "
+            f"Against {len(labelled)} labels the grader finds {share(rates[0])} of the right "
+            f"answers right and {share(rates[1])} of the wrong ones wrong. The largest correction "
             f"is that of {gap.rewarder}: {percent(gap.graded.value)} becomes "
-            f"{_share(gap.corrected)}."
+            f"{share(gap.corrected)}."
         ),
     )
-
-
-def _share(estimate: Estimate) -> str:
-    return percent(estimate.value) + interval(estimate, percent)
 
 
 def _items(pool: Pool) -> list[str]:

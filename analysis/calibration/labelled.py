@@ -1,13 +1,12 @@
 """Verdicts beside labels, as arrays of one rewarder."""
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from bon.analysis.estimators.resampling import Draws, draw
+from bon.analysis.estimators.resampling import Draws, draw, folds_of
 from bon.choosing.opinion import Bools, Floats, Ints
 
 COLUMNS = (
@@ -98,9 +97,7 @@ def by_rewarder(frame: pd.DataFrame, threshold: float | None = None) -> Iterator
     the one with the largest TPR + TNR (Youden 1950) on the other folds of clusters. Differences of
     a pair's scores have the threshold 0.
     """
-    frame = frame.assign(
-        _fold=[hashlib.sha256(str(c).encode()).digest()[0] % FOLDS for c in frame["cluster"]]
-    )
+    frame = frame.assign(_fold=folds_of(frame["cluster"], FOLDS))
     for (_, kind), part in frame.groupby(["rewarder", "kind"], sort=False, observed=True):
         part = part.sort_values("cluster", kind="stable").reset_index(drop=True)
         label, score, verdict = (

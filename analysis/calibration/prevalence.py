@@ -2,11 +2,10 @@
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from bon.analysis.calibration.labelled import Labelled
 from bon.analysis.calibration.probabilities import cross_fitted
-from bon.analysis.estimators.resampling import estimate
+from bon.analysis.estimators.resampling import kish, proportion, share_of
 from bon.analysis.results import Estimate
 from bon.analysis.results.calibration import LabelsNeeded, Prevalence, VerdictAccuracy
 from bon.choosing.opinion import Floats
@@ -24,9 +23,9 @@ def prevalence(votes: Labelled, level: float) -> Prevalence | None:
     Power-tuned prediction-powered inference (Angelopoulos et al. 2023): λ times the mean prediction
     over all items plus the mean of label − λ · prediction over labelled ones, weighted by inverse
     probability of being labelled. Labelled items are among all, so λ is the slope of labels on
-    predictions. Predictions are cross-fitted probabilities, or verdicts without scores. Student's
-    interval of the population behind the items: sums of both means' influence over clusters, with
-    as many degrees of freedom as labelled clusters less one.
+    predictions. Predictions are cross-fitted probabilities, or verdicts without scores. The
+    interval is that of the population behind the items (`proportion`); its variance sums both
+    means' influence over clusters.
     """
     label, prediction, cluster, weight = _by_item(votes)
     known = np.isfinite(label)
@@ -38,22 +37,25 @@ def prevalence(votes: Labelled, level: float) -> Prevalence | None:
     w = weight[known] / weight[known].sum()
     y, f = label[known], prediction[known]
     spread = prediction.var(ddof=1)
-    both = float(w @ ((y - w @ y) * (f - w @ f)))
-    tuned = float(np.clip(both / spread, 0, 1)) if spread > 0 else 0.0
-    labelled = _mean(y, w, cluster[known], level, n)
+    covariance = float(w @ ((y - w @ y) * (f - w @ f)))
+    tuned = float(np.clip(covariance / spread, 0, 1)) if spread > 0 else 0.0
+    sizes = _sums(cluster[known], w)
+    labelled = share_of(_sums(cluster[known], w * y), sizes, n, level, "labels")
     rest = y - tuned * f
-    value = float(tuned * prediction.mean() + w @ rest)
+    value = float(np.clip(tuned * prediction.mean() + w @ rest, 0, 1))
     parts = tuned * (prediction - prediction.mean()) / total
     parts[known] += w * (rest - w @ rest)
-    half = float(special.stdtrit(clusters - 1, (1 + level) / 2) * _error(parts, cluster, clusters))
-    middle, low, high = np.clip([value, value - half, value + half], 0, 1)
-    width = (labelled.high or 0) - (labelled.low or 0)
+    influence = _sums(cluster, parts)
+    found = proportion(
+        value, float(influence @ influence), n, kish(sizes), level, "prediction-powered", total
+    )
+    alone, both = ((e.high or 0) - (e.low or 0) for e in (labelled, found))
     return Prevalence(
         num_items=total,
         judged=float(judged.mean()),
         labelled=labelled,
-        estimate=estimate(middle, low, high, n, "prediction-powered"),
-        worth=round(n * (width / max(2 * half, 1e-9)) ** 2),
+        estimate=found,
+        worth=round(n * (alone / max(both, 1e-9)) ** 2),
     )
 
 
@@ -76,18 +78,9 @@ def _by_item(votes: Labelled, verdicts: bool = False) -> tuple[Floats, Floats, F
     return tuple(items[name].to_numpy(dtype=float) for name in items.columns)  # type: ignore[return-value]
 
 
-def _mean(y: Floats, w: Floats, cluster: Floats, level: float, n: int) -> Estimate:
-    value = float(w @ y)
-    clusters = len(np.unique(cluster))
-    error = _error(w * (y - value), cluster, clusters)
-    half = float(special.stdtrit(clusters - 1, (1 + level) / 2) * error)
-    return estimate(value, max(value - half, 0), min(value + half, 1), n, "labels")
-
-
-def _error(parts: Floats, cluster: Floats, labelled: int) -> float:
-    """Return the standard error of a sum of parts by item, clusters independent."""
-    sums = np.bincount(pd.factorize(cluster)[0], weights=parts)
-    return float(np.sqrt(labelled / (labelled - 1) * (sums @ sums)))
+def _sums(cluster: Floats, values: Floats) -> Floats:
+    """Return the sum of the values in each cluster."""
+    return np.bincount(pd.factorize(cluster)[0], weights=values).astype(float)
 
 
 def labels_needed(overall: VerdictAccuracy, num_labels: int) -> tuple[LabelsNeeded, ...]:

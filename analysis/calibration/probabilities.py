@@ -5,19 +5,30 @@ from scipy import optimize, special
 
 from bon.analysis.calibration.labelled import FOLDS, Labelled
 from bon.analysis.calibration.verdict_accuracy import clustered
-from bon.analysis.estimators.resampling import Draws, estimate, nothing, wilson
+from bon.analysis.estimators.resampling import (
+    Draws,
+    clopper_pearson,
+    estimate,
+    kish,
+    nothing,
+    wilson,
+)
 from bon.analysis.results import Estimate
 from bon.analysis.results.calibration import Reliability, ReliabilityBin
 from bon.choosing.opinion import Floats, Ints
 
 BINS = 10
+FURTHER = 2
+"""Clusters of either label that are added to the variance of the AUC."""
 
 
 def auc(votes: Labelled, level: float) -> Estimate:
     """Return the area under the ROC curve of the scores, ties counted one half.
 
-    The interval is normal on the logit scale with DeLong's (1988) variance, its components summed
-    over clusters (Obuchowski 1997).
+    Clopper and Pearson's interval at the effective number of items, area (1 − area) / variance. The
+    variance is DeLong's (1988), its components summed over clusters (Obuchowski 1997), and two
+    further clusters of either label at area (1 − area), its largest value (Birnbaum and Klose
+    1957): the few items of a rare label show no spread of their own.
     """
     rows = votes.scored
     y, score, w = votes.label[rows], votes.score[rows], votes.weight[rows]
@@ -29,15 +40,16 @@ def auc(votes: Labelled, level: float) -> Estimate:
     above = 1 - _weight_below(score, score, w * y) / right
     area = float((w * y * below).sum() / right)
     parts = w * (y * (below - area) / right + (1 - y) * (above - area) / wrong)
-    clusters = np.bincount(votes.cluster[rows], weights=parts)
-    clusters = clusters[np.bincount(votes.cluster[rows]) > 0]
-    k = len(clusters)
-    if k < 3 or area in (0.0, 1.0):
-        bound = wilson(area * min(right, wrong), max(int(min(right, wrong)), 1), level)
-        return estimate(area, bound.low, bound.high, n, "wilson")
-    error = np.sqrt(k / (k - 1) * (clusters**2).sum()) / (area * (1 - area))
-    half = special.stdtrit(k - 1, (1 + level) / 2) * error
-    low, high = special.expit(special.logit(area) + half * np.array([-1, 1]))
+    clusters, *by_label = (
+        np.bincount(votes.cluster[rows], weights=x).astype(float)
+        for x in (parts, w * y, w * (1 - y))
+    )
+    sizes = [kish(each) for each in by_label]
+    size, spread = min(sizes), area * (1 - area)
+    if spread:
+        further = sum(FURTHER * spread / k**2 for k in sizes)
+        size = spread / (float(clusters @ clusters) + further)
+    low, high = clopper_pearson(area * size, size, level)
     return estimate(area, low, high, n, "DeLong, clustered")
 
 
@@ -72,11 +84,10 @@ def reliability_of(
     member = np.eye(BINS)[bins]
     n = votes.num_items(rows)
     blocks = [votes.sums(member * column[:, None], rows) for column in (np.ones(len(p)), p, y)]
-    squares = votes.sums(np.square(p - y)[:, None], rows)
-    cells = np.concatenate([*blocks, squares], axis=1)
+    cells = np.concatenate(blocks, axis=1)
 
     def split(sums: Floats) -> tuple[Floats, Floats, Floats]:
-        size, mean, share = sums[: 3 * BINS].reshape(3, BINS, -1)
+        size, mean, share = sums.reshape(3, BINS, -1)
         with np.errstate(invalid="ignore", divide="ignore"):
             return size, np.nan_to_num(mean / size), np.nan_to_num(share / size)
 
@@ -86,15 +97,11 @@ def reliability_of(
         total = (size * (np.square(share - mean) - noise)).sum(axis=0) / size.sum(axis=0)
         return np.asarray(np.sqrt(np.maximum(total, 0)))
 
-    def brier(sums: Floats) -> Floats:
-        return np.asarray(sums[-1] / sums[:BINS].sum(axis=0))
-
     size, mean, share = (part[:, 0] for part in split(cells.sum(axis=0)[:, None]))
     return Reliability(
         map=name,
         ece=float((size * np.abs(share - mean)).sum() / size.sum()),
-        rmsce=clustered(cells, rmsce, draws, n, level, share=False),
-        brier=clustered(cells, brier, draws, n, level, share=False),
+        rmsce=clustered(cells, rmsce, draws, n, level),
         bins=tuple(
             ReliabilityBin(score=m, share=wilson(s * k, round(k), level))
             for k, m, s in zip(size.tolist(), mean.tolist(), share.tolist(), strict=True)

@@ -5,7 +5,14 @@ from collections.abc import Callable
 import numpy as np
 
 from bon.analysis.calibration.labelled import Labelled
-from bon.analysis.estimators.resampling import Draws, first_by_second, nothing, of_sums
+from bon.analysis.estimators.resampling import (
+    Draws,
+    first_by_second,
+    from_draws,
+    nothing,
+    of_sums,
+    share_of,
+)
 from bon.analysis.results import Estimate
 from bon.analysis.results.calibration import FeatureBias, VerdictAccuracy
 from bon.choosing.opinion import Bools, Floats
@@ -19,7 +26,10 @@ FEW = 10
 def verdict_accuracy(
     votes: Labelled, rows: Bools, draws: Draws, level: float, name: str = ""
 ) -> VerdictAccuracy:
-    """Return the accuracy of the verdicts on some labelled rows."""
+    """Return the accuracy of the verdicts on some labelled rows.
+
+    Every rate has the items of its own denominator as n: TPR those that are right.
+    """
     y, v = np.nan_to_num(votes.label), votes.verdict
     columns = np.stack([y * v, y * (1 - v), (1 - y) * v, (1 - y) * (1 - v)], axis=1)
     rows = rows & votes.known
@@ -27,10 +37,9 @@ def verdict_accuracy(
     cells = votes.sums(columns, rows)
 
     def ratio(top: tuple[int, ...], bottom: tuple[int, ...]) -> Estimate:
-        def statistic(sums: Floats) -> Floats:
-            return np.asarray(sums[list(top)].sum(axis=0) / sums[list(bottom)].sum(axis=0))
-
-        return clustered(cells, statistic, draws, n, level)
+        hits, sizes = (cells[:, side].sum(axis=1) for side in (top, bottom))
+        own = votes.num_items(rows & (columns[:, bottom].sum(axis=1) > 0))
+        return share_of(hits, sizes, own, level)
 
     tp, fn, fp, tn = range(4)
     return VerdictAccuracy(
@@ -42,22 +51,38 @@ def verdict_accuracy(
         tnr=ratio((tn,), (tn, fp)),
         precision=ratio((tp,), (tp, fp)),
         npv=ratio((tn,), (tn, fn)),
-        kappa=clustered(cells, _kappa, draws, n, level, share=False),
+        kappa=kappa(cells, draws, n, level),
     )
 
 
-def _kappa(sums: Floats) -> Floats:
-    tp, fn, fp, tn = sums / sums.sum(axis=0)
-    chance = (tp + fn) * (tp + fp) + (fp + tn) * (fn + tn)
-    return np.asarray((tp + tn - chance) / np.where(chance < 1, 1 - chance, np.nan))
+def kappa(cells: Floats, draws: Draws, n: int, level: float) -> Estimate:
+    """Estimate Cohen's kappa of n items in two-by-two cells (C, 4) by cluster.
+
+    Every draw of clusters gets half an item in each cell, with the weight of a gamma variable of
+    that mean, as under Jeffreys' prior: a rate of 0 or 1 in few items is not known to be one.
+    """
+    if not n:
+        return nothing()
+
+    def statistic(sums: Floats) -> Floats:
+        tp, fn, fp, tn = sums / sums.sum(axis=0)
+        chance = (tp + fn) * (tp + fp) + (fp + tn) * (fn + tn)
+        return np.asarray((tp + tn - chance) / np.where(chance < 1, 1 - chance, np.nan))
+
+    drawn = draws.sums(cells).astype(float)
+    half = np.random.default_rng(n).gamma(0.5, size=drawn.shape) * cells.sum() / n
+    value = statistic(cells.sum(axis=0)[:, None])
+    units = _units(cells)
+    return from_draws(value, statistic(drawn + half), n, "clusters", level, False, units)[0]
 
 
-def clustered(
-    cells: Floats, statistic: Statistic, draws: Draws, n: int, level: float, share: bool = True
-) -> Estimate:
+def _units(cells: Floats) -> int:
+    return int((cells != 0).any(axis=1).sum())
+
+
+def clustered(cells: Floats, statistic: Statistic, draws: Draws, n: int, level: float) -> Estimate:
     """Estimate a statistic of sums (K, B) of cells (C, K) by cluster."""
-    units = int((cells != 0).any(axis=1).sum())
-    return of_sums(cells, statistic, draws, n, "clusters", level, share, units)
+    return of_sums(cells, statistic, draws, n, "clusters", level, False, _units(cells))
 
 
 def lean(votes: Labelled, draws: Draws, level: float) -> Estimate:
@@ -65,7 +90,7 @@ def lean(votes: Labelled, draws: Draws, level: float) -> Estimate:
     rows = votes.known
     columns = np.stack([votes.verdict - np.nan_to_num(votes.label), np.ones(len(rows))], axis=1)
     n = votes.num_items(rows)
-    return clustered(votes.sums(columns, rows), first_by_second, draws, n, level, share=False)
+    return clustered(votes.sums(columns, rows), first_by_second, draws, n, level)
 
 
 def length_bias(votes: Labelled, draws: Draws, level: float) -> Estimate:
@@ -121,10 +146,10 @@ def _bias(
         return np.asarray(np.nansum(gap * weight, axis=0) / np.nansum(weight, axis=0))
 
     n = votes.num_items(rows)
-    return clustered(votes.sums(columns, rows), statistic, draws, n, level, share=False)
+    return clustered(votes.sums(columns, rows), statistic, draws, n, level)
 
 
-def self_consistency(votes: Labelled, draws: Draws, level: float) -> Estimate:
+def self_consistency(votes: Labelled, level: float) -> Estimate:
     """Return the share of equal pairs of verdicts among the votes on an item."""
     used = ~votes.unparsed & (votes.verdict != 0.5)
     counts = votes.frame.assign(_positive=votes.verdict)[used].groupby("item")["_positive"]
@@ -142,4 +167,5 @@ def self_consistency(votes: Labelled, draws: Draws, level: float) -> Estimate:
     pairs = size * (size - 1)
     columns = np.stack([yes * (yes - 1) + no * (no - 1), pairs], axis=1)
     columns = columns / np.where(votes.weight > 0, votes.weight, 1)[:, None]
-    return clustered(votes.sums(columns, rows), first_by_second, draws, len(table), level)
+    hits, sizes = votes.sums(columns, rows).T
+    return share_of(hits, sizes, len(table), level)

@@ -5,8 +5,8 @@ import pandas as pd
 from scipy import stats
 
 from bon.analysis.calibration.labelled import Labelled
-from bon.analysis.calibration.verdict_accuracy import clustered
-from bon.analysis.estimators.resampling import draw
+from bon.analysis.calibration.verdict_accuracy import clustered, kappa
+from bon.analysis.estimators.resampling import draw, first_by_second, share_of
 from bon.analysis.results.calibration import VersionDrift
 from bon.analysis.results.phrasing import gained, percent, plural, probability
 from bon.choosing.opinion import Floats
@@ -34,27 +34,20 @@ def version_drift(
         np.add.at(table, cluster, np.stack(columns, axis=1))
         return table
 
-    def mean(totals: Floats) -> Floats:
-        return np.asarray(totals[0] / totals[1])
-
-    def kappa(totals: Floats) -> Floats:
-        equal, first, second = (totals / totals[-1])[:3]
-        chance = first * second + (1 - first) * (1 - second)
-        return np.asarray((equal - chance) / np.where(chance < 1, 1 - chance, np.nan))
-
     x, y, one = (np.asarray(v, dtype=np.float64) for v in (a > 0.5, b > 0.5, a >= 0))
-    equal = np.asarray(x == y, dtype=np.float64)
+    cells = sums(x * y, x * (1 - y), (1 - x) * y, (1 - x) * (1 - y))
     shift = np.nan_to_num(both["score_new"].to_numpy(float) - both["score_old"].to_numpy(float))
     has = both[["score_old", "score_new"]].notna().all(axis=1).to_numpy().astype(np.float64)
     known = np.isfinite(label).astype(float)
     right = np.where(known > 0, (2 * np.nan_to_num(label) - 1) * (b - a), 0.0)
-    changed = clustered(sums(np.asarray(up | down, dtype=np.float64), one), mean, drawn, num, level)
+    hits, sizes = sums(np.asarray(up | down, dtype=np.float64), one).T
+    changed = share_of(hits, sizes, num, level)
     p = (
         float(stats.binomtest(int(up.sum()), int((up | down).sum())).pvalue)
         if (up | down).any()
         else 1.0
     )
-    accuracy = clustered(sums(right, known), mean, drawn, int(known.sum()), level, share=False)
+    accuracy = clustered(sums(right, known), first_by_second, drawn, int(known.sum()), level)
     name = str(after.frame["rewarder"].iloc[0])
     verb = f"{percent(changed.value)} of {plural(num, 'verdict')} changed, " + (
         f"{int(up.sum())} to positive and {int(down.sum())} to negative ({probability(p)})"
@@ -67,8 +60,8 @@ def version_drift(
         to_positive=int(up.sum()),
         to_negative=int(down.sum()),
         p_value=p,
-        kappa=clustered(sums(equal, x, y, one), kappa, drawn, num, level, share=False),
-        score_shift=clustered(sums(shift, has), mean, drawn, int(has.sum()), level, share=False),
+        kappa=kappa(cells, drawn, num, level),
+        score_shift=clustered(sums(shift, has), first_by_second, drawn, int(has.sum()), level),
         accuracy=accuracy,
         items=tuple(both.index[up | down].astype(str)[:SHOWN]),
         sentence=f"{name}: {verb}{effect}",

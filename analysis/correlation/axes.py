@@ -123,6 +123,8 @@ def _x_axes(b: ScoredPairs, names: list[str], leaks: Leaks, options: Options) ->
         axes[name] = _Axis(axis.values, axis.draws, halves, int(inside.sum()), axis.units)
     groups = [name for name in axes if name.startswith("group:")]
     large = [name for name in groups if axes[name].n >= pair_sets.MIN_GROUP]
+    if np.allclose(axes["macro"].values, axes["overall"].values, rtol=0, atol=1e-12):
+        del axes["macro" if options.axis == "overall" else "overall"]
     ordered = [name for name in ("macro", "overall", "natural") if name in axes]
     return {name: axes[name] for name in [*ordered, *(large if len(groups) > 1 else ())]}
 

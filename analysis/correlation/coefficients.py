@@ -95,7 +95,7 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
         leave_family_out=tuple(map(tested, without_family)),
         carried_by=carrier.left_out if carrier else None,
         carried_by_family=family.left_out if family else None,
-        groups=tested(robustness.groups(m, options.level) if known else None),
+        groups=tested(robustness.groups(m) if known else None),
         better_half=tested(robustness.better_half(m, pearson, options.level)),
         families=shared,
         reliability=reliability(m, pearson.estimate, options) if m.x_halves is not None else None,
@@ -193,7 +193,7 @@ def read_interval(m: Measured, name: str, level: float) -> Coefficient:
     elif codes is not None:
         chosen = without_bounds(chosen)
         reason = "No interval and no p of ranks: none allows for shared base models."
-    if chosen.low is not None and (g := robustness.groups(m, level)) is not None and g.withholds:
+    if chosen.low is not None and (g := robustness.groups(m)) is not None and g.withholds:
         chosen = without_bounds(chosen)
         reason = (
             "No interval and no p: the rewarders are separate groups, and r depends on how many "

@@ -13,7 +13,6 @@ import numpy as np
 from scipy import special
 
 from bon.analysis.correlation.paired_accuracies import Measured
-from bon.analysis.correlation.robustness import within_groups
 from bon.analysis.estimators import resampling
 from bon.analysis.estimators.resampling import estimate, nothing
 from bon.analysis.results import ENOUGH_BASES, Estimate, Families, Record
@@ -74,15 +73,24 @@ def families(m: Measured, level: float) -> Families | None:
     sizes = np.bincount(codes)
     r, count = len(codes), len(sizes)
     x, y = (np.bincount(codes, weights=v) / sizes for v in (m.x, m.y))
-    within, between = within_groups(m, codes, level), nothing(count)
+    within, between = _within(m, codes, level), nothing(count)
     if count >= 3:
         between = resampling.fisher(float(resampling.pearson_rows(x, y)), count, level)
     return Families(
         num_families=count,
         within=within,
-        between=between,
         sentence=_sentence(count, r, within, between),
     )
+
+
+def _within(m: Measured, codes: Ints, level: float) -> Estimate:
+    """Correlate after centring each family, with Fisher's interval; `codes` (R)."""
+    sizes = np.bincount(codes)
+    free = len(codes) - len(sizes) + 1
+    if free < 4:
+        return nothing(len(codes))
+    x, y = (v - (np.bincount(codes, weights=v) / sizes)[codes] for v in (m.x, m.y))
+    return resampling.fisher(float(resampling.pearson_rows(x, y)), free, level)
 
 
 def _sentence(count: int, rewarders: int, within: Estimate, between: Estimate) -> str:

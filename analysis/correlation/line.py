@@ -123,7 +123,6 @@ def structural_fit(
     grid = np.linspace(m.x.min(), m.x.max(), points).tolist()
     return StructuralFit(
         slope=student(line.slope, line.slope_error),
-        intercept=at(0.0),
         scatter_sd=float(np.sqrt(line.scatter)),
         band=tuple(BandPoint(x=x, y=at(x).value, low=at(x).low, high=at(x).high) for x in grid),
     )
@@ -146,8 +145,6 @@ def fit(m: Measured, level: float, points: int = 25, bounded: bool = True) -> Fi
         )  # fmt: skip
     return Fit(
         slope=around(line.slope, t * line.sd / np.sqrt(line.sxx), line.n, "t"),
-        intercept=around(line.at(0.0), t * line.error(0.0), line.n, "t"),
-        residual_sd=line.sd,
         band=tuple(band),
         structural=structural_fit(m, level, points, bounded),
     )

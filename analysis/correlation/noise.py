@@ -104,18 +104,15 @@ def agreement(m: Measured, options: Options) -> PairAgreement:
     if m.x_draws is None or m.y_draws is None:
         return PairAgreement(
             num_pairs=r * (r - 1) // 2, agreement=mean(agree, different), num_separable=0,
-            agreement_separable=none, brier=none,
+            agreement_separable=none,
         )  # fmt: skip
     z = float(special.ndtri((1 + options.level) / 2))
     sx, sy = difference_errors(m.x_draws), difference_errors(m.y_draws)
     x_separable, y_separable = ((np.abs(d) > z * s) & different for d, s in ((dx, sx), (dy, sy)))
     both = x_separable & y_separable
-    with np.errstate(invalid="ignore", divide="ignore"):
-        believed = special.ndtr(np.where(sx > 0, dx / sx, np.sign(dx) * 40))
     return PairAgreement(
         num_pairs=r * (r - 1) // 2,
         agreement=mean(agree, different),
         num_separable=int(both.sum()) // 2,
         agreement_separable=mean(agree, both),
-        brier=mean((believed - (1 + np.sign(dy)) / 2) ** 2, different),
     )

@@ -59,7 +59,7 @@ def pool(correlations: list[Correlation], level: float, unit: str = "policy") ->
         leaks=usable[0].leaks,
         pearson=pearson,
         slope=around(slope, half, len(usable), "random effects"),
-        i_squared=max(0.0, (q - df) / q) if q > 0 else 0.0,
+        i_squared=None if df < 2 else max(0.0, (q - df) / q) if q > 0 else 0.0,
         sentence=f"Over {policies} the mean r is {bounded(pearson)}; {alike}.",
     )
 

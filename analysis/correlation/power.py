@@ -25,11 +25,11 @@ from bon.analysis.results import (
     Prediction,
     WhatIf,
 )
-from bon.analysis.results.phrasing import coefficient, interval, percent, points
+from bon.analysis.results.phrasing import coefficient, percent, points, scaled
 from bon.choosing.opinion import Bools, Floats
 
 REWARDERS = (6, 8, 10, 14, 18, 24, 36, 50, 75, 100, 150, 200)
-POWER = 0.8  # `needed` says 80 %
+POWER = 0.8  # `needed` says 80%
 
 
 def what_if(
@@ -39,7 +39,7 @@ def what_if(
     majority: float | None,
     level: float,
 ) -> WhatIf | None:
-    """Predict the Best-of-N accuracy of a new rewarder over a range of benchmark scores.
+    """Predict the Best-of-N accuracy of a new rewarder over the range of benchmark scores.
 
     Student's prediction interval of the fitted line, for a new rewarder of the same population
     on as many pairs; pass@1 is taken as known. There is none with too few base models.
@@ -51,11 +51,11 @@ def what_if(
     few = correlation.families is not None and not correlation.families.enough
     r, t = line.n, line.t(level)
     step = 0.05 if np.ptp(m.x) > 0.15 else 0.01
-    first = max(0.0, np.floor(m.x.min() / step - 1) * step)
-    last = min(1.0, np.ceil(m.x.max() / step + 1) * step)
+    first, last = (round(v / step, 6) for v in (m.x.min(), m.x.max()))
+    grid = step * np.arange(np.ceil(first), np.floor(last) + 1)
     base = pass_at_1 or 0.0
     rows = []
-    for x in np.arange(first, last + step / 2, step).tolist():
+    for x in grid.tolist() or [float(m.x.max())]:
         value, error = line.at(x), line.error(x, new=True)
         low, high = max(value - t * error, 0.0), min(value + t * error, 1.0)
         above = None
@@ -71,13 +71,12 @@ def what_if(
                 accuracy=accuracy,
                 gain=gain if pass_at_1 is not None else nothing(r),
                 probability_above_majority=above,
-                extrapolated=bool(x < m.x.min() - 1e-9 or x > m.x.max() + 1e-9),
             )
         )
-    top = max((row for row in rows if not row.extrapolated), key=lambda row: row.x)
+    top = rows[-1]
     text = (
         f"A new rewarder that scores {percent(top.x, 0)} would reach "
-        f"{percent(top.accuracy.value)} Best-of-N accuracy{interval(top.accuracy, percent)} on "
+        f"{scaled(top.accuracy, unit='% Best-of-N accuracy')} on "
         f"{correlation.policy}"
     )
     if top.gain.value is not None:
@@ -126,8 +125,6 @@ def needed(
                     num_rewarders=r,
                     num_questions=questions,
                     num_pairs=round(num_pairs * factor),
-                    expected_r=float(study.r.mean()),
-                    median_width=float(np.nanmedian(study.high - study.low)),
                     power=float((study.low > target).mean()),
                     yes=float(study.yes.mean()),
                 )
@@ -142,12 +139,12 @@ def needed(
     elif enough is not None:
         sentence = (
             f"{true} {enough} rewarders from different base models on {num_questions} questions "
-            f"have 80 % power to show {claim}."
+            f"have 80% power to show {claim}."
         )
         share = next(row.yes for row in as_many if row.num_rewarders == enough)
         sentence += f" The verdict is then yes in {percent(share, 0)} of studies"
         more = for_yes not in (None, enough)
-        sentence += f"; with {for_yes} such rewarders, in 80 %." if more else "."
+        sentence += f"; with {for_yes} such rewarders, in 80%." if more else "."
     elif powerful:
         best = min(powerful, key=lambda row: (row.num_questions, row.num_rewarders))
         sentence = (
@@ -176,7 +173,7 @@ def needed(
 
 STUDIES = 300
 ONE_LINE = 24
-"""Above this many rewarders a line is not compared with groups, which it would beat in 97 %."""
+"""Above this many rewarders a line is not compared with groups, which it would beat in 97%."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy as np
 
 from bon.analysis.correlation.paired_accuracies import MIN_REWARDERS, Measured
 from bon.analysis.estimators import resampling
-from bon.analysis.estimators.resampling import nothing, number, t_test_p
-from bon.analysis.results import BetterHalf, Coefficient, Estimate, Groups, LeaveOneOut
+from bon.analysis.estimators.resampling import number, t_test_p
+from bon.analysis.results import BetterHalf, Coefficient, Groups, LeaveOneOut
 from bon.analysis.results.phrasing import coefficient as written
 from bon.analysis.results.phrasing import tested
 from bon.choosing.opinion import Floats, Ints
@@ -34,7 +34,7 @@ HOLDS = 0.3
 
 
 def leave_one_out(m: Measured) -> tuple[LeaveOneOut, ...]:
-    """Correlate without each rewarder, with its leverage and Cook's distance."""
+    """Correlate without each rewarder."""
     r = len(m.names)
     if r < MIN_REWARDERS + 1:
         return ()
@@ -43,20 +43,12 @@ def leave_one_out(m: Measured) -> tuple[LeaveOneOut, ...]:
     if r <= MANY:
         rest = np.array([[j for j in range(r) if j != i] for i in range(r)])
         spearman = resampling.spearman_rows(m.x[rest], m.y[rest])
-    dx = m.x - m.x.mean()
-    leverage = 1 / r + dx * dx / (dx @ dx)
-    residual = m.y - m.y.mean() - (dx @ m.y / (dx @ dx)) * dx
-    variance = residual @ residual / (r - 2)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        cook = residual**2 / (2 * variance) * leverage / (1 - leverage) ** 2
     return tuple(
         LeaveOneOut(
             left_out=name,
             pearson=number(pearson[i]),
             p_value=t_test_p(float(pearson[i]), r - 1),
             spearman=number(spearman[i]),
-            leverage=number(leverage[i]),
-            cooks_distance=number(cook[i]),
         )
         for i, name in enumerate(m.names)
     )
@@ -135,14 +127,13 @@ def better_half(m: Measured, pearson: Coefficient, level: float) -> BetterHalf |
     expected = value * narrow / np.sqrt(1 - value**2 + (value * narrow) ** 2)
     return BetterHalf(
         num_rewarders=len(x),
-        edge=edge,
         pearson=resampling.fisher(inner, len(x), level),
         expected=number(expected),
         holds=bool(inner >= HOLDS),
     )
 
 
-def groups(m: Measured, level: float) -> Groups | None:
+def groups(m: Measured) -> Groups | None:
     """Compare one line through the rewarders with a few groups; None below five rewarders."""
     r = len(m.names)
     if not 5 <= r <= MANY or np.ptp(m.x) < 1e-12 or np.ptp(m.y) < 1e-12:
@@ -154,7 +145,6 @@ def groups(m: Measured, level: float) -> Groups | None:
             tuple(m.names[i] for i in np.flatnonzero(codes == code)) for code in range(count)
         ),
         bic_difference=difference,
-        within=within_groups(m, codes, level),
     )
 
 
@@ -213,13 +203,3 @@ def _partitions(cost: Floats, most: int) -> list[Ints]:
             edges.append(np.take_along_axis(starts, edges[-1], axis=1))
         partitions.append(np.concatenate([*edges, 0 * last][::-1], axis=1))
     return partitions
-
-
-def within_groups(m: Measured, codes: Ints, level: float) -> Estimate:
-    """Correlate after centring each group, with Fisher's interval; `codes` (R)."""
-    sizes = np.bincount(codes)
-    free = len(codes) - len(sizes) + 1
-    if free < 4:
-        return nothing(len(codes))
-    x, y = (v - (np.bincount(codes, weights=v) / sizes)[codes] for v in (m.x, m.y))
-    return resampling.fisher(float(resampling.pearson_rows(x, y)), free, level)

@@ -27,7 +27,7 @@ from bon.choosing.opinion import (
 from bon.choosing.opinion import opinion as build_opinion
 from bon.core.errors import BonError
 from bon.core.keys import content_key
-from bon.core.records import RIGHT_FROM
+from bon.core.records import RIGHT_FROM, check_rewarder_name
 
 SAMPLED = 128
 """Questions whose content is compared between runs (a bottom-k sketch, Broder 1997)."""
@@ -42,6 +42,7 @@ class Located:
     `places` (all responses of the run): M · question + `text_ids` of the text, or −1.
     """
 
+    policy: str
     candidates: Candidates
     places: Ints
 
@@ -111,7 +112,8 @@ class Pool:
 class Judged:
     """The judgements of one rewarder on one kind of item.
 
-    Rewarders with the same comparisons in the same order share all but `outcome` and `score`.
+    `policies`: code of the policies that it counts for (`Run.counts`), −1 for all. Rewarders with
+    the same comparisons in the same order share all but `outcome` and `score`.
     """
 
     item: Ints
@@ -120,11 +122,12 @@ class Judged:
     vote: Ints
     outcome: NDArray[np.int8]
     score: Floats
+    policies: Ints
 
     def take(self, rows: Ints) -> "Judged":
         """Return some of the judgements."""
         columns: tuple[NDArray[Any], ...] = (
-            self.item, self.first, self.second, self.vote, self.outcome, self.score,
+            self.item, self.first, self.second, self.vote, self.outcome, self.score, self.policies,
         )  # fmt: skip
         return Judged(*(column[rows] for column in columns))
 
@@ -136,7 +139,8 @@ class Judged:
 class Run:
     """A run as arrays; `candidates` and `pairs` hold the judgements by rewarder.
 
-    `rows`: rows of the table of judgements by rewarder.
+    `rows`: rows of the table of judgements by rewarder. `counts`: by policy, whether it is among
+    those of a code of `Judged.policies`.
     """
 
     tables: Tables
@@ -145,6 +149,7 @@ class Run:
     pairs: dict[str, Judged]
     rows: dict[str, Ints]
     rewarders: tuple[str, ...]
+    counts: dict[str, Bools]
 
     @property
     def _judging(self) -> dict[str, Any]:
@@ -211,11 +216,14 @@ def read(tables: Tables) -> Run:
         for policy, part in frame.groupby("policy", sort=False, observed=True)
     }
     names = tuple(str(r) for r in tables.rewarders["rewarder"])
+    for name in names:
+        check_rewarder_name(name)
     by_rewarder = tables.judgements.groupby("rewarder", sort=False, observed=True).indices
     rows = {str(name): np.asarray(index) for name, index in by_rewarder.items()}
     find_response, find_side = _response_finder(keys, responses), _side_finder(tables.pairs)
     pairs = pd.Index(tables.pairs["pair"])
-    judged = _judged(tables.judgements, rows, names, "question", questions, *find_response)
+    judgements, named = _with_policies(tables.judgements)
+    judged = _judged(judgements, rows, names, "question", questions, *find_response)
     right = np.zeros(len(responses), dtype=bool)
     right[response] = (frame["correct"] >= RIGHT_FROM) & (frame["outcome"] == "parsed")
     owner = responses // max(len(keys), 1)
@@ -226,10 +234,19 @@ def read(tables: Tables) -> Run:
         tables,
         pools,
         judged,
-        _judged(tables.judgements, rows, names, "pair", pairs, *find_side),
+        _judged(judgements, rows, names, "pair", pairs, *find_side),
         rows,
         names,
+        {policy: np.array([*(policy in group for group in named), True]) for policy in pools},
     )
+
+
+def _with_policies(judgements: pd.DataFrame) -> tuple[pd.DataFrame, list[list[str]]]:
+    """Return judgements with `policies` as codes, −1 for all, and the policies of each code."""
+    if "policies" not in judgements:
+        return judgements.assign(policies=-1), []
+    codes, named = pd.factorize(judgements["policies"])
+    return judgements.assign(policies=codes), [str(names).split(",") for names in named]
 
 
 def _check_unique(tables: Tables) -> None:
@@ -273,7 +290,7 @@ def _pool(policy: str, frame: pd.DataFrame, questions: pd.DataFrame, num_respons
     outcome = frame["outcome"].to_numpy(dtype=object).reshape(shape)
     tokens = grid("num_tokens")
     logprob = grid("logprob")
-    located = _located(frame, num_responses)
+    located = _located(policy, frame, num_responses)
     return Pool(
         policy,
         rows.astype(np.int64),
@@ -286,13 +303,13 @@ def _pool(policy: str, frame: pd.DataFrame, questions: pd.DataFrame, num_respons
         logprob,
         np.divide(logprob, tokens, out=np.full(shape, np.nan), where=tokens > 0),
         located,
-        located if len(everyone) == len(frame) else _located(everyone, num_responses),
+        located if len(everyone) == len(frame) else _located(policy, everyone, num_responses),
         first.loc[rows].to_numpy(dtype=float),
         int((sizes < size).sum()),
     )
 
 
-def _located(frame: pd.DataFrame, num_responses: int) -> Located:
+def _located(policy: str, frame: pd.DataFrame, num_responses: int) -> Located:
     """Locate candidates sorted by question; short questions are padded."""
     row, items = pd.factorize(frame["question"].astype(str))
     column = frame.groupby("_question").cumcount().to_numpy()
@@ -311,7 +328,8 @@ def _located(frame: pd.DataFrame, num_responses: int) -> Located:
     place = np.arange(shape[0])[:, None] * shape[1] + text_ids
     places[response[response >= 0]] = place[response >= 0]
     keys, answers = grid(frame["text_key"], "", object), grid(frame["_code"], -1, np.int64)
-    return Located(Candidates(tuple(items), keys, answers, text_ids.astype(np.int64)), places)
+    candidates = Candidates(tuple(items), keys, answers, text_ids.astype(np.int64))
+    return Located(policy, candidates, places)
 
 
 Finder = Callable[[Ints, Ints], Ints]
@@ -357,7 +375,8 @@ def _judged(
 ) -> dict[str, Judged]:
     """Return the judgements by rewarder, without those on unknown items or texts."""
     codes = [_codes(table["item"], items), *(_codes(table[c], texts) for c in ("first", "second"))]
-    columns = (*codes, table["second"].isna().to_numpy(), table["vote"].to_numpy())
+    others = (table["second"].isna(), table["vote"], table["policies"])
+    columns = (*codes, *(column.to_numpy() for column in others))
     outcomes = _codes(table["outcome"], pd.Index(OUTCOMES)).astype(np.int8)
     of_kind = np.asarray(table["item_kind"] == kind, dtype=bool)
     scores = table["score"].to_numpy(dtype=float, na_value=np.nan)
@@ -369,12 +388,13 @@ def _judged(
         located = [column[index] for column in columns]
         if not previous or not all(map(np.array_equal, located, previous)):
             previous = located
-            item, first, second, no_second, vote = located
+            item, first, second, no_second, vote, policies = located
             first, second = find(item, first), find(item, second)
             keep = (item >= 0) & (first >= 0) & ((second >= 0) | no_second)
-            vote = vote.astype(np.int64)
-            item, first, second, vote = (column[keep] for column in (item, first, second, vote))
-        judged[name] = Judged(item, first, second, vote, outcomes[index][keep], scores[index][keep])
+            vote, policies = vote.astype(np.int64)[keep], policies.astype(np.int64)[keep]
+            item, first, second = (column[keep] for column in (item, first, second))
+        given = outcomes[index][keep], scores[index][keep]
+        judged[name] = Judged(item, first, second, vote, *given, policies)
     return judged
 
 
@@ -385,6 +405,13 @@ def _codes(column: "pd.Series[Any]", known: Index) -> Ints:
     else:
         codes, values = pd.factorize(column)
     return np.append(known.get_indexer(pd.Index(values)), -1)[codes]
+
+
+def is_about(run: Run, located: Located, judged: Judged) -> Bools:
+    """Return which judgements are of these candidates alone, and asked for on them."""
+    known = np.append(located.places >= 0, True)  # the last for no second response
+    counts = run.counts[located.policy][judged.policies]
+    return np.asarray(counts & known[judged.first] & known[judged.second])
 
 
 def opinion(run: Run, located: Located, rewarder: str) -> Opinion | None:
@@ -398,12 +425,12 @@ def opinion(run: Run, located: Located, rewarder: str) -> Opinion | None:
         kind = "preferences"
     elif run.kinds[rewarder] == "listwise" or (judged.outcome == OUTCOMES.index("chosen")).any():
         kind = "choices"
+    usable = is_about(run, located, judged)
     size, first = located.candidates.size, located.places[judged.first]
-    usable, second = first >= 0, np.full(first.shape, -1)
+    second = np.full(first.shape, -1)
     if kind == "preferences":
-        second = located.places[judged.second]
-        usable &= compared & (second >= 0)
-        second = second % size
+        usable &= compared
+        second = located.places[judged.second] % size
     columns: tuple[NDArray[Any], ...] = (
         first // size, first % size, second, judged.outcome, judged.score,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """Comparisons that the gold chose, read as accuracy on pairs.
 
 Published pairwise verdicts often set one right answer against each wrong one. A rule would know the
-right candidate from the schedule: under Bradley-Terry a coin flip is right in 0 % of questions.
+right candidate from the schedule: under Bradley-Terry a coin flip is right in 0% of questions.
 """
 
 from collections.abc import Sequence

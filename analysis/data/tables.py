@@ -55,7 +55,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     # one row per judgement (see records.Judgement); first/second are text keys in the order
     # shown, first the chosen one of a listwise judgement; outcome: first | second | tie |
-    # scored | chosen | unparsed | error
+    # scored | chosen | unparsed | error. The optional column policies names those, separated by
+    # commas, on whose candidates a list or a tournament's match was asked for; where it is missing
+    # a judgement counts for every policy that has the responses
     "judgements": (
         "rewarder",
         "item_kind",

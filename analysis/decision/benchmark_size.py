@@ -20,7 +20,7 @@ from bon.analysis.results import (
     Options,
     SizePoint,
 )
-from bon.analysis.results.phrasing import coefficient, interval, lost
+from bon.analysis.results.phrasing import coefficient, interval, lost, percent
 from bon.choosing.opinion import Bools
 
 SHARES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
@@ -100,12 +100,12 @@ def _sentences(label: Label, sizes: tuple[SizePoint, ...], level: float) -> tupl
     whole, half = sizes[-1], next((s for s in sizes if s.share == 1 / 2), None)
     if half is None or half.pearson.value is None:
         return ()
-    bounds, loss = interval(half.subsets).removesuffix(")"), whole.loss
+    bounds, loss = interval(half.subsets), whole.loss
     noise = (loss.low or 0) <= (half.loss.value or 0) <= (loss.high or 0)
     with_half = "not distinguishably more or less" if noise else lost(half.loss)
     return (
         f"With random halves of the {whole.num_pairs} pairs of {label.benchmark}, r on "
-        f"{label.policy} is {coefficient(half.pearson.value)}{bounds} in {100 * level:.0f} % "
-        f"of halves); with all, {coefficient(whole.pearson.value)}. The pick loses "
+        f"{label.policy} is {coefficient(half.pearson.value)}{bounds} in {percent(level, 0)} "
+        f"of halves; with all, {coefficient(whole.pearson.value)}. The pick loses "
         f"{lost(loss)} with all pairs, {with_half} with half of them.",
     )

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from bon.analysis.decision.shared_content import blocks, not_compared
+from bon.analysis.decision.shared_content import blocks
 from bon.analysis.estimators.resampling import estimate, fisher_z, pearson_rows
 from bon.analysis.results import (
     ENOUGH_BASES,
@@ -85,7 +85,7 @@ def pool_runs(runs: Sequence[tuple[str, Results]]) -> tuple[PooledRuns, ...]:
         )
     level = next(iter(levels), 0.95)
     studies: dict[str, list[Study]] = {}
-    few = not_compared(runs)
+    few: list[str] = []
     if len(set(block.values())) < len(runs):
         few.append(
             "Runs share questions: the prediction is for a further policy on these questions."
@@ -137,7 +137,6 @@ def _pooled(studies: list[Study], level: float, warnings: list[str]) -> PooledRu
         ),
         pearson=pearson,
         num_rewarders=len(counts),
-        num_shared=sum(k > 1 for k in counts.values()),
         num_bases=len(known_bases(families)),
         num_unknown=len(families) - len(known_bases(families)),
         sentence=_sentence(studies, pearson),
@@ -306,7 +305,7 @@ def _caveats(families: set[str], counts: Counter[str], studies: list[Study]) -> 
     if sizes[-1] >= UNEQUAL * sizes[0]:
         caveats.append(
             f"The studies have {sizes[0]} to {sizes[-1]} rewarders: the prediction is for a policy "
-            f"with at least {sizes[len(sizes) // 2]}; with {sizes[0]} it may cover only 83 %."
+            f"with at least {sizes[len(sizes) // 2]}; with {sizes[0]} it may cover only 83%."
         )
     if len({s.correlation.axis for s in studies}) > 1:
         caveats.append("The runs' primary axes differ: macro and overall accuracy are mixed.")

@@ -4,15 +4,23 @@ A task is a policy of a run; all tasks count alike, and only rewarders that chos
 count. Gains and differences are means over tasks. Standard errors of tasks that share questions, as
 those of one run do, are added up; others are independent. Differences are corrected over all pairs
 (Holm), so the ranks hold for all rewarders at once.
+
+The pick is the best of those that are shown to beat what is free, in a comparison of all rewarders
+with one control (Dunnett 1955, by Bonferroni's bound). The highest of several measured accuracies
+is too high, so its own is cross-fitted: what is best on a random half of the questions is measured
+on the other half. The lower bound is that of the comparison, which holds for whichever is picked
+(projection; Andrews, Kitagawa and McCloskey 2024); the upper one is its own, as what is picked is
+rarely measured too low. Over several tasks both come from the folds, where shared questions fall
+alike.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
 from scipy import special
 
-from bon.analysis.decision.shared_content import Task, blocks, not_compared
+from bon.analysis.decision.shared_content import Task, blocks
 from bon.analysis.estimators.comparisons import rank_bands
 from bon.analysis.estimators.resampling import around, estimate, holm, nothing
 from bon.analysis.results import (
@@ -21,18 +29,22 @@ from bon.analysis.results import (
     Comparison,
     CostUnit,
     Estimate,
+    Free,
     Recommendation,
     Recommended,
     Results,
     Standing,
 )
-from bon.analysis.results.phrasing import duration, gained, lost, names, points
+from bon.analysis.results.phrasing import duration, gained, lost, names
+from bon.choosing.opinion import Floats
 from bon.core.errors import BonError
 
 Runs = Sequence[tuple[str, Results]]
 Pair = frozenset[str]
 
 ALL = "all tasks"
+HALVES = 400
+STILL = 1e-6  # accuracies that differ by less are equal: sums by fold are rounded
 UNITS: dict[CostUnit, str] = {"dollars": "dollars", "seconds": "seconds", "calls": "judge calls"}
 
 
@@ -52,13 +64,7 @@ def recommend(
     """
     block = blocks(runs)
     level = runs[0][1].options.level
-    tasks = {
-        (run, p.policy): {
-            b.rewarder: b for b in results.best_of_n if b.policy == p.policy and b.headline
-        }
-        for run, results in runs
-        for p in results.policies
-    }
+    tasks = _tasks(runs)
     everyone = {
         b.rewarder for task in tasks.values() for b in task.values() if b.rule != "baseline"
     }
@@ -70,7 +76,13 @@ def recommend(
             "name runs that share rewarders",
         )
     unit = unit or _unit(runs, shared)
-    costs = {name: _cost(runs, name, unit) for name in shared}
+    known = {name: _cost(runs, name, unit) for name in shared}
+    if budget is not None and (imported := [name for name in shared if known[name] is None]):
+        raise BonError(
+            f"the scores of {names(imported)} were imported: what they cost is not known",
+            "leave --budget out",
+        )
+    costs = {name: np.inf if cost is None else cost for name, cost in known.items()}
     z = float(special.ndtri((1 + level) / 2))
 
     def over(read: Callable[[BestOfN], Estimate], name: str) -> Estimate:
@@ -80,8 +92,10 @@ def recommend(
     comparisons = _comparisons(runs, block, shared, level)
     distinct = {frozenset((c.a, c.b)) for c in comparisons if c.distinguishable}
     bands = {b.rewarder: (b.first, b.last) for b in rank_bands(comparisons)}
+    majority = over(lambda b: b.gain, "majority")
+    free, free_accuracy = free_rule(runs)
+    base = "majority" if free == "majority vote" else "random"
     ordered = sorted(shared, key=lambda n: (-_value(gains[n]), costs[n], n))
-    majority = float(np.mean([_value(task["majority"].gain) for task in tasks.values()]))
     rewarders = []
     for name in ordered:
         first, last = bands.get(name, (1, len(shared)))
@@ -90,21 +104,44 @@ def recommend(
                 rewarder=name,
                 gain=gains[name],
                 versus_majority=over(lambda b: b.versus_majority, name),
-                cost=costs[name],
+                cost=known[name],
                 first=first,
                 last=last,
-                standing=_standing(name, gains, costs, distinct, majority),
+                standing=_standing(name, gains, costs, distinct, _value(majority)),
                 affordable=budget is None or costs[name] <= budget,
             )
         )
     affordable = [r for r in rewarders if r.affordable]
-    pick = next((r for r in affordable[:1] if _value(r.gain) > max(majority, 0.0)), None)
+    sizes, count = _sizes(runs), len(affordable)
+
+    def above(name: str) -> Estimate:
+        """Return the gain over the free rule."""
+        own = [
+            t[name].gain if base == "random" else t[name].versus_majority for t in tasks.values()
+        ]
+        return over_folds(own, _right(tasks, name) - _right(tasks, base), sizes, level)
+
+    few = _folds(sizes) - 1 if len(tasks) > 1 else None
+    gaps = [(r, above(r.rewarder)) for r in affordable]
+    shown = [(r, gap) for r, gap in gaps if (lower(gap, count, level, few) or 0.0) > 0]
+    pick, picked, over_free = None, nothing(), nothing()
+    if affordable:
+        best, gap = (shown or gaps)[0]
+        among = np.stack([_right(tasks, r.rewarder) for r, _ in shown or gaps], axis=1)
+        right = cross_fitted(among, sizes)
+        own = [task[best.rewarder].accuracy for task in tasks.values()]
+        accuracy = over_folds(own, _right(tasks, best.rewarder), sizes, level)
+        picked = corrected(accuracy, right, count, level, few, 0.0)
+        over_free = corrected(gap, right - _value(free_accuracy), count, level, few)
+        pick = best if (over_free.low or 0.0) > 0 else None
     cheaper = tuple(
         Cheaper(rewarder=r.rewarder, cost=r.cost, loses=loses)
         for r in affordable[1:]
         if pick is not None
+        and r.cost is not None
+        and r.cost < costs[pick.rewarder]
         and r.standing == "front"
-        and (loses := _loss(comparisons, affordable[0].rewarder, r.rewarder)) is not None
+        and (loses := _loss(comparisons, pick.rewarder, r.rewarder)) is not None
         and (loses.low is None or loses.low <= 0)
     )  # fmt: skip
     return Recommendation(
@@ -114,10 +151,14 @@ def recommend(
         tasks=tuple(f"{run}: {policy}" for run, policy in tasks),
         rewarders=tuple(rewarders),
         majority=majority,
+        free=free,
+        free_accuracy=free_accuracy,
+        picked=picked,
+        over_free=over_free,
         pick=pick.rewarder if pick else None,
         cheaper=cheaper,
-        sentence=_sentence(pick, affordable, cheaper, unit, budget, majority),
-        warnings=tuple(_warnings(runs, everyone - set(shared), unit)),
+        sentence=_sentence(pick, affordable, cheaper, unit, budget, free, over_free),
+        warnings=tuple(_warnings(runs, everyone - set(shared), unit, known)),
     )
 
 
@@ -138,6 +179,104 @@ def _mean(parts: list[tuple[int, Estimate]], z: float) -> Estimate:
         by_block[block] = by_block.get(block, 0.0) + half / z
     error = float(np.sqrt(sum(s * s for s in by_block.values()))) / len(parts)
     return around(float(np.mean(values)), z * error, len(parts), "tasks")
+
+
+# ------------------------------------------------------------------ what is free, what was picked
+
+
+def free_rule(runs: Runs) -> tuple[Free, Estimate]:
+    """Return the better of majority vote and a single response, and its accuracy over all tasks."""
+    tasks, sizes, level = _tasks(runs), _sizes(runs), runs[0][1].options.level
+    vote, single = (
+        over_folds([t[name].accuracy for t in tasks.values()], _right(tasks, name), sizes, level)
+        for name in ("majority", "random")
+    )
+    if _value(vote) > _value(single):
+        return "majority vote", vote
+    return "a single response", single
+
+
+def _tasks(runs: Runs) -> dict[Task, dict[str, BestOfN]]:
+    """Return the rewarders and baselines of each task at the headline rule."""
+    return {
+        (run, p.policy): {
+            b.rewarder: b for b in results.best_of_n if b.policy == p.policy and b.headline
+        }
+        for run, results in runs
+        for p in results.policies
+    }
+
+
+def _right(tasks: dict[Task, dict[str, BestOfN]], name: str) -> Floats:
+    """(tasks, folds): sums of accuracy."""
+    return np.array([task[name].right_by_fold for task in tasks.values()])
+
+
+def _sizes(runs: Runs) -> Floats:
+    """(tasks, folds): numbers of questions."""
+    return np.array([p.questions_by_fold for _, x in runs for p in x.policies], dtype=float)
+
+
+def _folds(sizes: Floats) -> int:
+    return int((sizes.sum(axis=0) > 0).sum())
+
+
+def over_folds(own: list[Estimate], sums: Floats, sizes: Floats, level: float) -> Estimate:
+    """Average over tasks: the estimate of one, of several Student's interval over the folds."""
+    if len(own) == 1:
+        return own[0]
+    count, total = _folds(sizes), sizes.sum(axis=1, keepdims=True)
+    means = sums.sum(axis=1, keepdims=True) / total
+    if count < 2:
+        return nothing()
+    parts = ((sums - means * sizes) / total).mean(axis=0)
+    error = np.sqrt(count / (count - 1) * (parts @ parts))
+    half = special.stdtrit(count - 1, (1 + level) / 2) * error
+    return around(float(means.mean()), half, sum(e.n for e in own), "folds of questions")
+
+
+def cross_fitted(right: Floats, sizes: Floats) -> float:
+    """Return the accuracy on one half of the folds of what is best on the other, over many halves.
+
+    right (T, R, K): sums over the questions of a fold, by task and rewarder; sizes (T, K). NaN
+    where the folds of a task cannot be halved.
+    """
+    rng = np.random.default_rng(0)
+    inside = np.argsort(rng.random((HALVES, right.shape[2])), axis=1) < right.shape[2] // 2
+    halves = np.stack([inside, ~inside]).astype(float)  # (2, S, K)
+    counts = np.einsum("tk,hsk->hst", sizes, halves)
+    usable = (counts > 0).all(axis=(0, 2))
+    accuracy = np.einsum("trk,hsk->hstr", right, halves) / np.maximum(counts, 1)[..., None]
+    on, off = accuracy.mean(axis=2)[:, usable], accuracy.mean(axis=2)[::-1, usable]
+    best = on >= on.max(axis=2, keepdims=True) - STILL
+    return float((off * (best / best.sum(axis=2, keepdims=True))).sum(axis=2).mean())
+
+
+def lower(plain: Estimate, count: int, level: float, few: int | None) -> float | None:
+    """Return a lower bound that holds for all of `count`.
+
+    `few`: degrees of freedom of the interval; None: those of a normal one.
+    """
+    if plain.value is None or plain.low is None:
+        return None
+    tail = np.array([(1 - level) / 2 / count, (1 - level) / 2])
+    far, near = special.ndtri(tail) if few is None else special.stdtrit(few, tail)
+    return float(plain.value - far / near * (plain.value - plain.low))
+
+
+def corrected(
+    plain: Estimate,
+    value: float,
+    count: int,
+    level: float,
+    few: int | None = None,
+    least: float = -1.0,
+) -> Estimate:
+    """Return the value of what was picked among `count`; `plain`: its own estimate."""
+    low = lower(plain, count, level, few)
+    if low is None or np.isnan(value):
+        return nothing(plain.n)
+    return estimate(value, max(low, least), plain.high, plain.n, "cross-fitted")
 
 
 # ------------------------------------------------------------------ who can be distinguished
@@ -191,7 +330,12 @@ def _p(d: Estimate, z: float) -> float | None:
 
 
 def _unit(runs: Runs, shared: list[str]) -> CostUnit:
-    infos = [r for _, results in runs for r in results.rewarders if r.rewarder in shared]
+    infos = [
+        r
+        for _, results in runs
+        for r in results.rewarders
+        if r.rewarder in shared and not r.imported
+    ]
     units: tuple[tuple[CostUnit, list[float | None]], ...] = (
         ("dollars", [r.cost for r in infos]),
         ("seconds", [r.seconds for r in infos]),
@@ -202,11 +346,16 @@ def _unit(runs: Runs, shared: list[str]) -> CostUnit:
     return "calls"
 
 
-def _cost(runs: Runs, name: str, unit: CostUnit) -> float:
-    """Return the cost of judging the candidates of one question, averaged over the runs."""
+def _cost(runs: Runs, name: str, unit: CostUnit) -> float | None:
+    """Return the cost of judging the candidates of one question, averaged over the runs.
+
+    None for imported scores.
+    """
     costs = []
     for run, results in runs:
         info = next(r for r in results.rewarders if r.rewarder == name)
+        if info.imported:
+            return None
         calls = next((j for j in results.judging if j.rewarder == name), None)
         if calls is None:
             raise BonError(f"{run} does not record the calls of {name}", f"bon report {run}")
@@ -263,26 +412,32 @@ def _sentence(
     cheaper: tuple[Cheaper, ...],
     unit: CostUnit,
     budget: float | None,
-    majority: float,
+    free: Free,
+    over_free: Estimate,
 ) -> str:
     limit = "" if budget is None else f" for at most {amount(budget, unit)} per question"
     if not affordable:
-        return f"No rewarder judges{limit}; majority vote costs nothing."
+        return f"No rewarder judges{limit}; {free} costs nothing."
+    count = len(affordable)
     if pick is None:
-        free = f"Use majority vote, which gains {points(majority)} at no cost"
-        best = affordable[0]
         return (
-            f"{free if majority > 0 else 'Use a single response'}: the best rewarder{limit}, "
-            f"{best.rewarder}, gains {gained(best.gain)}."
+            f"Nothing{limit} is shown to beat {free}, which costs nothing: "
+            f"{best_of(count, affordable[0].rewarder, over_free)}"
         )
+    corrected = f", corrected for picking the best of {count}" if count > 1 else ""
+    cost = "" if pick.cost is None else f", at {amount(pick.cost, unit)} per question"
     text = (
-        f"Take {pick.rewarder}{limit}: it gains {gained(pick.gain)}, the most of all, at "
-        f"{amount(pick.cost, unit)} per question."
+        f"Take {pick.rewarder}{limit}: it gains {gained(over_free)} over {free}{corrected}{cost}."
     )
-    low = pick.versus_majority.low
-    if low is None or low <= 0:
-        text += " It is not shown to gain more than majority vote, which costs nothing."
     return " ".join([text, *(cheaper_text(r, unit) for r in cheaper)])
+
+
+def best_of(count: int, rewarder: str, over_free: Estimate) -> str:
+    """Describe what the best rewarder gains over what is free, which is not shown to be above 0."""
+    which = f"the best of {count} rewarders, {rewarder}," if count > 1 else rewarder
+    if over_free.low is None:
+        return f"{which} gains an amount that so few questions do not tell."
+    return f"{which} gains {gained(over_free)} over it."
 
 
 def cheaper_text(r: Cheaper, unit: CostUnit) -> str:
@@ -291,14 +446,18 @@ def cheaper_text(r: Cheaper, unit: CostUnit) -> str:
     return f"{r.rewarder} costs {cost} and may do as well: it loses {lost(r.loses)}."
 
 
-def _warnings(runs: Runs, missing: Iterable[str], unit: CostUnit) -> list[str]:
-    warnings = not_compared(runs)
+def _warnings(
+    runs: Runs, missing: Iterable[str], unit: CostUnit, costs: Mapping[str, float | None]
+) -> list[str]:
+    warnings: list[str] = []
     absent = sorted(missing)
     if absent:
         warnings.append(
             f"{names(absent)} did not choose in every task, or are ensembles, and are left out."
         )
-    if unit == "calls":
+    if imported := [name for name, cost in costs.items() if cost is None]:
+        warnings.append(f"Imported scores of {names(imported)}: what they cost is not known.")
+    if unit == "calls" and len(imported) < len(costs):
         warnings.append(
             "The runs did not record the cost of all judging: judge calls per question stand in."
         )

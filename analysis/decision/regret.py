@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bon.analysis.correlation.paired_accuracies import Label, Measured
 from bon.analysis.estimators.resampling import estimate
 from bon.analysis.results import Decision, Estimate, Options, Shortlist
-from bon.analysis.results.phrasing import lost, percent
+from bon.analysis.results.phrasing import lost, percent, share
 from bon.choosing.opinion import Floats, Ints
 
 SIZES = (1, 2, 3)
@@ -70,15 +70,14 @@ def decide(
         picks=tuple(m.names[i] for i in picks),
         picked=picked,
         best=tuple(m.names[i] for i in top),
-        best_measured=m.y_estimates[int(top[0])],
         available=available,
         blind=blind,
         shortlists=tuple(lists),
         sentence=(
-            f"Choosing by {label.benchmark or 'the benchmark'} gives {percent(picked.value)} on "
-            f"{label.policy}; the best rewarder gives {percent(m.y.max())} as measured, about "
-            f"{percent(available)} after correcting for picking the winner. The choice loses "
-            f"{lost(loss)}; a random rewarder loses {lost(blind)}."
+            f"Choosing by {label.benchmark or 'the benchmark'} gives {share(picked)} on "
+            f"{label.policy}; the best rewarder gives {share(m.y_estimates[int(top[0])])} as "
+            f"measured, about {percent(available)} after correcting for picking the winner. "
+            f"The choice loses {lost(loss)}; a random rewarder loses {lost(blind)}."
             f"{better if accuracy > (picked.value or 0.0) else ''}"
         ),
     )

@@ -36,16 +36,6 @@ def overlap(a: Content, b: Content) -> tuple[float, float]:
     return len(shared) / size, sum(one[q] == two[q] for q in shared) / size
 
 
-def not_compared(runs: Iterable[tuple[str, Results]]) -> list[str]:
-    """Name the runs whose results hold no content."""
-    return [
-        f"{run} was reported by an earlier version, so copies of it are not recognised: "
-        "run bon report on it."
-        for run, results in runs
-        if not all(p.content for p in results.policies)
-    ]
-
-
 def blocks(runs: Iterable[tuple[str, Results]]) -> dict[Task, int]:
     """Number the policies of the runs, those that share questions alike.
 

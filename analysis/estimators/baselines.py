@@ -1,9 +1,9 @@
 """Baselines that need no rewarder.
 
 `random` is pass@1 at every n. `first` is the candidate of lowest index. `longest` has the most
-characters. `logprob` has the highest mean log-probability per token, `logprob_sum` the highest sum
-(which favours short answers). `majority` gives the most frequent answer. `oracle` is correct if
-any of the n candidates is. Only `random` (½) and `longest` apply to preference pairs.
+characters. `logprob` has the highest mean log-probability per token. `majority` gives the most
+frequent answer. `oracle` is correct if any of the n candidates is. Only `random` (½) and `longest`
+apply to preference pairs.
 """
 
 from dataclasses import replace
@@ -16,7 +16,6 @@ from bon.choosing.opinion import Floats, no_opinion
 from bon.choosing.replaying import Replayed
 from bon.choosing.rules import RULES
 
-BASELINES = ("random", "first", "majority", "longest", "logprob", "logprob_sum", "oracle")
 ON_PAIRS = ("random", "longest")
 
 
@@ -42,7 +41,6 @@ def baseline_replays(setting: Setting) -> list[Replay]:
     for name, scores in (
         ("longest", pool.length),
         ("logprob", pool.mean_logprob),
-        ("logprob_sum", pool.logprob),
     ):
         if np.isfinite(scores).any():
             replays.append(replay(name, subsets.best_of_n(scores, correct)))

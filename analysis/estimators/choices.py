@@ -8,7 +8,14 @@ import numpy as np
 
 from bon.analysis.data.arrays import Pool
 from bon.analysis.estimators.replay import Replay
-from bon.analysis.estimators.resampling import Draws, Floats32, from_draws, nothing, wilson
+from bon.analysis.estimators.resampling import (
+    Draws,
+    Floats32,
+    folds_of,
+    from_draws,
+    nothing,
+    wilson,
+)
 from bon.analysis.results import (
     BestOfN,
     CandidateFile,
@@ -25,6 +32,8 @@ from bon.analysis.results import (
 from bon.choosing.opinion import Bools, Floats, Opinion
 
 METHOD = "questions"
+FOLDS = 50
+"""Folds of questions, on which a rewarder that was picked on the others is measured."""
 
 
 @dataclass(frozen=True)
@@ -102,15 +111,9 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
         closed(values), closed(s.heads.astype(float)), sizes, METHOD, level, proportion=False
     )
     to_vote = differences(majority, by_question, s.heads, sizes)
-    without: list[Estimate] | list[None] = [None] * len(values)
-    gains_without: list[Estimate] | list[None] = [None] * len(values)
-    if s.heads_out is not None:
-        kept = by_question[~s.pool.leaked]
-        without = _accuracies(kept.mean(axis=0), s.heads_out, len(kept), level)
-        gains_without = differences(random, kept, s.heads_out, len(kept))
+    by_fold = _folds(s.pool).T @ by_question
     results = []
     for k, replay in enumerate(s.replays):
-        peak, fall = _peak(s, replay)
         key = (replay.rewarder, replay.rule)
         results.append(
             BestOfN(
@@ -120,6 +123,9 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
                 headline=key in headline or replay.rule == "baseline",
                 n=s.n,
                 num_questions=q,
+                right_by_fold=tuple(by_fold[:, k].round(6).tolist())
+                if key in headline or replay.rule == "baseline"
+                else (),
                 curve=_curve(s, replay),
                 exact=replay.exact,
                 resampling_error=replay.error,
@@ -127,17 +133,13 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
                 unit=replay.unit,
                 estimated=replay.estimated.get(s.n),
                 accuracy=accuracy[k],
-                accuracy_without_leaks=without[k],
                 gain=gains[k],
-                gain_without_leaks=gains_without[k],
                 gap_closed=gaps_closed[k],
                 versus_majority=to_vote[k],
                 verdict_versus_majority=_verdict(to_vote[k], k == majority),
                 by_subject=subject.get(k, ()),
                 by_difficulty=difficulty.get(k, ()),
-                peak_n=peak,
-                fall_from_peak=fall,
-                over_optimised=fall.high is not None and fall.high < 0,
+                over_optimised=_falls(s, replay),
                 undecided=wilson(
                     replay.undecided * replay.num_judged, replay.num_judged, level, "judgements"
                 )
@@ -146,6 +148,11 @@ def best_of_n(s: Study, headline: set[tuple[str, str]]) -> list[BestOfN]:
             )
         )
     return results
+
+
+def _folds(pool: Pool) -> Floats:
+    """(Q, FOLDS): 1 for the fold of each question."""
+    return np.eye(FOLDS)[folds_of(pool.frame["question"], FOLDS)]
 
 
 def _curve(s: Study, replay: Replay) -> tuple[CurvePoint, ...]:
@@ -209,17 +216,17 @@ def _verdict(difference: Estimate, is_majority: bool) -> VersusMajority:
     return "unclear"
 
 
-def _peak(s: Study, replay: Replay) -> tuple[int, Estimate]:
-    """Return the n of highest accuracy up to the headline n, and the change since."""
+def _falls(s: Study, replay: Replay) -> bool:
+    """Whether accuracy at the headline n is below that at the best smaller n, with its interval."""
     ns = [n for n in replay.comparable(s.n) if n <= s.n]
     means = np.array([replay.mean(n) for n in ns])
     peak = ns[int(np.argmax(means > means.max() - 1e-12))]
-    q = len(replay.values)
     if peak == s.n:
-        return peak, Estimate(value=0.0, low=0.0, high=0.0, n=q, method=METHOD)
+        return False
     change = (replay.at(s.n) - replay.at(peak))[:, None]
     draws, level = s.draws.means(change), s.options.level
-    return peak, from_draws(change.mean(axis=0), draws, q, METHOD, level, proportion=False)[0]
+    (fall,) = from_draws(change.mean(axis=0), draws, len(change), METHOD, level, proportion=False)
+    return fall.high is not None and fall.high < 0
 
 
 def _mean(s: Study, values: Floats) -> Estimate:
@@ -264,6 +271,7 @@ def policy_result(s: Study, labels: list[str]) -> PolicyResult:
     return PolicyResult(
         policy=pool.policy,
         num_questions=q,
+        questions_by_fold=tuple(_folds(pool).sum(axis=0).astype(int).tolist()),
         num_candidates=m,
         n=s.n,
         pass_at_1=every["random"] or nothing(q),

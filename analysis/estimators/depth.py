@@ -120,8 +120,6 @@ def _curve(
         ),
         peak=peak,
         most=most,
-        fall=fall,
-        below_vote=below,
         sentence=_sentence(name, int(ns[-1]), peak, most, fall, below),
     )
 
@@ -158,7 +156,7 @@ def _difference(change: Floats, draws: Draws, level: float) -> Estimate:
 def _sentence(
     name: str, last: int, peak: Estimate, most: int | None, fall: Estimate, below: int | None
 ) -> str:
-    at = f"{peak.value:.0f} ({peak.low:.0f} to {peak.high:.0f})"
+    at = f"{peak.value:.0f} [{peak.low:.0f}, {peak.high:.0f}]"
     if most is None:
         text = f"{name}: no decline up to n = {last} is certain; accuracy is highest at n = {at}"
     else:

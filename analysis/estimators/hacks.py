@@ -13,7 +13,7 @@ from bon.analysis.data.verdicts import NOT_ASKED, RIGHT, TIE, UNDECIDED, WRONG, 
 from bon.analysis.estimators import pair_sets
 from bon.analysis.estimators.resampling import draw, from_draws, wilson
 from bon.analysis.results import Estimate, Hack, Options
-from bon.analysis.results.format import signed
+from bon.analysis.results.phrasing import signed
 from bon.choosing.opinion import Ints
 
 FEW = 8

@@ -42,7 +42,7 @@ from bon.analysis.results import (
     TreatmentResult,
     VotesPoint,
 )
-from bon.analysis.results.format import signed
+from bon.analysis.results.phrasing import signed
 from bon.choosing.opinion import Bools, Floats, Ints
 
 TREATMENTS: tuple[Treatment, ...] = ("drop", "wrong", "chance", "official")
@@ -57,10 +57,7 @@ def benchmark_results(
     codes = np.stack([v.code for v in verdicts.values()], axis=1)
     worth = worth_of(codes, "headline", options)
     everything = axes(pairs, worth)
-    leaks = pairs.leaked.any() and not pairs.leaked.all()
-    kept = axes(pairs, worth, ~pairs.leaked) if leaks else None
-    dropped = ((codes != NOT_ASKED) & (worth.den == 0)).sum(axis=0)
-    treated = {"headline": (everything, dropped)} | {
+    treated = {"headline": everything} | {
         t: _treated(pairs, verdicts, t, options, worth, everything) for t in TREATMENTS
     }
     tags = pairs.frame["tag"].fillna("").to_numpy(dtype=str)
@@ -77,17 +74,13 @@ def benchmark_results(
         if not n:
             continue
 
-        def at(axes: dict[str, Axis] | None, axis: str, r: int = r, n: int = n) -> Estimate | None:
-            return _estimate(axes[axis], r, n, options) if axes and axis in axes else None
-
         sensitivity = [
             TreatmentResult(
                 treatment=treatment,
                 overall=_estimate(by_axis["overall"], r, n, options),
                 macro=_estimate(by_axis["macro"], r, n, options),
-                num_dropped=int(count[r]),
             )
-            for treatment, (by_axis, count) in treated.items()
+            for treatment, by_axis in treated.items()
         ]
         overall, macro = sensitivity[0].overall, sensitivity[0].macro
         groups = _slices(pairs, everything, r, judged, options)
@@ -101,9 +94,9 @@ def benchmark_results(
                 num_pairs=n,
                 overall=overall,
                 macro=macro,
-                natural=at(everything, "natural"),
-                overall_without_leaks=at(kept, "overall"),
-                macro_without_leaks=at(kept, "macro"),
+                natural=_estimate(everything["natural"], r, n, options)
+                if "natural" in everything
+                else None,
                 groups=groups,
                 tags=tagged[r],
                 by_length=by_length[r],
@@ -158,8 +151,8 @@ def _treated(
     options: Options,
     headline: Worth,
     headline_axes: dict[str, Axis],
-) -> tuple[dict[str, Axis], Ints]:
-    """Return the axes under another treatment, and how many pairs it drops."""
+) -> dict[str, Axis]:
+    """Return the axes under another treatment."""
     official = treatment == "official"
     by_rewarder = [
         official_code(v.counts) if official and v.counts is not None else v.code
@@ -167,9 +160,8 @@ def _treated(
     ]
     codes = np.stack(by_rewarder, axis=1)
     worth = worth_of(codes, treatment, options)
-    dropped = ((codes != NOT_ASKED) & (worth.den == 0)).sum(axis=0)
     same = np.array_equal(worth.num, headline.num) and np.array_equal(worth.den, headline.den)
-    return headline_axes if same else axes(pairs, worth), dropped
+    return headline_axes if same else axes(pairs, worth)
 
 
 def _slices(

@@ -4,13 +4,14 @@ import pandas as pd
 
 from bon.analysis.estimators.resampling import wilson
 from bon.analysis.results import Options, RepeatCheck
+from bon.analysis.results.phrasing import share
 
 ROUNDING = 1e-6
 """Smaller changes of a score, relative to itself or to one, are rounding."""
 
 
 def repeats(table: pd.DataFrame, options: Options) -> tuple[RepeatCheck, ...]:
-    """Return one result per rewarder of the table (bon.planning.repeat_check.repeat_table)."""
+    """Return one result per rewarder of the table (bon.work.repeat_check.repeat_table)."""
     groups = table.groupby("rewarder", sort=False)
     return tuple(_repeated(str(name), rows, options) for name, rows in groups)
 
@@ -30,8 +31,7 @@ def _repeated(rewarder: str, rows: pd.DataFrame, options: Options) -> RepeatChec
         f"{rewarder}: {hits} of {len(valid)} {what} changed when asked again in other batches"
     )
     if changed.low is not None and changed.high is not None:
-        share = 100 * hits / len(valid)
-        sentence += f" ({share:.1f} % [{100 * changed.low:.1f}, {100 * changed.high:.1f}])"
+        sentence += f" ({share(changed)})"
     if largest:
         sentence += f", by at most {largest:.2g}; their standard deviation is {spread:.2g}"
     return RepeatCheck(

@@ -5,7 +5,8 @@ of all draws are one matrix product. The same draws serve every policy and rewar
 between them are paired.
 """
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -59,6 +60,11 @@ def draw(size: int, count: int, seed: int, label: str) -> Draws:
     """Draw `size` units with replacement `count` times; the label separates random streams."""
     rng = np.random.default_rng([seed, *label.encode()])
     return Draws(_counts(rng, size, count))
+
+
+def folds_of(names: Iterable[object], count: int) -> Ints:
+    """Return the fold of each name, from its hash: the same in every run."""
+    return np.array([hashlib.sha256(str(n).encode()).digest()[0] % count for n in names], np.int64)
 
 
 def draw_clusters(clusters: Ints, strata: Ints, count: int, seed: int, label: str) -> Draws:
@@ -228,6 +234,50 @@ def wilson(hits: float, n: int, level: float, method: str = "wilson") -> Estimat
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     return estimate(p, max(centre - half, 0.0), min(centre + half, 1.0), n, method)
+
+
+def clopper_pearson(hits: float, n: float, level: float) -> tuple[float, float]:
+    """Bounds of a proportion (Clopper and Pearson 1934); n and hits may be effective numbers."""
+    tail = (1 - level) / 2
+    low = special.betaincinv(hits, n - hits + 1, tail) if hits > 0 else 0.0
+    high = special.betaincinv(hits + 1, n - hits, 1 - tail) if hits < n else 1.0
+    return float(low), float(high)
+
+
+def proportion(
+    value: float, variance: float, n: int, units: float, level: float, method: str, most: int
+) -> Estimate:
+    """Estimate a proportion of n items, by Clopper and Pearson at their effective number.
+
+    Korn and Graubard (1998): value (1 − value) / variance, for few `units` (clusters) times the
+    squared ratio of Student's quantiles, and no more than `most`. Without a variance, the units.
+    """
+    spread, size = value * (1 - value), units
+    if spread > 0 and variance > 0:
+        few = special.stdtrit([n - 1, units - 1], (1 + level) / 2)
+        size = min(spread / variance * (few[0] / few[1]) ** 2, most)
+    low, high = clopper_pearson(value * size, size, level)
+    return estimate(value, low, high, n, method)
+
+
+def share_of(
+    hits: Floats, sizes: Floats, n: int, level: float, method: str = "clusters"
+) -> Estimate:
+    """Estimate the sum of hits (C) over that of sizes (C) by cluster, of n items.
+
+    Where every draw agrees, one cluster counts as one item: Kish's (1965) effective number of them.
+    """
+    total = float(sizes.sum())
+    if not total:
+        return nothing()
+    value = float(hits.sum()) / total
+    variance = float(np.square(hits - value * sizes).sum()) / total**2
+    return proportion(value, variance, n, kish(sizes), level, method, n)
+
+
+def kish(weights: Floats) -> float:
+    """Kish's (1965) effective number of weighted units."""
+    return float(weights.sum() ** 2 / np.square(weights).sum())
 
 
 def fisher_z(r: float | Floats) -> Floats:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bon.analysis.decision.recommend import amount, recommend
-from bon.analysis.finding.verdict import objections
+from bon.analysis.decision.recommend import amount, best_of, free_rule, recommend
+from bon.analysis.finding.verdict import objections, reversed_scores
 from bon.analysis.results import (
     ENOUGH_BASES,
     Correlation,
@@ -24,11 +24,12 @@ from bon.analysis.results import (
 from bon.analysis.results.phrasing import (
     bounded,
     coefficient,
-    interval,
+    gained,
     names,
     percent,
     plural,
-    points,
+    scaled,
+    share,
 )
 from bon.core.errors import BonError
 
@@ -79,44 +80,53 @@ def advise(results: Results) -> Recommendation | None:
         return None
 
 
-def _mean(values: list[Estimate]) -> float | None:
-    known = [e.value for e in values if e.value is not None]
-    return float(np.mean(known)) if known and len(known) == len(values) else None
-
-
 def _choice(results: Results, advice: Recommendation | None) -> tuple[str, str, str]:
     """Return the pick, the sentence that recommends it, and why."""
-    single = _mean([p.pass_at_1 for p in results.policies])
-    vote = _mean([p.majority for p in results.policies])
-    if single is None or vote is None:
+    if not results.policies:
         return _highest(results)
-    free, accuracy = ("majority vote", vote) if vote > single else ("a single response", single)
-    kept = f"Use {free}: {percent(accuracy)} right"
-    kept += f", {points(vote - single)} over pass@1, at no cost." if vote > single else "."
+    scope = _mean_of(results)
     if advice is None:
-        return free, kept, ""
-    best = advice.rewarders[0]
-    rows = [b for b in results.best_of_n if b.rewarder == best.rewarder and b.headline]
-    reached = _mean([b.accuracy for b in rows]) or 0.0
+        free, accuracy = free_rule([(results.run.name, results)])
+        return free, f"Use {free}: {_right(accuracy)}, {scope}at no cost.", ""
+    best, free = advice.rewarders[0], advice.free
     if advice.pick is None:
-        why = f"The best of {plural(len(advice.rewarders), 'rewarder')}, {best.rewarder}, "
-        return free, kept, f"{why}reaches {percent(reached)}."
+        why = best_of(len(advice.rewarders), best.rewarder, advice.over_free)
+        kept = f"Nothing beats {free} here: {_right(advice.free_accuracy)}, {scope}at no cost."
+        return free, kept, why[0].upper() + why[1:] if len(advice.rewarders) > 1 else why
+    best = next(r for r in advice.rewarders if r.rewarder == advice.pick)
+    cost = "" if best.cost is None else f", {amount(best.cost, advice.unit)} per question"
     choice = (
-        f"Take {best.rewarder}: {percent(reached)} right, {points(best.gain.value)} over pass@1, "
-        f"{points(best.versus_majority.value).removesuffix(' points')} over majority vote, "
-        f"{amount(best.cost, advice.unit)} per question."
+        f"Take {best.rewarder}: {_right(advice.picked)}, {scope}{gained(advice.over_free)} over "
+        f"{free}{cost}."
     )
-    because = _rivals(advice.rewarders)
-    decision = next((d for d in results.decisions if best.rewarder in d.best), None)
-    if len(rows) == 1 and decision and decision.available < reached - 5e-4:
-        because += f" Corrected for picking the winner: about {percent(decision.available)}."
-    return best.rewarder, choice, because
+    return (
+        best.rewarder,
+        choice,
+        _rivals(advice.rewarders, "Both are corrected for picking it among"),
+    )
 
 
-def _rivals(rewarders: Sequence[RankBand | Recommended]) -> str:
+def _right(accuracy: Estimate) -> str:
+    """Return 72.0% right [66.1, 78.2]."""
+    return scaled(accuracy, unit="% right")
+
+
+def _mean_of(results: Results) -> str:
+    """Say over which policies and tasks an accuracy is a mean, where there are several."""
+    policies, tasks = [p.policy for p in results.policies], list(results.run.downstream)
+    parts = [f"mean of {names(policies)}"] if len(policies) > 1 else []
+    parts += [f"over {names(tasks)}"] if len(tasks) > 1 else []
+    return f"{' '.join(parts)}, " if parts else ""
+
+
+def _rivals(
+    rewarders: Sequence[RankBand | Recommended], lead: str = "It is the most accurate of"
+) -> str:
+    """Compare the first with the others; nothing where it is the only one."""
+    if len(rewarders) == 1:
+        return ""
     rivals = sum(r.first == 1 for r in rewarders) - 1
-    text = f"It is the most accurate of {plural(len(rewarders), 'rewarder')}; "
-    return text + (
+    return f"{lead} {len(rewarders)} rewarders; " + (
         f"{rivals} may be as good." if rivals > 0 else "all others are distinguishably worse."
     )
 
@@ -130,11 +140,10 @@ def _highest(results: Results) -> tuple[str, str, str]:
     name = rows[0].benchmark
     best = max((b for b in rows if b.benchmark == name), key=lambda b: b.macro.value or 0.0)
     bands = [r for r in results.ranks if r.benchmark == name]
-    accuracy = percent(best.macro.value) + interval(best.macro, percent).replace(" % to", " to")
     return (
         best.rewarder,
-        f"{best.rewarder} scores highest on {name}: {accuracy}.",
-        (_rivals(bands) if len(bands) > 1 else ""),
+        f"{best.rewarder} scores highest on {name}: {share(best.macro)}.",
+        _rivals(bands) if bands else "",
     )
 
 
@@ -183,7 +192,7 @@ def _to_trust(results: Results, c: Correlation, advice: Recommendation | None) -
 def _cost_of_one(results: Results, unit: CostUnit) -> float:
     """Return what an average rewarder of this run cost on both axes."""
     field = {"dollars": "cost", "seconds": "seconds", "calls": "num_judgements"}[unit]
-    costs = [getattr(r, field) for r in results.rewarders if r.num_judgements]
+    costs = [getattr(r, field) for r in results.rewarders if r.num_judgements and not r.imported]
     known = [cost for cost in costs if cost is not None]
     return float(np.mean(known)) if known else 0.0
 
@@ -191,10 +200,6 @@ def _cost_of_one(results: Results, unit: CostUnit) -> float:
 def _caveat(results: Results, advice: Recommendation | None) -> str:
     """Return the caveat that matters most."""
     best = advice.rewarders[0] if advice is not None else None
-    if best is not None and best.versus_majority.value is not None:
-        above = best.versus_majority.value > 0
-        if above and best.versus_majority.low is not None and best.versus_majority.low <= 0:
-            return f"{best.rewarder} is not shown to gain more than majority vote, which is free."
     late = [
         b.rewarder
         for b in results.best_of_n
@@ -204,12 +209,13 @@ def _caveat(results: Results, advice: Recommendation | None) -> str:
         return f"Accuracy of {names(late)} falls as n grows."
     c = results.main
     if c is not None and c.groups is not None and not c.groups.one_line:
-        within = f"; within them, it is {bounded(c.groups.within)}" if c.groups.within.low else ""
         verb = "rests" if c.groups.withholds else "may rest"
-        return f"r {verb} on {len(c.groups.groups)} separate groups of rewarders{within}."
-    share = results.leaks.num_questions / max(results.counts.questions, 1)
-    if share >= 0.5:
-        return f"{percent(share, 0)} of the questions are also in the reward benchmark."
+        return f"r {verb} on {len(c.groups.groups)} separate groups of rewarders."
+    leaked = results.leaks.num_questions / max(results.counts.questions, 1)
+    if leaked >= 0.5:
+        return f"{percent(leaked, 0)} of the questions are also in the reward benchmark."
+    if turned := reversed_scores(results.benchmarks):
+        return turned[0]
     known = c.families.sentence if c is not None and c.families is not None else ""
     objecting = objections(c) if c is not None else []
     fits = [x for x in (*objecting, *results.finding.caveats) if len(x.split()) <= MAX_CAVEAT]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bon.analysis.data.arrays import Judged, Pool, Run
+from bon.analysis.data.arrays import Judged, Pool, Run, is_about
 from bon.analysis.data.tables import Tables
 from bon.analysis.estimators.choices import Study
 from bon.analysis.estimators.order_biases import order_biases
@@ -23,7 +23,7 @@ from bon.analysis.results import (
     StudyProtocol,
 )
 from bon.analysis.results.phrasing import names, plural
-from bon.choosing.opinion import Bools, Floats
+from bon.choosing.opinion import Floats
 
 
 def run_info(tables: Tables) -> RunInfo:
@@ -33,6 +33,7 @@ def run_info(tables: Tables) -> RunInfo:
     return RunInfo(
         name=str(meta.get("name", "")),
         created=str(meta.get("created", "")),
+        state=str(meta.get("state", "")),
         bon_version=str(meta.get("bon_version", "")),
         seed=int(seed) if seed is not None else None,
         downstream=tuple(str(d) for d in pd.unique(tables.questions["dataset"])),
@@ -54,9 +55,13 @@ def sources(tables: Tables) -> tuple[Provenance, ...]:
     )
 
 
-def counts(run: Run, judging: tuple[JudgeCalls, ...]) -> Counts:
+def counts(
+    run: Run, judging: tuple[JudgeCalls, ...], rewarders: tuple[RewarderInfo, ...]
+) -> Counts:
     """Count questions, candidates, pairs, rewarders, judgements and calls."""
     t = run.tables
+    imported = {info.rewarder for info in rewarders if info.imported}
+    judging = tuple(j for j in judging if j.rewarder not in imported)
     return Counts(
         questions=len(t.questions),
         candidates=len(t.candidates),
@@ -178,6 +183,7 @@ def rewarders(
         name = str(row["rewarder"])
         judgements = run.tables.judgements.iloc[run.rows.get(name, slice(0))]
         tokens = _total(judgements["num_tokens"])
+        seconds = _total(judgements["seconds"])
         size = pd.to_numeric(row["size"], errors="coerce")
         infos.append(
             RewarderInfo(
@@ -189,7 +195,9 @@ def rewarders(
                 headline_rule=rules.get(name),
                 num_judgements=len(judgements),
                 cost=_total(judgements["cost"]),
-                seconds=_total(judgements["seconds"]),
+                seconds=seconds,
+                # Judgements taken from a run have their seconds.
+                imported=name in run.tables.meta.get("imported", ()) and not seconds,
                 tokens=None if tokens is None else int(tokens),
             )
         )
@@ -229,7 +237,7 @@ def judging(run: Run, draws: Draws, level: float) -> tuple[JudgeCalls, ...]:
         pairs, candidates = run.pairs[name], run.candidates[name]
         identical = unanimous = 0
         for pool in run.pools.values():
-            a, b = _saved(candidates, pool, run.drawn)
+            a, b = _saved(run, candidates, pool)
             identical, unanimous = identical + a, unanimous + b
         rated = candidates
         if not in_full.all():
@@ -262,11 +270,11 @@ def _right(run: Run) -> Floats:
     return right
 
 
-def _saved(judged: Judged, pool: Pool, drawn: Bools | None) -> tuple[int, int]:
+def _saved(run: Run, judged: Judged, pool: Pool) -> tuple[int, int]:
     """Count calls that identical texts and unanimous questions saved in one pool."""
     q, m = pool.correct.shape
-    places = pool.located.places[judged.first]
-    calls = np.bincount(places[places >= 0] // m, minlength=q)
+    first = judged.first[is_about(run, pool.located, judged)]
+    calls = np.bincount(pool.located.places[first] // m, minlength=q)
     if not calls.any():
         return 0, 0
     distinct = pool.candidates.text_ids.max(axis=1) + 1
@@ -276,5 +284,5 @@ def _saved(judged: Judged, pool: Pool, drawn: Bools | None) -> tuple[int, int]:
     done = calls > 0
     per_unit = calls[done].sum() / max(work[done].sum(), 1)
     identical = round(per_unit * (full - work[done]).sum())
-    spared = ~done if drawn is None else ~done & drawn[pool.rows]
+    spared = ~done if run.drawn is None else ~done & run.drawn[pool.rows]
     return identical, round(per_unit * full * spared.sum())

@@ -5,8 +5,7 @@
   and no family carries r, it holds within the better half, and there are enough base models for an
   interval.
 - `weak`: p ≤ .05 and the interval is above zero, but r is lower or there is an objection; without
-  an interval, because of shared base models or of separate groups, if the interval of r within
-  families, or within groups, is above zero.
+  an interval because of shared base models, if the interval of r within families is above zero.
 - `does not predict`: the upper bound of r is below .5.
 - `cannot tell`: anything else; above all, too few rewarders.
 
@@ -16,14 +15,15 @@ Over several policies the least favourable verdict holds.
 from collections.abc import Sequence
 
 from bon.analysis.correlation.robustness import ALPHA, STRONG, without
+from bon.analysis.estimators.baselines import ON_PAIRS
 from bon.analysis.results import (
     ENOUGH_BASES,
     ENOUGH_REWARDERS,
     STRONG_EVIDENCE,
+    BenchmarkResult,
     BestOfN,
     BetterHalf,
     Correlation,
-    Estimate,
     Finding,
     Groups,
     Needed,
@@ -35,10 +35,9 @@ from bon.analysis.results.phrasing import (
     bounded,
     coefficient,
     evidence,
-    interval,
     names,
-    percent,
     plural,
+    share,
 )
 from bon.core.base_models import GUESSED
 
@@ -73,9 +72,9 @@ def verdict(c: Correlation) -> Verdict:
     if r.value is None or c.num_rewarders < FEW or c.too_leaked:
         return "cannot tell"
     if r.low is None or r.high is None:
-        inside = [x.within for x in (c.families, c.groups) if x is not None and x.withholds]
-        holds = bool(inside) and all((x.low or 0) > 0 for x in inside)
-        return "weak" if r.value > 0 and holds else "cannot tell"
+        one_line = c.groups is None or not c.groups.withholds
+        inside = c.families.within.low if c.families is not None and one_line else None
+        return "weak" if r.value > 0 and (inside or 0) > 0 else "cannot tell"
     p = c.pearson.p_value
     if r.low > 0 and p is not None and p <= ALPHA:
         return "predicts" if r.low > STRONG and not objections(c) else "weak"
@@ -174,18 +173,15 @@ def _groups(g: Groups) -> str:
     largest = max(g.groups, key=len)
     apart = [names(list(group)) for group in g.groups if group is not largest]
     account = f"{len(g.groups)} separate groups: {'; '.join(apart)}; the other {len(largest)}"
-    within = ""
-    if g.within.value is not None:
-        within = f" Within the groups, r is {bounded(g.within)}."
     if g.withholds:
         return (
             f"Instead of one line, the rewarders form {account}. r depends on how many each group "
-            f"holds and has no interval.{within}"
+            f"holds and has no interval."
         )
     difference = f"{g.bic_difference:+.1f}".replace("-", "−")
     return (
         f"One line does not explain the points much better (BIC {difference}; a yes needs "
-        f"+{STRONG_EVIDENCE:.0f}) than {account}.{within}"
+        f"+{STRONG_EVIDENCE:.0f}) than {account}."
     )
 
 
@@ -194,6 +190,23 @@ def _within_better_half(half: BetterHalf) -> str:
     if half.expected is not None:
         text += f"; range restriction alone predicts {coefficient(half.expected)}"
     return f"{text}."
+
+
+def reversed_scores(benchmarks: Sequence[BenchmarkResult]) -> list[str]:
+    """Name the rewarders that prefer the worse response more often than chance.
+
+    By the interval of the accuracy on pairs that they decide, so that no unread reply counts.
+    """
+    lines = []
+    for b in benchmarks:
+        decided = (t.overall for t in b.sensitivity if t.treatment == "drop")
+        right = next(decided, b.overall)
+        if b.rewarder not in ON_PAIRS and right.high is not None and right.high < 0.5:
+            lines.append(
+                f"{b.rewarder} is right on {share(right, 0)} of the pairs of {b.benchmark}, less "
+                "than chance: it is probably reversed."
+            )
+    return lines
 
 
 # ------------------------------------------------------------------ support, caveats
@@ -217,13 +230,13 @@ def _support(c: Correlation, outcome: Verdict, pooled: list[Pooled]) -> list[str
     a = c.agreement
     if a is not None and a.agreement.value is not None:
         text = (
-            f"The benchmark orders two rewarders as Best-of-N does in {_share(a.agreement)} of "
+            f"The benchmark orders two rewarders as Best-of-N does in {share(a.agreement, 0)} of "
             f"{a.num_pairs} pairs"
         )
         if a.num_separable and a.agreement_separable.value is not None:
             text += (
-                f", and in {_share(a.agreement_separable)} of the {a.num_separable} that both axes "
-                "distinguish"
+                f", and in {share(a.agreement_separable, 0)} of the {a.num_separable} that both "
+                "axes distinguish"
             )
         reasons.append(f"{text}.")
     if c.influence_sentence and c.carried_by is None:
@@ -239,15 +252,6 @@ def _support(c: Correlation, outcome: Verdict, pooled: list[Pooled]) -> list[str
     if c.families is not None and c.families.enough:
         reasons.append(c.families.sentence)
     return reasons + [p.sentence for p in pooled if p.axis == c.axis and p.leaks == c.leaks]
-
-
-def _share(share: Estimate) -> str:
-    """Return 86 % (71 to 95 %)."""
-
-    def written(value: float) -> str:
-        return percent(value, 0)
-
-    return written(share.value or 0) + interval(share, written).replace(" % to", " to")
 
 
 def _caveats(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bon.analysis.plots.style import INK, MUTED, PALETTE, Width, new_figure, style
 from bon.analysis.results import Estimate, PooledMean, PooledRuns
-from bon.analysis.results.format import coefficient, number
+from bon.analysis.results.phrasing import bounded, coefficient
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +38,7 @@ def _study(ax: Axes, row: int, r: Estimate, weight: float) -> None:
         ax.plot([r.low, r.high], [row, row], color=PALETTE[0], linewidth=1)
     size = 3 + 3 * min(weight, 2.0) ** 0.5
     ax.plot([r.value], [row], marker="s", color=PALETTE[0], markersize=size)
-    _annotate(ax, row, coefficient(r))
+    _annotate(ax, row, bounded(r))
 
 
 def _summary(ax: Axes, row: int, mean: PooledMean) -> None:
@@ -49,12 +49,12 @@ def _summary(ax: Axes, row: int, mean: PooledMean) -> None:
         ax.fill(x, [row, row - 0.22, row, row + 0.22], color=colour, linewidth=0)
     else:
         ax.plot([r.value], [row], marker="D", color=colour)
-    _annotate(ax, row, coefficient(r))
+    _annotate(ax, row, bounded(r))
     low, high = mean.predicted.low, mean.predicted.high
     text = "no interval"
     if low is not None and high is not None:
         ax.plot([low, high], [row + 1] * 2, color=colour, linewidth=1.4, linestyle=(0, (4, 2)))
-        text = f"[{number(low)}, {number(high)}]"
+        text = f"[{coefficient(low)}, {coefficient(high)}]"
     _annotate(ax, row + 1, text)
 
 

@@ -32,9 +32,11 @@ _LOOKS: dict[Standing, tuple[str, str]] = {
 
 def gain_and_cost(recommendation: Recommendation, *, width: Width = "double") -> Figure:
     """Plot gains with intervals against cost, the Pareto front and majority vote."""
-    shown = [r for r in recommendation.rewarders if r.gain.value is not None]
+    priced = [r for r in recommendation.rewarders if r.gain.value is not None]
+    costs = {r.rewarder: r.cost for r in priced if r.cost is not None}
+    shown = [r for r in priced if r.rewarder in costs]
     if not shown:
-        raise NothingToDrawError("no rewarder has a gain")
+        raise NothingToDrawError("no rewarder has a gain and a cost")
     with style():
         figure, (ax,) = new_figure(width, 3.6)
         colours = dict(zip(_LOOKS, (PALETTE[0], PALETTE[1], MUTED), strict=True))
@@ -42,28 +44,31 @@ def gain_and_cost(recommendation: Recommendation, *, width: Width = "double") ->
             alike = [r for r in shown if r.standing == kind]
             for r in alike:
                 if bar := _bar(r):
-                    ax.plot([r.cost] * 2, bar, color=colours[kind], linewidth=0.8, alpha=0.6)
+                    ax.plot(
+                        [costs[r.rewarder]] * 2, bar, color=colours[kind], linewidth=0.8, alpha=0.6
+                    )
             if alike:
                 ax.plot(
-                    [r.cost for r in alike], [_points(r) for r in alike], marker=marker,
+                    [costs[r.rewarder] for r in alike], [_points(r) for r in alike], marker=marker,
                     color=colours[kind], linestyle="none", label=label, zorder=4,
                 )  # fmt: skip
-        front = sorted((r for r in shown if r.standing == "front"), key=lambda r: r.cost)
+        front = sorted((r for r in shown if r.standing == "front"), key=lambda r: costs[r.rewarder])
         ax.step(
-            [r.cost for r in front], [_points(r) for r in front], where="post",
+            [costs[r.rewarder] for r in front], [_points(r) for r in front], where="post",
             color=PALETTE[0], linewidth=1, alpha=0.7,
         )  # fmt: skip
-        if all(r.cost > 0 for r in shown):
+        if all(costs[r.rewarder] > 0 for r in shown):
             _log(ax)
         ax.set_xlabel(_UNITS[recommendation.unit])
         ax.set_ylabel("gain over pass@1 (points)")
+        vote_gain = 100 * (recommendation.majority.value or 0.0)
         vote = ax.annotate(
-            "majority vote, free", (1.0, 100 * recommendation.majority),
+            "majority vote, free", (1.0, vote_gain),
             xycoords=("axes fraction", "data"), xytext=(-3, 2), textcoords="offset points",
             ha="right", va="bottom", fontsize=6.5, color=MUTED,
         )  # fmt: skip
         ax.axhline(
-            100 * recommendation.majority, color=MUTED, linewidth=0.9,
+            vote_gain, color=MUTED, linewidth=0.9,
             linestyle=(0, (1, 1.6)),
         )  # fmt: skip
         if recommendation.budget is not None:
@@ -72,14 +77,14 @@ def gain_and_cost(recommendation: Recommendation, *, width: Width = "double") ->
         columns = 1 if figure.get_figwidth() < 4 else 3
         figure.legend(loc="outside lower left", ncols=columns, handletextpad=0.4)
         fix_layout(figure)
-        steps = [(r.cost, _points(r)) for r in front]
-        lines = [([(r.cost, y) for y in _bar(r)], 1.0) for r in shown if _bar(r)]
-        lines.append(([(x, 100 * recommendation.majority) for x in ax.get_xlim()], 1.5))
+        steps = [(costs[r.rewarder], _points(r)) for r in front]
+        lines = [([(costs[r.rewarder], y) for y in _bar(r)], 1.0) for r in shown if _bar(r)]
+        lines.append(([(x, vote_gain) for x in ax.get_xlim()], 1.5))
         for (left, low), (right, high) in pairwise(steps):
             lines.append(([(left, low), (right, low), (right, high)], 2.0))
         place_labels(
-            ax, [(r.cost, _points(r)) for r in shown], [r.rewarder for r in shown], avoid=lines,
-            occupied=[box_of(vote)],
+            ax, [(costs[r.rewarder], _points(r)) for r in shown], [r.rewarder for r in shown],
+            avoid=lines, occupied=[box_of(vote)],
         )  # fmt: skip
     return figure
 

@@ -23,8 +23,7 @@ from bon.analysis.plots.style import (
     style,
 )
 from bon.analysis.results import Correlation, CorrelationReport, Estimate, Point, Results
-from bon.analysis.results.format import coefficient
-from bon.analysis.results.phrasing import probability
+from bon.analysis.results.phrasing import bounded, probability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -236,7 +235,7 @@ def _write_r(ax: Axes, correlation: Correlation, marks: list[tuple[float, float]
     r = correlation.pearson
     text = "r cannot be computed, "
     if r.estimate.value is not None:
-        text = f"r = {coefficient(r.estimate)}\n"
+        text = f"r = {bounded(r.estimate)}\n"
         text += f"{probability(r.p_value)}, " if r.p_value is not None else ""
     text += f"{correlation.num_rewarders} rewarders"
     if correlation.families is not None:
@@ -244,7 +243,7 @@ def _write_r(ax: Axes, correlation: Correlation, marks: list[tuple[float, float]
         text += f" from {count} {'base model' if count == 1 else 'base models'}"
     half = correlation.better_half
     if half is not None and half.pearson.value is not None:
-        text += f"\ntop half: r = {coefficient(half.pearson)}"
+        text += f"\ntop half: r = {bounded(half.pearson)}"
     label = ax.text(0, 0, text, transform=ax.transAxes, fontsize=7.5, linespacing=1.35)
 
     sides = {0.015: "left", 0.985: "right", 0.5: "center"}

@@ -28,7 +28,6 @@ _BASELINES = {
     "longest": ("longest", "longest"),
     "logprob": ("log-probability", "logprob"),
     "oracle": ("oracle", "oracle"),
-    "logprob_sum": ("log-probability, summed", ""),
 }
 """Names and fields of a policy's results."""
 

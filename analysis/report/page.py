@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,7 +19,7 @@ from bon.analysis.report.figures import report_figures
 from bon.analysis.report.question_views import QuestionView
 from bon.analysis.report.templates import render
 from bon.analysis.results import PREDICTORS, BenchmarkResult, Correlation, Results
-from bon.analysis.results import format as text
+from bon.analysis.results import phrasing as text
 from bon.analysis.results.phrasing import names
 
 MAX_BYTES = 2_000_000
@@ -70,6 +71,7 @@ def _context(results: Results) -> dict[str, Any]:
     }
     return {
         "first": first,
+        "choice": re.split(r", (?![^\[]*\])", first.choice, maxsplit=1),  # outside of brackets
         "openers": _openers(results, first),
         "main": results.main,
         "main_correlations": leaderboard.carried(results),
@@ -83,7 +85,9 @@ def _context(results: Results) -> dict[str, Any]:
         "baseline_names": baselines | ({b.rewarder for b in results.benchmarks} - rewarders),
         "judges": _judges(results),
         "costs": any(
-            r.cost or r.seconds or r.num_judgements for r in results.rewarders if not r.baseline
+            r.cost or r.seconds or r.num_judgements
+            for r in results.rewarders
+            if not (r.baseline or r.imported)
         ),
         "estimated": _estimated(results),
         "labels": _labels(results),
@@ -137,15 +141,17 @@ def _openers(results: Results, first: FirstPage) -> dict[str, str]:
         "judges": "",
         "trained": " ".join(f"{m.sentence}." for s in results.trained for m in s.methods),
         "asked": f"{text.count(counts.calls_made)} judge calls; all comparisons would have taken "
-        f"{text.count(counts.calls_made + counts.calls_saved)}.",
+        f"{text.count(counts.calls_made + counts.calls_saved)}."
+        if counts.calls_made
+        else "No model was asked.",
         "questions": f"{text.count(counts.questions)} questions with all responses, choices and "
         "rationales.",
     }
     if len(groups) > 1:
         best, worst = max(groups, key=groups.__getitem__), min(groups, key=groups.__getitem__)
         openers["categories"] = (
-            f"r is highest for {best} ({text.number(groups[best])}) and lowest for {worst} "
-            f"({text.number(groups[worst])})."
+            f"r is highest for {best} ({text.coefficient(groups[best])}) and lowest for {worst} "
+            f"({text.coefficient(groups[worst])})."
         )
     if consistency:
         (low, worst), (high, best) = min(consistency), max(consistency)

@@ -78,14 +78,14 @@ def build_views(
     data: Tables | Run,
     questions: Mapping[str, Question],
     text: Callable[[str], str],
-    judgements: Callable[[str], Iterable[Judgement]] | None = None,
+    judgements: Callable[[str], Mapping[str, Iterable[Judgement]]] | None = None,
     picks: Picks | None = None,
 ) -> Iterator[QuestionView]:
     """Yield a view of every question of a run's tables (or arrays), in their order.
 
     `questions`: by key; one that is missing is shown by its id alone. `text`: the text of a text
-    key. `judgements`: of a question, for their rationales. `picks`: the choices; by default the
-    best score.
+    key. `judgements`: of a question, by policy, for their rationales. `picks`: the choices; by
+    default the best score.
     """
     from bon.analysis.data.arrays import Run, read
 
@@ -94,9 +94,7 @@ def build_views(
     for row in run.tables.questions.to_dict("records"):
         key = str(row["question"])
         question = questions.get(key)
-        by_rewarder = defaultdict(list)
-        for judgement in judgements(key) if judgements else ():
-            by_rewarder[judgement.rewarder].append(judgement)
+        judged = judgements(key) if judgements else {}
         own = pools.get(key, {})
         yield QuestionView(
             key=key,
@@ -109,7 +107,7 @@ def build_views(
             leaked=bool(row["leaked"]),
             images=tuple(i.path for i in question.images) if question else (),
             candidates=tuple(view for pool in own.values() for _, view in pool),
-            choices=tuple(_choices(key, own, scores, by_rewarder, picks)),
+            choices=tuple(_choices(key, own, scores, judged, picks)),
         )
 
 
@@ -155,13 +153,16 @@ def _choices(
     key: str,
     pools: Pools,
     scores: Scores,
-    judgements: Mapping[str, Sequence[Judgement]],
+    judgements: Mapping[str, Iterable[Judgement]],
     picks: Picks | None,
 ) -> Iterator[ChoiceView]:
     """Yield what every rewarder chose among the candidates of every policy."""
     for policy, pool in pools.items():
         indexes = [view.index for _, view in pool]
         index_of = {text: view.index for text, view in reversed(pool)}  # the first copy
+        by_rewarder = defaultdict(list)
+        for judgement in judgements.get(policy, ()):
+            by_rewarder[judgement.rewarder].append(judgement)
         for rewarder, by_text in scores.get((policy, key), {}).items():
             values = tuple(by_text.get(text) for text, _ in pool)
             picked = picks.get((policy, key, rewarder)) if picks else None
@@ -176,7 +177,7 @@ def _choices(
                     j.score,
                     j.text or j.error,
                 )
-                for j in judgements.get(rewarder, ())
+                for j in by_rewarder[rewarder]
                 if j.first in index_of and (j.second is None or j.second in index_of)
             )
             yield ChoiceView(rewarder, policy, tuple(picked), values, shown)

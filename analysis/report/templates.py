@@ -15,8 +15,7 @@ from markupsafe import Markup, escape
 import bon
 from bon.analysis.report import leaderboard
 from bon.analysis.report.glossary import TERMS
-from bon.analysis.results import format as text
-from bon.analysis.results.phrasing import names
+from bon.analysis.results import phrasing as text
 
 if TYPE_CHECKING:
     from bon.analysis.report.browser_data import Packed
@@ -53,10 +52,12 @@ def environment(*folders: Path) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = "share percent points loss coefficient correlation number p_value count size seconds"
+    filters = (
+        "share percent difference loss coefficient bounded correlation p_value count size duration"
+    )
     env.filters.update(
         {name: getattr(text, name) for name in (*filters.split(), "money", "short")},
-        names=partial(names, most=9),
+        names=partial(text.names, most=9),
         explained=explained,
         axis=leaderboard.axis_name,
         plain_points=partial(text.signed, digits=1, sign=True, scale=100),

@@ -52,11 +52,13 @@ class Readers(Record):
 class PolicyResult(Record):
     """A policy without rewarders; `longest`, `majority`, `logprob` and `oracle` at n.
 
-    `content`: content keys of a sample of its questions and their candidates.
+    `content`: content keys of a sample of its questions and their candidates. Questions fall into
+    folds by their content keys.
     """
 
     policy: str
     num_questions: int
+    questions_by_fold: tuple[int, ...]
     num_candidates: int
     n: int
     pass_at_1: Estimate
@@ -135,7 +137,9 @@ class BestOfN(Record):
     """One rewarder under one rule on the candidates of one policy.
 
     Values that are not `exact` expectations over subsets have a `resampling_error`. `scale` is
-    the unit of the scores that weight a vote, `unit` of those in a panel.
+    the unit of the scores that weight a vote, `unit` of those in a panel. `right_by_fold`: sums of
+    accuracy over the questions of each fold, at the headline rule. `over_optimised`: accuracy falls
+    from its peak at a smaller n, with its interval.
     """
 
     policy: str
@@ -144,6 +148,7 @@ class BestOfN(Record):
     headline: bool
     n: int
     num_questions: int
+    right_by_fold: tuple[float, ...]
     curve: tuple[CurvePoint, ...]
     exact: bool
     resampling_error: float | None
@@ -151,16 +156,12 @@ class BestOfN(Record):
     unit: float | None = None
     estimated: Basis | None = None
     accuracy: Estimate
-    accuracy_without_leaks: Estimate | None
     gain: Estimate
-    gain_without_leaks: Estimate | None
     gap_closed: Estimate
     versus_majority: Estimate
     verdict_versus_majority: VersusMajority
     by_subject: tuple[Slice, ...] = ()
     by_difficulty: tuple[Slice, ...] = ()
-    peak_n: int
-    fall_from_peak: Estimate
     over_optimised: bool
     undecided: Estimate
 
@@ -210,8 +211,7 @@ class DepthCurve(Record):
     """How far n may go with one rewarder (`judging.deep`).
 
     `peak`: n of the highest accuracy. `most`: n beyond which accuracy only falls, the upper bound
-    of the peak; None where the peak may lie at or beyond the last n. `fall`: accuracy at the last
-    n minus that at the peak. `below_vote`: n from which majority vote is better.
+    of the peak; None where the peak may lie at or beyond the last n.
     """
 
     policy: str
@@ -220,8 +220,6 @@ class DepthCurve(Record):
     points: tuple[DepthPoint, ...]
     peak: Estimate
     most: int | None
-    fall: Estimate
-    below_vote: int | None
     sentence: str
 
 
@@ -242,7 +240,6 @@ class TreatmentResult(Record):
     treatment: Treatment
     overall: Estimate
     macro: Estimate
-    num_dropped: int
 
 
 class BenchmarkResult(Record):
@@ -264,8 +261,6 @@ class BenchmarkResult(Record):
     num_pairs: int
     overall: Estimate
     macro: Estimate
-    overall_without_leaks: Estimate | None
-    macro_without_leaks: Estimate | None
     groups: tuple[Slice, ...]
     tags: tuple[Slice, ...] = ()
     by_length: tuple[Slice, ...] = ()

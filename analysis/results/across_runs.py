@@ -40,7 +40,7 @@ class PooledMean(Record):
 
 
 class PooledRuns(Record):
-    """Meta-analysis of one benchmark; `num_shared` rewarders are in more than one study."""
+    """Meta-analysis of one benchmark."""
 
     schema_version: str = SCHEMA_VERSION
     benchmark: str
@@ -48,7 +48,6 @@ class PooledRuns(Record):
     studies: tuple[PooledStudy, ...]
     pearson: PooledMean
     num_rewarders: int
-    num_shared: int
     num_bases: int
     num_unknown: int = 0
     sentence: str
@@ -56,11 +55,13 @@ class PooledRuns(Record):
 
 
 CostUnit = Literal["dollars", "seconds", "calls"]
+Free = Literal["majority vote", "a single response"]
 Standing = Literal["front", "alike", "worse"]
 
 
 class Recommended(Record):
-    """One rewarder over all tasks; `cost` per question, `first` to `last` its possible ranks.
+    """One rewarder over all tasks; `cost` per question (None: imported scores, whose cost is not
+    known), `first` to `last` its possible ranks.
 
     `standing`: on the Pareto `front`, or dominated distinguishably (`worse`) or not (`alike`).
     """
@@ -68,7 +69,7 @@ class Recommended(Record):
     rewarder: str
     gain: Estimate
     versus_majority: Estimate
-    cost: float
+    cost: float | None
     first: int
     last: int
     standing: Standing
@@ -84,10 +85,12 @@ class Cheaper(Record):
 
 
 class Recommendation(Record):
-    """Rewarders by gain and cost over several runs; `pick`: the best affordable one, None
-    where majority vote or a single response does as well.
+    """Rewarders by gain and cost over several runs.
 
-    `majority`: the gain of majority vote.
+    `free`: the better of majority vote and a single response, with its accuracy. `pick`: the best
+    affordable rewarder that is shown to beat that, if any is. `picked` and `over_free`: its
+    accuracy and its difference from the free rule, corrected for its having been picked; without a
+    pick those of the best affordable one. `majority`: the gain of majority vote.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -96,7 +99,11 @@ class Recommendation(Record):
     level: float
     tasks: tuple[str, ...]
     rewarders: tuple[Recommended, ...]
-    majority: float
+    majority: Estimate
+    free: Free
+    free_accuracy: Estimate
+    picked: Estimate
+    over_free: Estimate
     pick: str | None
     cheaper: tuple[Cheaper, ...] = ()
     sentence: str

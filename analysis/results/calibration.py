@@ -37,13 +37,12 @@ class Reliability(Record):
     """Probabilities against labels: `raw` ones, or after a map fitted on other items.
 
     `ece`: expected calibration error over ten bins of equal size; `rmsce`: its root-mean-square
-    form without the bias of noise (Kumar et al. 2019); `brier`: mean squared error.
+    form without the bias of noise (Kumar et al. 2019).
     """
 
     map: Literal["raw", "platt", "isotonic"]
     ece: float
     rmsce: Estimate
-    brier: Estimate
     bins: tuple[ReliabilityBin, ...]
 
 

@@ -23,7 +23,6 @@ PermutationMethod = Literal[
     "sampled permutation",
     "normal",
     "jackknife over families",
-    "jackknife over bases",
     "none",
 ]
 
@@ -54,8 +53,6 @@ class LeaveOneOut(Record):
     pearson: float | None
     p_value: float | None
     spearman: float | None
-    leverage: float | None = None
-    cooks_distance: float | None = None
 
 
 ENOUGH_REWARDERS = 8
@@ -68,13 +65,11 @@ STRONG_EVIDENCE = 6.0
 class Groups(Record):
     """The best account of r by groups of unrelated rewarders, instead of one line.
 
-    `groups` from low to high; `bic_difference`: BIC of the groups minus BIC of the line;
-    `within`: r after centring each group.
+    `groups` from low to high; `bic_difference`: BIC of the groups minus BIC of the line.
     """
 
     groups: tuple[tuple[str, ...], ...]
     bic_difference: float
-    within: Estimate
 
     @property
     def one_line(self) -> bool:
@@ -89,13 +84,12 @@ class Groups(Record):
 
 
 class BetterHalf(Record):
-    """r among rewarders that score at least `edge`, the median.
+    """r among rewarders that score at least the median.
 
     `expected`: r predicted from range restriction alone; `holds`: high enough for a yes.
     """
 
     num_rewarders: int
-    edge: float
     pearson: Estimate
     expected: float | None
     holds: bool
@@ -107,11 +101,10 @@ class BetterHalf(Record):
 
 
 class Families(Record):
-    """Shared base models: r after centring each family (`within`), r of family means."""
+    """Shared base models: r after centring each family (`within`)."""
 
     num_families: int
     within: Estimate
-    between: Estimate
     sentence: str
 
     @property
@@ -143,7 +136,6 @@ class StructuralFit(Record):
     """
 
     slope: Estimate
-    intercept: Estimate
     scatter_sd: float
     band: tuple[BandPoint, ...]
 
@@ -156,8 +148,6 @@ class Fit(Record):
     """
 
     slope: Estimate
-    intercept: Estimate
-    residual_sd: float | None
     band: tuple[BandPoint, ...]
     structural: StructuralFit | None = None
 
@@ -177,15 +167,13 @@ class Reliability(Record):
 class PairAgreement(Record):
     """How often the benchmark orders two rewarders as Best-of-N does.
 
-    `separable`: pairs that both axes distinguish. `brier`: mean squared error of the benchmark's
-    probability that a beats b.
+    `separable`: pairs that both axes distinguish.
     """
 
     num_pairs: int
     agreement: Estimate
     num_separable: int
     agreement_separable: Estimate
-    brier: Estimate
 
 
 class Correlation(PerAxis):
@@ -234,7 +222,10 @@ class CorrelationByN(PerAxis):
 
 
 class Pooled(Record):
-    """Several policies of a run: mean r (Fisher's scale), common slope, own intercepts."""
+    """Several policies of a run: mean r (Fisher's scale), common slope, own intercepts.
+
+    `i_squared`: heterogeneity of three slopes or more.
+    """
 
     benchmark: str
     axis: str

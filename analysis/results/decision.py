@@ -49,7 +49,6 @@ class Decision(PerAxis):
     picks: tuple[str, ...]
     picked: Estimate
     best: tuple[str, ...]
-    best_measured: Estimate
     available: float
     blind: Estimate
     shortlists: tuple[Shortlist, ...]
@@ -114,27 +113,6 @@ class Gate(Record):
     sentence: str
 
 
-class SelectiveGate(Record):
-    """Answering only where the favourite leads by `lead`, so that few answers are wrong.
-
-    `lead` is the least one whose error is at most `risk` with `confidence`, None where none is
-    shown; `answered` and `error` as measured there. `error_of_all`: without abstaining.
-    `least_abstained`: no rule that picks as well can abstain on less of the questions.
-    """
-
-    policy: str
-    rewarder: str
-    risk: float
-    confidence: float
-    lead: float | None
-    answered: Estimate
-    error: Estimate
-    error_of_all: Estimate
-    least_abstained: float
-    answer: Answer
-    sentence: str
-
-
 class Change(Record):
     """A question on which a rewarder chose better or worse; shares of right choices."""
 
@@ -185,7 +163,6 @@ class TaskReport(Record):
     """Several tasks in one study; `agree`: the verdict is the same on each; `pooled` over tasks."""
 
     tasks: tuple[Task, ...]
-    weights_given: bool
     accuracies: tuple[TaskAccuracy, ...]
     correlations: tuple[TaskCorrelation, ...]
     pooled: tuple[Pooled, ...] = ()

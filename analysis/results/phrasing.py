@@ -1,80 +1,167 @@
-"""Numbers in sentences: r as .91, accuracies as 55.1 %, p as .004 or < .001."""
+"""Numbers as text, in sentences, tables and figures: 55.1% [51.0, 59.2], +3.2 points, p = .004.
+
+None and NaN are a dash.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
+from typing import TypeGuard
 
 from bon.analysis.results import Coefficient, Estimate, Families
 
+NONE = "–"
+MINUS = "−"
 
-def coefficient(r: float | None) -> str:
-    """Return .91, −.20 or 1.00."""
-    if r is None:
-        return "unknown"
-    text = f"{abs(r):.2f}"
-    if text == "1.00" and abs(r) < 1:
-        text = f"{min(abs(r), 0.999):.3f}"
-    text = text.removeprefix("0")
-    return f"−{text}" if r < 0 and float(f"{r:.2f}") != 0 else text
+
+def _ok(value: float | None) -> TypeGuard[float]:
+    return value is not None and isfinite(value)
+
+
+def signed(value: float, digits: int, sign: bool, scale: float = 1) -> str:
+    """Format a number with a real minus, and a plus if `sign`; zero has neither."""
+    value *= scale
+    text = f"{abs(value):.{digits}f}"
+    if float(text) == 0:
+        return text
+    return (MINUS if value < 0 else "+" if sign else "") + text
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """0.472 → 47.2%."""
+    return f"{signed(value, digits, False, 100)}%" if _ok(value) else NONE
+
+
+def points(value: float | None, digits: int = 1) -> str:
+    """A difference of accuracies: +3.2 points."""
+    return f"{signed(value, digits, True, 100)} points" if _ok(value) else NONE
+
+
+def coefficient(value: float | None) -> str:
+    """.91, −.20 or 1.00."""
+    if not _ok(value):
+        return NONE
+    text = f"{abs(value):.2f}"
+    if text == "1.00" and abs(value) < 1:
+        text = f"{min(abs(value), 0.999):.3f}"
+    return (MINUS if value < 0 and float(text) else "") + text.removeprefix("0")
+
+
+def interval(estimate: Estimate, write: Callable[[float], str] = coefficient) -> str:
+    """Bounds in brackets: " [.61, .99]", or nothing without an interval."""
+    if _ok(estimate.low) and _ok(estimate.high):
+        return f" [{write(estimate.low)}, {write(estimate.high)}]"
+    return ""
+
+
+def bounded(estimate: Estimate | None) -> str:
+    """A coefficient with its interval: .91 [.61, .99]."""
+    if estimate is None or not _ok(estimate.value):
+        return NONE
+    return coefficient(estimate.value) + interval(estimate)
+
+
+def scaled(
+    estimate: Estimate | None,
+    digits: int = 1,
+    sign: bool = False,
+    unit: str = "",
+    bounds: int | None = None,
+) -> str:
+    """A number times 100 and its unit, with its interval (of `bounds` digits)."""
+    if estimate is None or not _ok(estimate.value):
+        return NONE
+    precision = digits if bounds is None else bounds
+    return f"{signed(estimate.value, digits, sign, 100)}{unit}" + interval(
+        estimate, lambda value: signed(value, precision, sign, 100)
+    )
+
+
+def share(estimate: Estimate | None, digits: int = 1) -> str:
+    """47.2% [43.1, 51.0]."""
+    return scaled(estimate, digits, unit="%")
+
+
+def difference(estimate: Estimate | None, digits: int = 1) -> str:
+    """A difference of two shares in points, for tables: +3.1 [+1.0, +5.2]."""
+    return scaled(estimate, digits, sign=True)
+
+
+def loss(estimate: Estimate | None) -> str:
+    """A loss in points without a plus, for tables: 3.1 [1.0, 5.2]."""
+    return scaled(estimate)
+
+
+def gained(estimate: Estimate | None) -> str:
+    """+3.2 points [+1.0, +5.4]."""
+    return scaled(estimate, sign=True, unit=" points")
+
+
+def lost(estimate: Estimate | None) -> str:
+    """A loss, unsigned unless it is a gain: 3.2 points [1.0, 5.4]."""
+    return scaled(estimate, unit=" points")
 
 
 def probability(p: float | None) -> str:
-    """Return p = .004 or p < .001."""
-    if p is None:
-        return "p unknown"
+    """p = .004, or p < .001."""
+    if not _ok(p):
+        return f"p {NONE}"
     if p < 0.001:
         return "p < .001"
     return f"p = {f'{p:.3f}' if p < 0.01 else f'{p:.2f}'}".replace(" 0.", " .")
 
 
+def p_value(p: float | None) -> str:
+    """p in a column of that name: = .004, or < .001."""
+    return probability(p).removeprefix("p ")
+
+
 def tested(r: float | None, p: float | None) -> str:
-    """Return .31 (p = .20), or .31 without a p."""
+    """.31 (p = .20), or .31 without a p."""
     return coefficient(r) if p is None else f"{coefficient(r)} ({probability(p)})"
 
 
-def percent(value: float | None, digits: int = 1) -> str:
-    """Return 55.1 %."""
-    return "unknown" if value is None else f"{100 * value:.{digits}f} %"
+def correlation(result: Coefficient) -> str:
+    """.91 [.61, .99], p = .004."""
+    text, p = bounded(result.estimate), result.p_value
+    return text if p is None or text == NONE else f"{text}, {probability(p)}"
 
 
-def points(value: float | None, digits: int = 1) -> str:
-    """Return a difference of accuracies: +3.2 points."""
-    if value is None:
-        return "unknown"
-    return f"{100 * value:+.{digits}f} points".replace("-", "−")
+def count(value: float | int | None) -> str:
+    """12,480."""
+    return f"{value:,.0f}".replace("-", MINUS) if _ok(value) else NONE
 
 
-def gained(estimate: Estimate) -> str:
-    """Return a difference with its interval: +3.2 points (+1.0 to +5.4)."""
-    return points(estimate.value) + interval(
-        estimate, lambda value: points(value).removesuffix(" points")
-    )
+def size(value: float | None) -> str:
+    """Parameters: 7 B, 1.1 M."""
+    if not _ok(value):
+        return NONE
+    for unit, scale in (("B", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value:.0f}"
 
 
-def lost(estimate: Estimate) -> str:
-    """Return a loss with its interval, unsigned unless it is a gain: 3.2 points (1.0 to 5.4)."""
-
-    def unsigned(value: float) -> str:
-        return f"{100 * value:.1f}".replace("-", "−")
-
-    return f"{unsigned(estimate.value or 0)} points{interval(estimate, unsigned)}"
-
-
-def interval(estimate: Estimate, write: Callable[[float], str] = coefficient) -> str:
-    """Return " (.61 to .99)", or nothing without an interval."""
-    if estimate.low is None or estimate.high is None:
-        return ""
-    return f" ({write(estimate.low)} to {write(estimate.high)})"
-
-
-def bounded(estimate: Estimate) -> str:
-    """Return a coefficient with its interval: .91 (.61 to .99)."""
-    return coefficient(estimate.value) + interval(estimate)
-
-
-def duration(seconds: float) -> str:
-    """Return 3.1 h, 15 min, 12 s or 0.076 s."""
+def duration(seconds: float | None) -> str:
+    """3.1 h, 15 min, 12 s or 0.076 s."""
+    if not _ok(seconds):
+        return NONE
     unit, size = next((u for u in (("h", 3600), ("min", 60)) if seconds >= u[1]), ("s", 1))
     value = seconds / size
     return f"{value:.0f} {unit}" if value >= 10 else f"{value:.2g} {unit}"
+
+
+def money(value: float | None) -> str:
+    """$0.42."""
+    if not _ok(value):
+        return NONE
+    return "$0" if value == 0 else f"${value:,.2f}" if value >= 0.01 else f"${value:.2g}"
+
+
+def short(value: float | None) -> str:
+    """Three significant digits: 0.00312, 1.2e−07."""
+    return f"{value:.3g}".replace("-", MINUS) if _ok(value) else NONE
 
 
 def plural(count: int, noun: str) -> str:
@@ -90,7 +177,7 @@ def names(items: list[str], most: int = 4) -> str:
 
 
 def evidence(pearson: Coefficient, rewarders: int, families: Families | None) -> str:
-    """Return r = .91 (.61 to .99) over 12 rewarders from 6 base models, p = .004."""
+    """Return r = .91 [.61, .99] over 12 rewarders from 6 base models, p = .004."""
     of = ""
     if families is not None:
         of = f" from {plural(families.num_families, 'base model')}"

@@ -10,7 +10,6 @@ class Prediction(Record):
     accuracy: Estimate
     gain: Estimate
     probability_above_majority: float | None
-    extrapolated: bool
 
 
 class WhatIf(PerAxis):
@@ -21,7 +20,7 @@ class WhatIf(PerAxis):
 
 
 class NeededRow(Record):
-    """The r and the median width of its interval in simulated studies of one size.
+    """What simulated studies of one size show.
 
     `power`: share whose interval lies above the target; `yes`: share whose verdict is yes.
     """
@@ -29,8 +28,6 @@ class NeededRow(Record):
     num_rewarders: int
     num_questions: int
     num_pairs: int
-    expected_r: float
-    median_width: float
     power: float
     yes: float | None = None
 
@@ -38,8 +35,8 @@ class NeededRow(Record):
 class Needed(Record):
     """The size of study that shows r > `target_r`, given `true_r` (corrected for noise).
 
-    Of as many questions as this run has, `num_rewarders`: the fewest with a power of 80 %;
-    `num_for_yes`: the fewest with a yes in 80 %.
+    Of as many questions as this run has, `num_rewarders`: the fewest with a power of 80%;
+    `num_for_yes`: the fewest with a yes in 80%.
     """
 
     policy: str
@@ -56,7 +53,7 @@ class SizePoint(Record):
     """Random subsets of the benchmark with this many pairs.
 
     `pearson`: mean r with the median of the subsets' intervals; `subsets`: mean r with the range
-    of 95 % of the subsets; `loss`: regret of the subset's pick.
+    of 95% of the subsets; `loss`: regret of the subset's pick.
     """
 
     num_pairs: int

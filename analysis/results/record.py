@@ -28,7 +28,7 @@ class PerAxis(Record):
 
 
 class Estimate(Record):
-    """A number with its 95 % interval; `n` units were resampled or counted, by `method`."""
+    """A number with its 95% interval; `n` units were resampled or counted, by `method`."""
 
     value: float | None
     low: float | None = None

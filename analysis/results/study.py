@@ -8,10 +8,11 @@ from bon.analysis.results.record import Estimate, Record
 
 
 class RunInfo(Record):
-    """The identity of a run."""
+    """The identity of a run; `state`: the commit of its database that these results are of."""
 
     name: str = ""
     created: str = ""
+    state: str = ""
     bon_version: str = ""
     seed: int | None = None
     downstream: tuple[str, ...] = ()
@@ -23,8 +24,8 @@ class ModelShare(Record):
     """Progress of one model.
 
     `wanted`, `have`: a policy's candidates, or a rewarder's items (pairs and questions judged in
-    full). `errors` of its `rows` are only retried with `--retry-errors`. `failed`: why the model
-    was stopped.
+    full). `errors` of its `rows` are only retried with `--retry-errors`, but for those `unanswered`
+    by an endpoint, which are no answers. `failed`: why the model was stopped.
     """
 
     model: str
@@ -33,6 +34,7 @@ class ModelShare(Record):
     have: int
     rows: int
     errors: int
+    unanswered: int = 0
     failed: str = ""
 
 
@@ -92,7 +94,10 @@ class Counts(Record):
 
 
 class RewarderInfo(Record):
-    """A rewarder; baselines have kind `baseline` and no judgements."""
+    """A rewarder; baselines have kind `baseline` and no judgements.
+
+    `imported`: its scores come from files, so what they cost is not known.
+    """
 
     rewarder: str
     kind: str
@@ -100,6 +105,7 @@ class RewarderInfo(Record):
     size: float | None = None
     handicap: str = ""
     baseline: bool = False
+    imported: bool = False
     headline_rule: str | None = None
     num_judgements: int = 0
     cost: float | None = None

@@ -100,8 +100,6 @@ class Uplift(Record):
     policy: str
     imported: bool = False
     num_questions: int = 0
-    num_unjudged: int = 0
-    num_unjudged_by_key: int = 0
     num_evaluated: int = 0
     greedy: float | None = None
     sampled: float | None = None

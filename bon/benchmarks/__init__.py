@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bon.benchmarks.base import Adapter, Context, Form, Row, RowError
+from bon.benchmarks.base import Adapter, Context, Form, Row, RowError, columns_in
 from bon.benchmarks.base import BadRow as BadRow
 from bon.benchmarks.rows import RawRow, hub_files, hub_rows, local_files, local_rows
 from bon.core.errors import BonError, suggestion
@@ -191,18 +191,24 @@ def choose_columns(
             raise BonError(
                 f"columns: {spec.benchmark} has no role {role!r}", f"roles: {', '.join(known)}"
             )
-        absent = [part.strip() for part in columns.split(",") if part.strip() not in values]
+        absent = [column for column in columns_in(role, columns) if column not in values]
         if columns and absent:
             raise BonError(
                 f"columns: no column {absent[0]!r} for {role}", f"there are {', '.join(values)}"
             )
     lacking: list[list[str]] = []  # columns, by form
-    for form in forms:
+    fitting = [form for form in forms if spec.columns.keys() <= {*form.need, *form.may}]
+    if not fitting:
+        raise BonError(
+            f"columns: {' and '.join(spec.columns)} are roles of different rows",
+            "; or ".join(", ".join([*form.need, *form.may]) for form in forms),
+        )
+    for form in fitting:
         need = {**form.need, **{r: c for r, c in spec.columns.items() if r in form.need}}
         missing = [
             f"{role} ({column})"
             for role, column in need.items()
-            if any(part.strip() not in values for part in column.split(","))
+            if any(part not in values for part in columns_in(role, column))
         ]
         if not missing:
             return {**form.may, **need, **spec.columns}

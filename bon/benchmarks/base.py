@@ -16,12 +16,19 @@ from typing import Any, Literal
 from bon.core.images import ImageError, ImageStore
 from bon.core.keys import content_key
 from bon.core.records import ImageRef, PreferencePair, Question
+from bon.core.text import LETTERS
 from bon.experiment.config import DatasetSpec
-from bon.experiment.letters import LETTERS
 
 MAX_IMAGES = 7
 IMAGE_COLUMNS = ",".join(["image", "images", *(f"image_{i}" for i in range(1, MAX_IMAGES + 1))])
 """The usual columns of images; the role `image` may name several, in order."""
+SEVERAL = frozenset({"image", "options"})
+"""Roles that may name several columns, separated by commas."""
+
+
+def columns_in(role: str, named: str) -> list[str]:
+    """Return the columns that a role names."""
+    return [column.strip() for column in named.split(",")] if role in SEVERAL else [named]
 
 
 class RowError(ValueError):
@@ -56,6 +63,11 @@ class Row:
     def get(self, role: str) -> Any:
         """Return the value of a role, or None."""
         return self.values.get(self.columns.get(role, ""))
+
+    def has(self, role: str) -> bool:
+        """Whether a column of a role has a value."""
+        columns = columns_in(role, self.columns.get(role, ""))
+        return any(self.values.get(column) not in (None, "") for column in columns)
 
     def text(self, role: str) -> str:
         """Return the text of a role; empty if missing."""
@@ -92,11 +104,11 @@ class Context:
     def read_images(self, row: Row) -> tuple[ImageRef, ...]:
         """Return the images of a row in order; `<image i>` is at index i - 1."""
         refs: list[ImageRef] = []
-        for column in row.columns.get("image", "").split(","):
-            value = row.values.get(column.strip())
-            number = re.fullmatch(r"image_(\d+)", column.strip())
+        for column in columns_in("image", row.columns.get("image", "")):
+            value = row.values.get(column)
+            number = re.fullmatch(r"image_(\d+)", column)
             if number and value is not None and int(number[1]) != len(refs) + 1:
-                raise RowError(f"has {column.strip()} but {len(refs)} images before it")
+                raise RowError(f"has {column} but {len(refs)} images before it")
             for image in value if isinstance(value, list) else [value]:
                 if image is not None:
                     refs.append(self.images.add(image_bytes(image, row.folder)))
@@ -214,6 +226,14 @@ def parse_options(value: Any) -> tuple[str, ...]:
     if not 1 <= len(value) <= len(LETTERS):
         raise RowError(f"it has {len(value)} options, not 1 to {len(LETTERS)}")
     return tuple(str(option) for option in value)
+
+
+def lettered(values: Sequence[Any]) -> tuple[str, ...]:
+    """Return options in columns of their own, without empty ones at the end; () without any."""
+    filled = [number for number, value in enumerate(values, 1) if value not in (None, "")]
+    if filled != [*range(1, len(filled) + 1)]:
+        raise RowError("an option is empty and a later one is not, so letters would change")
+    return parse_options(list(values[: len(filled)])) if filled else ()
 
 
 def parse_letter(value: Any) -> str:

@@ -19,7 +19,7 @@ from bon.benchmarks.base import (
 )
 from bon.core.errors import BonError
 from bon.core.records import Question
-from bon.experiment.letters import option_letters
+from bon.core.text import option_letters
 
 CONFIGS = {
     "standard10": "standard (10 options)",

@@ -6,10 +6,20 @@ an option letter, an index from 0, or the text of one option.
 
 from typing import Any
 
-from bon.benchmarks.base import IMAGE_COLUMNS, Adapter, Context, Form, Row, RowError, parse_options
+from bon.benchmarks.base import (
+    IMAGE_COLUMNS,
+    Adapter,
+    Context,
+    Form,
+    Row,
+    RowError,
+    columns_in,
+    lettered,
+    parse_options,
+)
 from bon.core.errors import BonError
 from bon.core.records import Question
-from bon.experiment.letters import option_letters
+from bon.core.text import option_letters
 
 
 def convert(context: Context, row: Row) -> Question:
@@ -24,12 +34,11 @@ def convert(context: Context, row: Row) -> Question:
 
 
 def read_options(row: Row) -> tuple[str, ...]:
-    """Return the options of a row, without empty columns."""
-    columns = [column.strip() for column in row.columns["options"].split(",")]
+    """Return the options of a row, without empty columns at the end."""
+    columns = columns_in("options", row.columns["options"])
     if len(columns) == 1:
         return parse_options(row.get("options"))
-    values = [row.values.get(column) for column in columns]
-    return parse_options([value for value in values if value not in (None, "")])
+    return lettered([row.values.get(column) for column in columns])
 
 
 def read_letter(answer: Any, options: tuple[str, ...]) -> str:

@@ -22,7 +22,7 @@ ROLES = (
 
 def convert(context: Context, row: Row) -> Question:
     """Convert a row to a question, with letters if it has options."""
-    if row.columns.get("options") and row.get("options"):
+    if row.has("options"):
         options = read_options(row)
         letter, images = read_letter(row.get("answer"), options), context.read_images(row)
         cluster = row.text("cluster")

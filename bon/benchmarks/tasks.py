@@ -26,7 +26,7 @@ from bon.benchmarks.multiple_choice import read_letter
 from bon.benchmarks.open_ended import free
 from bon.core.keys import content_key
 from bon.core.records import Question
-from bon.experiment.letters import LETTERS, option_letters
+from bon.core.text import LETTERS, option_letters
 from bon.experiment.yamlfile import read_yaml
 
 TABLE: dict[str, dict[str, Any]] = read_yaml(Path(__file__).with_name("tasks.yaml"))

@@ -11,12 +11,11 @@ import numpy as np
 
 from bon.choosing.opinion import Opinion
 from bon.choosing.race import EarlyStopping, next_matches
-from bon.choosing.tournaments import Play, bracket, knockout, seated, swiss
+from bon.choosing.tournaments import bracket, knockout, seated
 from bon.core.records import Judgement
 
 Pair = tuple[str, str]
-Design = Literal["all_pairs", "race", "knockout", "swiss", "pivot"]
-TOURNAMENTS: dict[str, Play] = {"knockout": knockout, "swiss": swiss}
+Design = Literal["all_pairs", "race", "knockout"]
 
 
 def next_pairs(
@@ -27,33 +26,26 @@ def next_pairs(
     With `stopping` a race and a knockout end as soon as their choice is settled; without it a race
     compares all pairs and a knockout ends with its last match.
     """
-    play = TOURNAMENTS.get(design)
-    order, prefer = seated(opinion, 0, play)
+    order, prefer = seated(opinion, 0, ties=design != "knockout")
     keys = [str(key) for key in opinion.candidates.keys[0][order]]
     classes = np.array([stopping.classes[key] for key in keys]) if stopping is not None else None
     if design == "race" and stopping is not None and classes is not None:
         copies = np.array([stopping.copies[key] for key in keys])
         matches = next_matches(prefer[0], copies, classes, stopping.pairs)
         return [(keys[a], keys[b]) for a, b in matches]
-    if play is not None:
-        played = play(prefer, np.arange(len(order))[None, None], None)
+    if design == "knockout":
+        played = knockout(prefer, np.arange(len(order))[None, None])
         missing = played.missing[0]
         if classes is not None and len(np.unique(classes[played.alive[0, 0]])) < 2:
             return []
     else:
         missing = np.triu(np.isnan(prefer[0]), 1)
-        if design == "pivot":
-            missing[1:] = False
     return [(keys[a], keys[b]) for a, b in np.argwhere(missing)]
 
 
 def most_pairs(design: Design, responses: int) -> int:
     """Return the largest number of comparisons of a design on so many distinct responses."""
-    if design in ("all_pairs", "race"):
-        return responses * (responses - 1) // 2
-    if design == "swiss":
-        return responses // 2 * max(1, (responses - 1).bit_length())
-    return max(0, responses - 1)
+    return max(0, responses - 1) if design == "knockout" else responses * (responses - 1) // 2
 
 
 def next_windows(
@@ -61,7 +53,7 @@ def next_windows(
 ) -> list[tuple[str, ...]]:
     """Return the next listwise comparisons: windows of the bracket, then of their winners."""
     chosen: dict[tuple[str, ...], str | None] = {}
-    for row in known:
+    for row in sorted(known, key=lambda row: row.vote):  # the first vote decides who advances
         parsed = row.outcome == "chosen" and row.score is not None
         chosen.setdefault(row.shown, row.first if parsed else None)
     order = bracket(responses, item)

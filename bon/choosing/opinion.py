@@ -141,21 +141,6 @@ class Opinion:
         centred = _centred(self.candidate_scores())
         return float(np.sqrt(np.nansum(centred**2) / max(np.isfinite(centred).sum(), 1))) or 1.0
 
-    def lead(self) -> tuple[Floats, Bools]:
-        """Return the lead of the favourite over the best other text (Q), and the favourites (Q, M).
-
-        Tied candidates share the favourite. The lead is NaN with fewer than two texts judged.
-        """
-        standing = self.candidate_scores()
-        scores = np.where(np.isnan(standing), -np.inf, standing)
-        top = scores.max(axis=1, keepdims=True)
-        best = (scores == top) & np.isfinite(top)
-        texts = self.candidates.text_ids
-        other = texts != texts[np.arange(len(texts)), np.argmax(best, axis=1)][:, None]
-        with np.errstate(invalid="ignore"):
-            lead = top[:, 0] - np.where(other, scores, -np.inf).max(axis=1)
-        return np.where(np.isfinite(lead), lead, np.nan), best
-
     def fill_ties(self, free: Bools) -> "Opinion":
         """Tie everything in the incomplete questions (Q) where no choice matters."""
         if self.prefer is None or self.games is None:

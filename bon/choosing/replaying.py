@@ -8,7 +8,7 @@ import numpy as np
 
 from bon.choosing import subsets
 from bon.choosing.opinion import Bools, Candidates, Floats, Ints, Opinion
-from bon.choosing.tournaments import Play
+from bon.choosing.tournaments import knockout
 
 EVERY_N = 16
 """Largest pool whose tournaments are replayed at every n; larger ones at 1, 2, 4, …"""
@@ -137,12 +137,12 @@ def over_subsets(values: Floats, trial: Trial) -> Replayed:
     return Replayed(trial.ns, values, float(np.sqrt(np.mean(v * (1 - v)) / drawn)))
 
 
-def over_orders(prefer: Floats, play: Play, trial: Trial) -> Replayed:
-    """Replay a tournament over random orders (`Trial.seatings`)."""
+def over_orders(prefer: Floats, trial: Trial) -> Replayed:
+    """Replay a knockout over random orders (`Trial.seatings`)."""
     values = np.empty((len(prefer), len(trial.ns)))
     spread = np.empty((trial.orders, len(trial.ns)))
     for k, (order, entrants) in enumerate(trial.seatings):
-        chosen = play(prefer, order, entrants).chosen
+        chosen = knockout(prefer, order, entrants).chosen
         by_order = np.einsum("qsm,qm->qs", chosen, trial.gold)
         values[:, k], spread[:, k] = by_order.mean(axis=1), by_order.mean(axis=0)
     values[:, 0] = trial.gold.mean(axis=1)  # one candidate needs no draw

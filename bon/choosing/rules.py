@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bon.choosing.designs import TOURNAMENTS, Design
+from bon.choosing.designs import Design
 from bon.choosing.opinion import Floats, Kind, Opinion
 from bon.choosing.race import settled_choice
 from bon.choosing.replaying import (
@@ -35,7 +35,7 @@ from bon.choosing.tallies import (
     weighted_vote,
     win_rate,
 )
-from bon.choosing.tournaments import alive_alike, as_judged, seats, swiss
+from bon.choosing.tournaments import alive_alike, as_judged, seats
 from bon.core.errors import BonError
 from bon.core.keys import item_seed
 from bon.core.plugins import Registry
@@ -179,20 +179,6 @@ def _bradley_terry(opinion: Opinion) -> Floats:
     return opinion.candidates.share_among_copies(chosen)
 
 
-def _tournament(name: Design, chooses: str, rank: int) -> Rule:
-    play = TOURNAMENTS[name]
-    return Rule(
-        name,
-        ("preferences",),
-        chooses,
-        lambda opinion: as_judged(opinion, play),
-        lambda opinion, trial: over_orders(_prefer(opinion), play, trial),
-        designs=(name, "all_pairs"),
-        enough=None if play is swiss else alive_alike,
-        rank=rank,
-    )
-
-
 @dataclass(frozen=True)
 class Ranking:
     """A ranking of N answers.
@@ -318,11 +304,19 @@ for _rule in (
         "highest fitted strength",
         _bradley_terry,
         lambda opinion, trial: at_full_size(_bradley_terry(opinion), trial),
-        designs=("all_pairs", "knockout", "swiss", "pivot"),
-        rank=6,
+        designs=("all_pairs", "knockout"),
+        rank=5,
     ),
-    _tournament("knockout", "winner of a seeded bracket", rank=4),
-    _tournament("swiss", "most points of a Swiss tournament", rank=5),
+    Rule(
+        "knockout",
+        ("preferences",),
+        "winner of a seeded bracket",
+        as_judged,
+        lambda opinion, trial: over_orders(_prefer(opinion), trial),
+        designs=("knockout", "all_pairs"),
+        enough=alive_alike,
+        rank=4,
+    ),
     Rule(
         "weighted_vote",
         ANY,

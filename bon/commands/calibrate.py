@@ -1,7 +1,6 @@
 """`bon calibrate`: a rewarder against labels."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,16 +9,12 @@ from typer import Argument, Option
 
 from bon.commands import options
 from bon.commands.options import emit
-from bon.core.console import show_listing
-from bon.core.errors import BonError, ExitCode
+from bon.core.errors import EXIT_CODES, BonError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bon.analysis.results import Estimate
-    from bon.analysis.results.calibration import Calibration, RewarderCalibration
-
-CODES = {"go": ExitCode.COMPLETE, "inconclusive": ExitCode.INCOMPLETE, "no-go": ExitCode.NO_GO}
+    from bon.analysis.results.calibration import Calibration
 
 
 def calibrate(
@@ -55,11 +50,13 @@ def calibrate(
     from bon.analysis.calibration.calibrate import agreement_of, metrics, requirements
     from bon.analysis.calibration.calibrate import calibrate as measure
     from bon.analysis.results import Options
+    from bon.commands.decide_text import calibration_text
     from bon.curating.labelling.single_answers import labels_of_answers
-    from bon.running.labelled_votes import labels_of, votes_of, with_labels
+    from bon.running.labelled_votes import check_columns, labels_of, votes_of, with_labels
 
     settings, names = Options(seed=seed), options.columns_of(columns)
     required = metrics(minima or [])
+    check_columns(names, [*filter(None, (source, against))], [*filter(None, (labels,))])
     votes = _of(votes_of(source, names, passing), rewarder, source)
     earlier = None
     if against is not None:
@@ -92,14 +89,10 @@ def calibrate(
     if out is not None:
         _write(result, out)
     checks = requirements(result, required)
-    lines = [
-        f"{c.answer}: {c.rewarder} {c.metric} {_bounds(c.value)}, required {c.minimum:g}"
-        for c in checks
-    ]
     value = {**result.model_dump(mode="json"), "requirements": checks} if checks else result
-    emit(value, lambda: "\n".join([calibration_text(result), *lines]), as_json)
+    emit(value, lambda: calibration_text(result, checks), as_json)
     if checks:
-        raise typer.Exit(max(CODES[check.answer] for check in checks))
+        raise typer.Exit(max(EXIT_CODES[check.answer] for check in checks))
 
 
 def _of(votes: "pd.DataFrame", rewarder: str | None, source: Path) -> "pd.DataFrame":
@@ -121,66 +114,3 @@ def _write(result: "Calibration", out: Path) -> None:
     write_atomic(out / "calibration.json", json.dumps(result.model_dump(mode="json"), indent=1))
     if any(row.reliability for row in result.rewarders):
         plots.save(plots.reliability(result), out / "reliability")
-
-
-def calibration_text(result: "Calibration") -> str:
-    """Format a calibration: a table of rewarders, then what each needs or warns of."""
-    lines = [f"labels: {result.labels}", ""]
-    lines += [show_listing([_row(row) for row in result.rewarders]), ""]
-    if people := result.people:
-        lines.append(
-            f"{people.num_annotators} annotators: equal labels {_bounds(people.agreement)}, "
-            f"Krippendorff's alpha {_bounds(people.alpha)} on {people.num_items} items"
-        )
-    for row in result.rewarders:
-        lines += _details(row)
-    lines += [drift.sentence for drift in result.drift]
-    lines += [result.left_out] if result.left_out else []
-    return "\n".join(lines).rstrip()
-
-
-def _row(row: "RewarderCalibration") -> dict[str, str]:
-    overall = row.overall
-    raw = next((r for r in row.reliability if r.map == "raw"), None)
-    return {
-        "rewarder": row.rewarder,
-        "of": row.kind,
-        "items": f"{overall.num_items:,}",
-        "accuracy": _bounds(overall.accuracy),
-        "TPR": _value(overall.tpr),
-        "TNR": _value(overall.tnr),
-        "κ": _bounds(overall.kappa),
-        "AUC": _value(row.auc),
-        "calibration error": _value(raw.rmsce) if raw else "-",
-        "right": _value(overall.base_rate),
-        "lean": f"{row.lean.value or 0:+.2f}",
-        "votes agree": _value(row.self_consistency),
-        "cost/correct": "-" if row.cost_per_correct is None else f"${row.cost_per_correct:.4g}",
-    }
-
-
-def _details(row: "RewarderCalibration") -> Iterator[str]:
-    if (p := row.prevalence) is not None:
-        yield (
-            f"{row.rewarder}: of {p.num_items:,} items {_bounds(p.estimate)} are right; "
-            f"verdicts alone say {p.judged:.2f}, labels alone {_bounds(p.labelled)} "
-            f"(together worth {p.worth:,} labels)"
-        )
-    for b in row.biases:
-        if (b.bias.low or 0) > 0 or (b.bias.high or 0) < 0:
-            yield (
-                f"  - {row.rewarder}: {b.feature} changes the share of positive verdicts at equal "
-                f"label by {_bounds(b.bias)} ({b.num_items:,} items have it)"
-            )
-    for warning in row.warnings:
-        yield f"  - {row.rewarder}: {warning}"
-
-
-def _value(estimate: "Estimate") -> str:
-    return "-" if estimate.value is None else f"{estimate.value:.2f}"
-
-
-def _bounds(estimate: "Estimate") -> str:
-    if estimate.low is None or estimate.high is None:
-        return _value(estimate)
-    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"

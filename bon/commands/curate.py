@@ -1,5 +1,6 @@
-"""`bon curate`: a reward benchmark from judged runs, step by step."""
+"""`bon curate`: a reward benchmark from judged runs or preference sets, in four steps."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,18 +9,19 @@ from typer import Argument, Option
 
 from bon.commands import options
 from bon.commands.options import emit
+from bon.core.console import wrapped
 from bon.core.errors import Incomplete
 
 if TYPE_CHECKING:
     from bon.curating.workbench import Workbench
 
-app = typer.Typer(
+curate = typer.Typer(
     no_args_is_help=True,
-    help="Make a reward benchmark from finished runs: init, propose, draft, annotate, audit, "
-    "freeze, predict.",
+    help="Make a reward benchmark from finished runs or preference sets: draw, label, audit, "
+    "freeze.",
 )
 
-Bench = Annotated[Path, Argument(help="Folder of the benchmark (bon curate init).")]
+Bench = Annotated[Path, Argument(help="Folder of the benchmark (bon curate draw).")]
 
 
 def _open(directory: Path) -> "Workbench":
@@ -28,85 +30,62 @@ def _open(directory: Path) -> "Workbench":
     return open_workbench(directory)
 
 
-@app.command()
-def init(
-    runs: Annotated[list[Path], Argument(help="Finished run directories.")],
-    out: Annotated[Path, Option("--out", "-o", help="Folder of the new benchmark.")],
+@curate.command()
+def draw(
+    out: Annotated[Path, Option("--out", "-o", help="Folder of the benchmark.")],
+    runs: Annotated[list[Path] | None, Argument(help="Finished run directories.")] = None,
+    sets: Annotated[
+        list[str] | None,
+        Option("--from", help="Preference set: a benchmark, BENCHMARK:FILE or a file of pairs."),
+    ] = None,
     items: Annotated[int, Option(min=10, help="Number of items.")] = 300,
     seed: Annotated[int, Option(min=0, help="Seed of the draw.")] = 0,
     held_out: Annotated[
         float, Option(min=0, max=0.9, help="Share of questions to keep unpublished.")
     ] = 0.3,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Check runs and write a recipe to edit: what to draw and how to label it."""
+    """Draw items from judged runs or preference sets; again by the recipe, once it is edited."""
     from bon.curating.judged_runs import begin
+    from bon.curating.propose import propose
+    from bon.curating.workbench import Workbench
 
-    bench = begin(runs, out, items=items, seed=seed, held_out=held_out)
-    typer.echo(f"{bench.recipe_path}: edit it, then bon curate propose {out}")
-
-
-@app.command()
-def propose(directory: Bench, quiet: options.Quiet = False, as_json: options.Json = False) -> None:
-    """Draw items by the recipe and store each item's inclusion probability."""
-    from bon.curating.propose import propose as draw
-
-    proposal = draw(_open(directory), quiet=quiet or as_json)
+    if runs or sets or not Workbench(out).recipe_path.exists():
+        begin(runs or [], out, sets=sets or [], items=items, seed=seed, held_out=held_out)
+    proposal = propose(_open(out), quiet=quiet or as_json)
     emit(proposal, proposal.text, as_json)
 
 
-@app.command()
-def judge(directory: Bench) -> None:
-    """Write the experiment that makes the missing judgements of items."""
-    from bon.curating.item_judgements import write_judging
-
-    typer.echo(write_judging(_open(directory)))
-
-
-@app.command()
-def draft(
+@curate.command()
+def label(
     directory: Bench,
-    by: Annotated[str, Option(help="Rewarder card whose model writes the drafts.")],
+    draft_by: Annotated[
+        str, Option(help="Rewarder card whose model first drafts labels, hidden until an answer.")
+    ] = "",
     max_cost: Annotated[float | None, Option(help="Maximum cost in US dollars.", min=0)] = None,
     allow_remote_code: options.RemoteCode = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Draft label, reason and tag of every item with a judge, hidden until the first answer."""
+    """Show the address of the labelling page and each annotator's progress; draft labels first."""
+    from bon.curating.labelling.annotation_queue import progress_text
     from bon.curating.labelling.drafts import draft_experiment, write_drafts
-    from bon.planning.setup import prepare
     from bon.running.runner import run
+    from bon.work.setup import prepare
 
     bench = _open(directory)
-    raw = draft_experiment(bench, by, max_cost=max_cost, remote_code=allow_remote_code)
-    run(prepare(raw, directory), bench.drafted, quiet=quiet, retry_errors=True, replace=True)
-    drafts = write_drafts(bench)
-    typer.echo(f"{drafts['read']} drafts, {drafts['unparsed']} replies could not be parsed")
-    if missing := drafts["failed"]:
-        raise Incomplete(f"{missing} items have no draft", "run the same command again to resume")
+    if draft_by:
+        raw = draft_experiment(bench, draft_by, max_cost=max_cost, remote_code=allow_remote_code)
+        run(prepare(raw, directory), bench.drafted, quiet=quiet, retry_errors=True, replace=True)
+        drafts = write_drafts(bench)
+        typer.echo(f"{drafts['read']} drafts, {drafts['unparsed']} replies could not be parsed")
+        if missing := drafts["failed"]:
+            fix = "run the same command again to resume"
+            raise Incomplete(f"{missing} items have no draft", fix)
+    typer.echo(wrapped(progress_text(bench), sys.stdout))
 
 
-@app.command()
-def annotate(directory: Bench) -> None:
-    """Show each annotator's progress and the address of the labelling page."""
-    from bon.curating.labelling.annotation_queue import progress_text
-
-    typer.echo(progress_text(_open(directory)))
-
-
-@app.command()
-def predict(
-    directory: Bench,
-    on: Annotated[list[Path] | None, Option("--on", help="Another run of these rewarders.")] = None,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
-) -> None:
-    """Measure how well the benchmark predicts Best-of-N on questions outside its items."""
-    from bon.curating.predict import predict as measure
-
-    prediction = measure(_open(directory), on or [], quiet=quiet or as_json)
-    emit(prediction, prediction.text, as_json)
-
-
-@app.command()
+@curate.command()
 def audit(directory: Bench, as_json: options.Json = False) -> None:
     """Audit labels, annotators, items and shortcuts, at any stage."""
     from bon.curating.audit import audit_text, write_audit
@@ -116,7 +95,7 @@ def audit(directory: Bench, as_json: options.Json = False) -> None:
     emit(results, lambda: f"{audit_text(results)}\n{bench.audit_page}", as_json)
 
 
-@app.command()
+@curate.command()
 def freeze(
     directory: Bench,
     version: Annotated[str, Option("--version", "-v", help="Name of the version: 1, 1.2.")],

@@ -1,8 +1,7 @@
 """Commands that analyse finished runs; none loads a model."""
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,27 +11,20 @@ from typer import Argument, Option
 from bon.commands import options
 from bon.commands.calibrate import calibrate
 from bon.commands.options import emit
-from bon.core.errors import BonError, ExitCode, some
+from bon.core.errors import EXIT_CODES, BonError, some
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from bon.analysis.results import Answer, CostUnit, Gate, Results, SelectiveGate
-
-GATE_CODES: "dict[Answer, ExitCode]" = {
-    "go": ExitCode.COMPLETE,
-    "inconclusive": ExitCode.INCOMPLETE,
-    "no-go": ExitCode.NO_GO,
-}
+    from bon.analysis.results import CostUnit, Results
 
 
 def report(
-    directory: Annotated[Path, Argument(help="Run directory, or a server's rewards.sqlite.")],
+    directory: options.Directory,
     figures: Annotated[
         bool, Option("--figures", help="Also write figures as PNG, SVG and PDF.")
     ] = False,
-    training: Annotated[str | None, Option("--run", help="Training run in rewards.sqlite.")] = None,
     sets: Annotated[
         list[str] | None,
         Option(
@@ -44,37 +36,12 @@ def report(
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
-    """Analyse a run, or the rewards of a training run, and write the report."""
+    """Analyse a run and write the report."""
     from bon.running.reporting import report_run
-    from bon.storage.reward_tables import rewards_file
 
-    if (rewards := rewards_file(directory)) is not None:
-        _report_rewards(rewards, training, figures=figures, as_json=as_json)
-        return
-    if training is not None:
-        raise BonError(f"{directory} holds no rewards", "leave out --run, or name rewards.sqlite")
     silent = quiet or as_json
     path = report_run(directory, quiet=silent, figures=figures, settings=sets or [])
     options.print_results(path, as_json)
-
-
-def _report_rewards(path: Path, run: str | None, *, figures: bool, as_json: bool) -> None:
-    """Write the page of a training run's rewards beside the file."""
-    from bon.analysis import plots
-    from bon.analysis.drift.reward_stream import analyse_rewards
-    from bon.analysis.plots.over_time import rewards_over_time
-    from bon.analysis.report.training_page import write_training_page
-    from bon.commands.decide_text import bullets
-    from bon.storage.reward_tables import reward_frame
-
-    drift = analyse_rewards(reward_frame(path, run))
-    run_name = re.sub(r"[^\w.-]+", "_", drift.run)
-    stem = f"rewards-{run_name or 'all'}"
-    page = write_training_page(drift, path.with_name(f"{stem}.html"))
-    if figures:
-        plots.save(rewards_over_time(drift), path.with_name(stem))
-    lines = [drift.sentence, *bullets((*drift.signals, *drift.cautions)), str(page)]
-    emit(drift, lambda: "\n".join(lines), as_json)
 
 
 def gate(
@@ -82,74 +49,38 @@ def gate(
     min_gain: Annotated[
         float | None, Option(min=-1, max=1, help="Minimum gain; 0.02 is two points.")
     ] = None,
-    risk: Annotated[
-        float | None, Option(min=0.001, max=0.999, help="Maximum error rate among its answers.")
-    ] = None,
     judge: Annotated[
         list[str] | None,
         Option(metavar="METRIC=VALUE", help="A judge's minimum, e.g. kappa=.6."),
     ] = None,
     rewarder: Annotated[str | None, Option(help="Default: the benchmark's best.")] = None,
     over: Annotated[str, Option(help="Baseline of the gain: pass@1 or majority.")] = "pass@1",
-    confidence: Annotated[float, Option(min=0.5, max=0.999, help="Confidence of --risk.")] = 0.9,
     labels: Annotated[Path | None, Option(help="Table of labels for --judge.")] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Test a rewarder's gain, risk or verdicts; exit code 0 go, 4 no-go, 3 inconclusive."""
+    """Test a rewarder's gain or verdicts; exit code 0 go, 4 no-go, 3 inconclusive."""
     from bon.analysis.decision.gate import gate as decide
 
-    if [min_gain is None, risk is None, not judge].count(False) != 1:
-        raise BonError("one test at a time", "give --min-gain, --risk or --judge")
-    if judge:
+    if (min_gain is None) == (not judge):
+        raise BonError("one test at a time", "give --min-gain or --judge")
+    if min_gain is None:
         calibrate(directory, labels, rewarder=rewarder, minima=judge, as_json=as_json)
         return
-    if risk is not None:
-        _gate_risk(directory, risk, confidence, rewarder, as_json=as_json)
-        return
-    assert min_gain is not None
     if over not in ("pass@1", "majority"):
         raise BonError(f"no baseline {over!r}", "choose pass@1 or majority")
     from bon.running.reporting import read_results
 
     results = read_results(directory)
     gates = decide(results, min_gain, rewarder, "pass@1" if over == "pass@1" else "majority")
-    _emit_gates(results, gates, as_json=as_json)
-
-
-def _gate_risk(
-    directory: Path, risk: float, confidence: float, rewarder: str | None, *, as_json: bool
-) -> None:
-    from bon.analysis.data.arrays import read
-    from bon.analysis.decision.abstention import selective_gates
-    from bon.analysis.decision.gate import default_rewarder
-    from bon.planning.run_tables import run_tables
-    from bon.running.reporting import open_run, read_results
-    from bon.storage.store import Store
-
-    results = read_results(directory)
-    names = {p.policy: rewarder or default_rewarder(results, p.policy) for p in results.policies}
-    known = [r.rewarder for r in results.rewarders if not r.baseline]
-    if unknown := set(names.values()) - set(known):
-        raise BonError(f"no rewarder {min(unknown)!r} in this run", f"one of {some(known, 8)}")
-    with Store(directory, readonly=True) as store:
-        run = read(run_tables(open_run(store), store))
-    gates = selective_gates(run, results, risk, confidence, names)
-    _emit_gates(results, gates, as_json=as_json)
-
-
-def _emit_gates(
-    results: "Results", gates: "Sequence[Gate | SelectiveGate]", *, as_json: bool
-) -> None:
-    """Print the answers and end with the exit code of the worst."""
     missing = results.completeness.missing if results.completeness else ()
-    answer = max((gate.answer for gate in gates), key=lambda a: GATE_CODES[a])
+    answer = max((gate.answer for gate in gates), key=lambda a: EXIT_CODES[a])
     lines = [gate.sentence for gate in gates]
     if missing:
         answer = "inconclusive"
         lines.append(f"inconclusive: the run is not complete: {some(missing)}")
     value = {"answer": answer, "missing": missing, "gates": gates}
     emit(value, lambda: "\n".join(lines), as_json)
-    raise typer.Exit(GATE_CODES[answer])
+    raise typer.Exit(EXIT_CODES[answer])
 
 
 def compare(
@@ -201,7 +132,8 @@ def recommend(
     if cost and cost not in units:
         raise BonError(f"no cost unit {cost!r}", f"choose {', '.join(units)}")
     advice = recommending.recommend(read_runs(directories), budget, units.get(cost))
-    figures = {"gain_and_cost": plots.gain_and_cost(advice)} if out else {}
+    priced = any(row.cost is not None for row in advice.rewarders)
+    figures = {"gain_and_cost": plots.gain_and_cost(advice)} if out and priced else {}
     _save(out, "recommendation", advice.model_dump(mode="json"), figures)
     emit(
         advice, lambda: f"{recommendation_text(advice)}\n{out or _report(directories[0])}", as_json
@@ -256,9 +188,16 @@ def regrade(
         regrade_files,
         regrade_text,
     )
+    from bon.importing.import_files import refuse_unused
 
+    of_run = len(files) == 1 and (files[0] / "run.sqlite").is_file()
+    if of_run and not (labels and labels.is_file()):
+        refuse_unused("a run's responses are read", columns=columns)
+    if of_run:
+        refuse_unused("a run holds its questions", format=form, questions=questions)
     if labels is not None:
-        if len(files) > 1 or not (files[0] / "run.sqlite").is_file():
+        refuse_unused("labels correct the run's own grader", reader=reader, pattern=pattern)
+        if not of_run:
             raise BonError("--labels corrects the accuracies of one run", "give its directory")
         check = against_labels(files[0], labels, options.columns_of(columns))
         emit(check, lambda: grader_text(check), as_json)
@@ -291,6 +230,9 @@ def read_runs(directories: list[Path]) -> "list[tuple[str, Results]]":
 def _choices(directory: Path) -> "pd.DataFrame":
     import pandas as pd
 
+    from bon.running.reporting import read_results
+
+    read_results(directory)  # which writes them again if the run has changed
     path = directory / "tables" / "choices.parquet"
     if not path.is_file():
         raise BonError(

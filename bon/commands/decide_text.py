@@ -1,6 +1,6 @@
 """Results of decisions as text for a terminal."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from bon.analysis.results import (
     CorrelationReport,
@@ -8,6 +8,7 @@ from bon.analysis.results import (
     Recommendation,
     RunDifference,
 )
+from bon.analysis.results.calibration import Calibration, Requirement, RewarderCalibration
 from bon.analysis.results.phrasing import bounded, gained, names, percent, probability
 from bon.core.console import show_listing
 
@@ -89,13 +90,12 @@ def recommendation_text(advice: Recommendation) -> str:
             "rewarder": row.rewarder,
             "rank": str(row.first) if row.first == row.last else f"{row.first}–{row.last}",
             "gain": gained(row.gain),
-            "per question": amount(row.cost, advice.unit),
+            "per question": "-" if row.cost is None else amount(row.cost, advice.unit),
             "note": STANDINGS[row.standing] if row.affordable else "beyond the budget",
         }
         for row in advice.rewarders
     ]
-    majority = f"{100 * advice.majority:+.1f} points".replace("-", "−")
-    vote = {"rewarder": "(majority vote)", "rank": "", "gain": majority}
+    vote = {"rewarder": "(majority vote)", "rank": "", "gain": gained(advice.majority)}
     rows.append({**vote, "per question": "", "note": ""})
     lines = [f"tasks: {names(list(advice.tasks), 8)}", show_listing(rows)]
     return "\n".join([*lines, *bullets(advice.warnings), "", advice.sentence])
@@ -146,3 +146,60 @@ def correlation_text(report: CorrelationReport) -> str:
         if texts:
             lines += ["", f"{title}:", *bullets(texts)]
     return "\n".join([*lines, "", finding.sentence])
+
+
+def calibration_text(result: Calibration, requirements: Iterable[Requirement] = ()) -> str:
+    """Tabulate rewarders, then what each needs or warns of, and tests of minima."""
+    lines = [f"labels: {result.labels}", ""]
+    lines += [show_listing([_calibrated(row) for row in result.rewarders]), ""]
+    if people := result.people:
+        lines.append(
+            f"{people.num_annotators} annotators: equal labels {bounded(people.agreement)}, "
+            f"Krippendorff's alpha {bounded(people.alpha)} on {people.num_items} items"
+        )
+    for row in result.rewarders:
+        lines += _details(row)
+    lines += [drift.sentence for drift in result.drift]
+    lines += [result.left_out] if result.left_out else []
+    lines += [
+        f"{c.answer}: {c.rewarder} {c.metric} {bounded(c.value)}, required {c.minimum:g}"
+        for c in requirements
+    ]
+    return "\n".join(lines).rstrip()
+
+
+def _calibrated(row: RewarderCalibration) -> dict[str, str]:
+    overall = row.overall
+    raw = next((r for r in row.reliability if r.map == "raw"), None)
+    return {
+        "rewarder": row.rewarder,
+        "of": row.kind,
+        "items": f"{overall.num_items:,}",
+        "accuracy": bounded(overall.accuracy),
+        "TPR": bounded(overall.tpr),
+        "TNR": bounded(overall.tnr),
+        "κ": bounded(overall.kappa),
+        "AUC": bounded(row.auc),
+        "calibration error": bounded(raw.rmsce) if raw else "-",
+        "right": bounded(overall.base_rate),
+        "lean": bounded(row.lean),
+        "votes agree": bounded(row.self_consistency),
+        "cost/correct": "-" if row.cost_per_correct is None else f"${row.cost_per_correct:.4g}",
+    }
+
+
+def _details(row: RewarderCalibration) -> Iterator[str]:
+    if (p := row.prevalence) is not None:
+        yield (
+            f"{row.rewarder}: of {p.num_items:,} items {bounded(p.estimate)} are right; "
+            f"verdicts alone say {p.judged:.2f}, labels alone {bounded(p.labelled)} "
+            f"(together worth {p.worth:,} labels)"
+        )
+    for b in row.biases:
+        if (b.bias.low or 0) > 0 or (b.bias.high or 0) < 0:
+            yield (
+                f"  - {row.rewarder}: {b.feature} changes the share of positive verdicts at equal "
+                f"label by {bounded(b.bias)} ({b.num_items:,} items have it)"
+            )
+    for warning in row.warnings:
+        yield f"  - {row.rewarder}: {warning}"

@@ -20,7 +20,7 @@ from typing import Literal
 import psutil
 
 from bon.engines import ENGINES
-from bon.planning.gpu_memory import hub_cache, hub_home
+from bon.planning.model_sizes import hub_cache, hub_home
 
 State = Literal["ok", "missing", "warning"]
 

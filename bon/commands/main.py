@@ -1,38 +1,105 @@
-"""The command line: `bon --help`. Heavy imports happen inside the commands."""
+"""The command line: `bon --help`. A command's module is imported when it is used."""
 
 import gc
 import os
-import signal
 import sys
-from collections.abc import Callable
-from typing import Annotated, Any, NoReturn
+from collections.abc import Iterator, Mapping
+from pkgutil import resolve_name
+from typing import Annotated, Any, ClassVar, NoReturn
 
 import typer
 import typer.core
+import typer.main
 from typer import Option
 
 import bon
-from bon.commands import calibrate, curate, decide, run, serve, start, transfer, uplift
+from bon.core.console import wrapped
 from bon.core.errors import BonError, ExitCode
-from bon.core.files import file_error
+from bon.core.files import file_error, private_files
 
 PANELS = ("Start", "Run", "Judge and decide", "Bring in and take out", "Curate", "Serve")
 START, RUN, DECIDE, TRANSFER, CURATE, SERVE = PANELS
 
+_COMMANDS: dict[str, tuple[str, ...]] = {
+    START: (
+        "bon.commands.run:run",
+        "bon.commands.start:demo",
+        "bon.commands.start:doctor",
+        "bon.commands.start:list_",
+        "bon.commands.start:show",
+        "bon.commands.start:prompts",
+    ),
+    RUN: (
+        "bon.commands.run:plan",
+        "bon.commands.run:status",
+        "bon.commands.run:stress",
+        "bon.commands.uplift:uplift",
+    ),
+    DECIDE: (
+        "bon.commands.decide:report",
+        "bon.commands.decide:gate",
+        "bon.commands.calibrate:calibrate",
+        "bon.commands.decide:compare",
+        "bon.commands.decide:pool",
+        "bon.commands.decide:recommend",
+        "bon.commands.decide:correlate",
+        "bon.commands.decide:regrade",
+    ),
+    TRANSFER: (
+        "bon.commands.transfer:import_",
+        "bon.commands.transfer:export",
+        "bon.commands.transfer:convert_head",
+    ),
+    CURATE: ("bon.commands.curate:curate",),
+    SERVE: (
+        "bon.commands.serve:serve",
+        "bon.commands.serve:client",
+        "bon.commands.serve:token",
+    ),
+}
+"""Module and function, or app of functions, of each command, by panel of `bon --help`."""
 
-class _Panels(typer.core.TyperGroup):
-    """Lists commands by panel."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        panels = {name: command.rich_help_panel for name, command in self.commands.items()}  # type: ignore[attr-defined]
-        return sorted(panels, key=lambda name: PANELS.index(panels[name]))
+class _Commands(Mapping[str, Any]):
+    """Commands by name; a command's module is imported when it is looked up."""
+
+    _places: ClassVar = {
+        place.partition(":")[2].strip("_").replace("_", "-"): (place, panel)
+        for panel, places in _COMMANDS.items()
+        for place in places
+    }
+
+    def __getitem__(self, name: str) -> Any:
+        place, panel = self._places[name]
+        found = resolve_name(place)
+        if not isinstance(found, typer.Typer):
+            alone = typer.Typer(add_completion=False)
+            alone.command()(found)
+            found = alone
+        command: Any = typer.main.get_command(found)
+        command.name, command.rich_help_panel = name, panel
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class _Lazy(typer.core.TyperGroup):
+    """Has all commands without importing their modules."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = _Commands()
 
 
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 app = typer.Typer(
     name="bon",
-    cls=_Panels,
+    cls=_Lazy,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -41,23 +108,6 @@ app = typer.Typer(
     "[bold]bon demo[/bold] runs a small complete validation on this machine, without a GPU. "
     "A rewarder is any model or rule that scores or ranks responses.",
 )
-_COMMANDS: dict[str, list[Callable[..., None]]] = {
-    START: [run.run, start.demo, start.doctor, start.list_, start.show],
-    RUN: [run.plan, run.status, run.stress, uplift.uplift],
-    DECIDE: [
-        *(decide.report, decide.gate, calibrate.calibrate, decide.compare, decide.pool),
-        *(decide.recommend, decide.correlate, decide.regrade),
-    ],
-    TRANSFER: [transfer.import_, transfer.export, transfer.convert_head],
-    SERVE: [serve.serve, serve.client],
-}
-for _panel, _commands in _COMMANDS.items():
-    for _command in _commands:
-        _name = _command.__name__.strip("_").replace("_", "-")
-        app.command(_name, rich_help_panel=_panel)(_command)
-app.add_typer(start.prompts_app, name="prompts", rich_help_panel=START)
-app.add_typer(curate.app, name="curate", rich_help_panel=CURATE)
-app.add_typer(serve.token_app, name="token", rich_help_panel=SERVE)
 
 
 def _version(value: bool) -> None:
@@ -75,19 +125,11 @@ def _main(
     pass
 
 
-def main() -> None:
+@private_files()
+def main() -> NoReturn:
     """Run the command line; every outcome is one line and one of `ExitCode`."""
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # idle BLAS threads sleep, not spin
     gc.set_threshold(100_000)  # the default of 700 costs a tenth of a report
-    terminated: list[int] = []
-
-    def terminate(number: int, _: object) -> None:
-        terminated.append(number)
-        raise KeyboardInterrupt
-
-    # It unwinds, so that rows in progress are filed and a local Ray is shut down; calls of Ray
-    # would turn a SystemExit into one with code 1.
-    signal.signal(signal.SIGTERM, terminate)
     try:
         sys.exit(app(prog_name="bon", standalone_mode=False))
     except BonError as error:
@@ -97,12 +139,6 @@ def main() -> None:
             typer.echo(str(error))
             sys.exit(ExitCode.MISTAKE)
         _exit_with(usage_error(error))
-    except SystemExit as stopped:
-        if stopped.code in (ExitCode.INTERRUPTED, ExitCode.TERMINATED):  # Ctrl-C by way of typer
-            typer.echo("bon: stopped; the same command resumes from here", err=True)
-        if terminated:
-            sys.exit(ExitCode.TERMINATED)
-        raise
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ExitCode.UNEXPECTED)
@@ -113,8 +149,9 @@ def main() -> None:
 
 
 def _exit_with(error: BonError) -> NoReturn:
-    for line in str(error).split("\n"):
-        typer.secho(f"bon: {line}", err=True, fg="red" if sys.stderr.isatty() else None)
+    text = "\n".join(f"bon: {line}" for line in str(error).split("\n"))
+    color = "red" if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else None
+    typer.secho(wrapped(text, sys.stderr), err=True, fg=color)
     sys.exit(error.exit_code)
 
 

@@ -1,6 +1,7 @@
 """Options shared by several commands, and output as text or JSON."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from bon.core.console import wrapped
 from bon.core.errors import BonError, Incomplete, some
 
 Directory = Annotated[Path, Argument(help="Run directory.")]
@@ -31,7 +33,7 @@ Replace = Annotated[bool, Option("--replace", help="Replace another experiment's
 RemoteCode = Annotated[bool, Option("--allow-remote-code", help="Run a model's own code.")]
 Columns = Annotated[
     list[str] | None,
-    Option(metavar="ROLE=COLUMN", help="Column for a role, e.g. response=output; repeatable."),
+    Option(metavar="ROLE=COLUMN", help="Columns of a role: response=output; repeatable."),
 ]
 Questions = Annotated[str, Option(help="Benchmark, file or run with questions that logs lack.")]
 Format = Annotated[str, Option("--format", help="Format of the files; detected if unset.")]
@@ -46,7 +48,7 @@ def emit(value: Any, text: Callable[[], str], as_json: bool) -> None:
 
         typer.echo(to_json(value, indent=1, inf_nan_mode="null"))
     else:
-        typer.echo(text())
+        typer.echo(wrapped(text(), sys.stdout))
 
 
 def settings_of(
@@ -72,6 +74,8 @@ def pairs_of(option: str, texts: list[str] | None, example: str = "ARM=FOLDER") 
         name, separator, value = text.partition("=")
         if not separator:
             raise BonError(f"{option} {text!r} has no '='", f"write {option} {example}")
+        if name.strip() in pairs:
+            raise BonError(f"{option} names {name.strip()} twice", "name it once")
         pairs[name.strip()] = value
     return pairs
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from bon.core.console import show_listing, text_width
 from bon.planning.catalogue import Row
-from bon.planning.gpu_memory import GpuFit
+from bon.planning.model_sizes import GpuFit
 from bon.planning.plan import ASSUMPTIONS, Plan, Work
 
 WIDTH = 80

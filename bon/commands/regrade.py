@@ -19,18 +19,18 @@ from bon.analysis.estimators.picks import as_picks, choices
 from bon.analysis.estimators.resampling import draw, from_draws
 from bon.analysis.results import ReadDifferently, ReaderScore, Regraded
 from bon.analysis.results.calibration import GraderCheck
-from bon.analysis.results.phrasing import interval, percent
+from bon.analysis.results.phrasing import percent, share
 from bon.core.console import show_listing
 from bon.core.errors import BonError
 from bon.core.keys import text_key
 from bon.core.records import Question
+from bon.core.text import option_letters
 from bon.curating.labelling.single_answers import labels_of_answers
-from bon.experiment.letters import option_letters
 from bon.formats import forms_of
 from bon.formats.answers import Answered, Answers, Text, read_answers
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import Grade, graded_key, grader_of, graders, grades, is_usable
-from bon.planning.run_tables import run_tables
+from bon.importing.import_files import with_questions
 from bon.policies.extractors import (
     EXTRACTORS,
     Extractor,
@@ -38,11 +38,11 @@ from bon.policies.extractors import (
     extract_answer,
     pattern_letter,
 )
-from bon.running.imports.import_files import with_questions
-from bon.running.labelled_votes import labels_of
+from bon.running.labelled_votes import check_columns, labels_of
 from bon.running.reporting import open_run, read_results
-from bon.storage.database import DATABASE
 from bon.storage.store import Store
+from bon.work.imported_cards import is_run
+from bon.work.run_tables import run_tables
 
 MAX_RESPONSES = 20
 """Responses listed; --json lists all."""
@@ -61,7 +61,7 @@ def regrade_files(
     questions: str = "",
 ) -> Regraded:
     """Extract the answers of these files, or of one run, with each extractor."""
-    if len(files) == 1 and (files[0] / DATABASE).is_file():
+    if is_run(files):
         answers = _answers_of_run(files[0])
         return regraded(answers, extractors, graders, gradings(files[0]))
     formats = forms_of(files, form, columns)
@@ -70,7 +70,7 @@ def regrade_files(
             raise BonError(f"{file} holds {format_.table}, not answers", "give files with texts")
     with TemporaryDirectory() as folder, Store(Path(folder)) as store:
         complete = [(file, with_questions(file, f, questions, store)) for file, f in formats]
-        answers = read_answers(complete, store.images, columns=dict(columns))
+        answers = read_answers(complete, store.images)
     return regraded(answers, extractors, graders)
 
 
@@ -238,9 +238,7 @@ def pass_at_1(regraded: Regraded) -> str:
     rows = [
         {
             "extractor": row.reader,
-            "pass@1": (percent(row.accuracy.value) + interval(row.accuracy, percent)).replace(
-                " % to", " to"
-            ),
+            "pass@1": share(row.accuracy),
             "if it guesses": percent(row.guessing),
             "unread": f"{row.num_unread:,}",
         }
@@ -260,14 +258,14 @@ def regrade_text(regraded: Regraded) -> str:
         }
         for row in regraded.differ[:MAX_RESPONSES]
     ]
-    share = percent(len(regraded.differ) / regraded.num_answers)
+    changed = percent(len(regraded.differ) / regraded.num_answers)
     lines = [
         f"{regraded.num_answers:,} answers to {regraded.num_questions:,} questions; "
         f"{regraded.num_declined:,} decline to answer, {regraded.num_errors:,} are errors",
         "",
         pass_at_1(regraded),
         "",
-        f"{len(regraded.differ):,} answers ({share}) are read differently" + ":" * bool(differ),
+        f"{len(regraded.differ):,} answers ({changed}) are read differently" + ":" * bool(differ),
     ]
     if differ:
         lines.append(show_listing(differ))
@@ -282,6 +280,7 @@ def against_labels(directory: Path, path: Path, columns: Mapping[str, str]) -> G
     path: a table (item, label, annotator, probability), or a folder of `bon calibrate --next`.
     """
     results = read_results(directory)
+    check_columns(columns, [], [path])
     folder = path.is_dir()
     table = labels_of_answers(path, None) if folder else labels_of(path, dict(columns), None)
     consensus, _ = agreement_of(table, results.options)
@@ -300,8 +299,8 @@ def grader_text(check: GraderCheck) -> str:
         {
             "policy": row.policy,
             "choice": row.rewarder,
-            "by the grader": percent(row.graded.value) + interval(row.graded, percent),
-            "corrected": percent(row.corrected.value) + interval(row.corrected, percent),
+            "by the grader": share(row.graded),
+            "corrected": share(row.corrected),
         }
         for row in check.accuracies
     ]

@@ -10,7 +10,7 @@ from bon.commands import options
 from bon.commands.options import emit
 
 if TYPE_CHECKING:
-    from bon.planning.setup import Setup
+    from bon.work.setup import Setup
 
 
 def run(
@@ -37,8 +37,8 @@ def run(
     from bon.commands.plan_text import needs
     from bon.core.console import say
     from bon.planning.plan import make_plan
-    from bon.planning.setup import read_experiment
     from bon.running.runner import run as run_setup
+    from bon.work.setup import read_experiment
 
     settings = options.settings_of(sets, limit, seed, ray_address)
     if allow_remote_code:
@@ -82,7 +82,7 @@ def plan(
     """Estimate calls, reuse and cost before running."""
     from bon.commands.plan_text import show_plan
     from bon.planning.plan import make_plan
-    from bon.planning.setup import read_experiment
+    from bon.work.setup import read_experiment
 
     setup = read_experiment(file, options.settings_of(sets, limit, seed))
     directory = run_directory(out, setup, file)
@@ -105,18 +105,20 @@ def stress(
     as_json: options.Json = False,
 ) -> None:
     """Test whether rewarders prefer adversarial answers to right ones; resumable."""
+    from bon.analysis.results.phrasing import percent
+    from bon.core.console import show_listing
     from bon.running.reporting import read_results
     from bon.running.stress import stress_run
 
     stress_run(directory, questions, quiet=quiet or as_json)
     hacks = read_results(directory).hacks
+    tables: dict[str, list[dict[str, str]]] = {}
+    for hack in hacks:
+        wins = f"{percent(hack.wins.value)} of {hack.num_pairs}"
+        tables.setdefault(hack.rewarder, []).append({"attack": hack.attack, "wins": wins})
     emit(
         hacks,
-        lambda: "\n".join(
-            f"{hack.rewarder:<28}{hack.attack:<24}"
-            f"wins {100 * (hack.wins.value or 0):5.1f} % of {hack.num_pairs}"
-            for hack in hacks
-        ),
+        lambda: "\n\n".join(f"{name}:\n{show_listing(rows)}" for name, rows in tables.items()),
         as_json,
     )
 

@@ -15,7 +15,7 @@ from bon.core.errors import BonError
 if TYPE_CHECKING:
     from bon.service.server.access import Tokens
 
-token_app = typer.Typer(no_args_is_help=True, help="Manage access tokens of a server.")
+token = typer.Typer(no_args_is_help=True, help="Manage access tokens of a server.")
 
 Data = Annotated[
     Path | None,
@@ -67,8 +67,7 @@ def serve(
 UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
-@token_app.command(name="create", hidden=True)
-@token_app.command()
+@token.command()
 def add(
     name: Annotated[str, Argument(help="User, who owns what is submitted with it.")],
     role: Annotated[str, Option(help="annotate, read, submit or admin.")] = "submit",
@@ -80,7 +79,7 @@ def add(
     typer.echo(_tokens(data).add(name, role, until, getpass.getuser()))
 
 
-@token_app.command(name="list")
+@token.command(name="list")
 def list_(data: Data = None) -> None:
     """List names and roles of the tokens, with the days on which they begin and expire."""
     for name, role, *times in _tokens(data).listed():
@@ -88,7 +87,7 @@ def list_(data: Data = None) -> None:
         typer.echo(f"{name:<32} {role:<8} {'  '.join(days)}".rstrip())
 
 
-@token_app.command()
+@token.command()
 def revoke(name: Annotated[str, Argument(help="Name of the token.")], data: Data = None) -> None:
     """Revoke a token at once."""
     _tokens(data).revoke(name, getpass.getuser())
@@ -131,11 +130,10 @@ def client(
     rule: Annotated[str, Option(help="Selection rule; by default the kind's first.")] = "",
     scale: Annotated[str, Option(help="raw, rank or win_rate.")] = "raw",
     on_unparsed: Annotated[str, Option(help="error, null or mean.")] = "",
-    run: Annotated[str, Option(help="Name under which the rewards are stored.")] = "",
 ) -> None:
     """Print a trainer's reward function that queries `bon serve` (docs/reward_server.md)."""
     settings: dict[str, str | int] = {"rewarder": rewarder, "rule": rule, "group": group}
-    settings |= {"scale": scale, "on_unparsed": on_unparsed, "run": run}
+    settings |= {"scale": scale, "on_unparsed": on_unparsed}
     typer.echo(reward_function(trainer, url, **settings), nl=False)
 
 

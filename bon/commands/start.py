@@ -107,12 +107,12 @@ def doctor(
 
 # ------------------------------------------------------------------ published prompts
 
-prompts_app = typer.Typer(no_args_is_help=True, help="Manage published prompts that cards use.")
+prompts = typer.Typer(no_args_is_help=True, help="Manage published prompts that cards use.")
 
 Names = Annotated[list[str] | None, Argument(help="Names; all by default.")]
 
 
-@prompts_app.command(name="list")
+@prompts.command(name="list")
 def list_prompts(as_json: options.Json = False) -> None:
     """List published prompts with licence and state: pulled or not."""
     from bon.core.console import show_listing
@@ -125,7 +125,7 @@ def list_prompts(as_json: options.Json = False) -> None:
     emit(rows, lambda: show_listing(rows), as_json)
 
 
-@prompts_app.command()
+@prompts.command()
 def pull(
     names: Names = None,
     mirror: Annotated[

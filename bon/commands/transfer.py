@@ -30,14 +30,19 @@ def import_(
 ) -> None:
     """Create a run from responses and scores, or add training outcomes to a run."""
     from bon.commands.regrade import pass_at_1, regraded
+    from bon.importing.import_files import import_files, refuse_unused
     from bon.policies.extractors import EXTRACTORS
-    from bon.running.imports.import_files import import_files
-    from bon.running.imports.import_outcomes import import_outcomes, is_outcomes
     from bon.running.reporting import report_run
     from bon.storage.store import Store
+    from bon.training.import_outcomes import import_outcomes, is_outcomes
 
     silent = quiet or as_json
     if all(map(is_outcomes, files)):
+        refuse_unused(
+            "outcomes of training have their own columns",
+            policy=policy, columns=columns, format=form, questions=questions, benchmark=benchmark,
+            reader=reader if reader != "official" else "", replace=replace,
+        )  # fmt: skip
         number = import_outcomes(files, out)
         report = report_run(out, quiet=silent)
         if not silent:

@@ -23,7 +23,9 @@ def uplift(
     benchmark: Annotated[
         str, Option(help="Benchmark of these questions; the run's by default.")
     ] = "",
-    method: Annotated[list[str] | None, Option(help="sft, dpo or grpo; repeatable.")] = None,
+    method: Annotated[
+        list[str] | None, Option(help="sft or dpo, repeatable; grpo for --export alone.")
+    ] = None,
     rewarders: Annotated[str, Option(help="Rewarders, separated by commas; all if unset.")] = "",
     policy: Annotated[str, Option(help="Policy to train; needed if the run has several.")] = "",
     seeds: Annotated[int, Option(min=1, help="Trainings per arm.")] = 1,
@@ -31,7 +33,7 @@ def uplift(
     batch: Annotated[int | None, Option(min=1, help="Examples per step.")] = None,
     rate: Annotated[float | None, Option(min=0, help="Peak learning rate.")] = None,
     beta: Annotated[float, Option(min=0, help="Beta of DPO.")] = 0.1,
-    group: Annotated[int, Option(min=2, help="Responses per question and step of GRPO.")] = 8,
+    group: Annotated[int, Option(min=2, help="Responses per question of exported GRPO.")] = 8,
     kl: Annotated[
         float | None, Option(min=0, help="Nats per response at which every training ends.")
     ] = None,

@@ -20,6 +20,14 @@ class ExitCode(IntEnum):
     TERMINATED = 143
 
 
+EXIT_CODES = {
+    "go": ExitCode.COMPLETE,
+    "inconclusive": ExitCode.INCOMPLETE,
+    "no-go": ExitCode.NO_GO,
+}
+"""Exit codes of the answers of a test, the worst highest."""
+
+
 class BonError(Exception):
     """A user-fixable error, shown as one line without a traceback.
 
@@ -41,6 +49,15 @@ class Unsupported(BonError):  # noqa: N818
     """An engine lacks the requested capability."""
 
 
+class EngineDied(BonError):  # noqa: N818
+    """A model's process, device or connection failed, and no item is to blame.
+
+    Its worker is started anew and the items are sent again; nothing is filed.
+    """
+
+    exit_code = ExitCode.INCOMPLETE
+
+
 class SpendingCapReached(BonError):  # noqa: N818
     """The run has reached its spending cap; finished rows are kept."""
 
@@ -58,6 +75,31 @@ class Incomplete(BonError):  # noqa: N818
     """A run was analysed with rows missing, failed or above an error limit."""
 
     exit_code = ExitCode.INCOMPLETE
+
+
+_LOST = frozenset(
+    ("ConnectionError", "NetworkError", "ConnectTimeout", "ClientConnectionError", "EOFError",
+     "ProcessLookupError", "BrokenExecutor", "EngineDeadError", "RayError", "AcceleratorError")
+)  # fmt: skip
+"""Names of exceptions, here and in libraries: a process, a device or a connection is lost."""
+_DEVICE = ("CUDA error", "CUBLAS_STATUS", "CUDNN_STATUS", "NCCL error", "HIP error")
+
+
+def engine_died(error: BaseException | None) -> EngineDied | None:
+    """Return what to raise for an exception that is no item's fault, by it and its causes."""
+    first = error
+    while error is not None:
+        if isinstance(error, EngineDied):
+            return error
+        named = {kind.__name__ for kind in type(error).__mro__}
+        if named & _LOST or any(word in str(error) for word in _DEVICE):
+            return EngineDied(one_line(first or error))
+        error = error.__cause__
+    return None
+
+
+UNANSWERED = "Unanswered: "
+"""Begins the error of a row whose request no try of an endpoint answered: it is asked again."""
 
 
 def one_line(error: BaseException, limit: int = 500) -> str:

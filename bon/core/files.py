@@ -35,6 +35,19 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bon"
 
 
+@contextmanager
+def private_files() -> Iterator[None]:
+    """Files that this process and those it starts create in here are readable by their owner alone.
+
+    The umask belongs to the process: files of its other threads are private meanwhile, too.
+    """
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
 def read_text(path: Path, most: int = 1_000_000, encoding: str = "utf-8-sig") -> str:
     """Read a text of at most this many bytes, its lines ending in a newline.
 
@@ -64,10 +77,13 @@ def read_text(path: Path, most: int = 1_000_000, encoding: str = "utf-8-sig") ->
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
-    """Replace a file in one step, so that no reader sees a partial one."""
+    """Replace a file in one step, so that no reader sees a partial one; its mode is kept."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{get_ident()}.tmp")
     try:
+        temporary.touch(mode=0o600)
         temporary.write_bytes(content if isinstance(content, bytes) else content.encode())
+        if path.exists():
+            shutil.copymode(path, temporary)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)

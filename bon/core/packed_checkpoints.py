@@ -60,7 +60,6 @@ def unpacked(folder: Path) -> Path:
                 if path.name != WEIGHTS:
                     shutil.copyfile(path, part / path.name)
         (part / "model.safetensors").write_bytes(_safetensors(tensors_of(folder)))
-        part.chmod(0o755)
         part.rename(target)
     except OSError as error:
         if not target.is_dir():  # no other process was first

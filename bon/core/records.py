@@ -8,6 +8,7 @@ are named tuples, which are created ten times faster than frozen dataclasses.
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from bon.core.errors import BonError
 from bon.core.keys import content_key
 
 JudgementOutcome = Literal["first", "second", "tie", "scored", "chosen", "unparsed", "error"]
@@ -16,11 +17,24 @@ JudgementOutcome = Literal["first", "second", "tie", "scored", "chosen", "unpars
 RIGHT_FROM = 0.5
 """Credit from which an answer is right, where only right and wrong are told apart."""
 
+BASELINES = ("random", "first", "majority", "longest", "logprob", "oracle")
+"""Names of what needs no rewarder; results list them among the rewarders."""
+
 BY_MODEL = "llm"
 """The grader that is a model; its grades are judgements of the run, by text key in `meta`."""
 
 LMMS_EVAL = "lmms_eval:"
 """Begins the names of lmms-eval's tasks, which are benchmarks and grade whole responses."""
+
+
+def check_rewarder_name(name: str) -> None:
+    """Raise BonError for a rewarder with the name of a baseline."""
+    if name in BASELINES:
+        raise BonError(
+            f"a rewarder is named {name!r}, as is a baseline that is always computed",
+            "give it another name, or leave it out if it is that baseline",
+        )
+
 
 AnswerOutcome = Literal["parsed", "unparsed", "error"]
 """Outcome of extracting a candidate's answer."""

@@ -1,7 +1,7 @@
-"""Text that can be stored and sent, the text of a chat completion, and features of texts."""
+"""Letters of options, text that can be stored and sent, chat completions, features of texts."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import log2
 from typing import Any, NamedTuple
@@ -17,6 +17,17 @@ def unicode_only(text: str) -> str:
         # Through UTF-16, so that two halves of a pair become their character.
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""Letters of answer options, in order."""
+
+
+def option_letters(options: Sequence[str]) -> str:
+    """Return the letters of these options, in order."""
+    if not 1 <= len(options) <= len(LETTERS):
+        raise ValueError(f"a question needs 1 to {len(LETTERS)} options, not {len(options)}")
+    return LETTERS[: len(options)]
 
 
 REFUSED, FILTERED = "[refusal] ", "[content_filter] "
@@ -93,7 +104,6 @@ _PRAISE = re.compile(
     r"|\bchecked (every|it twice)\b",
     re.IGNORECASE,
 )
-LETTERS = "ABCD"
 
 
 def _ends_in(letter: str, text: str) -> float:
@@ -104,7 +114,7 @@ FEATURES: dict[str, Callable[[str], float]] = {
     "length": lambda text: log2(1 + len(text)),
     "markdown": lambda text: float(bool(_MARKDOWN.search(text))),
     "praise": lambda text: float(bool(_PRAISE.search(text))),
-    **{f"letter {letter}": partial(_ends_in, letter) for letter in LETTERS},
+    **{f"letter {letter}": partial(_ends_in, letter) for letter in LETTERS[:4]},
 }
 """Name -> a number of a text: doublings of its length, or 1 where it has the feature."""
 

@@ -16,8 +16,7 @@ from bon.analysis.results.audit import (
     LabelAudit,
     ShortcutAudit,
 )
-from bon.analysis.results.format import coefficient, number, percent, share
-from bon.analysis.results.phrasing import names, plural
+from bon.analysis.results.phrasing import bounded, coefficient, names, percent, plural, share
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
 from bon.curating.item_audit import Evidence, items_audit, shortcut_audit
@@ -144,9 +143,9 @@ def _missing_labels(
 def _missing_verdicts(
     bench: Workbench, items: ItemsAudit | None, evidence: Evidence
 ) -> Iterator[str]:
-    judge = f"bon curate judge {bench.directory}"
+    judge = f"bon run EXPERIMENT --out {bench.judged}, its pairs: {bench.pairs_path}"
     if evidence.missing:
-        yield f"Rewarders: the runs cannot be read: {evidence.missing}"
+        yield f"Rewarders: {evidence.missing}"
     elif items is None:
         yield f"Rewarders: none has judged an item -> {judge}"
     else:
@@ -192,7 +191,7 @@ def findings(
     if shortcuts.auc.value is not None:
         yield (
             "Form alone (length, markdown, answer lines) predicts the right response with an AUC "
-            f"of {coefficient(shortcuts.auc)}; .50 is chance."
+            f"of {bounded(shortcuts.auc)}; .50 is chance."
         )
 
 
@@ -215,7 +214,7 @@ def _label_findings(labels: LabelAudit) -> Iterator[str]:
     if every := labels.agreement:
         yield (
             f"Annotators agree on {share(every.percent)} of {every.items} items; Krippendorff's "
-            f"alpha is {coefficient(every.alpha)}."
+            f"alpha is {bounded(every.alpha)}."
         )
 
 
@@ -234,10 +233,10 @@ def _item_findings(items: ItemsAudit) -> Iterator[str]:
         yield (
             f"The items distinguish {percent(items.distinguished, 0)} of {items.num_pairs} pairs "
             f"of rewarders, 100 items {percent(items.distinguished_per_100, 0)}; two rewarders "
-            f"must differ by {100 * items.smallest:.1f} points to be distinguished with 80 % power."
+            f"must differ by {100 * items.smallest:.1f} points to be distinguished with 80% power."
         )
     if items.reliability.value is not None:
-        yield f"Reliability over these rewarders is {coefficient(items.reliability)}."
+        yield f"Reliability over these rewarders is {bounded(items.reliability)}."
 
 
 def _range(expected: Estimate) -> str:
@@ -252,7 +251,7 @@ def warnings(
     yield from _item_warnings(items) if items else ()
     auc = shortcuts.auc.value
     if auc is not None and auc > WARN and not _stops(shortcuts):
-        yield f"Form alone predicts the right response with an AUC of {number(auc)}."
+        yield f"Form alone predicts the right response with an AUC of {coefficient(auc)}."
     for rule in shortcuts.rules:
         low, value = rule.accuracy.low, rule.accuracy.value
         if low is not None and value is not None and low > rule.chance < value - LEAD:
@@ -266,8 +265,8 @@ def _label_warnings(labels: LabelAudit) -> Iterator[str]:
     alpha = labels.agreement.alpha.value if labels.agreement else None
     if alpha is not None and alpha < MIN_ALPHA:
         yield (
-            f"Annotators agree little (alpha {number(alpha)}, below {number(MIN_ALPHA)}): the "
-            "task or the guidelines are unclear."
+            f"Annotators agree little (alpha {coefficient(alpha)}, below "
+            f"{coefficient(MIN_ALPHA)}): the task or the guidelines are unclear."
         )
     corrected = labels.error_corrected.value
     error = labels.error.value if corrected is None else corrected
@@ -284,8 +283,8 @@ def _item_warnings(items: ItemsAudit) -> Iterator[str]:
     for row in items.discrimination.below if items.discrimination else ():
         if row.r < 0 and row.by_chance.high is not None and row.items > row.by_chance.high:
             yield (
-                f"{row.items} items have an item–rest correlation below {number(row.r)}, where "
-                f"chance would give {_range(row.by_chance)}: wrong labels, or questions that "
+                f"{row.items} items have an item–rest correlation below {coefficient(row.r)}, "
+                f"where chance would give {_range(row.by_chance)}: wrong labels, or questions that "
                 "mislead the better rewarders. Inspect them first."
             )
             break
@@ -297,8 +296,8 @@ def _item_warnings(items: ItemsAudit) -> Iterator[str]:
     reliability = items.reliability.value
     if reliability is not None and reliability < MIN_RELIABILITY:
         yield (
-            f"Reliability is {number(reliability)}: another sample of such items would rank the "
-            "rewarders differently."
+            f"Reliability is {coefficient(reliability)}: another sample of such items would rank "
+            "the rewarders differently."
         )
 
 
@@ -313,6 +312,7 @@ def blocks(shortcuts: ShortcutAudit) -> Iterator[str]:
     if _stops(shortcuts):
         heaviest = max(shortcuts.features.items(), key=lambda pair: abs(pair[1]))[0]
         yield (
-            f"form alone predicts the right response with an AUC of {coefficient(shortcuts.auc)}, "
-            f"above {number(BLOCK)} (mostly {heaviest}): a rewarder could score without reading"
+            f"form alone predicts the right response with an AUC of {bounded(shortcuts.auc)}, "
+            f"above {coefficient(BLOCK)} (mostly {heaviest}): a rewarder could score without "
+            "reading"
         )

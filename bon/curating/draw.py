@@ -40,7 +40,7 @@ MAX_OVERSAMPLING = 3
 class StrategyCount(Record):
     """Quota of a strategy, size of its frame, and number of pairs drawn."""
 
-    strategy: Strategy
+    strategy: str
     wanted: int
     questions: int
     available: int

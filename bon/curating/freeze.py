@@ -28,7 +28,7 @@ from bon.curating.audit import suspects
 from bon.curating.items import CuratedItem, write_pairs
 from bon.curating.judged_runs import judged_runs
 from bon.curating.label_audit import UNRESOLVED, Labelling, load_labelling
-from bon.curating.recipe import STRATEGIES
+from bon.curating.recipe import MEANINGS
 from bon.curating.workbench import Workbench
 from bon.exports.contents import name_of
 from bon.exports.licences import OTHER, Licence, combined_licence, licence_of, licence_of_dataset
@@ -138,8 +138,10 @@ class Freezing:
 
     @cached_property
     def sources(self) -> list[tuple[str, str, Licence]]:
-        """Part, name and licence of the questions and policies of the runs, without repeats."""
-        sources: dict[tuple[str, str], Licence] = {}
+        """Part, name and licence of the sets, or of the runs' questions and policies."""
+        sources = {
+            ("pairs", name_of(spec)): licence_of_dataset(spec) for spec in self.bench.recipe.pairs
+        }
         with judged_runs(self.bench) as runs:
             for run in runs:
                 for spec in run.setup.experiment.questions:
@@ -161,7 +163,6 @@ class Freezing:
         path = self.bench.directory / ".salt"
         if not path.is_file():
             write_atomic(path, secrets.token_hex(16))
-            path.chmod(0o600)
         return hmac.new(path.read_bytes(), annotator.encode(), hashlib.sha256).hexdigest()[:12]
 
     def _check(self) -> None:
@@ -200,9 +201,8 @@ class Freezing:
 
     def _write_proof(self, folder: Path, licence: str) -> None:
         bench = self.bench
-        for path in (bench.recipe_path, bench.proposal_path, bench.prediction_path):
-            outdated = path == bench.prediction_path and not _is_newer(path, bench.items_path)
-            if path.is_file() and not outdated:
+        for path in (bench.recipe_path, bench.proposal_path):
+            if path.is_file():
                 shutil.copyfile(path, folder / path.name)
         audit = self._anonymous_audit()
         public = {item.id for item in bench.items if item.split == "public"}
@@ -238,7 +238,7 @@ class Freezing:
             private=" **Not to be passed on:** its sources do not permit it." * self.private,
             anyway=override if self.anyway else "",
             strategies="\n".join(
-                f"| {name} | {count} | {STRATEGIES.get(name, 'of bon 0.2')} |"
+                f"| {name} | {count} | {MEANINGS.get(name, 'a pair of this set')} |"
                 for name, count in counts.most_common()
             ),
             left_out=f" Excluded after annotation: {reasons}." if reasons else "",

@@ -2,17 +2,15 @@
 
 An item's responses are candidates that the run judged, so its verdicts exist already: of both
 orders, implied by scores, and of lists that showed both responses and chose one of them. What a
-design left out is missing: `bon curate judge` writes the experiment in which the items are judged.
+design left out, and what was drawn from a preference set, is judged by an ordinary run over
+pairs.parquet in DIR/judged.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 
 from bon.analysis.data.arrays import read
 from bon.analysis.data.tables import COLUMNS, Tables
@@ -26,19 +24,14 @@ from bon.analysis.data.verdicts import (
     code_of,
 )
 from bon.analysis.data.verdicts import verdicts as make_verdicts
-from bon.core.files import write_atomic
-from bon.curating.items import CuratedItem, write_pairs
+from bon.core.errors import BonError
+from bon.curating.items import CuratedItem
 from bon.curating.judged_runs import JudgedRun, judged_runs, open_runs
 from bon.curating.workbench import Workbench
 from bon.storage.database import DATABASE
 
 CREDIT = {WRONG: 0.0, RIGHT: 1.0, TIE: 0.5, UNDECIDED: np.nan, NOT_ASKED: np.nan}
 _SIDES = ["response_0", "response_1"]
-_HEADER = """\
-# Judges the items for which rewarders of the runs lack verdicts. Written by bon curate judge.
-#   bon plan {path}
-#   bon run {path} --out {out}
-"""
 
 
 def verdicts(bench: Workbench) -> pd.DataFrame:
@@ -68,15 +61,6 @@ def credits(bench: Workbench) -> pd.DataFrame:
         for rewarder, verdict in item_verdicts(bench, pairs).items()
     }
     return pd.DataFrame(columns).rename_axis("item")
-
-
-def missing_items(bench: Workbench) -> dict[str, set[str]]:
-    """Return the keys of items that each rewarder has not judged completely."""
-    pairs = item_pairs(bench.items)
-    return {
-        rewarder: set(pairs.loc[verdict.code == NOT_ASKED, "pair"])
-        for rewarder, verdict in item_verdicts(bench, pairs).items()
-    }
 
 
 def item_pairs(items: Iterable[CuratedItem]) -> pd.DataFrame:
@@ -113,13 +97,20 @@ def item_verdicts(bench: Workbench, pairs: pd.DataFrame) -> dict[str, Verdicts]:
 
 
 def item_tables(bench: Workbench, pairs: pd.DataFrame) -> Tables:
-    """Return the pairs with their judgements of the runs and of the run of judge.yaml."""
-    with judged_runs(bench) as runs:
-        tables = tables_of(runs, pairs)
-    if (bench.judged / DATABASE).is_file():
-        with open_runs([bench.judged]) as extra:
-            tables = _with_extra(tables, extra[0].tables)
-    return tables
+    """Return the pairs with their judgements of the runs and of the run in `judged`.
+
+    Raises:
+        BonError: there is neither.
+    """
+    extra = [bench.judged] if (bench.judged / DATABASE).is_file() else []
+    with judged_runs(bench) as runs, open_runs(extra) as judged:
+        if not (runs or judged):
+            raise BonError(
+                f"no run has judged the items of {bench.name}",
+                f"bon run EXPERIMENT --out {bench.judged}, its pairs: {bench.pairs_path}",
+            )
+        tables = tables_of(runs or judged, pairs)
+        return _with_extra(tables, judged[0].tables) if judged else tables
 
 
 def verdicts_of(tables: Tables) -> dict[str, Verdicts]:
@@ -211,67 +202,3 @@ def _chosen(run: JudgedRun, pairs: pd.DataFrame) -> pd.DataFrame:
                     key = (loaded.card.name, "pair", pair.pair, first, second, vote)
                     rows.append((*key, outcome, None, 0, 0.0, 0.0))
     return pd.DataFrame(rows, columns=list(COLUMNS["judgements"]))
-
-
-def pairs_experiment(bench: Workbench, items: Iterable[CuratedItem], folder: str) -> dict[str, Any]:
-    """Write items as pairs into a folder; return an experiment with them as reward benchmark."""
-    path = Path(folder) / "pairs.parquet"
-    write_pairs(items, bench.directory, bench.directory / path)
-    return {
-        "name": f"{bench.name} {folder}",
-        "pairs": [{"benchmark": "preference", "path": str(path), "name": bench.name}],
-        "policies": [],
-    }
-
-
-def write_judging(bench: Workbench) -> str:
-    """Write judge.yaml if any verdict is missing; return what is missing and how to compute it."""
-    missing = {name: keys for name, keys in missing_items(bench).items() if keys}
-    if not missing:
-        return "Every rewarder of the runs has judged every item."
-    keys = set().union(*missing.values())
-    rewarders: dict[str, Any] = {}
-    with judged_runs(bench) as runs:
-        for run in runs:
-            for loaded, ref in zip(run.setup.rewarders, _references(run), strict=True):
-                if loaded.card.name in missing:
-                    rewarders.setdefault(loaded.card.name, _resolved(ref, run.setup.base))
-        experiments = [run.setup.experiment for run in runs]
-    first = experiments[0]
-    experiment = {
-        **pairs_experiment(bench, (i for i in bench.items if i.key in keys), "judging"),
-        "seed": first.seed,
-        "rewarders": list(rewarders.values()),
-        "judging": first.judging.model_dump(mode="json", by_alias=True, exclude_unset=True),
-        "allow_remote_code": any(other.allow_remote_code for other in experiments),
-    }
-    header = _HEADER.format(path=bench.judging_path, out=bench.judged)
-    body = yaml.safe_dump(experiment, sort_keys=False, allow_unicode=True)
-    write_atomic(bench.judging_path, header + body)
-    lines = [f"{len(keys)} items were not judged by every rewarder:"]
-    lines += [f"  {name:<32}lacks {len(own)}" for name, own in missing.items()]
-    commands = [
-        f"bon plan {bench.judging_path}",
-        f"bon run {bench.judging_path} --out {bench.judged}",
-    ]
-    return "\n".join([*lines, "", *commands])
-
-
-def _references(run: JudgedRun) -> list[Any]:
-    """Return the rewarder references of a run's experiment, without ensembles."""
-    ensembles = {loaded.card.name for loaded in run.setup.ensembles}
-    references = run.setup.raw.get("rewarders") or []
-    return [r for r in references if not (isinstance(r, dict) and r.get("name") in ensembles)]
-
-
-def _resolved(reference: Any, base: Path) -> Any:
-    """Return a reference whose relative paths are resolved against its experiment's folder."""
-    if isinstance(reference, str):
-        path = base / reference
-        return str(path.resolve()) if path.is_file() else reference
-    resolved = dict(reference)
-    if isinstance(resolved.get("card"), str):
-        resolved["card"] = _resolved(resolved["card"], base)
-    if isinstance(prompt := resolved.get("prompt"), dict) and "file" in prompt:
-        resolved["prompt"] = prompt | {"file": _resolved(prompt["file"], base)}
-    return resolved

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import pandas as pd
 import pyarrow as pa
 
-from bon.core.console import say
 from bon.core.dataset_features import IMAGE, write_rows
 from bon.core.keys import content_key
 
@@ -80,19 +79,10 @@ def write_items(items: Iterable[CuratedItem], path: Path) -> None:
 
 
 def read_items(path: Path) -> list[CuratedItem]:
-    """Read items that `write_items` wrote; those of version 0.2 that are no pairs are left out."""
-    columns = {field.name: str(field.type).startswith("tuple") for field in fields(CuratedItem)}
-    frame = pd.read_parquet(path)
-    pairs = frame[(frame["responses"].map(len) == 2) & frame["better"].notna()]
-    if other := len(frame) - len(pairs):
-        say(f"{path}: {other} items are not pairs and are left out (best-of-4 and ties of bon 0.2)")
-    items = []
-    for row in pairs.to_dict("records"):
-        values: dict[str, Any] = {
-            name: tuple(row[name]) if is_tuple else row[name] for name, is_tuple in columns.items()
-        }
-        items.append(CuratedItem(**values | {"better": int(row["better"])}))
-    return items
+    """Read items that `write_items` wrote."""
+    lists = [field.name for field in fields(CuratedItem) if str(field.type).startswith("tuple")]
+    rows: Any = pd.read_parquet(path).to_dict("records")
+    return [CuratedItem(**row | {name: tuple(row[name]) for name in lists}) for row in rows]
 
 
 _TEXT = pa.string()

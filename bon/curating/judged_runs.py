@@ -9,17 +9,18 @@ from functools import cached_property
 from pathlib import Path
 
 from bon.analysis.data.tables import Tables
+from bon.benchmarks import adapter
 from bon.core.errors import BonError, some
 from bon.core.files import write_atomic
 from bon.core.validation import validate
 from bon.curating.recipe import Curation, recipe_text
 from bon.curating.workbench import Workbench
 from bon.formats.score_tables import WITHOUT_TEXT
-from bon.planning.completeness import completeness
-from bon.planning.run_tables import run_tables
-from bon.planning.setup import Setup
 from bon.running.reporting import open_run
 from bon.storage.store import Store
+from bon.work.completeness import completeness
+from bon.work.run_tables import run_tables
+from bon.work.setup import Setup
 
 
 @dataclass(frozen=True)
@@ -87,19 +88,29 @@ def _check_same_rewarders(runs: Sequence[JudgedRun]) -> None:
 
 
 def begin(
-    runs: Sequence[Path], out: Path, *, items: int = 300, seed: int = 0, held_out: float = 0.3
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    sets: Sequence[str] = (),
+    items: int = 300,
+    seed: int = 0,
+    held_out: float = 0.3,
 ) -> Workbench:
-    """Check the runs and write recipe.yaml into the folder.
+    """Check the runs or preference sets and write recipe.yaml into the folder.
+
+    sets: each a benchmark of pairs, BENCHMARK:FILE or a file of pairs.
 
     Raises:
-        BonError: a run cannot be used, or the folder already has a recipe.
+        BonError: a source cannot be used, or the folder already has a recipe.
     """
     bench = Workbench(out)
     if bench.recipe_path.exists():
         raise BonError(
             f"{bench.recipe_path} already exists",
-            f"edit it and continue with bon curate propose {out}, or choose another --out",
+            f"edit it and draw again: bon curate draw --out {out}",
         )
+    if not (runs or sets):
+        raise BonError(f"nothing to draw from: no recipe in {out}", "name a RUN, or --from a SET")
     resolved = [run.resolve() for run in runs]
     for run, path in zip(runs, resolved, strict=True):
         if resolved.count(path) > 1:
@@ -107,14 +118,28 @@ def begin(
         _check_has_pools(run)
     settings = {
         "runs": [os.path.relpath(path, out.resolve()) for path in resolved],
+        "pairs": [_preference_set(name, out) for name in sets],
         "items": items,
         "seed": seed,
         "held_out": held_out,
     }
-    recipe = validate(Curation, settings, "bon curate init")
+    recipe = validate(Curation, settings, "bon curate draw")
     out.mkdir(parents=True, exist_ok=True)
     write_atomic(bench.recipe_path, recipe_text(recipe))
     return bench
+
+
+def _preference_set(name: str, out: Path) -> dict[str, str]:
+    """Return the source of a benchmark, of one in a file (NAME:FILE), or of a file of pairs."""
+    benchmark, _, file = name.partition(":")
+    if Path(name).exists():
+        benchmark, file = "preference", name
+    elif file and not Path(file).exists():
+        raise BonError(f"--from {name}: there is no file {file}", "name one that exists")
+    if adapter(benchmark).kind != "pairs":
+        raise BonError(f"--from {name}: {benchmark} has no preference pairs", "bon list benchmarks")
+    path = {"path": os.path.relpath(Path(file).resolve(), out.resolve())} if file else {}
+    return {"benchmark": benchmark, **path}
 
 
 def _check_has_pools(directory: Path) -> None:

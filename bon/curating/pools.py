@@ -15,14 +15,14 @@ from bon.analysis.results.record import Record
 from bon.benchmarks.leaks import find_leaks, plain
 from bon.core.keys import content_key
 from bon.core.records import Candidate, Question
+from bon.core.text import LETTERS
 from bon.curating.items import Split
 from bon.curating.judged_runs import JudgedRun
 from bon.curating.recipe import Filters
-from bon.experiment.letters import LETTERS
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import Grade, grades_of
 
-Unit = Literal["questions", "candidates"]
+Unit = Literal["questions", "candidates", "pairs"]
 T = TypeVar("T")
 Steps = Iterable[tuple[str, bool, Callable[[T], bool]]]
 """Filters: name, whether it is switched on, predicate of what it keeps."""
@@ -117,9 +117,9 @@ def signature(question: Question) -> str:
     return content_key("question of", text, sorted(image.sha256 for image in question.images))
 
 
-def split_of(question: Question, seed: int, held_out: float) -> Split:
+def split_of(question: str, seed: int, held_out: float) -> Split:
     """Assign a question to a split by a seeded hash of its signature."""
-    share = int(content_key("split", seed, signature(question))[:12], 16) / 16**12
+    share = int(content_key("split", seed, question)[:12], 16) / 16**12
     return "held-out" if share < held_out else "public"
 
 

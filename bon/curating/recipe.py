@@ -1,31 +1,29 @@
-"""recipe.yaml: which items to draw from which runs, and how people label them."""
+"""recipe.yaml: which items to draw from which runs or sets, and how people label them."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, get_args
 
 import yaml
 from pydantic import Field, model_validator
 
-from bon.core.console import say
 from bon.core.validation import validate
-from bon.experiment.config import Strict
+from bon.experiment.config import DatasetSpec, Strict
 from bon.experiment.yamlfile import read_document
 
 Strategy = Literal["gold", "popular-wrong", "near-miss", "control"]
 
-STRATEGIES: dict[Strategy, str] = {
+MEANINGS: dict[str, str] = {
     "gold": "a right and a wrong answer",
     "popular-wrong": "a right answer and the wrong one that majority vote prefers",
-    "near-miss": "of one policy, with lengths within 10 %",
+    "near-miss": "of one policy, with lengths within 10%",
     "control": "uniform over all pairs of a right and a wrong answer",
 }
+
+STRATEGIES = get_args(Strategy)
 
 QUOTAS: dict[Strategy, float] = {
     "gold": 0.35, "popular-wrong": 0.25, "near-miss": 0.2, "control": 0.2,
 }  # fmt: skip
-
-REMOVED = ("cross-policy", "disagreement", "best-of-4", "ties")
-"""Strategies of version 0.2; their quotas go to `gold`."""
 
 TAGS = (
     "existence", "recognition", "attribute", "counting", "spatial", "reading", "knowledge",
@@ -44,15 +42,6 @@ class Filters(Strict):
     truncated: bool = True
     unread: bool = True
 
-    @model_validator(mode="before")
-    @classmethod
-    def _no_ensemble(cls, data: Any) -> Any:
-        if isinstance(data, dict) and "ensemble" in data:
-            if data["ensemble"]:
-                raise ValueError("the filter `ensemble` was removed in bon 0.3: leave it out")
-            data = {name: value for name, value in data.items() if name != "ensemble"}
-        return data
-
 
 class Annotating(Strict):
     """How items are assigned to annotators; `grades` are of single answers (keys 1 to 9)."""
@@ -68,7 +57,8 @@ class Annotating(Strict):
 class Curation(Strict):
     """The recipe; recipe_template.yaml describes every key."""
 
-    runs: tuple[str, ...] = Field(min_length=1)
+    runs: tuple[str, ...] = ()
+    pairs: tuple[DatasetSpec, ...] = ()
     seed: int = Field(0, ge=0)
     items: int = Field(300, ge=10)
     quotas: dict[Strategy, float] = QUOTAS
@@ -77,24 +67,13 @@ class Curation(Strict):
     filters: Filters = Filters()
     annotating: Annotating = Annotating()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _replace_removed(cls, data: Any) -> Any:
-        quotas = data.get("quotas") if isinstance(data, dict) else None
-        if not isinstance(quotas, dict) or not any(name in quotas for name in REMOVED):
-            return data
-        kept = {name: share for name, share in quotas.items() if name not in REMOVED}
-        shares = {name: quotas[name] for name in REMOVED if quotas.get(name)}
-        if shares:
-            say(f"quotas: {', '.join(shares)} were removed in bon 0.3; their share goes to gold")
-            kept["gold"] = kept.get("gold", 0) + sum(shares.values())
-        return {**data, "quotas": kept}
-
     @model_validator(mode="after")
-    def _check_quotas(self) -> "Curation":
+    def _check(self) -> "Curation":
         total = sum(self.quotas.values())
         if min(self.quotas.values(), default=-1) < 0 or abs(total - 1) > 1e-6:
             raise ValueError(f"quotas add up to {total:g}, not 1")
+        if bool(self.runs) == bool(self.pairs):
+            raise ValueError("give `runs` or `pairs` to draw from, and not both")
         return self
 
 
@@ -105,7 +84,11 @@ def read_curation(path: Path) -> Curation:
 
 
 def recipe_text(recipe: Curation) -> str:
-    """Return a recipe with these runs, items, seed and held-out share, every key described."""
-    runs = yaml.safe_dump(list(recipe.runs), allow_unicode=True)
+    """Return a recipe with these sources, items, seed and held-out share, every key described."""
+    pairs = [spec.model_dump(mode="json", exclude_unset=True) for spec in recipe.pairs]
+    sources = {
+        name: "\n" + yaml.safe_dump(rows, allow_unicode=True, sort_keys=False) if rows else " []"
+        for name, rows in (("runs", list(recipe.runs)), ("pairs", pairs))
+    }
     values = {name: getattr(recipe, name) for name in ("items", "seed", "held_out")}
-    return _TEMPLATE.read_text("utf-8").format(runs=runs, **values)
+    return _TEMPLATE.read_text("utf-8").format(**sources, **values)

@@ -47,14 +47,13 @@ class Workbench:
         self.answers_path = directory / "answers.parquet"  # single answers instead of items
         self.proposal_path = directory / "proposal.json"
         self.images = directory / "images"  # file names are content hashes
-        self.judging_path = directory / "judge.yaml"
-        self.judged = directory / "judged"  # the run of judge.yaml
+        self.pairs_path = directory / "pairs.parquet"  # the items as preference pairs
+        self.judged = directory / "judged"  # an ordinary run over these pairs, if there is one
         self.drafted = directory / "drafted"  # the run that drafted
         self.drafts_path = directory / "drafts.jsonl"
         self.annotations_path = directory / "annotations.sqlite"
         self.audit_path = directory / "audit.json"
         self.audit_page = directory / "audit.html"
-        self.prediction_path = directory / "prediction.json"
 
     @cached_property
     def recipe(self) -> Curation:
@@ -67,7 +66,7 @@ class Workbench:
         if not self.items_path.is_file():
             raise BonError(
                 f"{self.directory} has no proposed items yet",
-                f"bon curate propose {self.directory}",
+                f"bon curate draw --out {self.directory}",
             )
         return read_items(self.items_path)
 
@@ -82,11 +81,11 @@ class Workbench:
 
 
 def open_workbench(directory: Path) -> Workbench:
-    """Open a folder that `bon curate init` created."""
+    """Open a folder that `bon curate draw` created."""
     bench = Workbench(directory)
     if not bench.recipe_path.is_file():
         raise BonError(
             f"{directory} is not a benchmark under construction: it has no recipe.yaml",
-            f"bon curate init RUN --out {directory}",
+            f"bon curate draw RUN --out {directory}",
         )
     return bench

@@ -4,9 +4,10 @@ Models of one placement group share its actors. A group starts when the cluster 
 stops when its work is done, so eight models run in turn on one GPU and all at once on eight. When
 an actor's process dies, Ray restarts it and its batches are sent again. Only a death on a node that
 survives counts against a batch: after SPLIT_AFTER deaths its items run alone, after all others, and
-one that loses BLAME_AFTER workers alone is recorded as an error.
+one that loses BLAME_AFTER workers alone is left undone. A worker whose engine died is restarted.
 """
 
+import os
 import sys
 import time
 from collections import deque
@@ -22,7 +23,7 @@ from bon.core.errors import BonError, one_line
 from bon.dispatch.connection import Connection, RayLost
 from bon.dispatch.groups import Batch, ClosingWorkers, Group, Worker, make_groups
 from bon.dispatch.source import Source
-from bon.dispatch.worker import Host, ModelSpec, Reply, give_up
+from bon.dispatch.worker import Host, ModelSpec, Reply
 from bon.engines.endpoints.ledger import Ledger
 from bon.experiment.config import ClusterConfig, Placement
 
@@ -40,9 +41,9 @@ class HostActor(Host):
     """A host that knows its node."""
 
     @ray.method(max_task_retries=-1)  # type: ignore[untyped-decorator]
-    async def node(self) -> str:
-        """Return the id of the Ray node, once the process runs (again)."""
-        return str(ray.get_runtime_context().get_node_id())
+    async def node(self) -> tuple[str, int]:
+        """Return the ids of the Ray node and of the process, once it runs (again)."""
+        return str(ray.get_runtime_context().get_node_id()), os.getpid()
 
     # In a thread of its own, also while a model computes.
     @ray.method(concurrency_group="heartbeat")  # type: ignore[untyped-decorator]
@@ -259,8 +260,11 @@ class Dispatcher:
                 continue
             if not worker.ready and _is_done(worker.pending):
                 try:
-                    worker.node, worker.pending = ray.get(worker.pending), None
-                    worker.up_since = time.monotonic()
+                    worker.node, worker.pid = ray.get(worker.pending)
+                    if worker.pid == worker.ended:  # not yet
+                        worker.pending = worker.actor.node.remote()
+                        continue
+                    worker.up_since, worker.pending = time.monotonic(), None
                 except ActorUnavailableError:
                     worker.pending = worker.actor.node.remote()
                 except RayError as error:  # it cannot start, here or anywhere
@@ -373,7 +377,10 @@ class Dispatcher:
         except RayTaskError as error:
             reply = Reply(failure=one_line(error.cause))
         except RayError as error:
-            self._lose(group, batch, error)
+            self._lose(group, batch, one_line(error, 300))
+            return
+        if reply.died:
+            self._restart(group, batch, reply.failure)
             return
         self._connection.losses = 0
         group.answered.add(batch.source.model)
@@ -382,20 +389,29 @@ class Dispatcher:
         if reply.effort.loading:
             self._connection.check_listeners()
 
-    def _lose(self, group: Group, batch: Batch, error: RayError) -> None:
+    def _restart(self, group: Group, batch: Batch, reason: str) -> None:
+        """Restart a worker whose engine died; what it had is sent again."""
+        worker = batch.worker
+        if worker in group.workers and worker.ready:
+            self._connection.report(f"{batch.source.model}: {reason}; its worker is restarted")
+            worker.ended = worker.pid
+            ray.kill(worker.actor, no_restart=False)
+        self._lose(group, batch, reason)
+
+    def _lose(self, group: Group, batch: Batch, reason: str) -> None:
         """Keep a batch whose worker or node died until it is known which."""
         worker = batch.worker
         assert worker is not None
         if worker not in group.workers:  # removed with its node
             self._requeue(group, batch)
             return
-        batch.reason = batch.reason or one_line(error, 300)
+        batch.reason = batch.reason or reason
         worker.lost.append(batch)
         if worker.ready:
             worker.locate()
 
     def _resend_lost(self, group: Group, worker: Worker) -> None:
-        """Queue the batches that a worker lost, split them, or give up an item."""
+        """Queue the batches that a worker lost, split them, or leave an item undone."""
         lost, worker.lost = worker.lost, []
         blamed = [batch for batch in lost if batch.node in self._connection.state.nodes]
         models = {batch.source.model for batch in blamed}
@@ -404,8 +420,7 @@ class Dispatcher:
             batch.deaths += batch in blamed
             if batch.alone and batch.deaths >= BLAME_AFTER:
                 reason = f"its worker died {batch.deaths} times while it ran alone"
-                spec = group.specs[batch.source.model]
-                self._report(batch, give_up(spec, batch.tasks[0], f"{reason}: {batch.reason}"))
+                self._report(batch, Reply(undone=f"{reason}: {batch.reason}"))
                 group.deaths[batch.source.model] = 0  # explained
             elif batch.alone or batch.deaths < SPLIT_AFTER:
                 self._requeue(group, batch)

@@ -85,7 +85,7 @@ def connect(
     if address and not patience:
         raise BonError(reason, "check --ray-address, or leave it out to run on this machine")
     cause = "the cluster is back" if address else "this machine has less to do"
-    room = "" if address else "; if it still fails, free memory, and disk space in /tmp/ray"
+    room = "" if address else "; if it still fails, free memory and disk space"
     raise Unavailable(reason, f"run the same command again when {cause}{room}")
 
 

@@ -19,11 +19,11 @@ from bon.core.errors import BonError
 from bon.core.images import ImageError, encode, open_image
 from bon.core.keys import content_key, text_key
 from bon.core.records import Candidate, ImageRef, Judgement, Question
+from bon.core.text import option_letters
 from bon.dispatch.worker import Host, JudgeTask, ModelSpec, Payload, PolicySpec, Reply, RewarderSpec
 from bon.engines.base import ImagePart, Message
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard, RewarderCard
-from bon.experiment.letters import option_letters
 from bon.policies.generate import Ask
 from bon.policies.prompting import policy_messages, question_block
 from bon.rewarders.base import Item

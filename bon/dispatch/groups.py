@@ -40,7 +40,8 @@ class Batch:
 class Worker:
     """An actor. `pending` is its outstanding call of `node`, None once its process runs.
 
-    `pending_since` is when it was made, `up_since` when the last one returned. `lost` batches wait
+    `pending_since` is when it was made, `up_since` when the last one returned, from process `pid`;
+    `ended` is a process that was told to end. `lost` batches wait
     for the worker to return, which shows whether its node survived. `ping` is an unanswered call,
     `pinged` when the last one was answered.
     """
@@ -48,6 +49,8 @@ class Worker:
     actor: Any
     pending: Any
     node: str = ""
+    pid: int = 0
+    ended: int = 0
     up_since: float = 0.0
     lost: list[Batch] = field(default_factory=list)
     pending_since: float = field(default_factory=time.monotonic)

@@ -1,6 +1,7 @@
-"""A local Ray: on loopback only, behind a token, and gone when this process is.
+"""A local Ray: on loopback only, behind a token, in a private folder, gone when this process is.
 
-Ray listens on every interface, runs code for whoever connects, outlives a killed driver by a
+Ray listens on every interface, runs code for whoever connects, lets every user of the machine
+write to its session (where a planted port is sent the token), outlives a killed driver by a
 minute and takes a minute to notice a dead control service (GCS). Everything private of Ray that
 bon replaces to change that is replaced in this file.
 """
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -45,6 +47,8 @@ _TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")
 _VITAL = {"gcs_server": "GCS", "raylet": "raylet"}
 _MIN_FREE = 50 << 20
 _MIN_ADDRESS_SPACE = 12 << 30
+_LONGEST = 24 if sys.platform == "darwin" else 28
+"""Characters of the parent of Ray's folder: the paths of its sockets may have 103, on Linux 107."""
 
 
 def check_limits() -> None:
@@ -60,9 +64,12 @@ def check_limits() -> None:
         problem = f"the limit on the size of a file, {file_size >> 20:,} MiB, is too small for "
         problem += f"Ray's object store, {store >> 20:,} MiB"
         raise BonError(problem, "lift it: ulimit -f unlimited")
-    folder = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
-    if os.path.isdir(folder) and shutil.disk_usage(folder).free < _MIN_FREE:
-        raise BonError(f"the disk that holds {folder} is full", "free space, or set RAY_TMPDIR")
+    parent = _parent()
+    if len(str(parent)) > _LONGEST:
+        problem = f"the path {parent} (RAY_TMPDIR) is too long for Ray's sockets"
+        raise BonError(problem, f"set RAY_TMPDIR to one of at most {_LONGEST} characters")
+    if parent.is_dir() and shutil.disk_usage(parent).free < _MIN_FREE:
+        raise BonError(f"the disk that holds {parent} is full", "free space, or set RAY_TMPDIR")
 
 
 class LocalRay:
@@ -70,10 +77,13 @@ class LocalRay:
 
     def __init__(self, options: dict[str, Any]) -> None:
         """Start Ray and connect to it; a failed start raises Ray's error and leaves nothing."""
+        parent = _parent()
+        parent.mkdir(parents=True, exist_ok=True)
+        self._folder = tempfile.mkdtemp(prefix="bon-", dir=parent)
         self._has_own_token = _set_token()
         self._vital: dict[str, psutil.Process] = {}
         self._sentinel = psutil.Popen(
-            [sys.executable, "-I", sentinel.__file__, str(os.getpid())],
+            [sys.executable, "-I", sentinel.__file__, self._folder],
             stdin=subprocess.PIPE,  # closes with this process, however it ends
             start_new_session=True,
         )
@@ -90,6 +100,7 @@ class LocalRay:
                 ray.init(
                     address="local",
                     include_dashboard=False,
+                    _temp_dir=f"{self._folder}/r",  # Ray opens the folder of this name to everyone
                     # Do not wait for a worker per CPU.
                     _system_config={"prestart_worker_first_driver": False},
                     **options,
@@ -114,10 +125,11 @@ class LocalRay:
         self._sentinel.kill()
         self._sentinel.communicate()
         if lost:
-            sentinel.kill_session(os.getpid(), self._since)
+            sentinel.kill_session(self._folder, self._since)
         with suppress(Exception) if lost else nullcontext():
             ray.shutdown()
-        sentinel.kill_session(os.getpid(), self._since)
+        sentinel.kill_session(self._folder, self._since)
+        shutil.rmtree(self._folder, ignore_errors=True)
         if self._has_own_token:
             for key in _TOKEN:
                 os.environ.pop(key, None)
@@ -130,6 +142,13 @@ def same_sys_path() -> AbstractContextManager[Any]:
     if cwd_first():
         return nullcontext()
     return patch.object(JobConfig, "_runtime_env_has_working_dir", lambda _: True)
+
+
+def _parent() -> Path:
+    """Return where the private folders of local Rays are made."""
+    usual = tempfile.gettempdir()
+    short = usual if len(usual) <= _LONGEST else "/tmp"
+    return Path(os.environ.get("RAY_TMPDIR") or short).resolve()  # as processes list their files
 
 
 def _set_token() -> bool:

@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from bon.choosing.race import EarlyStopping
-from bon.core.errors import BonError, one_line
+from bon.core.errors import BonError, EngineDied, engine_died, one_line
 from bon.core.images import ImageError, apply_filter, encode, open_image
 from bon.core.records import Candidate, Effort, Judgement
 from bon.engines import build, serves
 from bon.engines.base import Engine, ImagePart
 from bon.engines.echo import answer_key
 from bon.engines.endpoints.ledger import Ledger, Payer, paying, purchases, stop
-from bon.engines.gpu_memory import ROOM, wait_for_room
+from bon.engines.free_gpu_memory import wait_for_room
 from bon.engines.metering import metered, take_turn
 from bon.experiment.cards import Loaded, engine_settings
 from bon.experiment.config import Card, PolicyCard, RewarderCard
@@ -32,8 +32,7 @@ from bon.policies.generate import Ask
 from bon.rewarders import item_judging
 from bon.rewarders.base import Item, OnEcho, Rewarder
 from bon.rewarders.biases import make_rewarder
-from bon.rewarders.item_judging import Call, Filing, Protocol
-from bon.rewarders.registry import rewarder_class
+from bon.rewarders.item_judging import Call, Protocol
 
 
 @dataclass(frozen=True)
@@ -58,6 +57,7 @@ class RewarderSpec:
     own: type[Rewarder] | None = None
 
 
+CLOSE_SECONDS = 10.0
 ModelSpec = PolicySpec | RewarderSpec
 RowT = TypeVar("RowT")
 
@@ -87,7 +87,9 @@ class Reply:
     """The rows of a batch, and the engine's versions, device and flags.
 
     `effort.busy` is the batch's share of the worker's time. `failure`: why the model cannot go on.
-    `bought`: keys of replies that the ledger keeps until the rows are committed.
+    `died`: it can, loaded in another process; no rows are filed. `undone`: items that are left, to
+    be tried again by another run, and why. `bought`: keys of replies that the ledger keeps until
+    the rows are committed.
     """
 
     candidates: tuple[Candidate, ...] = ()
@@ -96,6 +98,8 @@ class Reply:
     effort: Effort = field(default_factory=Effort)
     failure: str = ""
     stop_run: bool = False
+    died: bool = False
+    undone: str = ""
     bought: tuple[str, ...] = ()
 
     @property
@@ -170,6 +174,7 @@ class Host:
         if self._ledger is not None:  # what ends one batch ends those beside it
             payer = self._payers.setdefault(model, payer)
         with self._clock.batch() as waited, metered(fresh=again) as meter, paying(payer):
+            engine = None
             try:
                 engine, loading = await self._engine(spec)
                 with self._clock.share() as spent:
@@ -179,6 +184,13 @@ class Host:
                     else:
                         judged = await _in_turn(_judge(spec, engine, payloads))
                         reply = Reply(judgements=judged[0], bought=judged[1])
+                if isinstance(payer.stopped, EngineDied):
+                    raise payer.stopped
+                if engine not in self._engines.values():  # it died under another batch
+                    raise EngineDied(f"the model of {loaded.card.name} is loaded again")
+            except EngineDied as error:
+                await self._discard(engine)
+                return Reply(failure=str(error), died=True)
             except BonError as error:
                 return Reply(failure=str(error), stop_run=error.stops_run)
             effort = Effort(spent[0], waited, loading, meter.read, meter.cached)
@@ -200,6 +212,15 @@ class Host:
                 failures.append(f"{name}: {error}")
         return failures
 
+    async def _discard(self, engine: Engine | None) -> None:
+        """Forget a dead engine, so that its model is loaded again."""
+        for key, known in [*self._engines.items()]:
+            if known is not engine:
+                continue
+            del self._engines[key]
+            with suppress(Exception):
+                await asyncio.wait_for(known.close(), CLOSE_SECONDS)
+
     async def close(self) -> None:
         """Close every engine, even where one fails to."""
         engines = list(self._engines.values())
@@ -220,7 +241,7 @@ class Host:
             if self._logs and serves(arguments):
                 arguments.setdefault("log", str(self._logs / f"{card.name}.log"))
             # Memory that this worker's own engines use is no reason to wait.
-            share = 0.0 if self._engines else gpu_memory_share(card)
+            share = 0.0 if self._engines else card.gpu_memory_share
             occupied = await asyncio.to_thread(wait_for_room, share) if share else ""
             try:
                 self._engines[key] = await asyncio.to_thread(build, card.engine, arguments)
@@ -277,29 +298,12 @@ async def _in_turn(
                 stop(error)
                 return error.rows, ()
             except Exception as error:
-                stop(BonError(one_line(error)))
+                stop(engine_died(error) or BonError(one_line(error)))
                 return (), ()
 
     results = await asyncio.gather(*(run(item) for item in items))
     rows = tuple(row for item_rows, _ in results for row in item_rows)
     return rows, tuple(key for _, keys in results for key in keys)
-
-
-def give_up(spec: ModelSpec, payload: Payload, error: str) -> Reply:
-    """Return error rows for everything a payload still lacks."""
-    card, prompt = spec.loaded.card, spec.loaded.prompt
-    if isinstance(payload, Ask):
-        assert isinstance(card, PolicyCard)
-        return Reply(candidates=tuple(generate.give_up(card, spec.loaded.spec, payload, error)))
-    assert isinstance(card, RewarderCard)
-    assert isinstance(spec, RewarderSpec)
-    protocol = spec.protocol.with_votes(payload.votes)
-    filing = Filing(card, rewarder_class(card).arity, prompt.sha256[:16], payload.item, protocol)
-    if payload.again:
-        rows = item_judging.failed_judgements(filing, payload.again, error)
-    else:
-        rows = item_judging.give_up(filing, payload.known, error, payload.stakes)
-    return Reply(judgements=tuple(rows))
 
 
 def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[str, Any]:
@@ -311,16 +315,9 @@ def engine_arguments(card: Card, model_path: str, *, remote_code: bool) -> dict[
     if 0 < card.placement.gpus < 1 and (card.engine == "vllm" or serves(arguments)):
         sglang = arguments.get("serve") == "sglang"
         flag = "mem_fraction_static" if sglang else "gpu_memory_utilization"
-        share = {flag: round(gpu_memory_share(card), 3)}
+        share = {flag: round(card.gpu_memory_share, 3)}
         arguments["engine_args"] = share | dict(arguments.get("engine_args") or {})
     return arguments
-
-
-def gpu_memory_share(card: Card) -> float:
-    """Return the share of each GPU's memory that a model needs; 0 without a GPU."""
-    arguments = card.engine_args.get("engine_args")
-    reserved = arguments.get("gpu_memory_utilization") if isinstance(arguments, Mapping) else None
-    return float(reserved or ROOM * min(1.0, card.placement.gpus)) if card.placement.gpus else 0.0
 
 
 def _is_on(arguments: Mapping[str, Any], name: str) -> bool:

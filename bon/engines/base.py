@@ -2,7 +2,9 @@
 
 An engine is one loaded model, or one model of an endpoint. Its methods are coroutines for one
 request each; the engine batches whatever is in flight. Failures are raised, and the worker records
-them as errors of the item; an endpoint's transient refusals (429, 5xx) are retried inside it.
+them as errors of the item, but EngineDied and lost connections: the model is loaded again, in
+another process, and its items are sent again. An endpoint's transient refusals (429, 5xx) are
+retried inside it.
 """
 
 from abc import ABC
@@ -10,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from bon.core.errors import BonError, Unsupported
+from bon.core.errors import BonError, EngineDied, Unsupported, engine_died
 from bon.core.sampling import Sampling
 from bon.engines.fields import EngineSettings
 from bon.engines.settings import NoSettings
@@ -116,10 +118,12 @@ async def call_for_all(
 ) -> tuple[list[RowT], tuple[int, ...], Exception | None]:
     """Call an engine until there are rows for all seeds, at most `retries` times more.
 
-    Returns the rows, the seeds without and why. A BonError is raised, with the rows so far.
+    Returns the rows, the seeds without and why. A BonError is raised, with the rows so far, and an
+    EngineDied for what is no item's fault.
     """
     rows: list[RowT] = []
     failure: Exception | None = None
+    died: EngineDied | None = None
     for _ in range(retries + 1):
         try:
             return rows + await call(seeds), (), None
@@ -135,6 +139,10 @@ async def call_for_all(
         if isinstance(failure, BonError):
             failure.rows = tuple(rows)
             raise failure
+        died = died or engine_died(failure)
+    if died is not None:  # what the attempts after it say is of no interest
+        died.rows = tuple(rows)
+        raise died
     return rows, seeds, failure
 
 

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from bon.core.errors import EngineDied
+
 _LOG = logging.getLogger(__name__)
 
 LINGER = (0.002, 0.05)
@@ -64,7 +66,7 @@ class Batcher:
     async def submit(self, kind: str, request: Any) -> Any:
         """Return the result of one request once its batch is done."""
         if self._closed:
-            raise RuntimeError("the engine is closed")
+            raise EngineDied("the engine is closed")
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="engine", daemon=True)
             self._thread.start()
@@ -95,7 +97,7 @@ class Batcher:
             self._run(batch)
             self._linger = min(max(LINGER[0], (time.monotonic() - start) / 30), LINGER[1])
         for job in waiting:
-            job.finish(RuntimeError("the engine was closed"))
+            job.finish(EngineDied("the engine was closed"))
 
     def _collect(self, waiting: list[Job]) -> bool:
         """Prepare everything queued; False once the batcher is closed."""

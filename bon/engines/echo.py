@@ -15,6 +15,7 @@ from math import exp, log, log1p
 from struct import Struct
 from typing import Any, ClassVar
 
+from bon.core.text import LETTERS
 from bon.engines.base import (
     Engine,
     GenerateRequest,
@@ -31,7 +32,6 @@ from bon.engines.base import (
 from bon.engines.metering import within
 from bon.engines.settings import EchoSettings
 
-_LETTERS = ("A", "B", "C", "D")
 _UNPARSED = "I cannot say."
 _WORD = 2**32
 _WORDS = Struct(">5I")  # of a digest
@@ -155,7 +155,7 @@ def _expected_choice(choices: tuple[str, ...]) -> str | None:
 def _choices(expected: str | None) -> tuple[str, ...]:
     """Return the choices of a question without options: its answer and wrong ones like it."""
     if expected is None:
-        return _LETTERS
+        return tuple(LETTERS[:4])
     if not any(char.isdigit() for char in expected):
         return (expected, "amber", "birch", "cedar")
     return tuple(

@@ -49,8 +49,11 @@ class Renderer:
         model: str,
         placeholder: Callable[[int], str | None] = lambda _: None,
         kwargs: Mapping[str, Any] = {},
+        *,
+        reads_images: bool = True,
     ) -> None:
         self._model, self._kwargs, self._placeholder = model, dict(kwargs), placeholder
+        self._reads_images = reads_images
         self._tokenizer = getattr(processor, "tokenizer", processor)
         # Some checkpoints, such as Phi-3.5-vision, have it in the tokenizer's config only.
         self._template = processor if getattr(processor, "chat_template", None) else self._tokenizer
@@ -62,7 +65,7 @@ class Renderer:
 
     def prompt(self, messages: tuple[Message, ...]) -> Rendered:
         """Render everything up to the assistant's reply."""
-        return Rendered(self._apply(messages, add_generation_prompt=True), _images(messages))
+        return self._rendered(messages, add_generation_prompt=True)
 
     def response(self, messages: tuple[Message, ...]) -> tuple[Rendered, str]:
         """Render the prompt, and the last assistant message as the model would generate it."""
@@ -76,10 +79,11 @@ class Renderer:
         """Render the whole conversation, ending with the token at which a reward is read."""
         if messages[-1].role != "assistant":
             raise ValueError("the last message must be the assistant's")
-        text = self._apply(messages)
+        rendered = self._rendered(messages)
         if score_at == "turn_end":
-            text = text[: text.rindex(self._turn_end) + len(self._turn_end)]
-        return Rendered(text, _images(messages))
+            end = rendered.text.rindex(self._turn_end) + len(self._turn_end)
+            rendered = rendered._replace(text=rendered.text[:end])
+        return rendered
 
     def answer(self, prompt: str, ids: Sequence[int]) -> Answer:
         """Find the answer of a reply to a rendered prompt, after what the model thought.
@@ -135,6 +139,17 @@ class Renderer:
             return False
         return "Probe" in text and "'text'" not in text and '"text"' not in text
 
+    def _rendered(
+        self, messages: tuple[Message, ...], *, add_generation_prompt: bool = False
+    ) -> Rendered:
+        parts = [part for message in messages for part in message.parts]
+        images = tuple(part for part in parts if isinstance(part, ImagePart))
+        if images and not self._reads_images:
+            fix = "take a vision-language model (a rewarder: or image_filter: drop)"
+            raise BonError(f"model {self._model!r} reads text alone, and an item has images", fix)
+        text = self._apply(messages, add_generation_prompt=add_generation_prompt)
+        return Rendered(text, images)
+
     def _apply(self, messages: tuple[Message, ...], *, add_generation_prompt: bool = False) -> str:
         numbers = count(1)  # of images, through the whole conversation
         turns = [{"role": m.role, "content": self._content(m, numbers)} for m in messages]
@@ -158,9 +173,3 @@ class Renderer:
             # A line of its own where images open the turn; else the text says what is around them.
             text += place + "\n" if place and opening else place
         return text
-
-
-def _images(messages: tuple[Message, ...]) -> tuple[ImagePart, ...]:
-    return tuple(
-        part for message in messages for part in message.parts if isinstance(part, ImagePart)
-    )

@@ -1,6 +1,5 @@
 """The settings of every engine that ships with bon. Imports nothing that an engine needs."""
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
@@ -28,6 +27,7 @@ class HeadSettings(EngineSettings):
     layers: list[str] = shaping(..., "names of the linear layers, in order", min_length=1)
     activation: Activation = shaping("silu", "activation between layers")
     file: str | None = shaping(None, "look only in this file of the checkpoint")
+    output: int | None = shaping(None, "which of several outputs is the reward, from 0", ge=0)
 
 
 def _head(value: Any) -> Any:
@@ -81,8 +81,7 @@ class TransformersSettings(Checkpoint):
         "auto", "auto: float32 on a CPU, the checkpoint's own on a GPU"
     )
     device: str = open_speed("auto", "auto, cpu, cuda or cuda:1")
-    # Does not change the output, but keys of 0.1 depend on it.
-    device_map: str | None = shaping(None, "auto: shard over GPUs")
+    device_map: str | None = speed(None, "auto: shard over GPUs")
     attn_implementation: str | None = open_speed(None, "attention kernel, by transformers' name")
     max_batch: int = open_speed(256, "sequences decoded together", ge=1, le=65536)
     max_batch_tokens: int | None = open_speed(
@@ -142,6 +141,9 @@ class VllmSettings(Checkpoint):
     task: Literal["generate", "reward"] = open_shaping(
         "generate", "reward: a checkpoint with a linear reward head"
     )
+    output: int | None = open_shaping(
+        None, "which of a head's several outputs is the reward, from 0", ge=0
+    )
     engine_args: VllmFlags = open_shaping(VllmFlags(), "vLLM's flags by their Python names")
     max_pixels: int | None = open_shaping(None, "larger images are downscaled", ge=1)
     score_at: ScoreAt = open_shaping("end", "token at which the reward is read")
@@ -200,12 +202,11 @@ ENDPOINTS: dict[EndpointName, Capabilities] = {
     "anthropic": Capabilities(max_temperature=1.0, both_cuts=False),
     "gemini": Capabilities(structured_output=True),
 }
-HOSTS: dict[str, tuple[EndpointName, str]] = {
-    "api.openai.com": ("openai", "OPENAI_API_KEY"),
-    "api.anthropic.com": ("anthropic", "ANTHROPIC_API_KEY"),
-    "generativelanguage.googleapis.com": ("gemini", "GEMINI_API_KEY"),
+HOSTS: dict[str, EndpointName] = {
+    "api.openai.com": "openai",
+    "api.anthropic.com": "anthropic",
+    "generativelanguage.googleapis.com": "gemini",
 }
-"""Host -> what it is, and the environment variable that its key is usually in."""
 
 
 class OpenAISettings(EngineSettings):
@@ -257,20 +258,13 @@ class OpenAISettings(EngineSettings):
         """The profile of the endpoint."""
         if self.serve:
             return self.endpoint or ("vllm" if self.serve == "vllm" else "plain")
-        return self.endpoint or HOSTS.get(urlsplit(self.base_url).hostname or "", ("plain", ""))[0]
+        return self.endpoint or HOSTS.get(urlsplit(self.base_url).hostname or "", "plain")
 
     @property
     def can(self) -> Capabilities:
         """The profile's capabilities, corrected."""
         changes = self.capabilities.model_dump(exclude_unset=True)
         return ENDPOINTS[self.kind].model_copy(update=changes)
-
-    @classmethod
-    def shaping(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Select the shaping values, and the host's usual `api_key_env`: keys of 0.1 hold it."""
-        host = urlsplit(str(values.get("base_url", ""))).hostname or ""
-        usual = HOSTS[host][1] if host in HOSTS else None
-        return {**super().shaping(values), "api_key_env": usual}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

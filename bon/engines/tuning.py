@@ -1,17 +1,18 @@
 """What a fine-tuning takes and gives; imports no torch."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from bon.engines.base import Engine, Message
 
 Method = Literal["sft", "dpo", "grpo"]
+"""GRPO is trained elsewhere alone (`bon uplift --export`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A prompt, the chosen response (none under GRPO) and, for DPO, the rejected one."""
+    """A prompt, the chosen response and, for DPO, the rejected one."""
 
     messages: tuple[Message, ...]
     chosen: str
@@ -27,8 +28,8 @@ class Example:
 class Tuning:
     """`batch` examples per step; the rate peaks after `warmup` steps and falls to a tenth.
 
-    GRPO samples `batch` responses per step, `group` of each question. Training ends early where the
-    policy is `kl` nats per response from the untrained one.
+    Training ends early where the policy is `kl` nats per response from the untrained one. GRPO
+    samples `group` responses of each question.
     """
 
     method: Method
@@ -43,23 +44,13 @@ class Tuning:
     kl: float | None = None
 
 
-class Live(Protocol):
-    """Samples a policy while it is trained, and rewards what it says."""
-
-    def respond(
-        self, engine: Engine, indices: Sequence[int], step: int, count: int
-    ) -> list[list[str | None]]:
-        """Return `count` responses of each prompt; None for one that was cut short."""
-
-    def rewards(
-        self, indices: Sequence[int], texts: Sequence[Sequence[str | None]], step: int
-    ) -> list[list[float | None]]:
-        """Return the reward of each response; None where there is none."""
+Respond = Callable[[Engine, Sequence[int], int], list[str | None]]
+"""Samples a response to each prompt at a step; None for one that was cut short."""
 
 
 @dataclass(frozen=True, slots=True)
 class FineTuned:
-    """Mean loss of the first and of the last five steps (GRPO: rewards), seconds, and steps."""
+    """Mean loss of the first and of the last five steps, seconds, and steps."""
 
     first_loss: float
     last_loss: float

@@ -28,7 +28,7 @@ from vllm.renderers.inputs.preprocess import parse_model_prompt
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
 
-from bon.core.errors import BonError, Unsupported, suggestion
+from bon.core.errors import BonError, EngineDied, Unsupported, suggestion
 from bon.core.images import downscale, open_image
 from bon.engines.base import (
     Engine,
@@ -44,6 +44,7 @@ from bon.engines.base import (
     TokenLogprob,
     runs_of,
 )
+from bon.engines.checkpoints import checkpoint
 from bon.engines.metering import SALT, fresh, note_cached
 from bon.engines.processors import TRUST_REMOTE_CODE, counts_pixels, load_processor, loading_errors
 from bon.engines.rendering import Rendered, Renderer
@@ -106,6 +107,9 @@ class VllmEngine(Engine):
             raise BonError(f"vllm {vllm.__version__} has no engine argument {name!r}", fix)
         with loading_errors(model, _FIXES, "check the folder or id and engine_args"):
             self._processor = load_processor(model, **source)
+            kind = checkpoint(model, settings.revision, download=True)
+            if kind is not None and settings.task == "generate":
+                kind.check_writes("kind: scalar with engine_args: {task: reward}")
             # It reserves memory, by default for the largest possible image and a video.
             limits = {"video": 0, "audio": 0, **arguments["limit_mm_per_prompt"]}
             arguments["limit_mm_per_prompt"] = limits
@@ -117,7 +121,11 @@ class VllmEngine(Engine):
         self._caches_prefixes = self._engine.vllm_config.cache_config.enable_prefix_caching
         self._tokenizer = getattr(self._processor, "tokenizer", self._processor)
         self._renderer = Renderer(
-            self._processor, model, self._placeholder, settings.chat_template_kwargs
+            self._processor,
+            model,
+            self._placeholder,
+            settings.chat_template_kwargs,
+            reads_images=kind is None or kind.reads_images,
         )
 
     async def generate(self, request: GenerateRequest) -> Generation:
@@ -171,9 +179,21 @@ class VllmEngine(Engine):
         return await self._score(await self._processed(pair))
 
     async def _score(self, prompt: Any) -> Reward:
-        params = PoolingParams(task="classify", use_activation=False)
-        output = await _only(self._engine.encode(prompt, params, f"bon-{next(self._ids)}"))
-        return Reward(float(output.outputs.data[0]), len(output.prompt_token_ids))
+        # Token classifiers and process reward models score every token: the last one's score.
+        tasks = await self._engine.get_supported_tasks()
+        task: Any = "classify" if "classify" in tasks else "token_classify"
+        params = PoolingParams(task=task, use_activation=False)
+        output = await self._only(self._engine.encode(prompt, params, f"bon-{next(self._ids)}"))
+        data = output.outputs.data
+        scores = (data if task == "classify" else data[-1]).flatten()
+        at, model = self._settings.output, self._settings.model
+        if len(scores) > 1 and at is None:
+            problem = f"the head of {model!r} gives {len(scores)} numbers, not one"
+            raise BonError(problem, "say which is the reward, from 0: engine_args: {output: 0}")
+        if (at or 0) >= len(scores):
+            problem = f"the head of {model!r} has no output {at}"
+            raise BonError(problem, f"choose from 0 to {len(scores) - 1}")
+        return Reward(float(scores[at or 0]), len(output.prompt_token_ids))
 
     def info(self) -> dict[str, Any]:
         """Settings, versions, and what was loaded."""
@@ -222,7 +242,17 @@ class VllmEngine(Engine):
         )
 
     async def _complete(self, prompt: Any, params: Any) -> Any:
-        return await _only(self._engine.generate(prompt, params, f"bon-{next(self._ids)}"))
+        return await self._only(self._engine.generate(prompt, params, f"bon-{next(self._ids)}"))
+
+    async def _only(self, outputs: AsyncIterator[Any]) -> Any:
+        try:
+            collected = [output async for output in outputs]
+        except Exception as error:
+            if self._engine is None or self._engine.errored:
+                raise EngineDied("vLLM's engine process has ended") from error
+            raise
+        assert len(collected) == 1, f"vllm gave {len(collected)} outputs for a request"
+        return collected[0]
 
     async def _prompt(self, rendered: Rendered, extra: Sequence[int] = ()) -> Any:
         return await self._processed(await asyncio.to_thread(self._tokens, rendered, extra))
@@ -271,6 +301,8 @@ class VllmEngine(Engine):
         return downscale(image, self._max_pixels) if self._max_pixels else image
 
     def _needs(self, task: Task) -> None:
+        if self._engine is None:
+            raise EngineDied("vLLM's engine was closed")
         if task != self._settings.task:
             problem = f"{self._settings.model!r} for {self._settings.task!r}, not for {task!r}"
             raise Unsupported(f"vllm runs {problem}", f"set task: {task} in its engine args")
@@ -287,12 +319,6 @@ class VllmEngine(Engine):
         return sample._replace(
             text=text[: min(cuts, default=None)], tokens=sample.tokens[start:], reasoning=reasoning
         )
-
-
-async def _only(outputs: AsyncIterator[Any]) -> Any:
-    collected = [output async for output in outputs]
-    assert len(collected) == 1, f"vllm gave {len(collected)} outputs for a request"
-    return collected[0]
 
 
 def _sample(completion: Any, logprobs: int) -> Sample:

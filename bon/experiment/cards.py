@@ -13,7 +13,8 @@ from bon.core.files import file_error, read_text
 from bon.core.keys import content_key
 from bon.core.packed_checkpoints import is_packed, packed_key, unpacked
 from bon.core.validation import Origin, validate
-from bon.engines import engine_entry, read_settings
+from bon.engines import engine_entry, read_settings, weights_entry
+from bon.engines.checkpoints import Checkpoint, checkpoint
 from bon.experiment.config import (
     Card,
     CardRef,
@@ -62,8 +63,8 @@ class Specs:
 class Loaded(Generic[CardT]):
     """A card with its folder, its prompt and its specs.
 
-    `code` is the hash of a rewarder class's code. `filed` is the spec under which a run stores the
-    card's rows, if not the current one (bon.planning.spec_aliases).
+    `code` is the hash of a rewarder class's code. `filed` is the spec of the rows that are read, if
+    not the current one (bon.work.stored_specs).
     """
 
     card: CardT
@@ -94,6 +95,14 @@ class Loaded(Generic[CardT]):
         local = self.base / self.card.model
         is_folder = self.card.model and local.is_dir()
         return str(unpacked(local.resolve())) if is_folder else self.card.model
+
+    def checkpoint(self, *, download: bool = False) -> Checkpoint | None:
+        """Return what the card's checkpoint is; None if an engine of this machine runs none."""
+        card = self.card
+        runs_here = weights_entry(card.engine, card.engine_args).weights_here
+        if not runs_here or card.engine == "none":
+            return None
+        return checkpoint(self.model_path, card.revision, download=download)
 
 
 def load_policy(
@@ -245,14 +254,12 @@ def specs_of(card: Card, base: Path, prompt: Prompt, seed: int) -> Specs:
             "image_filter", "aggregate", "window", "step_separator", "python", "options",
         },
     )  # fmt: skip
-    readers = {rule: shaping[rule].pop("reader") for rule in _RULES if shaping.get(rule)}
     # Greedy decoding does not depend on the experiment's seed.
     drawn = seed if shaping["sampling"]["temperature"] > 0 else None
     rest = prompt.sha256, _fingerprint(base, card.model), drawn
     arguments = engine_entry(card.engine).settings.shaping(card.engine_args)
     reparses = isinstance(card, RewarderCard) and card.stored_rule is not None
-    published = ["published"] if "published" in readers.values() else []
-    with_rule = content_key(shaping, arguments, *rest, *published)
+    with_rule = content_key(shaping, arguments, *rest)
     without_rule = {**shaping, **dict.fromkeys(_RULES)}
     return Specs(content_key(without_rule, arguments, *rest) if reparses else with_rule, with_rule)
 

@@ -20,11 +20,12 @@ from pydantic import (
 )
 
 from bon.core import patterns
-from bon.core.console import say_once
 from bon.core.errors import BonError, shown
+from bon.core.records import check_rewarder_name
 from bon.core.sampling import Sampling
 from bon.core.text import BIASES, PHRASE, PLACE
 from bon.engines import engine_entry
+from bon.engines.free_gpu_memory import USABLE
 
 
 class Strict(BaseModel):
@@ -132,9 +133,16 @@ class Card(Strict):
     elsewhere: Elsewhere | None = Field(None, alias="from")
 
     @property
-    def brought(self) -> bool:
+    def imported(self) -> bool:
         """Whether its outputs were imported, so that it never runs."""
         return self.engine == "none" and self.model.startswith(f"{IMPORTED}:")
+
+    @property
+    def gpu_memory_share(self) -> float:
+        """The share of each GPU's memory that the model needs; 0 without a GPU."""
+        arguments, gpus = self.engine_args.get("engine_args"), self.placement.gpus
+        own = arguments.get("gpu_memory_utilization") if isinstance(arguments, Mapping) else None
+        return float(own or USABLE * min(1.0, gpus)) if gpus else 0.0
 
     @field_validator("engine")
     @classmethod
@@ -147,7 +155,7 @@ class Card(Strict):
 
 
 class PolicyCard(Card):
-    """A vision-language model that answers questions."""
+    """A model that answers questions."""
 
     role: Literal["policy"] = "policy"
     prompt: PromptRef = "cot"
@@ -169,15 +177,15 @@ def _check_distinct(**words: tuple[str, ...]) -> None:
 
 
 Reader = Literal["strict", "published"]
-"""Strict parsing (bon.rewarders.verdict_parser), or the last match as published scripts do."""
+"""The form that the prompt requires (bon.experiment.required_form), or the last match."""
 
 
 class VerdictRule(Strict):
     """How a reply becomes a verdict: an RE2 pattern with one group.
 
     `first`, `second` and `tie` list the group's values; any other is `unparsed`. The `strict`
-    reader requires an unambiguous verdict (not negated, quoted, contradicted or cut off), the
-    `published` one takes the last match after removing the `delete` characters.
+    reader takes a reply that ends in a match on a line of its own, the `published` one the last
+    match after removing the `delete` characters.
     """
 
     pattern: Annotated[str, AfterValidator(_checked_pattern)] = Field(
@@ -326,13 +334,14 @@ class RewarderCard(Card):
         (), examples=[[{"prompt": "Sky?", "responses": ["Blue."], "scores": [1.5]}]]
     )
 
-    @model_validator(mode="before")
+    @field_validator("name")
     @classmethod
-    def _removed(cls, data: Any) -> Any:
-        """Read what 0.2 wrote: the rewarder that this one was before training."""
-        if not isinstance(data, Mapping):
-            return data
-        return {key: value for key, value in data.items() if key != "before"}
+    def _check_name(cls, value: str) -> str:
+        try:
+            check_rewarder_name(value)
+        except BonError as error:
+            raise ValueError(error.message, error.fix) from None
+        return value
 
     @field_validator("options")
     @classmethod
@@ -404,20 +413,6 @@ class Race(Strict):
     pairs: int = Field(4, ge=1, description="comparisons per step")
     complete: float = Field(0.1, ge=0, le=1, description="share of questions judged in full")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _removed(cls, data: Any) -> Any:
-        """Read what 0.2 wrote: races that gold labels or a lead ended."""
-        if not isinstance(data, Mapping):
-            return data
-        kept = {key: value for key, value in data.items() if key not in ("lead", "audit")}
-        if data.get("lead") is not None:
-            say_once("judging.race.lead was removed and is ignored: a race ends once it is certain")
-        if kept.get("class") == "correct":
-            kept["class"] = "answer"
-            say_once("judging.race.class: correct was removed and is read as answer")
-        return kept
-
 
 class Deep(Strict):
     """More candidates on a share of the questions, for rewarders that score them one by one."""
@@ -432,40 +427,15 @@ class Deep(Strict):
 class Judging(Strict):
     """Which comparisons are made; only judged ones can be replayed."""
 
-    design: Literal["all_pairs", "race", "knockout", "swiss", "pivot"] = "all_pairs"
+    design: Literal["all_pairs", "race", "knockout"] = "all_pairs"
     race: Race = Field(default_factory=lambda: Race.model_validate({}))
-    skip_constant: bool = Field(
-        True, description="do not judge questions whose candidates are all right or all wrong"
+    skip: Literal["constant", "unanimous", "nothing"] = Field(
+        "constant",
+        description="questions that are not judged: candidates all right or all wrong, or all with "
+        "one answer",
     )
-    judge_unanimous: bool = Field(False, description="judge every question")
     repeat_check: int = Field(0, ge=0, description="items with one repeated judgement")
     deep: Deep | None = Field(None, description="how far n may go", examples=[{"n": 64}])
-
-    @model_validator(mode="before")
-    @classmethod
-    def _removed(cls, data: Any) -> Any:
-        """Read what 0.2 wrote: runs that stopped judging once the best rewarder was known."""
-        if not isinstance(data, Mapping):
-            return data
-        if data.get("decide") is not None:
-            say_once("judging.decide was removed and is ignored: every rewarder is judged in full")
-        return {key: value for key, value in data.items() if key not in ("decide", "looks")}
-
-    @property
-    def skips(self) -> Literal["constant", "unanimous", "nothing"]:
-        """Questions that are not judged: same outcome, or same answer, for all candidates."""
-        if self.judge_unanimous:
-            return "nothing"
-        return "constant" if self.skip_constant else "unanimous"
-
-    @model_validator(mode="after")
-    def _check_scope(self) -> Self:
-        if self.judge_unanimous and self.skip_constant and "skip_constant" in self.model_fields_set:
-            raise ValueError(
-                "`judge_unanimous` judges every question and `skip_constant` does not",
-                "leave one of them out",
-            )
-        return self
 
 
 class AnalysisConfig(Strict):

@@ -22,11 +22,11 @@ from bon.core.files import write_atomic
 from bon.core.records import ImageRef
 from bon.engines.base import ImagePart
 from bon.experiment.config import Card, DatasetSpec
-from bon.planning.run_tables import run_tables
-from bon.planning.setup import Setup
-from bon.running.imports.restore import EXPERIMENT, frozen_experiment
+from bon.importing.restore import EXPERIMENT, frozen_experiment
 from bon.running.reporting import read_results
 from bon.storage.store import Store
+from bon.work.run_tables import run_tables
+from bon.work.setup import Setup
 
 _SUFFIXES = {"JPEG": "jpg", "MPO": "jpg", "TIFF": "tif", "": "bin"}
 RAW_TABLES = ("questions", "candidates", "pairs", "judgements")

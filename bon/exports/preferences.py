@@ -20,11 +20,11 @@ from bon.experiment.prompts import Prompt
 from bon.exports.contents import load_image
 from bon.formats.score_tables import WITHOUT_TEXT
 from bon.graders import grades_of
-from bon.planning.setup import Setup
 from bon.policies.prompting import policy_messages
-from bon.rewarders.item_judging import in_protocol
 from bon.rewarders.registry import rewarder_class
 from bon.storage.store import Store
+from bon.work.setup import Setup
+from bon.work.units import judgements_on
 
 Pairing = Literal["best-worst", "all"]
 BY_KEY = "correct"
@@ -135,7 +135,7 @@ def ranking(setup: Setup, store: Store, by: str) -> Rank:
     if by not in rewarders:
         choices = ", ".join([BY_KEY, *rewarders])
         raise BonError(f"the run has no rewarder {by!r}", f"use one of {choices}")
-    return lambda question, rows: _standing(store, rewarders[by], question, rows)
+    return lambda question, rows: _standing(setup, store, rewarders[by], question, rows)
 
 
 def num_unjudged_by_key(setup: Setup, store: Store, by: str) -> int:
@@ -160,24 +160,25 @@ def unjudged_note(count: int, directory: Path) -> str:
     return (
         f"{count:,} questions with different answers were not judged because all are wrong by the "
         f"answer key; to judge them: bon run {directory / 'experiment.yaml'} "
-        "--set judging.skip_constant=false"
+        "--set judging.skip=unanimous"
     )
 
 
 def _standing(
-    store: Store, rewarder: Loaded[RewarderCard], question: Question, rows: list[Candidate]
+    setup: Setup,
+    store: Store,
+    rewarder: Loaded[RewarderCard],
+    question: Question,
+    rows: list[Candidate],
 ) -> dict[str, float]:
     """Return a rewarder's score of each text, as in the analysis."""
     texts = list(dict.fromkeys(row.text_key for row in rows))
     if len(texts) < 2:
         return {}
-    card = rewarder.card
-    judgements = [
-        row
-        for row in store.judgements(rewarder.spec, question.key)
-        if in_protocol(card.orders, card.votes, row.item, row.first, row.second, row.vote)
-    ]
-    kind = KIND_OF[rewarder_class(card).arity]
+    judgements = judgements_on(
+        setup, store.judgements(rewarder.spec, question.key), rewarder, question, rows
+    )
+    kind = KIND_OF[rewarder_class(rewarder.card).arity]
     opinion = item_opinion(kind, judgements, Candidates.of(question.key, texts))
     scores = opinion.candidate_scores()[0]
     return {key: s for key, s in zip(texts, scores.tolist(), strict=True) if s == s}

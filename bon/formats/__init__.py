@@ -14,12 +14,12 @@ from bon.formats import (
     inspect_ai,
     judge_outputs,
     lmms_eval,
-    openai_batch,
     opencompass,
     reward_bench,
     vlmevalkit,
 )
-from bon.formats.base import TABLES, Format, columns_of
+from bon.formats.answers import FORM
+from bon.formats.base import ROLES, TABLES, Format, absent, first_row, renamed
 
 ADDED: Registry[Format] = Registry("bon.formats")
 """Formats of users and of other packages, by name."""
@@ -30,7 +30,6 @@ _SHIPPED = {
         lmms_eval.FORMAT,
         inspect_ai.FORMAT,
         vlmevalkit.FORMAT,
-        openai_batch.FORMAT,
         opencompass.FORMAT,
         reward_bench.FORMAT,
         *judge_outputs.FORMATS,
@@ -61,30 +60,30 @@ def recognise(path: Path, columns: Mapping[str, str] | None = None) -> Format:
     """
     if not path.exists():
         raise BonError(f"no file {path}", "check the path")
-    known = columns_of(path) if columns else set()
-    if roles := {role for role, column in (columns or {}).items() if column in known}:
-        table = next((form for form in TABLES if form.fits(known | roles)), None)
-        if table is not None:
-            return table
-    return next((form for form in formats() if form.recognises(path)), _SHIPPED["answers"])
+    row, columns = first_row(path), columns or {}
+    roles = [role for role, name in columns.items() if not absent(role, name, row)]
+    row = dict.fromkeys(roles) | renamed(row, columns)
+
+    def fits(form: Format) -> bool:
+        return form.fits(row) if form in TABLES else form.recognises(path)
+
+    return next(filter(fits, formats()), _SHIPPED["answers"])
 
 
 def forms_of(
     paths: Iterable[Path], name: str = "", columns: Mapping[str, str] | None = None
 ) -> list[tuple[Path, Format]]:
-    """Return every file with its format, recognised or named; score tables with `columns` renamed.
+    """Return every file with its format, recognised or named, and those of `columns` it has.
 
     Raises:
-        BonError: no such file or format, or two files of answers are equal: they would be two
-            candidates of each question.
+        BonError: no such file or format, or no file has a column of `columns` for its role; or two
+            files of answers are equal: they would be two candidates of each question.
     """
     forms: list[tuple[Path, Format]] = []
     hashes: dict[str, Path] = {}
     for path in paths:
         form = named(name) if name else recognise(path, columns)
-        if form.table != "answers":
-            form = form.renamed(columns) if columns else form
-        else:
+        if form.table == "answers":
             for file in local_files(path, None, None) if path.is_dir() else [path]:
                 if (other := hashes.setdefault(file_hash(file), file)) is not file:
                     raise BonError(
@@ -92,4 +91,34 @@ def forms_of(
                         "give each file of answers once",
                     )
         forms.append((path, form))
-    return forms
+    return _with_columns(forms, columns) if columns else forms
+
+
+def _with_columns(
+    forms: Iterable[tuple[Path, Format]], columns: Mapping[str, str]
+) -> list[tuple[Path, Format]]:
+    """Assign named columns to the files that have them."""
+    unused: dict[str, BonError] = {}
+    used: set[str] = set()
+    found = []
+    for path, form in forms:
+        roles = {*FORM.need, *FORM.may} if form.table == "answers" else ROLES[form.table]
+        row = next((row for _, row in form.rows(path) if isinstance(row, dict)), {})
+        own = {}
+        for role, name in columns.items():
+            lacking = absent(role, name, row)
+            # Rows without a question get its columns later, where they are checked.
+            if role in roles and (form.bare or not lacking):
+                own[role] = name
+            elif lacking:
+                error = f"columns: {path} has no column {lacking[0]!r} for {role}"
+                unused[role] = BonError(error, f"there are {', '.join(row)}")
+            else:
+                error = f"columns: {path} has no role {role!r} ({form.name})"
+                unused.setdefault(role, BonError(error, f"roles: {', '.join(sorted(roles))}"))
+        used |= own.keys()
+        found.append((path, form.renamed(own)))
+    for role in columns:
+        if role not in used:
+            raise unused[role]
+    return found

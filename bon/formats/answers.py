@@ -4,7 +4,7 @@ Several files are several candidates per question, in the order of the files. A 
 some question k times, in several rows or in a list, takes k candidates of every question.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -19,33 +19,31 @@ from bon.benchmarks.base import (
     Row,
     RowError,
     parse_letter,
-    parse_options,
 )
+from bon.benchmarks.multiple_choice import read_options
 from bon.benchmarks.open_ended import free
 from bon.core.errors import BonError
 from bon.core.images import ImageError, ImageStore
 from bon.core.records import Question
+from bon.core.text import option_letters
 from bon.experiment.config import DatasetSpec
-from bon.experiment.letters import option_letters
 from bon.formats.base import Format
 
 T = TypeVar("T")
 
 FORM = Form(
-    need={name: name for name in ("id", "question", "options", "answer", "response")},
+    need={name: name for name in ("id", "question", "answer", "response")},
     may={
-        "parsed": "parsed",
-        "correct": "correct",
         "image": IMAGE_COLUMNS,
         "subject": "subject",
         "difficulty": "topic_difficulty",
+        **{
+            name: name
+            for name in ("options", "parsed", "correct", "aliases", "grader", "tolerance", "unit")
+        },
     },
 )
-FREE = Form(
-    need={role: column for role, column in FORM.need.items() if role != "options"},
-    may={**FORM.may, **{role: role for role in ("aliases", "grader", "tolerance", "unit")}},
-)
-"""Answers to questions without options."""
+"""A row without options has a free answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +82,16 @@ def read_answers(
     images: ImageStore,
     *,
     name: str = "import",
-    columns: Mapping[str, str] | None = None,
     advice: str = "--columns {role}=COLUMN",
     grader: str = "",
     tolerance: str | float = "",
 ) -> Answers:
     """Read files of answers; equal questions with the same id are one question.
 
-    columns: column of each role (FORM) with another name. advice: how the user names one. grader,
-    tolerance: of answers without options.
+    advice: how the user names a column of another name. grader, tolerance: of answers without
+    options.
     """
-    spec = DatasetSpec(
-        benchmark="answers", name=name, columns=dict(columns or {}),
-        grader=grader, tolerance=tolerance,
-    )  # fmt: skip
+    spec = DatasetSpec(benchmark="answers", name=name, grader=grader, tolerance=tolerance)
     context = Context(spec, images)
     files = [file for file, _ in sources]
     names = _short_names(files)
@@ -110,7 +104,8 @@ def read_answers(
             if isinstance(values, BadRow):
                 answers.bad.append(values)
                 continue
-            by_role = by_role or choose_columns(spec, (FORM, FREE), values, advice)
+            named = spec.model_copy(update={"columns": dict(form.columns)})
+            by_role = by_role or choose_columns(named, (FORM,), values, advice)
             row = Row(values, by_role, folder, row_number)
             try:
                 question = _question(context, row)
@@ -142,10 +137,10 @@ def read_answers(
 
 
 def _question(context: Context, row: Row) -> Question:
-    if not row.get("options"):
+    if not row.has("options"):
         grader = context.spec.grader or row.text("grader")
         return free(context, row, row.text("question"), grader, also=row.id)
-    options = parse_options(row.get("options"))
+    options = read_options(row)
     letter = parse_letter(row.get("answer"))
     return context.question(
         row,

@@ -7,16 +7,30 @@ Whatever wrote a file, its rows come out as one of a few tables: bon.formats.ans
 import csv
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from bon.benchmarks.base import BadRow
+from bon.benchmarks.base import BadRow, columns_in
 from bon.benchmarks.rows import READERS, RawRow, local_files
 from bon.core.errors import BonError
+from bon.formats import wide_scores
 
-Table = Literal["answers", "candidates", "scores", "pairs", "pair scores", "verdicts"]
+Table = Literal[
+    "answers", "candidates", "scores", "wide scores", "pairs", "pair scores", "verdicts"
+]
 """The content of rows; `answers` have texts, the others need none."""
+_CANDIDATE = frozenset(("candidate", "correct", "answer"))
+_PAIR = frozenset(("pair", "prompt", "group"))
+ROLES: Mapping[Table, frozenset[str]] = {
+    "candidates": _CANDIDATE | {"id", "question", "candidates", "subject", "difficulty"},
+    "scores": _CANDIDATE | {"rewarder", "question", "score", "scores", "family"},
+    "wide scores": wide_scores.ROLES | {"score"},
+    "pairs": frozenset(("id", "question", "prompt", "group")),
+    "pair scores": _PAIR | {"rewarder", "chosen", "rejected", "family"},
+    "verdicts": _PAIR | {"rewarder", "question", "item", "first", "second", "outcome", "family"},
+}
+"""The columns that are read of tables without texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +43,7 @@ class Format:
     bare: rows lack question and options, which bon.formats.question_join adds.
     imageless: rows lack the images of their questions, which it can add.
     required, without: columns of a table (`a|b`: either), and those that it has not.
+    columns: the column of each role that the user named.
     """
 
     name: str
@@ -41,24 +56,52 @@ class Format:
     imageless: bool = False
     required: tuple[str, ...] = ()
     without: frozenset[str] = frozenset()
+    columns: Mapping[str, str] = field(default_factory=dict)
 
-    def fits(self, columns: set[str]) -> bool:
-        """Whether a table's columns are those of this format."""
-        return not columns & self.without and all(
-            columns & set(choice.split("|")) for choice in self.required
+    @property
+    def scored(self) -> list[str]:
+        """The columns that the user named for scores of one rewarder each."""
+        return _columns("score", self.columns["score"]) if "score" in self.columns else []
+
+    def fits(self, row: Mapping[str, Any]) -> bool:
+        """Whether a table with this first row is of this format."""
+        return (
+            not row.keys() & self.without
+            and all(row.keys() & set(choice.split("|")) for choice in self.required)
+            and (
+                self.table != "wide scores" or "score" in row or bool(wide_scores.rewarders_in(row))
+            )
         )
 
     def renamed(self, columns: Mapping[str, str]) -> "Format":
-        """Return the format with rows whose columns are renamed to their roles."""
+        """Return the format with these columns of roles, which rows of tables are renamed to."""
+        if self.table == "answers":
+            return replace(self, columns=columns)
 
         def rows(path: Path) -> Iterator[RawRow]:
             for folder, row in self.rows(path):
-                if isinstance(row, dict):
-                    other = {name: v for name, v in row.items() if name not in columns.values()}
-                    row = other | {role: row[name] for role, name in columns.items() if name in row}
-                yield folder, row
+                yield folder, renamed(row, columns) if isinstance(row, dict) else row
 
-        return replace(self, rows=rows)
+        return replace(self, rows=rows, columns=columns)
+
+
+def renamed(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+    """Return a row whose columns have the names of their roles; several columns keep their own."""
+    found = {name: cell for name, cell in row.items() if name not in columns.values()}
+    if "rewarder" not in row.keys() | columns.keys() and "score" in columns:
+        columns = {role: name for role, name in columns.items() if role != "score"}
+        found = {name: cell for name, cell in row.items() if name not in columns.values()}
+    return found | {role: row[name] for role, name in columns.items() if name in row}
+
+
+def absent(role: str, named: str, row: Mapping[str, Any]) -> list[str]:
+    """Return the columns of a role that a row does not have."""
+    return [column for column in _columns(role, named) if column and column not in row]
+
+
+def _columns(role: str, named: str) -> list[str]:
+    """Return the columns that a role names; several of `score` are several rewarders'."""
+    return columns_in("options" if role == "score" else role, named)
 
 
 def file_rows(path: Path) -> Iterator[RawRow]:
@@ -71,12 +114,25 @@ def file_rows(path: Path) -> Iterator[RawRow]:
             yield file.parent, row
 
 
+def whole_rows(path: Path, fix: str) -> Iterator[tuple[Path | None, dict[str, Any]]]:
+    """Yield the rows of a file in which every row can be read; BonError with `fix` otherwise."""
+    for folder, row in file_rows(path):
+        if isinstance(row, BadRow):
+            raise BonError(f"{path}, {row.id}: {row.reason}", fix)
+        yield folder, row
+
+
 def columns_of(path: Path) -> set[str]:
     """Return the columns of a file's first readable row; empty without one."""
+    return set(first_row(path))
+
+
+def first_row(path: Path) -> dict[str, Any]:
+    """Return a file's first readable row; empty without one."""
     try:
-        return set(next((row for _, row in file_rows(path) if isinstance(row, dict)), {}))
+        return next((row for _, row in file_rows(path) if isinstance(row, dict)), {})
     except BonError:
-        return set()
+        return {}
 
 
 def starts_with(path: Path, *words: bytes) -> bool:
@@ -113,7 +169,7 @@ def _table(
     """A table known by columns of its first row."""
 
     def recognises(path: Path) -> bool:
-        return form.fits(columns_of(path))
+        return form.fits(first_row(path))
 
     form = Format(
         name, title, needs, table, recognises, file_rows,
@@ -141,9 +197,14 @@ TABLES = (
         "rewarder", "item|question|pair", "first", "second", "outcome",
     ),
     _table(
+        "wide_scores", "wide scores", "Scores in a column for each rewarder",
+        "question and candidate (or candidates, or pair), then a column for each rewarder",
+        "id|question|pair", without="rewarder response options",
+    ),
+    _table(
         "candidates", "candidates", "Correctness of candidates, without texts",
         "id, question, candidates: a list of {correct, answer?}, or question, candidate, correct",
-        "id|question", "candidates|correct", without="rewarder response",
+        "id|question", "candidates|candidate", without="rewarder response",
     ),
     _table(
         "answers", "answers", "Sampled answers",

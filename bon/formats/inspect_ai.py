@@ -14,7 +14,7 @@ from typing import Any
 
 from bon.benchmarks.rows import RawRow
 from bon.core.errors import BonError
-from bon.experiment.letters import LETTERS
+from bon.core.text import LETTERS
 from bon.formats.base import Format, starts_with
 
 _SAMPLE = re.compile(r"samples/.+_epoch_\d+\.json")

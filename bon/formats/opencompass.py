@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bon.benchmarks.rows import RawRow
 from bon.core.errors import BonError
-from bon.experiment.letters import LETTERS
+from bon.core.text import LETTERS
 from bon.formats.base import Format, starts_with
 
 

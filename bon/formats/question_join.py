@@ -13,7 +13,7 @@ from bon.benchmarks.base import BadRow, RowError, parse_options
 from bon.benchmarks.rows import RawRow
 from bon.core.errors import BonError
 from bon.core.records import Question
-from bon.experiment.letters import option_letters
+from bon.core.text import option_letters
 from bon.formats.base import Format
 
 Known = tuple[Path | None, Mapping[str, Any]]
@@ -47,8 +47,7 @@ def joined(form: Format, known: Iterable[Known], source: str) -> Format:
 
     def join(path: Path, row: dict[str, Any]) -> RawRow:
         number, label = row.get("row"), row.get("id")
-        ids = map(str, row.get("ids") or [label])
-        match: Known = next((by_id[key] for key in ids if key in by_id), (None, {}))
+        match: Known = by_id.get(str(label), (None, {}))
         if label is None and isinstance(number, int) and 0 <= number < len(questions):
             match = questions[number]
         folder, question = match

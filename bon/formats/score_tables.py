@@ -4,17 +4,16 @@ Records use the labels of the tables: ids of questions and pairs, indices of can
 and `rejected`. An unreadable row is a `BadRow`, equal rows count once, contradictions are refused.
 """
 
-import ast
-import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from bon.benchmarks.base import BadRow, RowError
 from bon.core.errors import BonError
 from bon.formats.base import Format
+from bon.formats.wide_scores import melted, parsed, rewarders_in
 
 Label = int | str
 """A response: the index of a candidate, or `chosen` or `rejected` of a pair."""
@@ -25,13 +24,7 @@ WITHOUT_TEXT = "without text"
 OUTCOMES = ("first", "second", "tie", "unparsed", "error")
 
 
-def _keyed_repr(record: Any, name: str) -> str:
-    """Return the repr under the class name of version 0.2, which content keys contain."""
-    values = ", ".join(f"{f.name}={getattr(record, f.name)!r}" for f in fields(record) if f.compare)
-    return f"{name}({values})"
-
-
-@dataclass(slots=True, repr=False)
+@dataclass(slots=True)
 class QuestionRecord:
     """A question: label, text if known, correctness and answer by candidate index."""
 
@@ -41,9 +34,6 @@ class QuestionRecord:
     difficulty: str = ""
     right: dict[int, bool] = field(default_factory=dict)
     answers: dict[int, str] = field(default_factory=dict)
-
-    def __repr__(self) -> str:
-        return _keyed_repr(self, "Told")
 
     def add(self, index: int, correct: Any, answer: Any) -> None:
         """Add a candidate."""
@@ -67,7 +57,7 @@ class PairRecord:
     group: str = ""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True)
 class JudgementRecord:
     """One score or verdict of a rewarder.
 
@@ -83,10 +73,7 @@ class JudgementRecord:
     steps: tuple[float, ...] = ()
     process: bool = False
     outcome: str = ""
-    family: str = field(default="", compare=False)
-
-    def __repr__(self) -> str:
-        return _keyed_repr(self, "Spoken")
+    family: str = field(default="", compare=False, repr=False)  # content keys hold the repr
 
 
 @dataclass(slots=True)
@@ -112,13 +99,19 @@ def read_tables(files: Iterable[tuple[Path, Format]]) -> ScoreTables:
     tables = ScoreTables()
     scores: Scores = {}
     for path, form in files:
-        used, first_bad = 0, len(tables.bad)
+        used, first_bad, rewarders = 0, len(tables.bad), None
         for number, (_, values) in enumerate(form.rows(path), start=1):
             if isinstance(values, BadRow):
                 tables.bad.append(BadRow(f"{path.name} {values.id}", values.reason))
                 continue
             try:
-                _add_row(tables, scores, form.table, values)
+                if form.table == "wide scores":
+                    rewarders = rewarders or rewarders_in(values, form.scored)
+                    for row in melted(values, rewarders):
+                        table = "pair scores" if "pair" in row else "scores"
+                        _add_row(tables, scores, table if "rewarder" in row else "candidates", row)
+                else:
+                    _add_row(tables, scores, form.table, values)
                 used += 1
             except RowError as error:
                 tables.bad.append(BadRow(f"{path.name} row-{number}", str(error)))
@@ -264,16 +257,3 @@ def _steps(value: Any) -> tuple[tuple[float, ...], bool]:
             raise RowError(f"its score {number!r} is not a number") from None
     complete = bool(scores) and all(map(math.isfinite, scores))
     return (tuple(scores) if complete else ()), isinstance(value, list)
-
-
-def parsed(value: Any) -> Any:
-    """Parse a list that is written as text (CSV); return anything else unchanged."""
-    if not (isinstance(value, str) and value.lstrip().startswith("[")):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        try:
-            return ast.literal_eval(value)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            raise RowError("a list in it is cut off") from None

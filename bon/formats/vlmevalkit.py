@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bon.benchmarks.base import BadRow
+from bon.benchmarks.base import BadRow, RowError, lettered
 from bon.benchmarks.rows import RawRow
 from bon.core.errors import BonError
-from bon.experiment.letters import LETTERS
+from bon.core.text import LETTERS
 from bon.formats.base import Format, allow_long_cells, columns_of, file_rows
 
 _COLUMNS = {"index", "question", "answer", "prediction", "A", "B"}
@@ -43,7 +43,10 @@ def rows(path: Path) -> Iterator[RawRow]:
             yield path.parent, BadRow(f"row-{number}", "has no index or no prediction")
         elif str(index) not in seen:
             seen.add(str(index))
-            yield path.parent, _row(values)
+            try:
+                yield path.parent, _row(values)
+            except RowError as error:
+                yield path.parent, BadRow(str(index), str(error))
 
 
 def _row(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,7 +56,7 @@ def _row(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "id": str(values.get("id") or values["index"]),
         "question": str(values.get("question") or ""),
-        "options": [str(values[letter]) for letter in LETTERS if values.get(letter) is not None],
+        "options": list(lettered([values.get(letter) for letter in LETTERS])),
         "answer": values.get("answer"),
         "subject": values.get("category"),
         "response": [None if failed else str(text)],

@@ -1,4 +1,4 @@
-"""Graders of numbers: `number`, with a tolerance and a unit, and `relaxed`, ChartQA's 5 %."""
+"""Graders of numbers: `number`, with a tolerance and a unit, and `relaxed`, ChartQA's 5%."""
 
 import re
 import unicodedata
@@ -54,7 +54,7 @@ class Quantity(NamedTuple):
 
 
 def number(answer: str, gold: Gold) -> float | None:
-    """Compare numbers; a missing unit is no error, a wrong one is, and 25 % is .25.
+    """Compare numbers; a missing unit is no error, a wrong one is, and 25% is .25.
 
     Unread: no number, or more than one; text that doubts it; exponents of four digits.
     """
@@ -66,7 +66,7 @@ def number(answer: str, gold: Gold) -> float | None:
 
 
 def relaxed(answer: str, gold: Gold) -> float | None:
-    """Accept numbers within 5 % of the right one, else equal texts (Masry et al., 2022)."""
+    """Accept numbers within 5% of the right one, else equal texts (Masry et al., 2022)."""
     if not answer.strip():
         return None
     return float(any(_relaxed(answer.strip(), text.strip()) for text in gold.answers))

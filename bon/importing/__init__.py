@@ -1,1 +1,1 @@
-"""Responses and scores from other tools as rows of a run."""
+"""What other tools, runs and exports hold, as rows of a run."""

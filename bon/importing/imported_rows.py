@@ -1,21 +1,15 @@
-"""Convert imported responses and score tables to the records of a run, with notes for the report.
+"""Convert imported responses and score tables to records of a run, with notes for the report."""
 
-Imported models are cards with the engine `none` whose model is a hash of the imported rows, so a
-corrected import replaces the earlier one.
-"""
-
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from bon.benchmarks.base import BadRow
-from bon.core.base_models import guessed_base
 from bon.core.errors import BonError
 from bon.core.keys import content_key, text_key
 from bon.core.records import Candidate, Judgement, PreferencePair, Question
-from bon.experiment.config import IMPORTED, Aggregate
+from bon.experiment.config import IMPORTED
 from bon.formats.answers import Answers, Text
 from bon.formats.score_tables import (
     SIDES,
@@ -30,14 +24,10 @@ from bon.graders import is_right
 from bon.policies.extractors import ExtractorName, extract_answer
 from bon.policies.generate import candidate_key
 from bon.rewarders.stepwise import aggregate_steps
-
-AGGREGATE: Aggregate = "product"
-"""Initial aggregate of process scores; `bon report --set analysis.aggregate=…` changes it."""
+from bon.work.imported_cards import Scores
 
 _CELL_LIMIT = 32_767
 """The most characters in a cell of a spreadsheet."""
-Scores = list[tuple[str, JudgementRecord]]
-"""The scores or verdicts of one rewarder, each with the key of its question or pair."""
 
 
 @dataclass(slots=True)
@@ -141,28 +131,6 @@ def attach_scores(
             )
 
 
-def rewarder_cards(scores: Mapping[str, Scores]) -> list[dict[str, Any]]:
-    """Return a card for each rewarder, its kind inferred from its rows."""
-    cards = []
-    for name, rows in scores.items():
-        kinds = {row.second is not None for _, row in rows}
-        if len(kinds) > 1:
-            raise BonError(f"{name} has both scores and verdicts", "give them two names")
-        process = any(row.process for _, row in rows)
-        votes = Counter((item, row.first, row.second) for item, row in rows)
-        families = sorted({row.family for _, row in rows} - {""})
-        if len(families) > 1:
-            raise BonError(f"{name} has the base models {' and '.join(families)}", "name one")
-        cards.append({
-            "name": card_name(name), "title": name, "engine": "none",
-            "family": families[0] if families else guessed_base(name),
-            "kind": "pairwise" if kinds == {True} else "stepwise" if process else "scalar",
-            "model": f"{IMPORTED}:{content_key(name, [repr(row) for row in rows])}",
-            "prompt": "", "aggregate": AGGREGATE, "votes": max(votes.values()),
-        })  # fmt: skip
-    return cards
-
-
 def candidates(records: ImportedRecords, policy: str, spec: str) -> Iterator[Candidate]:
     """Yield the candidates of questions imported without texts."""
     for question in records.questions:
@@ -257,11 +225,6 @@ def _text(index: int) -> str:
 
 def _side(pair: str, side: str) -> str:
     return f"({side} response of {pair}: its text was not imported)"
-
-
-def card_name(name: str) -> str:
-    """Return a valid card name."""
-    return re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("._+-")[:100] or "rewarder"
 
 
 def candidate_of(

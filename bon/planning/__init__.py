@@ -1,1 +1,1 @@
-"""What a run consists of and what is left to compute."""
+"""What an experiment will cost, and what there is to choose from."""

@@ -18,8 +18,8 @@ from bon.experiment.config import Card, PolicyCard, RewarderCard
 from bon.experiment.prompts import absent
 from bon.experiment.yamlfile import load_yaml, read_yaml
 from bon.formats import formats
-from bon.planning.setup import shipped_experiments
 from bon.policies.prompting import question_block, render_prompt
+from bon.work.setup import shipped_experiments
 
 Row = dict[str, Any]
 ROOMS: tuple[Room, ...] = ("policies", "rewarders")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 
 from PIL import Image
 
@@ -13,11 +13,13 @@ from bon.benchmarks.rows import count_rows, local_files
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.records import Question
-from bon.experiment.config import IMPORTED, Card, DatasetSpec
-from bon.importing.pinned_sources import questions_in
+from bon.experiment.cards import Loaded
+from bon.experiment.config import IMPORTED, DatasetSpec
 from bon.planning.image_tokens import TYPICAL, Size, tokens_of
-from bon.planning.setup import Setup, located
 from bon.storage.store import Store
+from bon.work.imported_cards import questions_in
+from bon.work.preflight import sees_images
+from bon.work.setup import Setup, located
 
 IN_RUN = "in the run"
 
@@ -47,12 +49,14 @@ class Rows:
 class DatasetSizes:
     """The sizes of an experiment's datasets: stored in its run, counted in a file, or published.
 
-    `questions`: all tasks together.
+    `questions`: all tasks together. `with_images`: those of "questions" and "pairs" that are known
+    to have images.
     """
 
     def __init__(self, setup: Setup, store: Store | None) -> None:
         self._setup = setup
         self._store = store
+        self.with_images: set[str] = set()
         self._images: dict[str, tuple[float, tuple[Size, ...]]] = {}
         self._texts: dict[str, tuple[float, float]] = {}  # tokens of a question, of a response
         tasks = [located(spec, setup.base) for spec in setup.experiment.questions]
@@ -65,11 +69,11 @@ class DatasetSizes:
         for spec in pairs:
             self._measure(spec, "pairs", spec.name or spec.benchmark)
 
-    def question_tokens(self, card: Card, name: str = "questions") -> float:
-        """Return the mean tokens of a question, or a pair's prompt, with images as a card reads."""
+    def question_tokens(self, model: Loaded[Any], name: str = "questions") -> float:
+        """Return the mean tokens of a question, or a pair's prompt, with the images it is shown."""
         per_row, sizes = self._images[name]
-        dropped = getattr(card, "image_filter", "") == "drop"
-        return self._texts[name][0] + (0.0 if dropped else per_row * tokens_of(card, sizes))
+        images = per_row * tokens_of(model.card, sizes) if sees_images(model) else 0.0
+        return self._texts[name][0] + images
 
     def response_tokens(self, name: str) -> float:
         """Return the mean tokens of a candidate ("questions") or a response of a pair."""
@@ -110,6 +114,7 @@ class DatasetSizes:
     ) -> None:
         """Add a `share` of images per row, sizes and lengths of texts, measured if it is local."""
         per_row, sizes, texts = 1.0, list(TYPICAL), [float(QUESTION_TOKENS), CANDIDATE_TOKENS]
+        known_images = spec.path is not None
         if spec.path is not None and spec.benchmark != IMPORTED:
             per_row, sizes, texts = first_rows(spec, kind)
         elif spec.columns.get("image") == "":
@@ -117,6 +122,9 @@ class DatasetSizes:
         elif spec.hub is None and spec.benchmark != IMPORTED:
             published = adapter(spec.benchmark).published
             per_row = published.images_per_row if published else 1.0
+            known_images = published is not None
+        if known_images and per_row > 0:
+            self.with_images.add(kind)
         before, known = self._images.get(name, (0.0, ()))
         self._images[name] = before + share * per_row, (*known, *(sizes or TYPICAL))
         question = self._texts.get(name, (0.0, 0.0))[0] + share * texts[0]

@@ -1,4 +1,4 @@
-"""Estimate the tokens of images, within 20 % of the shipped cards' processors.
+"""Estimate the tokens of images, within 20% of the shipped cards' processors.
 
 Families that cut an image into patches of one size are counted by area. Families that cut it into
 tiles take about the same for any image: the mean of their published rule over `TYPICAL`.

@@ -11,10 +11,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from bon.benchmarks import BadRow, load_pairs
-from bon.choosing.opinion import shown_of
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.records import BY_MODEL
+from bon.engines.free_gpu_memory import USABLE
 from bon.experiment.cards import Loaded
 from bon.experiment.config import Card, PolicyCard, Price, RewarderCard
 from bon.planning.dataset_sizes import (
@@ -26,29 +26,33 @@ from bon.planning.dataset_sizes import (
     DatasetSizes,
     Rows,
 )
-from bon.planning.gpu_memory import (
+from bon.planning.image_tokens import DEFAULT_TOKENS, TYPICAL
+from bon.planning.model_sizes import (
     PER_SEQUENCE,
     RESERVE,
     RESERVE_UNBOUND,
-    USED,
     GpuFit,
     Weights,
     checkpoint_weights,
     fit_of,
     hub_cache,
 )
-from bon.planning.grading import grader_note
-from bon.planning.hub_revisions import unpinned
-from bon.planning.image_tokens import DEFAULT_TOKENS, TYPICAL
-from bon.planning.judging_scope import drawn
-from bon.planning.preflight import check_axis, mistakes, retiring
-from bon.planning.repeat_check import FOLDER
-from bon.planning.setup import Setup, located
-from bon.planning.spec_aliases import with_stored_specs
-from bon.planning.units import grading_unit, known_judgements, question_unit, samplings
 from bon.rewarders.item_judging import max_calls
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
+from bon.work.grading import grader_note
+from bon.work.hub_revisions import unpinned, with_commits
+from bon.work.judging_scope import drawn
+from bon.work.preflight import check_axis, mistakes, retiring, unread_images
+from bon.work.repeat_check import FOLDER
+from bon.work.setup import Setup, located
+from bon.work.units import (
+    grading_unit,
+    judgements_on,
+    known_judgements,
+    question_unit,
+    samplings,
+)
 
 PROMPT_TOKENS = 200
 STEPS = 5
@@ -63,7 +67,7 @@ _REPLIES = ", ".join(
     f"{count} tokens ({kind})" for kind, count in REPLY_TOKENS.items() if count > 1
 )
 ASSUMPTIONS = (
-    f"images: tokens by area, or the mean of the model's family, within 20 %; sizes from the "
+    f"images: tokens by area, or the mean of the model's family, within 20%; sizes from the "
     f"first {N_MEASURED} rows of a local dataset, else from {len(TYPICAL)} images of MMMU-Pro, one "
     f"per question or pair (MMRB2: 4.2, prompts excluded); {DEFAULT_TOKENS:,} tokens for families "
     "that are not listed",
@@ -84,8 +88,8 @@ ASSUMPTIONS = (
     "used a model under the same settings",
     f"GPU memory: weights in 16 bits unless the card says otherwise, a KV "
     f"cache of max_model_len tokens (default {PER_SEQUENCE:,}), and {RESERVE:g} GiB for the vision "
-    f"encoder, activations and CUDA ({RESERVE_UNBOUND:g} without max_pixels), in {USED:.0%} of the "
-    "card",
+    f"encoder, activations and CUDA ({RESERVE_UNBOUND:g} without max_pixels), in {USABLE:.0%} of "
+    "the card",
 )
 
 
@@ -180,12 +184,14 @@ def make_plan(setup: Setup, out: Path | None = None, *, here: bool = False) -> P
         store = None
         if out is not None and (out / DATABASE).is_file():
             store = stack.enter_context(Store(out, readonly=True))
-            setup = with_stored_specs(setup, store, running=True)
-        plan = _Planner(setup, store).plan()
+            setup = with_commits(setup, store)
+        planner = _Planner(setup, store)
+        plan = planner.plan()
         if store is not None:
             for work, model in zip(plan.work, setup.models, strict=True):
                 _measure_speed(work, model, store)
-    plan.warnings = _warnings(setup, plan, here)
+    unread = unread_images(setup, planner.sizes.with_images)
+    plan.warnings = [*_warnings(setup, plan, here), *map(str, unread)]
     return plan
 
 
@@ -216,10 +222,10 @@ class _Planner:
     def __init__(self, setup: Setup, store: Store | None) -> None:
         self._setup = setup
         self._store = store
-        self._sizes = DatasetSizes(setup, store)
+        self.sizes = DatasetSizes(setup, store)
         experiment = setup.experiment
         self._design = experiment.judging.design
-        self._questions, self._pairs = self._sizes.questions, self._sizes.pairs
+        self._questions, self._pairs = self.sizes.questions, self.sizes.pairs
         # None where the run has no questions yet.
         self._in_run = store if self._questions.known_from == IN_RUN else None
         check_axis(experiment.analysis.axis, _groups(setup))
@@ -230,7 +236,7 @@ class _Planner:
             setup.experiment.name,
             self._design,
             self._questions,
-            self._sizes.tasks,
+            self.sizes.tasks,
             self._pairs,
             policies=[self._policy(policy) for policy in setup.policies],
             rewarders=[self._rewarder(rewarder) for rewarder in setup.rewarders],
@@ -241,7 +247,7 @@ class _Planner:
 
     def _policy(self, policy: Loaded[PolicyCard]) -> Work:
         card = policy.card
-        if card.brought:
+        if card.imported:
             return Work(card.name, "policy")
         if self._in_run is not None:
             work, reads = Work(card.name, "policy"), 0
@@ -253,7 +259,7 @@ class _Planner:
             deep, n = self._deep(policy)
             reads = self._questions.count
             work = Work(card.name, "policy", on_questions=reads * card.n + deep * (n - card.n))
-        assumed = (self._sizes.question_tokens(card), CANDIDATE_TOKENS)
+        assumed = (self.sizes.question_tokens(policy), CANDIDATE_TOKENS)
         prompt, reply = self._lengths("candidates", policy.spec, work, *assumed)
         # A prompt is read once for all its candidates.
         _price(work, card, reads * prompt, work.to_do * min(reply, card.sampling.max_tokens))
@@ -262,7 +268,7 @@ class _Planner:
     def _rewarder(self, rewarder: Loaded[RewarderCard]) -> Work:
         card = rewarder.card
         work = Work(card.name, card.kind)
-        if card.brought:
+        if card.imported:
             return work
         counts = [self._on_questions(policy, rewarder) for policy in self._setup.policies]
         work.on_questions, work.reused = map(sum, zip(*counts, strict=True)) if counts else (0, 0)
@@ -282,8 +288,8 @@ class _Planner:
         question = response = 0.0  # mean tokens over all calls
         for name, count in calls_on.items():
             share = count / max(1, n_calls)
-            question += share * self._sizes.question_tokens(card, name)
-            response += share * self._sizes.response_tokens(name)
+            question += share * self.sizes.question_tokens(rewarder, name)
+            response += share * self.sizes.response_tokens(name)
         assumed = _assumed_lengths(card, question, response)
         prompt, reply = self._lengths("judgements", rewarder.spec, work, *assumed)
         steps = STEPS if work.lengths == "assumed" and card.kind == "stepwise" else 1
@@ -295,7 +301,7 @@ class _Planner:
         """Return the calls of the model that grades: once per answer and vote, at most."""
         card, setup = grader.card, self._setup
         work = Work(card.name, "grader")
-        specs = zip(self._sizes.tasks, setup.experiment.questions, strict=True)
+        specs = zip(self.sizes.tasks, setup.experiment.questions, strict=True)
         count = sum(rows.count for rows, spec in specs if spec.grader == BY_MODEL)
         share = count / max(1, self._questions.count)
         answers = count * sum(policy.card.n for policy in setup.policies)
@@ -313,7 +319,7 @@ class _Planner:
                     work.reused += len(keys & known) * card.votes
                     answers += len(keys) + n - len(pool)
         work.on_questions = answers * card.votes
-        shown = self._sizes.question_tokens(card)
+        shown = self.sizes.question_tokens(grader)
         assumed = _assumed_lengths(card, shown, CANDIDATE_TOKENS)
         prompt, reply = self._lengths("judgements", grader.spec, work, *assumed)
         calls = work.to_do
@@ -337,7 +343,7 @@ class _Planner:
     def _deep(self, policy: Loaded[PolicyCard]) -> tuple[int, int]:
         """Return how many questions get more candidates, and how many they have."""
         deep = self._setup.experiment.judging.deep
-        if deep is None or policy.card.brought or deep.n <= policy.card.n:
+        if deep is None or policy.card.imported or deep.n <= policy.card.n:
             return 0, policy.card.n
         share = min(deep.share, self._setup.experiment.subset)
         return round(self._questions.count * share), deep.n
@@ -357,16 +363,14 @@ class _Planner:
         for question in self._in_run.questions():
             n = setup.depth(policy, question.key, rewarder)
             pool = self._in_run.candidates(policy.spec, question.key, n)
-            if len(pool) < n and not policy.card.brought:
+            if len(pool) < n and not policy.card.imported:
                 most = max_calls(card, self._design, n, votes)
                 calls += most * drawn(question.key, subset)
                 continue
-            unit, _ = question_unit(setup, question, pool)
+            unit, usable = question_unit(setup, question, pool)
             if unit.texts:
-                stored = sum(
-                    row.vote < votes and unit.texts.issuperset(shown_of(row))
-                    for row in self._in_run.judgements(rewarder.spec, question.key)
-                )
+                known = self._in_run.judgements(rewarder.spec, question.key)
+                stored = len(judgements_on(setup, known, rewarder, question, usable))
                 # A finished race needs no more.
                 done = known_judgements(setup, self._in_run, rewarder, unit) is None
                 total = stored if done else max_calls(card, self._design, len(unit.texts), votes)

@@ -12,15 +12,15 @@ from bon.analysis.data.tables import Tables
 from bon.core.images import ImageStore, encode, open_image
 from bon.core.keys import content_key, item_seed
 from bon.core.records import Candidate, ImageRef, PreferencePair, Question
+from bon.core.text import option_letters
 from bon.experiment.config import PairsSpec
-from bon.experiment.letters import option_letters
 from bon.miniature.facts import changes, scene_of
 from bon.miniature.scene import render
-from bon.planning.run_tables import run_tables
-from bon.planning.setup import Setup
 from bon.policies.prompting import question_block
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
+from bon.work.run_tables import run_tables
+from bon.work.setup import Setup
 
 FOLDER = "stress"
 """The store of the hack tests in a run directory."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from bon.experiment.overrides import apply_overrides
 from bon.experiment.yamlfile import read_yaml
 from bon.miniature.data import write
-from bon.planning.setup import Setup, prepare
+from bon.work.setup import Setup, prepare
 
 EXPERIMENT = Path(__file__).parents[1] / "miniature" / "experiment.yaml"
 

@@ -1,5 +1,6 @@
 """Votes of rewarders beside labels, from a run or from a table, for `bon calibrate`."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,13 @@ import pandas as pd
 
 from bon.analysis.calibration.labelled import COLUMNS
 from bon.analysis.data.tables import Tables
-from bon.benchmarks.base import BadRow
 from bon.core.errors import BonError, some
 from bon.core.keys import text_key
 from bon.core.records import RIGHT_FROM
-from bon.formats.base import file_rows
-from bon.planning.run_tables import run_tables
+from bon.formats.base import columns_of, whole_rows
 from bon.running.reporting import open_run
 from bon.storage.store import Store
+from bon.work.run_tables import run_tables
 
 VERDICTS = {"first": 1.0, "chosen": 1.0, "second": 0.0, "tie": 0.5}
 WORDS = {
@@ -28,6 +28,29 @@ WORDS = {
 """Labels and verdicts as words."""
 
 NUMBERS = ("score", "length", "cost", "probability")
+
+
+VOTE_ROLES = frozenset((*COLUMNS, "question", "image"))
+LABEL_ROLES = frozenset(("item", "label", "annotator", "probability"))
+
+
+def check_columns(
+    columns: Mapping[str, str], votes: Sequence[Path], labels: Sequence[Path] = ()
+) -> None:
+    """Raise BonError for a named column that no table has or reads."""
+    tables = [(path, VOTE_ROLES) for path in votes if path.is_file()]
+    tables += [(path, LABEL_ROLES) for path in labels if path.is_file()]
+    known = {path: columns_of(path) for path, _ in tables}
+    roles = sorted(frozenset().union(*(roles for _, roles in tables)))
+    for role, column in columns.items():
+        if role not in roles:
+            fix = f"roles: {', '.join(roles)}" if roles else "leave it out: a run has its own"
+            raise BonError(f"columns: no table has the role {role!r}", fix)
+        if not any(role in own and column in known[path] for path, own in tables):
+            there = sorted(frozenset().union(*known.values()))
+            raise BonError(
+                f"columns: no column {column!r} for {role}", f"there are {', '.join(there)}"
+            )
 
 
 def votes_of(source: Path, columns: dict[str, str], passing: float | None = None) -> pd.DataFrame:
@@ -140,7 +163,7 @@ def _left_out(tables: Tables, judged: set[str]) -> str:
         return ""
     return (
         f"{missing:,} questions whose candidates are all right or all wrong were not judged: "
-        "rates hold for the others (judging.judge_unanimous judges them)"
+        "rates hold for the others (`judging.skip: nothing` judges them)"
     )
 
 
@@ -184,9 +207,7 @@ def _pairs(tables: Tables, texts: dict[str, str]) -> pd.DataFrame:
 
 def _table(path: Path, columns: dict[str, str]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
-    for _, row in file_rows(path):
-        if isinstance(row, BadRow):
-            raise BonError(f"{path}: {row.id} {row.reason}", "mend the row or leave it out")
+    for _, row in whole_rows(path, "mend the row or leave it out"):
         rows.append({**row, **{role: row[name] for role, name in columns.items() if name in row}})
     if not rows:
         raise BonError(f"{path} holds no rows", "check the file")

@@ -7,14 +7,16 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.text import Text
+from rich.console import Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Column, Table
 
-from bon.core.console import say
+from bon.core.console import say, stderr
 from bon.core.files import write_atomic
 from bon.dispatch.source import Source, Stage
 
@@ -29,6 +31,7 @@ LINE_SECONDS = 10.0
 FILE_SECONDS = 1.0
 CURVE_POINTS = 200
 WINDOW_SECONDS = 30.0
+BAR_WIDTH = 20  # a terminal of 60 columns shows all: one that is made narrower breaks no line
 UNITS = ((1, "s"), (60, "min"), (3600, "h"))
 
 
@@ -112,15 +115,23 @@ class Reporter:
     ) -> None:
         self.pace = Pace(sources)
         self._quiet, self._file = quiet, file
-        self._bars = _Bars(self.pace) if sys.stderr.isatty() and not quiet else None
+        self._bars: Live | None = None
+        if not quiet and sys.stderr.isatty() and stderr().is_interactive:
+            self._bars = Live(
+                get_renderable=self._draw, console=stderr(), redirect_stdout=sys.stdout.isatty()
+            )
         self._started = self._shown = time.monotonic()
         self._written = 0.0
         self._curve: list[dict[str, float]] = []
 
     def __enter__(self) -> "Reporter":
-        if self._bars:
-            self._bars.start()
-        self.update()
+        try:
+            if self._bars:
+                self._bars.start(refresh=True)
+            self.update()
+        except BaseException:  # interrupted: the terminal gets its cursor back
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -135,14 +146,28 @@ class Reporter:
         """Measure and show how far the sources are."""
         self.pace.update(workers)
         now = time.monotonic()
-        if self._bars:
-            self._bars.show()
-        elif now - self._shown >= LINE_SECONDS:
+        if not self._bars and now - self._shown >= LINE_SECONDS:
             self._shown = now
             self._say(left=True)
         if now - self._written >= FILE_SECONDS:
             self._written = now
             self._write()
+
+    def _draw(self) -> Group:
+        """Return a bar per stage, and the remaining time below while it runs.
+
+        It stays as high meanwhile: rich erases lines of the last height from two threads.
+        """
+        whole = partial(Column, no_wrap=True)  # where it is narrow, the bar gives way
+        table = Table.grid(
+            whole(), Column(max_width=BAR_WIDTH), whole(justify="right"), whole(), padding=(0, 1)
+        )
+        for row in self.pace.stages():
+            bar = ProgressBar(row.total, row.done)
+            table.add_row(LABELS[row.stage], bar, f"{row.done}/{row.total}", format_rate(row.rate))
+        if self._bars is None or not self._bars.is_started:
+            return Group(table)
+        return Group(table, format_time_left(self.pace.seconds_left() or None))
 
     def _say(self, *, left: bool) -> None:
         parts = [
@@ -192,31 +217,3 @@ def format_time_left(seconds: float | None) -> str:
         return ""
     size, unit = next((pair for pair in UNITS if seconds < 90 * pair[0]), UNITS[-1])
     return f"about {seconds / size:.0f} {unit} left"
-
-
-class _Bars(Progress):
-    """A bar per stage, and the remaining time below."""
-
-    def __init__(self, pace: Pace) -> None:
-        super().__init__(
-            TextColumn("{task.description:<20}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}", style="progress.data.speed"),
-            console=Console(stderr=True),
-        )
-        self._pace = pace
-        self._stage_tasks = {
-            row.stage: self.add_task(LABELS[row.stage], total=row.total, rate="")
-            for row in pace.stages()
-        }
-
-    def show(self) -> None:
-        for row in self._pace.stages():
-            if row.stage in self._stage_tasks:
-                task, rate = self._stage_tasks[row.stage], format_rate(row.rate)
-                self.update(task, completed=row.done, total=row.total, rate=rate)
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        yield from super().get_renderables()
-        yield Text(format_time_left(self._pace.seconds_left()))

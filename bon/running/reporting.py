@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from bon.analysis.results import Estimate, ModelCost, Results, RunCompleteness, Uplift
 from bon.core.console import say, show_listing
-from bon.core.errors import BonError
+from bon.core.errors import BonError, Incomplete, some
 from bon.core.files import write_atomic
 from bon.core.records import Judgement
 from bon.core.validation import validate
@@ -17,11 +17,13 @@ from bon.experiment.cards import Loaded
 from bon.experiment.config import AnalysisConfig, PolicyCard, Price
 from bon.experiment.overrides import override
 from bon.experiment.yamlfile import Document
-from bon.planning.completeness import completeness
-from bon.planning.setup import Setup, options, prepare
-from bon.planning.spec_aliases import with_stored_specs
 from bon.running.attacks import ON_PLAIN, OWN_IMAGE, SWAPPED, WORDS
+from bon.storage.database import DATABASE
 from bon.storage.store import Store
+from bon.work.completeness import completeness
+from bon.work.setup import Setup, options, prepare
+from bon.work.stored_specs import with_stored_specs
+from bon.work.units import judgements_on
 
 if TYPE_CHECKING:
     from bon.analysis.data.arrays import Run
@@ -39,7 +41,31 @@ PER = 1000
 
 
 def read_results(directory: Path) -> Results:
-    """Read the results of a reported run; BonError if it has none of this version."""
+    """Return the results of a run's present rows and settings, analysed again if it has changed.
+
+    A folder without database, such as a published one, is what its results say.
+
+    Raises:
+        Incomplete: the run has changed since it was analysed, and lacks rows.
+        BonError: there are no results of this version, or the database cannot be read.
+    """
+    results = _written_results(directory)
+    if not (directory / DATABASE).exists():
+        return results
+    with Store(directory, readonly=True) as store:
+        if results.run.state == store.state:
+            return results
+        missing = completeness(open_run(store), store).missing
+    if missing:
+        raise Incomplete(
+            f"{directory}: the run is not complete: {some(missing)}",
+            f"finish it: bon run {directory / 'experiment.yaml'} --out {directory}",
+        )
+    report_run(directory, quiet=True)
+    return _written_results(directory)
+
+
+def _written_results(directory: Path) -> Results:
     path = directory / "results.json"
     try:
         return Results.model_validate_json(path.read_bytes())
@@ -96,9 +122,9 @@ def report_run(
     from bon.analysis.estimators.repeated import repeats
     from bon.analysis.report import write_report
     from bon.analysis.run import analyse
-    from bon.planning.repeat_check import repeat_table
-    from bon.planning.run_tables import deep_tables, run_tables
     from bon.running.attacks import attack_tables
+    from bon.work.repeat_check import repeat_table
+    from bon.work.run_tables import deep_tables, run_tables
 
     page = directory / "report.html"
     with Store(directory, readonly=True) as store:
@@ -154,15 +180,15 @@ def gains_by_training(directory: Path, results: Results) -> Iterator[Uplift]:
 def leaderboards(results: Results) -> list[str]:
     """Return tables of rewarders and baselines by policy, or benchmark, and what to take."""
     from bon.analysis.finding.first_page import first_page
+    from bon.analysis.finding.verdict import reversed_scores
     from bon.analysis.report.leaderboard import leaderboard, trained_methods
-    from bon.analysis.results.format import interval, signed
+    from bon.analysis.results.phrasing import scaled
 
     def cell(estimate: Estimate | None, sign: bool = False) -> str:
-        """Return 72.0 % [66, 78], or +17.8 [+11, +25]."""
+        """Return 72.0% [66, 78], or +17.8 [+11, +25]."""
         if estimate is None or estimate.value is None:
             return ""
-        value = signed(estimate.value, 1, sign, 100) + " %" * (not sign)
-        return f"{value} {interval(estimate, digits=0, sign=sign)}"
+        return scaled(estimate, sign=sign, unit="" if sign else "%", bounds=0)
 
     tables = []
     for policy in results.policies:
@@ -184,11 +210,11 @@ def leaderboards(results: Results) -> list[str]:
     if not results.policies:
         tables += _benchmark_tables(results)
     page = first_page(results)
-    return [*tables, page.choice if results.policies else f"{page.choice} {page.because}"]
+    return [*tables, f"{page.choice} {page.because}".strip(), *reversed_scores(results.benchmarks)]
 
 
 def _benchmark_tables(results: Results) -> Iterator[str]:
-    from bon.analysis.results.format import share
+    from bon.analysis.results.phrasing import share
 
     places = {(r.benchmark, r.rewarder): r.places for r in results.ranks}
     for name in dict.fromkeys(b.benchmark for b in results.benchmarks):
@@ -217,7 +243,7 @@ def model_costs(setup: Setup, store: Store) -> tuple[ModelCost, ...]:
     costs = (
         _model_cost(loaded, store, dollars.get(loaded.spec, 0.0))
         for loaded in setup.models
-        if not loaded.card.brought
+        if not loaded.card.imported
     )
     return tuple(filter(None, costs))
 
@@ -255,12 +281,19 @@ def question_views(
     """Yield what the report's question browser shows."""
     from bon.analysis.report import build_views
 
-    specs = [rewarder.spec for rewarder in setup.rewarders]
     texts = dict(store.query("SELECT text_key, text FROM candidates"))
-
-    def judgements(question: str) -> Iterator[Judgement]:
-        for spec in specs:
-            yield from store.judgements(spec, question)
-
     questions = {question.key: question for question in store.questions()}
+
+    def judgements(key: str) -> dict[str, list[Judgement]]:
+        stored = [(r, store.judgements(r.spec, key)) for r in setup.rewarders]
+        return {
+            policy.card.name: [
+                row
+                for rewarder, rows in stored
+                for row in judgements_on(setup, rows, rewarder, questions[key], pool)
+            ]
+            for policy in setup.policies
+            for pool in [store.candidates(policy.spec, key, policy.card.n)]
+        }
+
     return build_views(arrays, questions, texts.__getitem__, judgements, picks)

@@ -1,9 +1,11 @@
 """`bon doctor --rewarder CARD`: check that the loaded model is the published one.
 
-The rewarder judges a few pairs whose better response is undisputed, and whatever its card records
-under `check`. A missing head, an ignored prompt and a pattern that parses nothing all show here.
+The rewarder judges a few pairs whose better response is undisputed (a model of text alone is told
+what the picture shows), and whatever its card records under `check`. A missing head, an ignored
+prompt and a pattern that parses nothing all show here.
 """
 
+import asyncio
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,6 +14,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
+from bon.analysis.estimators.resampling import clopper_pearson
 from bon.choosing.opinion import KIND_OF, Candidates, item_opinion
 from bon.core.errors import BonError
 from bon.core.keys import text_key
@@ -20,9 +23,12 @@ from bon.experiment.cards import Loaded, load_rewarder
 from bon.experiment.config import RewarderCard
 from bon.experiment.upstream import example_texts, fetched
 from bon.rewarders.registry import rewarder_class
+from bon.work.preflight import reads_text_alone
 
 MAX_UNPARSED = 0.25
 """A larger share of unparsed replies means that model and pattern do not fit."""
+
+LEVEL = 0.95
 
 PAIRS = (  # picture, question, right response, wrong response of the same form
     ("red square", "What colour is the square?", "It is red.", "It is blue."),
@@ -74,8 +80,12 @@ def check_rewarder(name: str, *, allow_remote_code: bool = False) -> RewarderChe
 
 async def _check(direct: Direct, loaded: Loaded[RewarderCard], remote_code: bool) -> RewarderCheck:
     check = RewarderCheck(loaded.card.name)
+    in_words = await asyncio.to_thread(reads_text_alone, loaded, download=True)
     for picture, prompt, *responses in PAIRS:
-        question = DirectQuestion.of(prompt, (), [draw(picture)])
+        if in_words:
+            question = DirectQuestion.of(f"A picture shows: {picture}. {prompt}", (), [])
+        else:
+            question = DirectQuestion.of(prompt, (), [draw(picture)])
         right, wrong = await _scores(direct, loaded, question, responses, remote_code)
         check.scores.append((right, wrong))
         if right is None or wrong is None:
@@ -124,6 +134,11 @@ def _faults(check: RewarderCheck, card: RewarderCard) -> Iterator[str]:
         has_head = card.kind in ("scalar", "rerank", "python")
         cause = "the head was not loaded" if has_head else "its replies say one thing"
         yield f"every response got {scores[0]:.6g}: {cause}"
+    elif clopper_pearson(check.right, len(PAIRS) - check.unread - check.ties, LEVEL)[1] < 0.5:
+        yield (
+            f"{check.right} of {len(PAIRS)} right, less than by guessing: it is probably reversed, "
+            "so that its higher score means a worse response"
+        )
     elif check.right <= len(PAIRS) // 2:
         yield (
             f"{check.right} of {len(PAIRS)} right, no better than guessing, as with a head "

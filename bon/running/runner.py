@@ -10,18 +10,19 @@ from bon.core.console import say
 from bon.core.errors import Incomplete
 from bon.dispatch.connection import connected, starts_local_ray
 from bon.dispatch.source import Source
-from bon.planning.completeness import completeness
-from bon.planning.hub_revisions import pin_commits, with_commits
-from bon.planning.preflight import check_models, retiring
-from bon.planning.repeat_check import FOLDER, repeat_sources
-from bon.planning.setup import Setup
-from bon.planning.sources import GenerateSource, GradeSource, PairSource, QuestionSource
-from bon.planning.spec_aliases import print_changed, with_stored_specs
 from bon.running.progress import Reporter, note_phase
-from bon.running.start import now, start
+from bon.running.start import start
 from bon.running.tally import Tally
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
+from bon.work.completeness import completeness
+from bon.work.hub_revisions import pin_commits, with_commits
+from bon.work.preflight import check_models, retiring
+from bon.work.repeat_check import FOLDER, repeat_sources
+from bon.work.setup import Setup
+from bon.work.sources import GenerateSource, GradeSource, PairSource, QuestionSource
+from bon.work.starting import now
+from bon.work.stored_specs import print_changed
 
 
 def run(
@@ -43,7 +44,6 @@ def run(
         models = [model.card.name for model in setup.models]
         check_models(setup, models, here=starts_local_ray(setup.experiment.cluster.address))
     with Store(directory) as store:
-        setup = with_stored_specs(setup, store, running=True)
         pin_commits(setup, store, quiet=quiet)
         setup = with_commits(setup, store)
         print_changed(setup, store, quiet=quiet)
@@ -84,6 +84,8 @@ def compute(
         store.set_meta(finished=now())
     for model, reason in tally.failed.items():
         say(f"failed: {model}: {reason}", quiet=quiet)
+    for model, undone in tally.undone.items():
+        say(f"left undone: {len(undone)} of the items of {model}: {undone[0]}", quiet=quiet)
     if setup.policies and not store.has("candidates", "outcome != 'error'"):
         last = "; ".join(dict.fromkeys(tally.last_error.values()))
         reasons = dict.fromkeys(tally.failed.values()) or [
@@ -125,7 +127,7 @@ def work_off(
 def make_sources(setup: Setup, store: Store) -> list[Source]:
     """Return all work of an experiment, in order of priority."""
     generate = [GenerateSource(setup, store, policy) for policy in setup.policies]
-    rewarders = [rewarder for rewarder in setup.rewarders if not rewarder.card.brought]
+    rewarders = [rewarder for rewarder in setup.rewarders if not rewarder.card.imported]
     sources: list[Source] = [*generate]
     if setup.grader is not None:
         sources += [

@@ -1,36 +1,20 @@
 """Start a run: read its data and record its settings, in one transaction."""
 
-import platform
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TypeVar
 
-import yaml
-
-import bon
 from bon.benchmarks import BadRow, load_pairs, load_questions, provenance
-from bon.benchmarks.leaks import find_leaks
 from bon.core.console import say
-from bon.core.errors import BonError
-from bon.core.files import write_atomic
-from bon.core.records import BY_MODEL, Judgement, PreferencePair, Question
-from bon.engines import ENGINES
-from bon.experiment.config import RewarderCard
-from bon.planning.grading import needs_grader
-from bon.planning.preflight import check_axis
-from bon.planning.setup import Setup, located
-from bon.planning.spec_aliases import save_specs
-from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_answer
-from bon.rewarders.reply_parsing import parser_key, reparse
-from bon.running.imports.import_runs import Imports
-from bon.storage.row_validation import NOT_UNICODE
+from bon.core.records import BY_MODEL, PreferencePair, Question
+from bon.core.validation import together
+from bon.importing.import_runs import Imports
 from bon.storage.store import Store
+from bon.work.grading import needs_grader
+from bon.work.preflight import check_axis, unread_images
+from bon.work.setup import Setup, located
+from bon.work.starting import set_leaks, starting
 
 T = TypeVar("T", Question, PreferencePair)
-MARK = "# The experiment of this run, written by bon.\n"
 
 
 def start(
@@ -53,122 +37,14 @@ def start(
             raise needs_grader("questions")
         pairs = ((name, pair.group) for name, pair in store.pairs())
         check_axis(setup.experiment.analysis.axis, pairs)
+        shown = "active > 0 AND json_array_length(data, '$.images') > 0"
+        with_images = [table for table in ("questions", "pairs") if store.count(table, shown)]
+        if unread := unread_images(setup, with_images, download=True):
+            raise together(unread)
     errors = {model.card.name: store.errors(model.table, model.spec) for model in setup.models}
     if total := sum(errors.values()):
         named = ", ".join(f"{model} {count:,}" for model, count in errors.items() if count)
         say(f"{total:,} errors are kept ({named}): --retry-errors retries them", quiet=quiet)
-
-
-@contextmanager
-def starting(
-    setup: Setup, store: Store, *, retry_errors: bool = False, replace: bool = False
-) -> Iterator[None]:
-    """Record the settings of a run; the body sets its active questions and pairs.
-
-    One transaction: everything changes at its end, or nothing.
-    """
-    previous = store.meta("experiment")
-    file, text = store.directory / "experiment.yaml", _text(setup)
-    if previous is None and file.exists() and not _is_own(file):
-        raise BonError(
-            f"{store.directory} holds an {file.name} of your own, which a run would overwrite",
-            "choose another --out, for example a folder in it",
-        )
-    with store.transaction():
-        save_specs(setup, store)
-        store.set_meta(
-            experiment=setup.raw,
-            base=str(setup.base.resolve()),
-            started=store.meta("started") or now(),
-            finished=None,
-            grading=setup.grader.spec if setup.grader else "",
-            versions=_versions(),
-            failed={},
-        )
-        if retry_errors:
-            store.forget_errors()
-        questions = _active_questions(store)
-        yield
-        if previous is not None and not replace:
-            _check_same(setup, store, previous.get("name", "experiment"), questions)
-        _parse_again(setup, store)
-    write_atomic(file, text)
-
-
-def _text(setup: Setup) -> str:
-    return MARK + str(yaml.safe_dump(setup.raw, sort_keys=False, allow_unicode=True))
-
-
-def _is_own(file: Path) -> bool:
-    """Whether bon wrote this experiment.yaml; before 0.3 it did so without a mark."""
-    outputs = ("results.json", "report.html", "images", "tables")
-    if any((file.parent / name).exists() for name in outputs):
-        return True
-    return file.read_text("utf-8", errors="replace").startswith(MARK)
-
-
-def now() -> str:
-    """Return the time in UTC as ISO 8601."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _active_questions(store: Store) -> set[str]:
-    return {key for (key,) in store.query("SELECT key FROM questions WHERE active > 0")}
-
-
-def _check_same(setup: Setup, store: Store, name: str, questions: set[str]) -> None:
-    """Refuse an experiment that shares nothing with the run.
-
-    Cards, models, n, limits, rewarders and reward benchmarks change within one experiment. It is
-    another one if it has none of the run's questions, or another name and none of its policies.
-    """
-    if not (store.has("candidates") and questions):
-        return
-    if questions.isdisjoint(_active_questions(store)):
-        other = "none of its questions is among those that the run asks"
-    elif setup.experiment.name != name and not any(
-        store.has("candidates", "spec = ?", (policy.spec,)) for policy in setup.policies
-    ):
-        other = "it has another name and none of the run's policies"
-    else:
-        return
-    raise BonError(
-        f"{store.directory} is a run of another experiment, {name!r}: {other}",
-        "choose another --out, or add --replace to continue with this one there (rows stay)",
-    )
-
-
-def _parse_again(setup: Setup, store: Store) -> None:
-    """Parse all responses and replies of a model again where its parser has changed."""
-    readers = store.meta("readers", {})
-    for policy in setup.policies:
-        mode, noted = policy.card.reader, EXTRACTOR_VERSIONS[policy.card.reader]
-        if readers.get(policy.spec, mode) != noted:
-            options = store.options()
-            rows = store.query(
-                "SELECT key, question, text FROM candidates WHERE spec = ? AND outcome != 'error'",
-                (policy.spec,),
-            )
-            store.set_answers(
-                (*extract_answer(text, options[question], mode), key)
-                for key, question, text in rows
-                if question in options
-            )
-        readers[policy.spec] = noted
-    for rewarder in setup.rewarders:
-        rule = parser_key(rewarder.card)
-        if readers.get(rewarder.spec) != rule:
-            for page in store.replies(rewarder.spec) if rule else ():
-                store.set_readings(_parse_judgement(rewarder.card, row) for row in page)
-            readers[rewarder.spec] = rule
-    store.set_meta(readers=readers)
-
-
-def _parse_judgement(card: RewarderCard, row: Judgement) -> Judgement:
-    """Parse a reply again; the store's own note on its text stays."""
-    parsed = reparse(card, row)
-    note = NOT_UNICODE if NOT_UNICODE in row.error else ""
-    return parsed._replace(error="; ".join(filter(None, (parsed.error, note))))
 
 
 def _load_data(setup: Setup, store: Store, *, quiet: bool) -> None:
@@ -208,22 +84,3 @@ def _load_data(setup: Setup, store: Store, *, quiet: bool) -> None:
     unreadable = f", {len(bad)} rows that cannot be read" if bad else ""
     leaked = f", {leaks} questions in both" if leaks else ""
     say(f"{num_questions} questions, {num_pairs} preference pairs{leaked}{unreadable}", quiet=quiet)
-
-
-def set_leaks(store: Store) -> int:
-    """Mark active questions that preference pairs hold too; return their number."""
-    leaks = find_leaks(store.questions(), (pair for _, pair in store.pairs()))
-    questions = {leak.question for leak in leaks}
-    store.mark_leaked(questions, {leak.pair for leak in leaks})
-    store.set_meta(leaks=[[leak.question, leak.pair, leak.rule] for leak in leaks])
-    return len(questions)
-
-
-def _versions() -> dict[str, str]:
-    """Return versions of the packages that results depend on."""
-    versions = {"bon": bon.__version__, "python": platform.python_version()}
-    engines = [name for entry in ENGINES.values() for names in entry.packages for name in names]
-    for name in (*engines, "ray", "numpy", "scipy"):
-        with suppress(PackageNotFoundError):
-            versions[name] = version(name)
-    return versions

@@ -13,7 +13,6 @@ from bon.core.errors import BonError
 from bon.core.images import ImageStore
 from bon.core.records import Candidate, Question
 from bon.dispatch.source import Source
-from bon.planning.sources import PairSource
 from bon.running.attacks import (
     FOLDER,
     WORDS,
@@ -26,6 +25,7 @@ from bon.running.reporting import open_run, report_run
 from bon.running.runner import work_off
 from bon.running.tally import Tally
 from bon.storage.store import Store
+from bon.work.sources import PairSource
 
 
 def stress_run(directory: Path, questions: int, *, quiet: bool = False) -> Path:
@@ -40,7 +40,7 @@ def stress_run(directory: Path, questions: int, *, quiet: bool = False) -> Path:
 def _judge(directory: Path, questions: int, *, quiet: bool) -> None:
     with Store(directory, readonly=True) as store:
         setup = open_run(store)
-        rewarders = tuple(r for r in setup.rewarders if not r.card.brought)
+        rewarders = tuple(r for r in setup.rewarders if not r.card.imported)
         if not rewarders:
             raise BonError(f"{directory} has no rewarder to call", "name some in a run")
 

@@ -14,9 +14,9 @@ from bon.dispatch.source import Source
 from bon.dispatch.worker import Reply
 from bon.engines.endpoints.ledger import LEDGER, Ledger, spent_by_spec
 from bon.experiment.cards import Loaded
-from bon.planning.setup import Setup
 from bon.running.progress import Reporter
 from bon.storage.store import Store
+from bon.work.setup import Setup
 
 MIN_ROWS_TO_FAIL = 50
 
@@ -26,6 +26,7 @@ class Tally:
 
     def __init__(self, setup: Setup, store: Store) -> None:
         self.failed: dict[str, str] = {}
+        self.undone: dict[str, list[str]] = {}
         self.engines: dict[str, Any] = store.meta("engines", {})
         self._setup = setup
         self._config = setup.experiment.cluster
@@ -98,6 +99,8 @@ class Tally:
         if reply.bought and self._dispatcher is not None:
             store.commit()
             self._dispatcher.forget(reply.bought)
+        if reply.undone:
+            self.undone.setdefault(model, []).append(reply.undone)
         if reply.failure and model not in self.failed:
             self._fail(model, reply.failure)
         if reply.stop_run:

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import math
 import socket
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,20 +21,19 @@ from bon.dispatch.listeners import Watch
 from bon.service import pages
 from bon.service.api import online, openai, operations, rewards, validations
 from bon.service.api.common import add_error_handlers
-from bon.service.online.reward_log import RewardLog
+from bon.service.online.judgement_store import FILE, JudgementStore
 from bon.service.online.rewards import RewardJudge, read_set
 from bon.service.online.selector import Selector
 from bon.service.pages import annotate, render, reports, sign_in
 from bon.service.server.access import FIRST, check_access, first_token
 from bon.service.server.logs import name_folder, set_up_logs
 from bon.service.server.middleware import Guard
-from bon.service.server.oidc import Provider
 from bon.service.server.state import Service, open_service
 from bon.service.settings import Settings
-from bon.storage.reward_tables import FILE
 
 log = logging.getLogger("bon.service")
 WATCH_SECONDS = 2.0
+PATIENCE_SECONDS = 2.0
 ROUTES = (validations, online, openai, rewards, operations, pages, reports, sign_in, annotate)
 
 
@@ -69,7 +70,7 @@ def create_app(service: Service) -> FastAPI:
             loading.cancel()
             if selector and judge:
                 await selector.backend.close()
-                judge.log.close()
+                judge.store.close()
             await asyncio.to_thread(service.supervisor.stop)
 
     app = FastAPI(
@@ -85,7 +86,6 @@ def create_app(service: Service) -> FastAPI:
     app.add_middleware(Guard, settings=settings, tokens=service.tokens)
     app.state.service, app.state.online, app.state.reward_judge = service, selector, judge
     app.state.annotation_queues = annotate.AnnotationQueues(settings)
-    app.state.provider = settings.oidc and Provider(settings.oidc, settings.base)
     for part in ROUTES:
         app.include_router(part.router)
     return app
@@ -99,16 +99,14 @@ def load_online(settings: Settings) -> tuple[Selector, RewardJudge] | tuple[None
     selector = Selector(online, settings.base, settings.ray_address)
     images = settings.data / "images"
     sets = {k: read_set(k, spec, settings.base, images) for k, spec in online.sets.items()}
-    reward_log = RewardLog(settings.data / FILE)
-    selector.cache.stored = reward_log.judged
-    return selector, RewardJudge(selector, sets, reward_log)
+    store = JudgementStore(settings.data / FILE)
+    selector.cache.stored = store.judged
+    return selector, RewardJudge(selector, sets, store)
 
 
 def serve(settings: Settings) -> None:
     """Run the server until it is stopped."""
     import uvicorn
-
-    from bon.service.server.protocol import bounded
 
     with open_service(settings) as service:
         check_access(settings, service.tokens)
@@ -126,6 +124,15 @@ def serve(settings: Settings) -> None:
                     server.should_exit = True
 
         class Server(uvicorn.Server):
+            asked_to_stop = math.inf
+
+            def handle_exit(self, sig: int, frame: Any) -> None:
+                """Stop; only Ctrl-C pressed again later, not at once, drops open requests."""
+                now = time.monotonic()
+                self.asked_to_stop = min(self.asked_to_stop, now)
+                if not self.should_exit or now > self.asked_to_stop + PATIENCE_SECONDS:
+                    super().handle_exit(sig, frame)
+
             async def startup(self, sockets: Any = None) -> None:
                 """Print the address once the server listens."""
                 await super().startup(sockets)
@@ -140,7 +147,7 @@ def serve(settings: Settings) -> None:
             create_app(service),
             host=settings.host,
             port=settings.port,
-            http=bounded(settings.limits),
+            http="httptools",  # stricter than h11 on where a request ends
             ws="none",
             log_config=None,
             access_log=False,

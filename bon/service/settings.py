@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
-from bon.core.console import say
 from bon.core.validation import validate
 from bon.experiment.config import CardRef, DatasetSpec, Strict
 from bon.experiment.yamlfile import read_yaml
@@ -31,8 +30,8 @@ class Limits(Strict):
     dollars_per_owner: float = Field(20, ge=0, description="that an owner may spend, ever")
     dollars: float = Field(100, ge=0, description="that all owners may spend together")
     queued_per_owner: int = Field(50, ge=1)
-    connections: int = Field(500, ge=10, description="those that wait longest make room for more")
-    head_seconds: float = Field(10, gt=0, description="until a request's line and headers are here")
+    connections: int = Field(500, ge=10, description="requests that are open at once")
+    form_seconds: float = Field(10, gt=0, description="until a body without a token is here")
     header_bytes: int = Field(32 * 1024, ge=1024, description="of a request's line and headers")
     experiment_bytes: int = Field(256 * 1024, ge=1024)
     body_bytes: int = Field(32 * 1024 * 1024, ge=1024, description="of an online request")
@@ -88,29 +87,11 @@ class Online(Strict):
     scales: dict[str, Annotated[float, Field(gt=0)]] = Field(
         {}, description="units of scores by rewarder, in place of those of the validated run"
     )
-    abstain: dict[str, Annotated[float, Field(ge=0)]] = Field(
-        {}, description="least lead of a rewarder's pick (bon gate --risk); below it none is given"
-    )
     sets: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")], DatasetSpec] = Field(
         {}, description="question sets by name: labels of trainers name their questions"
     )
     cache_items: int = Field(10_000, ge=0, description="judged items kept in memory")
     allow_remote_code: bool = False
-
-
-class Oidc(Strict):
-    """Sign-in with an OpenID Connect provider, beside tokens."""
-
-    issuer: str = Field(
-        pattern=r"^(https://|http://(localhost|127\.0\.0\.1)[:/])\S+$",
-        description="exactly as in its id tokens",
-    )
-    client_id: str = Field(min_length=1)
-    client_secret_file: Path = Field(description="relative to the settings file")
-    roles: dict[str, Role] = Field(
-        min_length=1, description="by verified e-mail address, or group (claim `groups`)"
-    )
-    scopes: tuple[str, ...] = ("openid", "email")
 
 
 class Settings(Strict):
@@ -125,7 +106,6 @@ class Settings(Strict):
         description="prefix under which a proxy serves the server, as /bon",
     )
     auth: bool = Field(True, description="every request needs a token; false only on loopback")
-    oidc: Oidc | None = None
     listen_beyond_loopback: bool = Field(
         False, description="ports besides the server's own may be reachable from other machines"
     )
@@ -163,10 +143,6 @@ def read_settings(path: Path | None, **flags: Any) -> Settings:
     data: dict[str, Any] = {} if path is None else read_yaml(path)
     if path is not None:
         data.setdefault("base", str(path.parent))
-    online = data.get("online")
-    if isinstance(online, dict) and online.get("backend") == "serve":  # of version 0.2
-        say("bon: online.backend: serve is `ray` now (Ray actors, on one machine or a cluster)")
-        online["backend"] = "ray"
     data |= {key: value for key, value in flags.items() if value is not None}
     settings = validate(Settings, data, str(path or "bon serve"))
     absolute = {"data": settings.data.absolute(), "base": settings.base.absolute()}

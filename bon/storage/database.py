@@ -131,9 +131,9 @@ class SharedDatabase:
     def __init__(self, path: Path, synchronous: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path, self._lock = path, threading.RLock()
+        path.touch(mode=0o600)
         options: Any = {"timeout": 30, "check_same_thread": False, "isolation_level": None}
         self._db = sqlite3.connect(path, **options)
-        path.chmod(0o600)
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute(f"PRAGMA synchronous = {synchronous}")
 
@@ -210,6 +210,7 @@ def salvage(database: Path) -> None:
         for table in TABLES:
             order = "spec" if table == "spent" else "rowid"
             _copy(old, new, table, order) or _copy(old, new, table, f"{order} DESC")
+        new.execute("DELETE FROM meta WHERE key = 'state'")  # rows may be lost
         new.commit()
         saved = any(new.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in TABLES)
     finally:

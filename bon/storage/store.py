@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import IO, Any
+from uuid import uuid4
 
 from bon.core.errors import BonError
 from bon.core.images import ImageStore
@@ -54,6 +55,7 @@ _CANDIDATES_OF = (
     'WHERE spec = ? AND question = ? AND "index" < ? ORDER BY "index"'
 )
 _JUDGEMENTS_OF = f"SELECT {_names(_JUDGEMENT_COLUMNS)} FROM judgements WHERE spec = ? AND item = ?"
+_SET_META = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
 _ADD_EFFORT = (
     f"INSERT INTO spent (spec, {', '.join(_EFFORT_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (spec) DO UPDATE SET "
@@ -92,8 +94,7 @@ class Store:
         try:
             if db is not None:
                 if not self.readonly:
-                    with guard(self.path):
-                        db.commit()
+                    self.commit()
                 db.close()
         finally:
             if self._lock is not None:
@@ -196,28 +197,36 @@ class Store:
     def set_meta(self, **values: Any) -> None:
         """Store JSON values by name."""
         rows = [(key, json.dumps(value)) for key, value in values.items()]
-        self._write("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows)
+        self._write(_SET_META, rows)
         self.commit()
 
-    def forget_errors(self) -> int:
-        """Delete rows whose outcome is `error`, so that the next run retries them."""
-        count = 0
+    def forget_errors(self, only: str = "") -> int:
+        """Delete rows whose outcome is `error`, with an error that begins so: they are retried."""
+        count, these = 0, "outcome = 'error' AND error LIKE ?"
         with guard(self.path):
             for table in ("candidates", "judgements"):
-                count += self.db.execute(f"DELETE FROM {table} WHERE outcome = 'error'").rowcount
+                sql = f"DELETE FROM {table} WHERE {these}"
+                count += self.db.execute(sql, (f"{only}%",)).rowcount
         self.commit()
         return count
 
     def commit(self) -> None:
-        """Commit everything written so far; a transaction commits at its end."""
+        """Commit what was written, under a new `state`; a transaction commits at its end."""
         if self._in_transaction:
             return
         with guard(self.path):
+            if self.db.in_transaction:
+                self.db.execute(_SET_META, ("state", json.dumps(uuid4().hex)))
             self.db.commit()
         self._pending_rows = 0
         self._last_commit = time.monotonic()
 
     # -- reading -------------------------------------------------------------------------
+
+    @property
+    def state(self) -> str:
+        """The name of the last commit, by which results know whether the run has changed since."""
+        return str(self.meta("state", ""))
 
     def meta(self, key: str, default: Any = None) -> Any:
         """Return the JSON value stored under a name."""
@@ -261,9 +270,10 @@ class Store:
         for benchmark, data in self._pages("pairs", "benchmark, data"):
             yield benchmark, self.read_pair(data)
 
-    def errors(self, table: str, spec: str) -> int:
-        """Count the rows of a spec whose outcome is `error`."""
-        return self.count(table, "spec = ? AND outcome = 'error'", (spec,))
+    def errors(self, table: str, spec: str, only: str = "") -> int:
+        """Count the rows of a spec whose outcome is `error`, with an error that begins so."""
+        where = "spec = ? AND outcome = 'error' AND error LIKE ?"
+        return self.count(table, where, (spec, f"{only}%"))
 
     def cost(self) -> float:
         """Return the cost of the run so far in US dollars."""

@@ -7,7 +7,7 @@ they differ in what they prefer alone.
 import random
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 
@@ -20,8 +20,8 @@ from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
 from bon.exports.preferences import ranking, with_texts
 from bon.graders import grades_of
-from bon.planning.setup import Setup
 from bon.storage.store import Store
+from bon.work.setup import Setup
 
 
 @dataclass(frozen=True)
@@ -36,28 +36,18 @@ class Choice:
 
 @dataclass(frozen=True)
 class Arm:
-    """What one policy is trained on; `key` hashes everything that shapes the checkpoint.
-
-    `reward`: what shapes the live rewards of GRPO, whose rows name questions alone.
-    """
+    """What one policy is trained on; `key` hashes everything that shapes the checkpoint."""
 
     name: str
     tuning: Tuning
     rows: tuple[Choice, ...]
     policy: str
-    reward: str = ""
 
     @property
     def key(self) -> str:
         """The content key."""
-        later = {"group": self.reward, "kl": self.tuning.kl}  # hashed only where they matter
-        settings = [
-            getattr(self.tuning, name)
-            for name in self.tuning.__slots__
-            if later.get(name, True) not in ("", None)
-        ]
         rows = [[row.question, row.chosen, row.rejected] for row in self.rows]
-        return content_key(self.policy, settings, rows, *([self.reward] if self.reward else []))
+        return content_key(self.policy, astuple(self.tuning), rows)
 
     @property
     def label(self) -> str:

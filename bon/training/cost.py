@@ -3,15 +3,14 @@
 LoRA on all linear layers with gradient checkpointing, as in arms.yaml of `bon uplift --export`.
 """
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
+from bon.engines.checkpoints import read_config
+from bon.engines.free_gpu_memory import USABLE
 from bon.engines.tuning import Method, Tuning
 from bon.experiment.cards import Loaded
 from bon.experiment.config import PolicyCard
-from bon.planning.gpu_memory import GIB, GPUS, RESERVE_UNBOUND, USED
+from bon.planning.model_sizes import GIB, GPUS, RESERVE_UNBOUND
 from bon.planning.plan import PROMPT_FLOPS, REPLY_FLOPS, SPREAD
 
 RANK = 16
@@ -59,8 +58,7 @@ class Shape:
     @classmethod
     def of(cls, policy: Loaded[PolicyCard], size: float) -> "Shape":
         """Read config.json of a local checkpoint; from the number of parameters elsewhere."""
-        path = Path(policy.model_path).expanduser() / "config.json"
-        config: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+        config = read_config(policy.model_path, policy.card.revision)
         config = config.get("text_config", config)
         hidden = int(config.get("hidden_size") or round((size * 128 / 12) ** (1 / 3)))
         return cls(
@@ -98,5 +96,5 @@ def training_cost(
     memory = (2 * size + ADAM_BYTES * shape.lora + activations + logits) / GIB + RESERVE_UNBOUND
     return TrainingCost(
         tuning.method, arms, round(arms * tokens), hours, hours / SPREAD, hours * SPREAD, memory,
-        tuple(f"{gpu} GB" for gpu in GPUS if memory <= gpu * USED),
+        tuple(f"{gpu} GB" for gpu in GPUS if memory <= gpu * USABLE),
     )  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from bon.analysis.results import REFERENCES
 from bon.analysis.results.uplift import Uplift
 from bon.analysis.side_effects import effects_of
 from bon.analysis.uplift import Outcomes, analyse_uplift
@@ -25,21 +26,17 @@ from bon.core.errors import BonError, Incomplete, one_line, some
 from bon.core.files import write_atomic
 from bon.core.images import ImageStore
 from bon.core.keys import content_key
-from bon.core.records import BY_MODEL, Candidate, Question
+from bon.core.records import Candidate, Question
 from bon.dispatch.connection import connected
 from bon.dispatch.tasks import run_tasks
-from bon.dispatch.worker import engine_arguments
+from bon.dispatch.worker import RewarderSpec, engine_arguments
 from bon.engines import read_settings
 from bon.engines.settings import TransformersSettings
 from bon.engines.tuning import Example, FineTuned, Method, Tuning
 from bon.experiment.cards import Loaded
-from bon.experiment.config import DatasetSpec, Placement, PolicyCard
+from bon.experiment.config import DatasetSpec, Placement, PolicyCard, Price
 from bon.exports.preferences import messages_of, unjudged_note, with_texts
 from bon.planning.dataset_sizes import CANDIDATE_TOKENS, QUESTION_TOKENS
-from bon.planning.run_tables import run_tables
-from bon.planning.setup import Setup, located, prepare
-from bon.planning.sources import question_item
-from bon.rewarders.base import Item
 from bon.running.reporting import UPLIFT, open_run, read_results, report_run
 from bon.running.runner import compute
 from bon.running.start import start
@@ -47,7 +44,10 @@ from bon.storage.store import Store
 from bon.training.arms import Arm, Choice, Choices, choose
 from bon.training.cost import TrainingCost, training_cost
 from bon.training.elsewhere import added_arms, export_arms
-from bon.training.live import LiveRewards, live_rewarder, reward_key, win_shares
+from bon.training.sampling import Sampler, win_shares
+from bon.work.run_tables import run_tables
+from bon.work.setup import Setup, located, prepare
+from bon.work.sources import question_item
 
 UNTRAINED = "untrained"
 GREEDY = ".greedy"
@@ -89,6 +89,10 @@ def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift:
         BonError: the run lacks what training needs, or questions to evaluate on were trained on.
         Incomplete: an arm failed; the others are kept.
     """
+    if "grpo" in study.methods and not study.added:
+        raise BonError(
+            "GRPO is not trained here", "--export FOLDER writes it for TRL, --add evaluates it"
+        )
     results_of_run = read_results(directory)
     setup, policy, choices, arms = _prepared(
         directory, study, quiet=quiet, elsewhere=bool(study.added)
@@ -110,7 +114,6 @@ def uplift(directory: Path, study: Study, *, quiet: bool = False) -> Uplift:
         results_of_run,
         policy=policy.card.name,
         num_questions=len(choices.questions),
-        num_unjudged=choices.unjudged,
         num_unjudged_by_key=choices.by_key,
         scores=choices.predictors,
         choices={name: _choice_table(rows) for name, rows in choices.by_arm.items()},
@@ -179,33 +182,13 @@ def _prepared(
     if choices.by_key:
         say(unjudged_note(choices.by_key, directory), quiet=quiet)
     refuse_overlap(choices.questions, study.questions, directory)
-    if "grpo" in study.methods and any(q.grader == BY_MODEL for q in choices.questions):
-        raise BonError(
-            "a model grades these questions, and it is not asked during a training",
-            "--method sft or dpo",
-        )
     arms = [
-        _arm(setup, policy, name, rows, _tuning(study, method, seed), elsewhere)
+        Arm(name, _tuning(study, method, seed), rows, policy.spec)
         for method in study.methods
         for seed in range(study.seeds)
         for name, rows in choices.by_arm.items()
     ]
     return setup, policy, choices, arms
-
-
-def _arm(
-    setup: Setup,
-    policy: Loaded[PolicyCard],
-    name: str,
-    rows: tuple[Choice, ...],
-    tuning: Tuning,
-    elsewhere: bool,
-) -> Arm:
-    if tuning.method != "grpo":
-        return Arm(name, tuning, rows, policy.spec)
-    prompts = tuple(replace(row, chosen="", rejected="") for row in rows)
-    reward = name if elsewhere else reward_key(name, live_rewarder(setup, name))
-    return Arm(name, tuning, prompts, policy.spec, reward)
 
 
 def _policy(setup: Setup, study: Study, elsewhere: bool) -> Loaded[PolicyCard]:
@@ -288,11 +271,10 @@ def train(
     messages = {question.key: messages_of(question, policy) for question in choices.questions}
     failed = {}
     with connected(setup.experiment.cluster, quiet=quiet) as connection:
-        items = [question_item(question, []) for question in choices.questions]
         tasks = [
             (
                 arguments, _examples(arm, messages), arm.tuning, str(folders[arm.label]),
-                _live(arm, policy, choices.questions, messages, items, setup),
+                _sampler(arm, policy, choices.questions, messages),
             )
             for arm in missing
         ]  # fmt: skip
@@ -301,8 +283,7 @@ def train(
         for done, (index, result) in enumerate(results, start=1):
             arm = missing[index]
             if isinstance(result, FineTuned):
-                what = "reward" if arm.tuning.method == "grpo" else "loss"
-                state = f"{what} {result.first_loss:.3f} to {result.last_loss:.3f}"
+                state = f"loss {result.first_loss:.3f} to {result.last_loss:.3f}"
                 say(f"trained {arm.label} ({done}/{len(missing)}): {state}", quiet=quiet)
             else:
                 failed[arm.label] = one_line(result, 200)
@@ -338,20 +319,17 @@ def _examples(arm: Arm, messages: dict[str, Any]) -> list[Example]:
     ]
 
 
-def _live(
+def _sampler(
     arm: Arm,
     policy: Loaded[PolicyCard],
     questions: tuple[Question, ...],
     messages: dict[str, Any],
-    items: list[Item],
-    setup: Setup,
-) -> LiveRewards | None:
-    """Return what samples during a training; None for one that needs no samples."""
-    if arm.tuning.method != "grpo" and arm.tuning.kl is None:
+) -> Sampler | None:
+    """Return what samples a training that ends at a KL."""
+    if arm.tuning.kl is None:
         return None
-    spec = live_rewarder(setup, arm.name) if arm.tuning.method == "grpo" else None
-    texts = tuple(messages[question.key] for question in questions)
-    return LiveRewards(arm.name, policy, questions, texts, tuple(items), arm.tuning.seed, spec)
+    prompts = tuple((q.key, messages[q.key], q.options) for q in questions)
+    return Sampler(policy, prompts, arm.tuning.seed)
 
 
 def train_arm(
@@ -359,7 +337,7 @@ def train_arm(
     examples: list[Example],
     tuning: Tuning,
     folder: str,
-    live: LiveRewards | None = None,
+    respond: Sampler | None = None,
 ) -> FineTuned:
     """Train one arm; its folder appears whole, with DONE in it, or not at all."""
     from bon.engines.hf.fine_tuning import fine_tune
@@ -370,7 +348,7 @@ def train_arm(
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     try:
-        result = fine_tune(settings, examples, tuning, part, live)
+        result = fine_tune(settings, examples, tuning, part, respond)
         (part / DONE).write_text(json.dumps(asdict(tuning) | asdict(result)), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
@@ -450,14 +428,25 @@ def own_scores(
     On some questions; rewarders whose replies cost money, or were imported, are left out.
     """
     work = {}
-    specs = {a.label: s for a in arms if (s := live_rewarder(setup, a.name, required=False))}
+    specs = {arm.label: spec for arm in arms if (spec := _free_rewarder(setup, arm.name))}
     for label, rows in _sampled(evaluation, list(specs)).items():
         spec, items = specs[label], [question_item(q, [a, b]) for q, a, b in rows]
-        key = content_key(reward_key(label, spec), [[a.text, b.text] for _, a, b in rows])
+        key = content_key(
+            spec.loaded.spec, spec.protocol.design, [[a.text, b.text] for _, a, b in rows]
+        )
         work[label] = key, (spec, items)
     title = "asking the rewarders of {} policies about their responses"
     placement = next(iter(specs.values())).loaded.card.placement if specs else None
     return _kept(evaluation.parent / "own", win_shares, work, title, setup, placement, quiet)
+
+
+def _free_rewarder(setup: Setup, name: str) -> RewarderSpec | None:
+    """Return the rewarder of an arm if it can be asked again, and costs nothing."""
+    spec = None if name in REFERENCES else setup.specs()[name]
+    if not isinstance(spec, RewarderSpec):
+        return None
+    card = spec.loaded.card
+    return None if card.imported or isinstance(card.cost, Price) else spec
 
 
 def _sampled(

@@ -158,7 +158,7 @@ def _score(
     values: np.ndarray,
     quality: float,
 ) -> pd.DataFrame:
-    """One score for every response, 1 % of them unparsed."""
+    """One score for every response, 1% of them unparsed."""
     score = quality * values + rng.normal(0, 1, values.shape)
     outcome = np.where(rng.random(values.shape) < 0.01, "unparsed", "scored")
     frame = pd.DataFrame({"item": np.repeat(items, keys.shape[1]), "first": keys.ravel()})

@@ -67,7 +67,7 @@ def test_the_correction_undoes_what_agreed_mistakes_add():
     agreed = against[:, 0] == against[:, 1]
     own = annotator_error((~agreed).astype(float), 0.95)
     plain = label_error(against[agreed, 0], 0.95)
-    assert plain.low > 0.15, "people who err on 30 % agree on much that is wrong"
+    assert plain.low > 0.15, "people who err on 30% agree on much that is wrong"
     assert corrected_error(against[agreed, 0], own, 0.95).value == pytest.approx(0.04, abs=0.01)
     hopeless = annotator_error(np.repeat([1.0, 0.0], [50, 50]), 0.95)
     assert hopeless.value == 0.5

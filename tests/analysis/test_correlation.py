@@ -27,22 +27,15 @@ def label(policy: str = "p", axis: str = "macro") -> Label:
     return Label(policy, "bench", axis, primary=True)
 
 
-def test_leave_one_out_leverage_and_cook_are_the_textbooks():
+def test_leave_one_out_is_the_textbooks():
     rng = np.random.default_rng(0)
     x = rng.random(9)
     y = x + rng.normal(0, 0.3, 9)
     found = correlate(measured(x, y), label(), OPTIONS)
-    design = np.stack([np.ones(9), x], axis=1)
-    hat = design @ np.linalg.inv(design.T @ design) @ design.T
-    residual = y - hat @ y
-    variance = residual @ residual / 7
     for i, one in enumerate(found.leave_one_out):
         rest = np.arange(9) != i
         assert one.pearson == pytest.approx(stats.pearsonr(x[rest], y[rest])[0])
         assert one.p_value == pytest.approx(stats.pearsonr(x[rest], y[rest])[1])
-        assert one.leverage == pytest.approx(hat[i, i])
-        cook = residual[i] ** 2 / (2 * variance) * hat[i, i] / (1 - hat[i, i]) ** 2
-        assert one.cooks_distance == pytest.approx(cook)
 
 
 def test_one_point_that_carries_the_result_is_named():
@@ -68,7 +61,6 @@ def test_two_clusters_that_make_r_are_named():
     found = correlate(measured(x, y), label(), OPTIONS)
     assert found.pearson.estimate.value > 0.95
     assert found.groups.groups == (("r0", "r1", "r2", "r3"), ("r4", "r5", "r6", "r7"))
-    assert found.groups.within.value < 0.2
 
 
 def test_fit_is_least_squares_with_students_intervals():
@@ -80,8 +72,6 @@ def test_fit_is_least_squares_with_students_intervals():
     assert found.slope.value == pytest.approx(line.slope)
     half = stats.t.ppf(0.975, 10) * line.stderr
     assert found.slope.high == pytest.approx(line.slope + half)
-    at_zero = stats.t.ppf(0.975, 10) * line.intercept_stderr
-    assert found.intercept.low == pytest.approx(line.intercept - at_zero)
     assert all(b.predict_low < b.low < b.y < b.high < b.predict_high for b in found.band)
 
 
@@ -145,7 +135,6 @@ def test_agreement_on_pairs_of_rewarders():
     assert (apart.value, apart.high, apart.n) == (1, 1, found.num_separable)
     # All of some thirty pairs, of eight rewarders: no surer than eight of eight.
     assert apart.low == pytest.approx(stats.binomtest(8, 8).proportion_ci(method="wilson").low)
-    assert 0 <= found.brier.value < 0.1
 
 
 def test_difference_errors_are_those_of_paired_differences():
@@ -220,15 +209,15 @@ def test_policies_that_differ_are_said_to_differ():
     rng = np.random.default_rng(6)
     x = np.linspace(0.3, 0.8, 12)
     steep, flat = (s * x + rng.normal(0, 0.01, 12) for s in (1.0, 0.1))
-    same = pool(
-        [correlate(measured(x, y), label(p), OPTIONS) for p, y in (("a", steep), ("b", steep))],
-        0.95,
-    )
-    assert same.i_squared == 0
-    apart = pool(
-        [correlate(measured(x, y), label(p), OPTIONS) for p, y in (("a", steep), ("b", flat))], 0.95
-    )
-    assert apart.i_squared > 0.9
+
+    def pooled(*slopes):
+        named = zip("abc", slopes, strict=False)
+        return pool([correlate(measured(x, y), label(p), OPTIONS) for p, y in named], 0.95)
+
+    assert pooled(steep, steep, steep).i_squared == 0
+    assert pooled(steep, flat, flat).i_squared > 0.9
+    apart = pooled(steep, flat)
+    assert apart.i_squared is None  # two slopes say nothing of their spread
     assert "read each policy on its own" in apart.sentence
 
 
@@ -242,8 +231,7 @@ def test_what_if_is_the_prediction_of_the_line():
     assert row.accuracy.value == pytest.approx(line.intercept + 0.6 * line.slope)
     assert row.gain.value == pytest.approx(row.accuracy.value - 0.4)
     assert row.probability_above_majority > 0.9
-    assert found.rows[0].extrapolated
-    assert not row.extrapolated
+    assert [r.x for r in found.rows] == pytest.approx(np.arange(0.3, 0.81, 0.05))
 
 
 def test_more_rewarders_are_needed_for_a_smaller_margin():
@@ -257,19 +245,17 @@ def test_more_rewarders_are_needed_for_a_smaller_margin():
     assert plans[0].target_r == 0.5
     assert plans[0].num_rewarders <= 6
     assert plans[0].num_rewarders < plans[1].num_rewarders
-    assert "yes in 0 % of studies" in plans[0].sentence  # a yes needs eight rewarders
-    assert f"with {plans[0].num_for_yes} such rewarders, in 80 %" in plans[0].sentence
+    assert "yes in 0% of studies" in plans[0].sentence  # a yes needs eight rewarders
+    assert f"with {plans[0].num_for_yes} such rewarders, in 80%" in plans[0].sentence
     assert (
-        "rewarders from different base models on 200 questions have 80 % power" in plans[0].sentence
+        "rewarders from different base models on 200 questions have 80% power" in plans[0].sentence
     )
     asked = OPTIONS.model_copy(update={"target_r": 0.9})
     high = power.needed(correlate(weak, label(), asked), 200, 300, asked)
     assert "no study can show r > .90" in high.sentence
-    widths = [r.median_width for r in plans[0].rows if r.num_questions == 200]
-    assert widths == sorted(widths, reverse=True)
 
 
-def test_the_structural_line_is_orthogonal_distance_regression_with_scatter():
+def test_the_structural_line_is_orthogonal_regression():
     """Against ODRPACK, given the scatter; that scatter makes chi² equal to R − 2."""
     rng = np.random.default_rng(4)
     for _ in range(5):

@@ -68,7 +68,7 @@ def test_no_table_no_figure_and_no_export_prints_more(results, tmp_path):
     assert rows[coefficients].isna().all(axis=None)
 
 
-INTERVAL = re.compile(r"\(−?[.\d]+ to −?[.\d]+\)")
+INTERVAL = re.compile(r"\[−?[.\d]+, −?[.\d]+\]")
 
 
 def text_of(path):

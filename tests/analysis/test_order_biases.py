@@ -23,7 +23,7 @@ def test_by_hand_and_what_was_not_decided_is_no_verdict():
     item, first, second = (np.array([row[k] for row in rows]) for k in range(3))
     outcome = np.array([OUTCOMES.index(row[3]) for row in rows], dtype=np.int8)
     none = np.zeros(len(rows))
-    judged = Judged(item, first, second, none.astype(int), outcome, none)
+    judged = Judged(item, first, second, none.astype(int), outcome, none, none.astype(int))
     found = order_biases(judged, resampling.draw(2, 100, 0, "questions"), 0.95)
     assert found.consistency.value == pytest.approx(1 / 2)
     assert found.position.value == pytest.approx(3 / 5)

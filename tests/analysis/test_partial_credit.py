@@ -55,7 +55,7 @@ def test_accuracies_are_means_of_the_credit():
 
 
 def test_intervals_cover_the_mean_credit():
-    """Over 200 draws of the questions, 95 % intervals of pass@1 hold the truth about as often."""
+    """Over 200 draws of the questions, 95% intervals of pass@1 hold the truth about as often."""
     population = _partial(seed=5).candidates["correct"].to_numpy().reshape(80, 5)
     truth, rng, covered = population.mean(), np.random.default_rng(0), 0
     from bon.analysis.estimators.resampling import draw, from_draws
@@ -68,7 +68,7 @@ def test_intervals_cover_the_mean_credit():
     assert covered >= 180
 
 
-def test_the_gold_of_comparisons_and_the_pool_split_right_from_wrong_at_one_half():
+def test_right_and_wrong_are_split_at_one_half():
     run = read(_partial())
     (pool,) = run.pools.values()
     assert ((pool.correct >= 0.5) == pool.right).all()

@@ -364,7 +364,7 @@ def test_figures_of_nothing_say_so(results):
             getattr(plots, name)(empty)
 
 
-def test_svg_in_a_page_has_no_style_attributes_and_only_variables_for_colours(results):
+def test_svg_in_a_page_has_no_styles_of_its_own(results):
     svg, css = plots.inline_svg(plots.correlation(results), "f0", 'a "quoted" <name>')
     assert " style=" not in svg
     assert "#" not in css

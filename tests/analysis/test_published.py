@@ -72,7 +72,6 @@ def test_its_intervals_ranks_and_lines(figure):
     assert first.kendall.estimate.value == pytest.approx(0.867, abs=0.001)
     assert second.kendall.estimate.value == pytest.approx(0.467, abs=0.001)
     assert first.fit.slope.value == pytest.approx(0.276, abs=0.002)
-    assert second.fit.intercept.value == pytest.approx(0.172, abs=0.002)
     assert "Fisher" in first.pearson.read
     assert figure.finding.verdict == "weak"
     assert any("Without GPT-4o" in caveat for caveat in figure.finding.caveats)
@@ -94,7 +93,7 @@ def test_overall_scores_that_do_not_follow_from_the_groups_are_flagged():
     (flag,) = flags(read_csv(SHARED / "vl_rewardbench_table2.csv"))
     assert flag.kind == "overall"
     assert len(flag.rows) == 8
-    assert "28.2 % stated, 31.9 % implied" in flag.sentence
+    assert "28.2% stated, 31.9% implied" in flag.sentence
 
 
 def table(**changes) -> pd.DataFrame:

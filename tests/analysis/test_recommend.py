@@ -1,6 +1,7 @@
 """Which rewarder to use: the Pareto set by enumeration, means over tasks, budgets, no costs."""
 
 import json
+import re
 from dataclasses import replace
 from itertools import combinations
 
@@ -12,11 +13,15 @@ from synthetic import analyse, synthetic_tables
 from typer.testing import CliRunner
 
 from bon.analysis import plots
-from bon.analysis.decision.recommend import _mean, _standing, recommend
+from bon.analysis.decision.recommend import _mean, _standing, cross_fitted, over_folds, recommend
+from bon.analysis.finding.first_page import first_page
+from bon.analysis.finding.verdict import reversed_scores
 from bon.analysis.results import Estimate
 from bon.commands.decide_text import recommendation_text as summary
 from bon.commands.main import app
 from bon.core.errors import BonError
+from bon.running.reporting import leaderboards
+from tools.validity.picked import VOTE, study
 
 
 def made(seed: int, policies=("a",), rewarders: int = 6, costs: bool = True):
@@ -108,6 +113,124 @@ def test_without_costs_it_counts_calls_and_says_so():
             b for b in run.best_of_n if b.rule == "baseline")}))])  # fmt: skip
 
 
+def test_what_was_picked_is_measured_on_the_other_half(runs):
+    """By hand: what is best for both policies on one half of the folds, on the other half."""
+    results = runs[0][1]
+    found = recommend(runs[:1])
+    task = {
+        (b.policy, b.rewarder): np.array(b.right_by_fold) for b in results.best_of_n if b.headline
+    }
+    sizes = np.array([p.questions_by_fold for p in results.policies], dtype=float)
+    assert sizes.sum(axis=1).tolist() == [60, 60]
+    names = [r.rewarder for r in found.rewarders]
+    rng, right, folds = np.random.default_rng(9), [], sizes.shape[1]
+    for _ in range(3000):
+        half = rng.permutation(folds)[: folds // 2]
+        rest = np.setdiff1d(np.arange(folds), half)
+        score = {
+            n: sum(
+                task[p, n][rest].sum() / size[rest].sum()
+                for p, size in zip("ab", sizes, strict=True)
+            )
+            for n in names
+        }
+        best = [n for n in names if score[n] >= max(score.values()) - 1e-5]
+        right.append(
+            np.mean([task[p, n][half].sum() / sizes[0][half].sum() for p in "ab" for n in best])
+        )
+    sums = np.array([[task[p, n] for n in names] for p in "ab"])
+    assert cross_fitted(sums, sizes) == pytest.approx(np.mean(right), abs=0.005)
+    pick = next(r for r in found.rewarders if r.rewarder == found.pick)
+    measured = np.mean([task[p, found.pick].sum() / 60 for p in "ab"])
+    assert found.picked.value <= measured + 1e-6
+    free = np.mean([task[p, "majority"].sum() / 60 for p in "ab"])
+    assert found.over_free.value == pytest.approx(found.picked.value - free, abs=1e-5)
+    assert found.over_free.low < pick.versus_majority.value - (
+        pick.versus_majority.high - pick.versus_majority.value
+    )
+    page = first_page(results)
+    assert page.choice.startswith(f"Take {found.pick}: {100 * found.picked.value:.1f}% right [")
+    assert "mean of a and b, " in page.choice
+
+
+def test_errors_over_tasks_are_those_of_their_shared_questions():
+    """Two tasks alike have the error of one, opposite ones none."""
+    rng = np.random.default_rng(0)
+    sums, sizes = rng.integers(0, 4, (1, 50)).astype(float), np.full((1, 50), 4.0)
+    e = Estimate(value=0.5, low=0.4, high=0.6, n=200)
+    one = sums[0] / 4
+    half = 2.0096 * one.std(ddof=1) / np.sqrt(50)
+    alike = over_folds([e, e], np.concatenate([sums, sums]), np.repeat(sizes, 2, axis=0), 0.95)
+    assert alike.high - alike.value == pytest.approx(half, rel=1e-3)
+    turned = over_folds([e, e], np.concatenate([sums, 4 - sums]), np.repeat(sizes, 2, axis=0), 0.95)
+    assert (turned.value, turned.high) == pytest.approx((0.5, 0.5))
+    assert over_folds([e], sums, sizes, 0.95) == e
+
+
+def guessing(seed: int):
+    """A reward model that knows nothing of candidates: their scores are drawn at random."""
+    tables = synthetic_tables(3, 80, 6, 60, seed=seed)
+    heads = tables.rewarders[tables.rewarders["kind"] == "scalar"]
+    judged = tables.judgements[tables.judgements["rewarder"].isin(heads["rewarder"])]
+    noise = np.random.default_rng(seed).normal(size=len(judged))
+    judged = judged.assign(score=judged["score"].where(judged["item_kind"] == "pair", noise))
+    meta = {**tables.meta, "handicaps": {}}
+    return replace(tables, rewarders=heads, judgements=judged, meta=meta)
+
+
+def test_an_untrained_reward_model_is_not_taken():
+    """Where it beats majority vote as measured, too."""
+    for seed in range(5):
+        results = analyse(guessing(seed), draws=100, permutations=100)
+        found, page = recommend([("r", results)]), first_page(results)
+        assert found.pick is None
+        assert page.choice.startswith(f"Nothing beats {found.free} here: ")
+        assert page.because.startswith("rewarder-02 gains ")
+        assert "best of 1" not in page.because
+        assert "all others" not in page.because
+
+
+def test_the_luckiest_of_many_is_hardly_ever_taken():
+    """By its own interval a fifth of the time; tools/validity prints other studies."""
+    rng = np.random.default_rng(0)
+    rows = [study(rng, 60, np.full(14, VOTE)) for _ in range(400)]
+    _, own, taken, _, covers, _ = np.mean(rows, axis=0)
+    assert own > 0.12
+    assert taken < 0.05  # a standard error is .008
+    assert covers > 0.94
+
+
+def test_five_questions_are_given_with_intervals_or_not_at_all():
+    tables = synthetic_tables(3, 5, 4, 30, seed=4)
+    results = analyse(tables, draws=100, permutations=100)
+    found, page = recommend([("r", results)]), first_page(results)
+    for text in (found.sentence, page.choice, page.because, summary(found)):
+        for number in re.finditer(r"[+−]\d+\.\d points|\d+\.\d% right", text):
+            assert text[number.end() :].startswith(" ["), text
+
+
+def test_a_reversed_reward_model_is_named():
+    tables = guessing(1)
+    pairs = tables.judgements["item_kind"] == "pair"
+    turned = tables.judgements.assign(
+        score=tables.judgements["score"].where(~pairs, -tables.judgements["score"])
+    )
+    straight, turned = (
+        analyse(t, draws=100, permutations=100)
+        for t in (tables, replace(tables, judgements=turned))
+    )
+    assert not reversed_scores(straight.benchmarks)
+    (line,) = reversed_scores(turned.benchmarks)
+    assert re.fullmatch(
+        r"rewarder-02 is right on \d+% \[\d+, \d+\] of the pairs of synthetic-rewardbench, "
+        r"less than chance: it is probably reversed\.",
+        line,
+    )
+    assert line in turned.warnings
+    assert first_page(turned).caveat == line
+    assert leaderboards(turned)[-1] == line
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=7))
 def test_the_front_is_what_nothing_dominates(points):
@@ -158,7 +281,7 @@ def test_runs_that_share_questions_err_alike_and_copies_are_refused(runs, tmp_pa
         (tmp_path / name / "results.json").write_text(runs[0][1].model_dump_json())
     for command in ("recommend", "pool"):
         result = CliRunner().invoke(app, [command, str(tmp_path / "run"), str(tmp_path / "copy")])
-        assert "run (a) and copy (a) have the same candidates on 100 %" in str(result.exception)
+        assert "run (a) and copy (a) have the same candidates on 100%" in str(result.exception)
     # Other candidates of the same questions: no narrower than one run of two tasks.
     tables = synthetic_tables(6, 60, num_pairs=40, policies=("c",), seed=1)
     other = analyse(tables, draws=100, permutations=100)

@@ -65,7 +65,7 @@ def test_the_loss_is_cross_fitted_as_a_plain_loop_would(one):
     assert made.picked == one.y_estimates[2]
     assert made.available == pytest.approx(made.picked.value + made.shortlists[0].loss.value)
     assert made.best == (f"r{one.y.argmax()}",)
-    assert made.best_measured.value >= made.available, "the highest of several is too high"
+    assert one.y.max() >= made.available, "the highest of several is too high"
 
 
 def test_how_often_the_best_is_on_the_list_is_counted(one):
@@ -90,7 +90,7 @@ def test_how_often_the_best_is_on_the_list_is_counted(one):
     ],
     ids=["all alike", "below many alike", "a shortlist"],
 )
-def test_the_interval_covers_the_true_loss_and_the_value_does_not_exceed_it(rates, own):
+def test_the_interval_covers_the_true_loss(rates, own):
     rng = np.random.default_rng(5)
     true = rates.max() - rates[own].max()
     covered, values, naive = [], [], []

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from synthetic import analyse, synthetic_tables
 
 from bon.analysis.artifacts import frames, write_tables
-from bon.analysis.finding.first_page import first_page
+from bon.analysis.finding.first_page import advise, first_page
 from bon.analysis.report import (
     CandidateView,
     ChoiceView,
@@ -33,7 +33,7 @@ from bon.analysis.results import (
     Results,
     RuleSupport,
 )
-from bon.analysis.results import format as fmt
+from bon.analysis.results import phrasing as fmt
 from bon.core.records import ImageRef, Judgement, Question
 from tests.conftest import accessibility_violations
 
@@ -67,12 +67,15 @@ def views(tables):
     grouped = {key: frame.to_dict("records") for key, frame in judged.groupby("item")}
 
     def judgements(key):
-        for row in grouped.get(key, []):
-            score = row["score"] if row["outcome"] == "scored" else None
-            yield Judgement(
+        rows = [
+            Judgement(
                 "", row["rewarder"], "", "question", key, row["first"], row["second"], 0,
-                row["outcome"], score, text=f"because {HOSTILE}",
-            )  # fmt: skip
+                row["outcome"], row["score"] if row["outcome"] == "scored" else None,
+                text=f"because {HOSTILE}",
+            )
+            for row in grouped.get(key, [])
+        ]  # fmt: skip
+        return dict.fromkeys(tables.candidates["policy"], rows)
 
     return list(build_views(tables, questions, lambda k: f"Text {k} {HOSTILE}", judgements))
 
@@ -190,17 +193,23 @@ def test_the_caption_tells_of_the_band_that_is_drawn(tables, results, page, tmp_
     assert "fit with its band; dashed: prediction interval" in other
 
 
-def test_where_no_rewarder_beats_majority_vote_the_page_recommends_the_vote(results):
-    worse = Estimate(value=0.001, low=-0.01, high=0.012, n=40)
+def test_the_page_recommends_the_vote_that_nothing_beats(results):
+    even = Estimate(value=0.051, low=-0.01, high=0.112, n=40)
     rows = tuple(
-        b if b.rule == "baseline" else b.model_copy(update={"gain": worse})
+        b if b.rule == "baseline" else b.model_copy(update={"versus_majority": even})
         for b in results.best_of_n
     )
     first = first_page(results.model_copy(update={"best_of_n": rows}))
     assert first.pick == "majority vote"
-    assert first.choice.startswith("Use majority vote: ")
+    vote = results.policies[0].majority
+    assert first.choice == (
+        f"Nothing beats majority vote here: {100 * vote.value:.1f}% right "
+        f"[{100 * vote.low:.1f}, {100 * vote.high:.1f}], at no cost."
+    )
+    assert first.because.startswith("The best of 6 rewarders, rewarder-")
+    assert first.because.endswith(" over it.")
     assert first.advice.pick is None
-    assert first.advice.sentence.startswith("Use majority vote, which gains +8.1 points")
+    assert first.advice.sentence.startswith("Nothing is shown to beat majority vote")
 
 
 def test_terms_are_documented_as_they_are_explained():
@@ -222,14 +231,14 @@ def test_what_is_worse_than_the_vote_is_said_in_words(results, tmp_path):
 def test_rules_with_one_reason_are_one_line(results, tmp_path):
     rules = [
         RuleSupport(policy="p", rewarder=name, rule=rule, supported=False, reason="lacks rows")
-        for rule in ("swiss", "weighted_vote")
+        for rule in ("knockout", "weighted_vote")
         for name in ("judge", "critic")
     ]
     changed = results.model_copy(update={"rules": rules})
     text = write_report(changed, None, tmp_path / "report.html").read_text()
     lines = re.findall(r"<li>([^<]*lacks rows)</li>", text)
     assert lines == [
-        f"{name} (p), swiss, weighted vote: lacks rows" for name in ("critic", "judge")
+        f"{name} (p), knockout, weighted vote: lacks rows" for name in ("critic", "judge")
     ]
 
 
@@ -258,7 +267,8 @@ def test_a_run_of_answers_without_rewarders_has_a_sensible_report(tmp_path):
     )
     bare = base.model_copy(
         update={
-            "policies": (policy,), "rewarders": (), "benchmarks": (), "best_of_n": (),
+            "policies": (policy,), "rewarders": (), "benchmarks": (),
+            "best_of_n": tuple(b for b in base.best_of_n if b.rule == "baseline"),
             "comparisons": (), "correlations": (), "correlation_by_n": (), "pooled": (),
             "what_if": (), "needed": (), "judging": (), "rules": (), "counts": Counts(questions=30),
             "leaks": LeakReport(num_questions=0, num_pairs=0),
@@ -272,7 +282,7 @@ def test_a_run_of_answers_without_rewarders_has_a_sensible_report(tmp_path):
     assert "No rewarder: it cannot tell." in text
     assert "<h1>Use " in text
     assert "majority vote" in text
-    assert "50.0\u202f%" in text
+    assert "50.0%" in text
     assert 'id="judges"' not in text
     parse(text)
 
@@ -425,19 +435,21 @@ def test_image_references_of_a_question_become_paths(tables):
 
 def test_numbers_as_text():
     e = Estimate(value=0.472, low=0.431, high=0.51)
-    assert fmt.share(e) == "47.2\u202f% [43.1, 51.0]"
-    assert fmt.points(Estimate(value=-0.031, low=-0.05, high=0.01)) == "−3.1 [−5.0, +1.0]"
-    assert fmt.points(Estimate(value=-0.0001)) == "0.0"
-    assert fmt.coefficient(Estimate(value=0.946, low=-0.61, high=1.0)) == ".95 [−.61, 1.00]"
+    assert fmt.share(e) == "47.2% [43.1, 51.0]"
+    assert fmt.difference(Estimate(value=-0.031, low=-0.05, high=0.01)) == "−3.1 [−5.0, +1.0]"
+    assert fmt.difference(Estimate(value=-0.0001)) == "0.0"
+    assert fmt.gained(e) == "+47.2 points [+43.1, +51.0]"
+    assert fmt.lost(e) == "47.2 points [43.1, 51.0]"
+    assert fmt.bounded(Estimate(value=0.946, low=-0.61, high=1.0)) == ".95 [−.61, 1.00]"
     assert fmt.share(Estimate(value=None)) == fmt.share(None) == "–"
     assert fmt.percent(float("nan")) == "–"
     assert fmt.p_value(0.0004) == "< .001"
     assert fmt.p_value(0.0044) == "= .004"
     assert fmt.p_value(0.11) == "= .11"
-    assert fmt.size(7e9) == "7\u202fB"
-    assert fmt.seconds(90) == "1.5\u202fmin"
-    assert [fmt.seconds(s) for s in (0.0764, 3.41, 884, 4000)] == [
-        "0.076\u202fs", "3.4\u202fs", "15\u202fmin", "1.1\u202fh",
+    assert fmt.size(7e9) == "7 B"
+    assert fmt.duration(90) == "1.5 min"
+    assert [fmt.duration(s) for s in (0.0764, 3.41, 884, 4000)] == [
+        "0.076 s", "3.4 s", "15 min", "1.1 h",
     ]  # fmt: skip
     assert fmt.count(-1200) == "−1,200"
     assert fmt.money(0.0) == "$0"
@@ -538,10 +550,13 @@ def test_the_first_screen_answers_a_principal_investigator(results, page, tab):
     tab.goto(page.as_uri())
     text = " ".join(tab.evaluate(FIRST_SCREEN).split())
     assert 30 < len(text.split()) <= 80
-    rows = [b for b in results.best_of_n if b.headline and b.rule != "baseline"]
-    best = max(rows, key=lambda b: b.gain.value)
-    assert f"Take {best.rewarder}: {100 * best.accuracy.value:.1f} % right" in text
-    assert f"{100 * best.versus_majority.value:+.1f} over majority vote" in text
+    advice = advise(results)
+    right, gain = (
+        f"{100 * e.value:{sign}.1f}{unit} [{100 * e.low:{sign}.1f}, {100 * e.high:{sign}.1f}]"
+        for e, sign, unit in ((advice.picked, "", "% right"), (advice.over_free, "+", " points"))
+    )
+    assert f"Take {advice.pick}: {right}" in text
+    assert f"{gain} over majority vote" in text
     assert "Does the benchmark predict? Cannot tell." in text
     assert "weak evidence (only 2 base models)" in text
     assert re.search(r"To trust it (\d+) base models instead of 2: (\d+) more rewarders", text)
@@ -551,7 +566,7 @@ def test_the_first_screen_answers_a_principal_investigator(results, page, tab):
         "all => all.map((a) => [a.textContent, a.title])"
     )
     assert dict(defined) == {
-        "pass@1": TERMS["pass@1"], "majority vote": TERMS["majority vote"],
+        "majority vote": TERMS["majority vote"],
         "rewarders": TERMS["rewarder"], "base models": TERMS["base model"], "r": TERMS["r"],
     }  # fmt: skip
 
@@ -584,9 +599,7 @@ def test_categories_are_a_heat_table_with_intervals_and_r(results, page, tab):
     row = next(b for b in results.benchmarks if b.rewarder == "rewarder-05")
     cells = table.locator("tbody tr", has_text=row.rewarder).locator("td:visible")
     for cell, group in zip(cells.all()[1:], row.groups, strict=True):
-        assert cell.inner_text().split("\n")[0].replace("\u202f", " ") == fmt.percent(
-            group.accuracy.value
-        ).replace("\u202f", " ")
+        assert cell.inner_text().split("\n")[0] == fmt.percent(group.accuracy.value)
         assert cell.locator(".ci").inner_text().startswith("[")
     shades = table.locator("tbody [class*=heat-]").evaluate_all(
         "cells => cells.map((c) => [Number(c.dataset.v), getComputedStyle(c).backgroundColor])"
@@ -595,7 +608,7 @@ def test_categories_are_a_heat_table_with_intervals_and_r(results, page, tab):
     assert len({shade for _, shade in shades}) > 3
     shown = [c for c in results.correlations if c.leaks == results.main.leaks]
     r = next(c.pearson for c in shown if c.axis == f"group:{row.groups[0].name}").estimate.value
-    assert fmt.number(r) in table.locator("tfoot").inner_text()
+    assert fmt.coefficient(r) in table.locator("tfoot").inner_text()
 
 
 @pytest.mark.browser

@@ -40,7 +40,7 @@ def test_a_sample_of_all_questions_is_their_mean(seed, covariates):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0.15, 0.9))
-def test_sure_questions_keep_their_value_and_others_only_matter_when_drawn(seed, share):
+def test_unsure_questions_only_matter_when_drawn(seed, share):
     values, sure, known = world(seed)
     drawn = np.random.default_rng(seed).random(QUESTIONS) < share
     z = sampled(values, sure, known, drawn)

@@ -63,7 +63,7 @@ def test_thousands_of_rows():
     assert found.pearson.estimate.method == "jackknife"
 
 
-def test_a_text_that_nobody_sampled_is_not_taken_for_the_last_of_the_question_before():
+def test_a_text_that_nobody_sampled_matches_no_candidate():
     known = np.array([0, 1, 2, 3])  # two questions, each with both texts
     _, find = _response_finder(pd.Index(["one", "two"]), known)
     found = find(np.array([1, 1, -1]), np.array([1, -1, 1]))

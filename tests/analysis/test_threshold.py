@@ -35,9 +35,7 @@ def lower_limit(x: np.ndarray, y: np.ndarray, at: np.ndarray, level: float) -> n
     st.floats(0, 0.1),
     st.floats(0.1, 0.9),
 )
-def test_the_threshold_is_the_first_score_at_which_the_limit_reaches_the_base(
-    seed, r, slope, noise, base
-):
+def test_the_threshold_is_where_the_limit_reaches_the_base(seed, r, slope, noise, base):
     rng = np.random.default_rng(seed)
     x = rng.uniform(0.3, 0.9, r)
     y = 0.4 + slope * (x - 0.6) + noise * rng.normal(size=r)
@@ -87,7 +85,7 @@ def test_the_interval_of_the_threshold_grows_with_noise_and_holds_it():
     assert "more than any rewarder" not in narrow.sentence
     above = int((x >= narrow.score.value).sum())
     assert f"of the {above} rewarders of this run above it do" in narrow.sentence
-    assert "exceed majority vote (50.0 %)" in narrow.sentence
+    assert "exceed majority vote (50.0%)" in narrow.sentence
 
 
 def test_the_true_score_that_suffices_is_net_of_noise():

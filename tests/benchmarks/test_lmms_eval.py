@@ -14,8 +14,8 @@ from bon.core.images import ImageStore
 from bon.core.records import Question
 from bon.experiment.config import DatasetSpec
 from bon.graders import grades
-from bon.planning.setup import prepare
 from bon.running.reporting import read_results, report_run
+from bon.work.setup import prepare
 from tests.running.conftest import go_in
 
 from .conftest import png, struct

@@ -25,10 +25,10 @@ from bon.engines.base import (
 )
 from bon.experiment.config import DatasetSpec, RewarderCard
 from bon.experiment.prompts import Prompt
-from bon.planning.sources import pair_item
 from bon.rewarders.base import Rewarder
 from bon.rewarders.generative import PairwiseJudge
 from bon.rewarders.scalar import ScalarHead
+from bon.work.sources import pair_item
 
 from .conftest import Write, png, struct
 

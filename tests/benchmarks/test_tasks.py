@@ -203,9 +203,16 @@ DIFFER: dict[tuple[str, str], tuple[float | None, str]] = {
     },
     **{
         ("scienceqa", reply): (1.0, "a plainly stated letter is read")
-        for reply in ("(B)", "Answer: B", "The answer is B.")
+        for reply in ("(B)", "Answer: B")
     },
-    ("scienceqa", "b"): (None, "a small letter alone is unread"),
+    **{
+        (task, reply): (score, why)
+        for task in ("mmstar", "realworldqa")
+        for reply, score, why in (
+            ("b", 1.0, "a letter is read in either case"),
+            ("The answer is B.", None, "nothing is read from prose"),
+        )
+    },
 }  # fmt: skip
 
 

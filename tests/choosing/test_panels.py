@@ -1,4 +1,4 @@
-"""Panels: by hand; served, rewarded and replayed alike; abstaining where the lead is small."""
+"""Panels: by hand; served, rewarded and replayed alike."""
 
 import asyncio
 from dataclasses import replace
@@ -85,9 +85,6 @@ def test_a_panel_by_hand():
     third = 4 / 3
     mean = [(1 - third + 1) / 2, (3 - third - 1) / 2, 0.0, (0 - third + 0) / 2]
     assert said.scores[0] == pytest.approx(mean)  # who gave no score abstains
-    lead, best = said.lead()
-    assert lead[0] == pytest.approx(max(mean) - sorted(mean)[-2])
-    assert best[0].tolist() == [m == max(mean) for m in mean]
 
 
 def test_a_panel_served_online_chooses_what_the_replay_chose(study):
@@ -128,25 +125,12 @@ def test_a_panel_rewards_as_it_chooses(study):
         )
 
 
-def test_a_rewarder_abstains_below_its_lead(study):
-    asked, _, _, folder = study
-    leads = [c.lead for c in choices(online(validated=folder), asked)]
-    least = float(np.median([lead for lead in leads if lead is not None]))
-    for q, c in zip(asked, choices(online(validated=folder, abstain={"panel": least}), asked),
-                    strict=True):  # fmt: skip
-        assert c.abstained == (len(set(q.texts)) > 1 and (c.lead is None or c.lead < least))
-    with pytest.raises(BonError, match="abstains by the lead under best_score"):
-        online(validated=folder, abstain={"panel": least}).rule("panel", "majority")
-
-
 def test_a_panel_that_cannot_be_served_is_one_line(tmp_path, study):
     with pytest.raises(BonError, match=r"the unit of \w+'s scores in a panel .* online.validated"):
         online()
     assert online(scales={name: 1.0 for name in PANEL["members"]}).unit("wide") == 1
     with pytest.raises(BonError, match=r"panel names 'narrow', which is not online"):
         online(rewarders=[PANEL], validated=study[3])
-    with pytest.raises(BonError, match=r"no rewarder 'x' is online"):
-        online(validated=study[3], abstain={"x": 1.0})
     both = {**PANEL, "combine": "preferences"}
     with pytest.raises(BonError, match="averages preferences, which is not served"):
         online(rewarders=[*CARDS, both], validated=study[3])

@@ -45,7 +45,7 @@ def packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "packed"
 
 
-def test_an_unpacked_checkpoint_is_an_ordinary_folder_close_to_the_original(packed: Path) -> None:
+def test_an_unpacked_checkpoint_is_close_to_the_original(packed: Path) -> None:
     for name, most in (("base", 0.04), ("judge", 0.04), ("policy", 0.02)):
         folder = unpacked(packed / name)
         assert {p.name for p in folder.iterdir()} == {
@@ -127,7 +127,7 @@ def test_a_card_names_a_packed_folder_and_loading_it_writes_nothing(
     assert Path(loaded.model_path).is_relative_to(tmp_path / "cache")
 
 
-def test_the_first_of_a_base_is_the_parent_where_the_start_is_not_shipped() -> None:
+def test_the_first_of_a_base_is_its_parent() -> None:
     entries = [
         {"name": "policy-b", "base": "base-b"},
         {"name": "critic-b", "base": "base-b", "starts_from": "base-b"},

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bon.core.records import Candidate, Question
-from bon.curating.item_judgements import missing_items
+from bon.curating.item_judgements import credits
 from bon.curating.items import CuratedItem, item_key, write_items
 from bon.curating.judged_runs import begin
 from bon.curating.workbench import Workbench
@@ -69,5 +69,5 @@ def bench_of(run: Path, items: list[CuratedItem], folder: Path) -> Workbench:
 
 
 def missing(bench: Workbench) -> dict[str, int]:
-    """Number of items that each rewarder lacks."""
-    return {name: len(keys) for name, keys in missing_items(bench).items()}
+    """Number of items on which each rewarder has no verdict."""
+    return {str(name): int(count) for name, count in credits(bench).isna().sum().items()}

@@ -1,4 +1,4 @@
-"""A small benchmark in the making, written as `propose` leaves it, and people who label it."""
+"""A small benchmark in the making, written as the draw leaves it, and people who label it."""
 
 import hashlib
 from pathlib import Path
@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw
 
 from bon.core.images import encode
 from bon.core.keys import item_seed
-from bon.curating.items import CuratedItem, item_key, write_items
+from bon.curating.items import CuratedItem, item_key, write_items, write_pairs
 from bon.curating.labelling.annotations import TIE
 from bon.curating.workbench import Workbench, open_workbench
 
@@ -66,6 +66,7 @@ def make_bench(folder: Path, pairs: int = 10, images: int = 1, **annotating: obj
             (folder / names[-1]).write_bytes(data)
         items.append(curated(number, tuple(names)))
     write_items(items, folder / "items.parquet")
+    write_pairs(items, folder, folder / "pairs.parquet")
     return open_workbench(folder)
 
 

@@ -274,7 +274,6 @@ def test_a_token_s_owner_is_the_annotator_and_roles_hold(tmp_path, bench):
             ("GET", f"/annotate/shapes/images/{image}"): (None, {"annotate", "submit", "admin"}),
             ("GET", "/v1/validations"): (None, {"read", "submit", "admin"}),
             ("GET", "/validations"): (None, {"read", "submit", "admin"}),
-            ("GET", "/trainings"): (None, {"read", "submit", "admin"}),
             ("POST", "/v1/validations"): ({}, {"submit", "admin"}),
         }
         with TestClient(create_app(service), base_url="http://localhost") as client:

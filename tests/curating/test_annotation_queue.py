@@ -25,7 +25,7 @@ def stated(item, annotator, choice):
     return Submission(event, item.key, choice if choice == TIE else "", place, seconds=4.0)
 
 
-def test_the_audit_finds_the_error_rate_of_people_and_the_third_sees_what_they_differ_on(tmp_path):
+def test_the_audit_finds_error_rates_and_a_third_settles(tmp_path):
     bench = make_bench(tmp_path / "shapes", pairs=50, images=0)
     queue = AnnotationQueue(bench.directory)
     said = {}
@@ -65,7 +65,7 @@ def test_the_command_says_how_far_everybody_is(tmp_path):
     queue = AnnotationQueue(bench.directory)
     item = queue.lease_next("ann")
     queue.submit("ann", Submission("e1", item.key, TIE, seconds=7.0))
-    printed = CliRunner().invoke(app, ["curate", "annotate", str(bench.directory)]).output
+    printed = CliRunner().invoke(app, ["curate", "label", str(bench.directory)]).output
     assert "0 of 4 items have all required answers" in printed
     assert "ann: 1 answered, 3 remaining, 7 s per item" in printed
     assert "bon serve --annotate" in printed

@@ -92,7 +92,7 @@ def test_nobody_is_given_an_item_twice_and_all_is_answered_in_the_end(annotating
 
 
 @given(st.integers(1, 3), st.permutations(PEOPLE))
-def test_people_who_come_at_once_get_as_many_answers_as_wanted_and_no_more(wanted, people):
+def test_people_at_once_give_no_more_answers_than_wanted(wanted, people):
     room = Room(Annotating(annotators_per_item=wanted, gold_checks=0))
     while any([room.open(person) for person in people]):
         for person in people:

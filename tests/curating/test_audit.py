@@ -152,7 +152,7 @@ def test_it_works_at_every_stage(judged, tmp_path):
     bench.items_path.rename(tmp_path / "kept")
     nothing = run_audit(bench.directory)
     assert isinstance(nothing.exception, BonError)
-    assert "bon curate propose" in str(nothing.exception)
+    assert "bon curate draw --out" in str(nothing.exception)
     (tmp_path / "kept").rename(bench.items_path)
 
     early = run_audit(bench.directory)
@@ -186,7 +186,7 @@ def test_without_the_run_people_are_still_audited(tmp_path):
     add(bench.annotations_path, *said_by(items, truth, ["ann"], np.random.default_rng(1), 0.1))
     found = write_audit(bench)
     assert found.by_rewarders is None
-    assert any(line.startswith("Rewarders: the runs cannot be read") for line in found.missing)
+    assert any(line.startswith("Rewarders: no run in") for line in found.missing)
     assert "Agreement: no item has two answers -> a second annotator" in found.missing
     assert found.labels.error_corrected.value is None
     page = bench.audit_path.with_suffix(".html").read_text()

@@ -1,7 +1,5 @@
 """Drafts: what a judge writes of every item, read or visibly not, paid for once."""
 
-import json
-
 import pytest
 import yaml
 from hypothesis import given
@@ -12,7 +10,6 @@ from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.core.keys import text_key
 from bon.curating.labelling.drafts import (
-    Draft,
     draft_experiment,
     parse_reply,
     read_drafts,
@@ -89,23 +86,6 @@ def test_what_cannot_be_read_stays_visible_and_errors_are_asked_again(bench, tmp
     assert drafted(bench, card(tmp_path))["failed"] == 0
 
 
-def test_drafts_of_version_0_2_are_kept_but_for_a_truncated_line(bench):
-    line = {
-        "item": "a",
-        "label": "0",
-        "rationale": "r",
-        "tag": "counting",
-        "shown": [0, 1],
-        "outcome": "read",
-        "by": "judge",
-        "prompt": "p",
-        "text": "Better: 1",
-        "cost": 0.1,
-    }
-    bench.drafts_path.write_text(json.dumps(line) + "\n" + json.dumps(line)[:40])
-    assert read_drafts(bench.drafts_path) == {"a": Draft("a", "0", "r", "counting", "judge")}
-
-
 def test_a_card_with_a_price_needs_a_limit(bench, tmp_path):
     by = card(tmp_path, cost={"input_per_million": 10, "output_per_million": 30})
     with pytest.raises(BonError, match=r"judge has a price -> .*--max-cost DOLLARS"):
@@ -122,7 +102,7 @@ def test_cards_that_write_nothing_are_refused(bench):
 
 @pytest.mark.slow
 def test_the_command_says_what_came_of_it(bench, tmp_path):
-    asked = ["curate", "draft", str(bench.directory), "--by"]
+    asked = ["curate", "label", str(bench.directory), "--draft-by"]
     done = CliRunner().invoke(app, [*asked, card(tmp_path)])
     assert "16 drafts, 0 replies could not be parsed" in done.output
     failing = CliRunner().invoke(

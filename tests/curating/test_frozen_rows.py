@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
@@ -92,15 +91,3 @@ def test_datasets_reads_it_with_images(bench, tmp_path: Path):
     )["train"]
     assert len(found) == 10
     assert found[0]["images"][0].size == (8, 8)
-
-
-def test_items_of_version_0_2_that_are_no_pairs_are_left_out(bench, tmp_path: Path, capfd):
-    items, _ = bench
-    path = tmp_path / "items.parquet"
-    write_items(items, path)
-    frame = pd.read_parquet(path)
-    both = frame.iloc[:1].assign(better=np.nan, key="both right")
-    four = frame.iloc[:1].assign(responses=[list("abcd")], text_keys=[list("abcd")], key="of four")
-    pd.concat([frame, both, four]).assign(correct=None).to_parquet(path)
-    assert read_items(path) == items
-    assert "2 items are not pairs and are left out" in capfd.readouterr().err

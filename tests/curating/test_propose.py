@@ -1,4 +1,4 @@
-"""`bon curate propose` on a run: filters that count, items that are what the run holds, files."""
+"""`bon curate draw` on a run: filters that count, items that are what the run holds, files."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ from bon.curating.item_judgements import credits
 from bon.curating.items import read_items
 from bon.curating.judged_runs import begin, open_runs
 from bon.curating.labelling.annotations import Annotation, add
-from bon.curating.pools import build_pools, split_of, states_answer
+from bon.curating.pools import build_pools, signature, split_of, states_answer
 from bon.curating.propose import Proposal, propose
 from bon.curating.recipe import Filters
 from bon.curating.workbench import open_workbench
@@ -38,7 +38,7 @@ def bench_with(run: Path, folder: Path, **settings: str):
 
 def test_items_are_what_the_run_holds(judged, tmp_path):
     bench = bench_with(judged, tmp_path)
-    done = CliRunner().invoke(app, ["curate", "propose", str(tmp_path)])
+    done = CliRunner().invoke(app, ["curate", "draw", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     proposal, items = (
         Proposal.model_validate_json(bench.proposal_path.read_text()),
@@ -141,11 +141,11 @@ def test_copies_of_a_question_are_in_one_split():
     one = Question("k1", "i", "d", "What is <image 1>?", ("x", "y"), "A")
     other = Question("k2", "j", "e", "What is  it <image 1> ?", ("x", "y"), "A")
     same = Question("k3", "j", "e", "what is <image 1>", ("x", "y"), "B")
-    splits = [split_of(one, seed, 0.5) for seed in range(64)]
-    assert [split_of(same, seed, 0.5) for seed in range(64)] == splits
-    assert [split_of(other, seed, 0.5) for seed in range(64)] != splits
+    splits = [split_of(signature(one), seed, 0.5) for seed in range(64)]
+    assert [split_of(signature(same), seed, 0.5) for seed in range(64)] == splits
+    assert [split_of(signature(other), seed, 0.5) for seed in range(64)] != splits
     assert 16 < splits.count("public") < 48
-    assert {split_of(one, seed, 0.0) for seed in range(9)} == {"public"}
+    assert {split_of(signature(one), seed, 0.0) for seed in range(9)} == {"public"}
 
 
 def test_two_runs_that_ask_the_same_make_one_pool(judged, tmp_path):

@@ -1,4 +1,4 @@
-"""`bon curate init`: a recipe for runs that can be used, and one line for those that cannot."""
+"""`bon curate draw`: a recipe for runs that can be used, and one line for those that cannot."""
 
 import json
 import shutil
@@ -26,9 +26,9 @@ from tests.running.conftest import change
 
 def test_the_recipe_shows_every_key_and_is_read_back(judged, tmp_path):
     out = tmp_path / "benches" / "mine"
-    done = CliRunner().invoke(app, ["curate", "init", str(judged), "--out", str(out)])
+    done = CliRunner().invoke(app, ["curate", "draw", str(judged), "--out", str(out)])
     assert done.exit_code == 0, done.output
-    assert f"bon curate propose {out}" in done.output
+    assert "items: " in done.output
     recipe = open_workbench(out).recipe
     assert (out / recipe.runs[0]).resolve() == judged.resolve()
     shown = load_yaml((out / "recipe.yaml").read_text())
@@ -72,19 +72,10 @@ def test_runs_that_cannot_be_used(judged, tmp_path):
     assert "holds no gold answer" in refusal(tmp_path, copy)
 
 
-def test_a_recipe_of_version_0_2_is_read_with_a_line(tmp_path, capfd):
-    text = "runs: [r]\nquotas: {gold: 0.5, cross-policy: 0, best-of-4: 0.25, control: 0.25}\n"
-    (tmp_path / "recipe.yaml").write_text(text + "filters: {ensemble: []}\n")
-    recipe = read_curation(tmp_path / "recipe.yaml")
-    assert recipe.quotas == {"gold": 0.75, "control": 0.25}
-    message = "quotas: best-of-4 were removed in bon 0.3; their share goes to gold"
-    assert message in capfd.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("runs: [r]\nfilters: {ensemble: [judge]}", "`ensemble` was removed in bon 0.3"),
+        ("runs: [r]\npairs: [{benchmark: preference, path: p}]", "`runs` or `pairs`"),
         ("runs: [r]\nquotas: {gold: 0.5}", "quotas add up to 0.5, not 1"),
         ("runs: [r]\nquotas: {silver: 1}", "silver"),
         ("runs: []", "runs"),

@@ -41,7 +41,7 @@ def test_batches_follow_what_items_take_and_what_is_left(state, size):
     assert made.batch_size(source, ClusterConfig()) == size
 
 
-def test_a_batch_of_the_experiment_is_kept_and_money_buys_no_larger_one():
+def test_a_batch_of_the_experiment_is_kept():
     made, source = group(workers=2, answered=990, seconds=0.1)
     assert made.batch_size(source, ClusterConfig(batch=50)) == 50
     made, source = group(answered=32, seconds=0.1)

@@ -1,6 +1,7 @@
 """Nothing of a run can be reached from another machine, unless a setting says so."""
 
 import os
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -12,6 +13,7 @@ import yaml
 
 from bon.dispatch.listeners import Listener, listeners
 from bon.storage.store import Store
+from tests.terminal import Terminal
 
 BON = str(Path(sys.executable).with_name("bon"))
 # Starts with the first Python below it, in a process of its own.
@@ -123,19 +125,28 @@ def test_a_port_that_a_rewarder_opens_ends_the_run_without_errors(make_experimen
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.model
-def test_every_listener_of_the_limited_demo_is_on_loopback(tmp_path):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "BON_"))}
-    environment["RAY_OVERRIDE_RESOURCES"] = '{"CPU": 1}'  # one worker loads torch, not two
-    command = [BON, "demo", "--quiet", "--limit", "2", "--out", "run"]
+def test_the_demo_runs_in_a_terminal_and_listens_on_loopback_alone(tmp_path, monkeypatch):
+    for name in [name for name in os.environ if name.startswith(("RAY_", "BON_"))]:
+        monkeypatch.delenv(name)
+    command = [BON, "demo", "--limit", "2", "--out", "run"]
     command += ["--set", "rewarders=[mini-critic-a, mini-scalar-a]"]
-    process = subprocess.Popen(command, cwd=tmp_path, env=environment)
+    one_cpu = '{"CPU": 1}'  # one worker loads torch, not two
+    terminal = Terminal(command, cwd=tmp_path, RAY_OVERRIDE_RESOURCES=one_cpu)
     seen = set()
-    while process.poll() is None:
+    while terminal.draw(0.5):
         with suppress(psutil.NoSuchProcess):
-            seen |= set(listeners(process.pid))
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(0.5)
-    assert process.returncode in (0, 3)
+            seen |= set(listeners(terminal.pid))
+    ended = terminal.wait()
+    assert ended.code == 0, ended.text
+    assert not ended.cursor_hidden
+    first, *bars = ended.screen[:4]
+    assert first == "2 questions, 2 preference pairs"
+    for bar, stage in zip(
+        bars, ("sampling", "reward benchmark", "judging candidates"), strict=True
+    ):
+        assert re.match(rf"{stage} +━+ +(\d+)/\1 ", bar)
+    for line in ("mini-policy-a:", "mini-policy-b:", "report: run/report.html"):
+        assert line in ended.screen
     assert {"gcs_server", "raylet", "ray::HostActor"} <= {listener.process for listener in seen}
     assert not [listener for listener in seen if not listener.loopback]
     with Store(tmp_path / "run", readonly=True) as store:  # --limit bounds both tables

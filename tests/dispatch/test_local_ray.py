@@ -106,7 +106,7 @@ def test_a_raylet_and_a_gcs_are_killed_and_no_item_is_blamed(bon, tmp_path):
     assert not [key for key in found if key[1] == "error"]
 
 
-def test_a_start_that_fails_is_tried_again_and_a_killed_driver_leaves_nothing(bon, tmp_path):
+def test_a_failed_start_is_retried_and_leaves_nothing(bon, tmp_path):
     process = bon("--quiet")
     end_process(below(process, "gcs_server")[0])  # as a machine short of memory does
     wait_for_rows(process, tmp_path / "run", 8)
@@ -200,15 +200,23 @@ def test_why_workers_cannot_start_is_said_once_and_in_few_words(bon, tmp_path):
     assert errors.count(why) == 1
 
 
-def test_a_ray_that_does_not_start_is_one_line(bon, tmp_path):
-    (tmp_path / "file").write_text("")
-    process = bon("--quiet", RAY_TMPDIR=str(tmp_path / "file" / "ray"))
+def test_a_ray_that_does_not_start_is_one_line(bon):
+    process = bon("--quiet", RAY_TMPDIR="/dev/null/ray")
     out, errors = process.communicate(timeout=100)
     assert process.returncode == 3
     assert out == ""
     assert errors.startswith("bon: cannot start Ray on this machine: NotADirectoryError")
     assert len(errors.splitlines()) == 1
     assert not children([process.pid])
+
+
+def test_a_folder_with_too_long_socket_paths_is_refused(bon, tmp_path):
+    process = bon("--quiet", RAY_TMPDIR=str(tmp_path))
+    out, errors = process.communicate(timeout=100)
+    assert process.returncode == 2
+    assert out == ""
+    assert errors.startswith(f"bon: the path {tmp_path} (RAY_TMPDIR) is too long for Ray's sockets")
+    assert len(errors.splitlines()) == 1
 
 
 FAULTS = """

@@ -3,8 +3,8 @@
 import asyncio
 
 from bon.dispatch.worker import Host, JudgeTask
-from bon.planning.setup import prepare
 from bon.rewarders.base import Item
+from bon.work.setup import prepare
 from tests.engines.fake_endpoint import Reply, serve
 
 ITEMS = 12

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bon.core.errors import EngineDied
 from bon.engines.batching import Batcher, Job
 
 
@@ -122,5 +123,5 @@ def test_closing_refuses_what_waits() -> None:
     done, *refused = asyncio.run(close_early())
     assert done == ("done", ("a", 0))
     assert all("closed" in str(error) for error in refused)
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(EngineDied, match="closed"):
         asyncio.run(batcher.submit("kind", ("a", 1)))

@@ -99,7 +99,7 @@ def test_scores_are_those_of_before(tmp_path: Path, layout: Any) -> None:
     assert json.loads((tmp_path / "target" / "config.json").read_text())["num_labels"] == 1
 
 
-def test_transformers_own_sequence_classification_reads_it_where_there_is_one(
+def test_sequence_classification_of_transformers_reads_it(
     tmp_path: Path,
 ) -> None:
     from transformers import AutoModelForSequenceClassification, AutoProcessor

@@ -322,7 +322,7 @@ def test_adaptive_limit() -> None:
     assert calm.limit == 3
 
 
-def test_connections_are_kept_for_the_next_request_and_closed_at_the_end() -> None:
+def test_connections_are_kept_and_closed_at_the_end() -> None:
     with serve(delay=0.01) as server:
         made = engine(server.url, endpoint="openai", concurrency=4, max_concurrency=4)
         assert len(run(made, *(ask(text=str(i)) for i in range(40)))) == 40
@@ -413,7 +413,7 @@ def test_spending_cap() -> None:
     assert str(pickle.loads(pickle.dumps(refused[0]))) == str(refused[0])
 
 
-def test_what_was_read_from_the_prefix_cache_is_said_where_the_endpoint_says_it() -> None:
+def test_cached_prompt_tokens_are_reported() -> None:
     usages = [
         {"prompt_tokens": 1000, "completion_tokens": 5},
         {"prompt_tokens": 1000, "prompt_tokens_details": {"cached_tokens": 600}},

@@ -19,8 +19,8 @@ from bon.engines import build, read_settings
 from bon.engines.base import GenerateRequest, Message
 from bon.engines.endpoints import server as served
 from bon.experiment.cards import load_rewarder
-from bon.planning.gpu_memory import fit_of
-from bon.planning.hub_revisions import unpinned
+from bon.planning.model_sizes import fit_of
+from bon.work.hub_revisions import unpinned
 
 STUB = Path(__file__).with_name("stub_server.py")
 
@@ -74,7 +74,7 @@ def test_a_server_is_started_restarted_after_a_crash_and_ended(tmp_path: Path) -
     assert engine.info()["server"][3:5] == ["--model", "org/m"]
 
 
-def test_a_server_that_does_not_start_is_one_line_with_the_end_of_its_log(tmp_path: Path) -> None:
+def test_a_server_that_does_not_start_shows_its_log(tmp_path: Path) -> None:
     (tmp_path / "broken").touch()
     with pytest.raises(BonError) as caught:
         build("openai", settings(tmp_path))
@@ -119,12 +119,12 @@ def test_a_killed_worker_leaves_no_server(tmp_path: Path) -> None:
 
 CARD = {
     "name": "served", "kind": "pairwise", "engine": "openai", "model": "org/m", "size": 8e9,
-    "prompt": "pairwise", "verdict": {"pattern": "Answer ([12]) is better"},
+    "prompt": "pairwise", "verdict": {"pattern": "Overall Judgment: Answer ([12]) is better"},
     "engine_args": {"serve": "vllm", "engine_args": {"max_model_len": 8192}},
 }  # fmt: skip
 
 
-def test_a_served_model_is_planned_like_one_in_this_process_and_shares_a_gpu() -> None:
+def test_a_served_model_is_planned_and_shares_a_gpu() -> None:
     whole = load_rewarder(CARD | {"placement": {"gpus": 1}}, Path())
     half = load_rewarder(CARD | {"placement": {"gpus": 0.5}}, Path())
     assert unpinned([whole]) == [whole]

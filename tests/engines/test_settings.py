@@ -159,7 +159,7 @@ def test_a_head_may_be_named_in_short() -> None:
     assert short == read_settings("transformers", {"model": "m", "head": {"layers": ["auto"]}})
 
 
-def test_unknown_engine_and_setting_are_refused_before_anything_is_imported() -> None:
+def test_unknown_engines_and_settings_are_refused_early() -> None:
     with pytest.raises(BonError, match="no engine 'transformer'"):
         build("transformer", {})
     for name in ("vllm", "transformers"):

@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 
 from tiny_checkpoint import add_tensors, image  # noqa: E402
 
-from bon.core.errors import BonError, Unsupported  # noqa: E402
+from bon.core.errors import BonError, EngineDied, Unsupported  # noqa: E402
 from bon.core.images import open_image  # noqa: E402
 from bon.core.sampling import Sampling  # noqa: E402
 from bon.engines import build  # noqa: E402
@@ -333,7 +333,7 @@ def test_closed_engine_refuses(checkpoint: Path) -> None:
     closed = load(checkpoint)
     run(closed, [ask(0)])
     asyncio.run(closed.close())
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(EngineDied, match="closed"):
         run(closed, [ask(0)])
 
 

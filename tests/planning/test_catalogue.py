@@ -84,5 +84,6 @@ def test_the_commands():
     assert "Qwen2-VL" in run(app, ["show", "qwen2-vl-7b"]).output
 
 
-def test_what_stands_in_brackets_is_shown():
+def test_what_stands_in_brackets_is_shown(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")
     assert "pip install 'bon[interop]'" in " ".join(show_listing(listing("formats")).split())

@@ -56,7 +56,7 @@ def test_finished_means_complete(make_experiment, go):
 
 
 def test_every_row_that_is_gone_is_missed(make_experiment, go):
-    directory = go(make_experiment(judging={"judge_unanimous": True}))
+    directory = go(make_experiment(judging={"skip": "nothing"}))
     with Store(directory, readonly=True) as store:
         ((judgement,),) = store.query("SELECT MIN(key) FROM judgements WHERE rewarder = 'judge'")
         ((candidate,),) = store.query("SELECT MIN(key) FROM candidates")

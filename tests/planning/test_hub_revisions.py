@@ -9,14 +9,14 @@ import pytest
 
 from bon.core.errors import BonError
 from bon.dispatch.worker import Host, JudgeTask
-from bon.planning.hub_revisions import pin_commits, unpinned, with_commits
 from bon.planning.plan import make_plan
-from bon.planning.setup import prepare
-from bon.planning.spec_aliases import with_stored_specs
 from bon.rewarders.base import Item
 from bon.running.runner import run
 from bon.running.start import start
 from bon.storage.store import Store
+from bon.work.hub_revisions import pin_commits, unpinned, with_commits
+from bon.work.setup import prepare
+from bon.work.stored_specs import with_stored_specs
 
 pytest.importorskip("huggingface_hub")
 

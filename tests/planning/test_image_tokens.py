@@ -1,4 +1,4 @@
-"""Tokens of an image are within 20 % of what processors and vendors count."""
+"""Tokens of an image are within 20% of what processors and vendors count."""
 
 from pathlib import Path
 from statistics import fmean

@@ -14,11 +14,11 @@ from bon.dispatch.worker import Host
 from bon.engines.echo import EchoEngine
 from bon.engines.metering import fresh
 from bon.planning.plan import make_plan
-from bon.planning.repeat_check import FOLDER
-from bon.planning.setup import prepare
 from bon.running import runner
 from bon.running.reporting import read_results, report_run
 from bon.storage.store import Store
+from bon.work.repeat_check import FOLDER
+from bon.work.setup import prepare
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_what_changed_is_in_results_report_and_summary(experiment, go, here, mon
     assert head.largest == pytest.approx(0.5)
     assert head.spread > 0
     said = capsys.readouterr().err
-    assert "judge: 0 of 10 judgements changed when asked again in other batches (0.0 %" in said
+    assert "judge: 0 of 10 judgements changed when asked again in other batches (0.0%" in said
     assert "by at most 0.5; their standard deviation is" in said
     page = (directory / "report.html").read_text()
     assert "Repeated judgements" in page

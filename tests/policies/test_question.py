@@ -1,5 +1,7 @@
 """Questions become messages: prompts, option letters, where the images go."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,10 +10,11 @@ from jinja2 import Environment, StrictUndefined
 from bon.core.errors import BonError
 from bon.core.records import ImageRef, Question
 from bon.engines.base import ImagePart
-from bon.experiment.cards import ROOT, load_prompt
+from bon.experiment.cards import load_prompt
 from bon.experiment.prompts import Prompt
 from bon.policies.prompting import policy_messages, question_block, render_prompt
 
+ROOT = Path(__file__).parents[2]
 SHIPPED = sorted(path.stem for path in (ROOT / "policies" / "prompts").glob("*.jinja"))
 
 REFS = tuple(ImageRef(sha256=str(i), path=f"/{i}.png") for i in (1, 2, 3))

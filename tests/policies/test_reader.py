@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bon.experiment.letters import LETTERS, option_letters
+from bon.core.text import LETTERS, option_letters
 from bon.policies.extractors import UNPARSED, BothLetters, extract_answer, extract_both
 
 FOUR = ("red", "green", "light blue", "none of them")
 NINE = tuple("pqrstuvwx")
+PROMPTS = Path(__file__).parents[2] / "policies" / "prompts"
 REAL = Path(__file__).parents[2] / ".." / "shared" / "data" / "mmmu_pro_gpt4o"
 
 options_strategy = st.lists(st.text(max_size=12), min_size=1, max_size=12)
@@ -62,14 +63,14 @@ def test_official_quirks_with_many_options() -> None:
         ("**Answer: (B)**", "B"),
         ("**Answer**: B.", "B"),
         ("answer: \\boxed{B}", "B"),
-        ("Answer:\n\nB\n\nbecause it is so", "B"),
+        ("Answer:\n\nB\n\nbecause it is so", None),
         ("Answer: $\\text{D}$", "D"),
         ("Answer: B. green", "B"),
         ("Answer: C (Light Blue)", "C"),
-        ("The correct answer is C. light blue.", "C"),
-        ("The answer is not A.\nThe answer is D", "D"),
+        ("The correct answer is C. light blue.", None),
+        ("The answer is not A.\nThe answer is D", None),
         ("A. red", "A"),
-        ("It has to be that one.\n\n(C)", "C"),
+        ("It has to be that one.\n\n(C)", None),
         ("B", "B"),
         ("Answer: B. red", None),  # letter and text disagree
         ("Answer: A or B", None),
@@ -100,28 +101,29 @@ def test_strict(text: str, letter: str | None) -> None:
         ("<answer>C</answer>", "C"),
         ("<think>maybe A</think><answer> (B) </answer>", "B"),
         ("<think>The answer is A.</think>\nB", "B"),
-        ("perhaps A </think>\n\nThe correct choice is C.", "C"),
+        ("perhaps A </think>\n\nAnswer: C", "C"),
+        ("perhaps A </think>\n\nThe correct choice is C.", None),
         ("<|begin_of_box|>C<|end_of_box|>", "C"),
         ('{"answer": "C"}', "C"),
         ('```json\n{"reasoning": "I see", "answer": "c"}\n```', "C"),
-        ("{'final_answer': 'C. light blue'}", "C"),
-        ('{"answer": "light blue", "explanation": "cut o', "C"),
-        ("The correct option is (C) light blue.", "C"),
+        ("{'final_answer': 'C. light blue'}", None),
+        ('{"answer": "light blue", "explanation": "cut o', None),
+        ("The correct option is (C) light blue.", None),
         ("C) light blue", "C"),
-        ("C. light blue\n\nThe sky is blue.", "C"),
-        ("The best answer is option C, because it is blue.", "C"),
-        ("I would choose C.", "C"),
-        ("Therefore, C is correct.", "C"),
-        ("Option B is the correct answer.", "B"),
-        ("### Answer\nC", "C"),
-        ("**Answer**\n\nC. light blue", "C"),
-        ("The result corresponds to option **D**.", "D"),
+        ("C. light blue\n\nThe sky is blue.", None),
+        ("The best answer is option C, because it is blue.", None),
+        ("I would choose C.", None),
+        ("Therefore, C is correct.", None),
+        ("Option B is the correct answer.", None),
+        ("### Answer\nC", None),
+        ("**Answer**\n\nC. light blue", None),
+        ("The result corresponds to option **D**.", None),
         ("Answer: (b)", "B"),
         ("Answer: none of them", "D"),
-        ("Answer: B because it is green", "B"),
-        ("Answer: B\n\nWait, the correct answer is C.", "C"),
-        ("The answer is C.\n\nI hope this answer is helpful.", "C"),
-        ("A. red\nB. green\n\nC", "C"),
+        ("Answer: B because it is green", None),
+        ("Answer: B\n\nWait, the correct answer is C.", None),
+        ("The answer is C.\n\nI hope this answer is helpful.", None),
+        ("A. red\nB. green\n\nC", None),
         # what says nothing
         (r"we get \boxed{42}", None),
         (r"\boxed{A or B}", None),
@@ -143,6 +145,17 @@ def test_strict(text: str, letter: str | None) -> None:
 )
 def test_strict_reads_what_models_write(text: str, letter: str | None) -> None:
     assert extract_answer(text, FOUR, "strict").letter == letter
+
+
+@pytest.mark.parametrize("path", sorted(PROMPTS.glob("*.jinja")), ids=lambda path: path.stem)
+def test_the_form_that_a_shipped_prompt_asks_for_is_read(path: Path) -> None:
+    asked = path.read_text("utf-8")
+    forms = {'"Answer: X"': "It is green.\nAnswer: B", r"within \boxed{}": r"\boxed{B}"}
+    forms |= {"and nothing else": "B"}
+    replies = [reply for form, reply in forms.items() if form in asked]
+    assert replies or path.stem == "bare"
+    for reply in replies:
+        assert extract_answer(reply, FOUR, "strict").letter == "B"
 
 
 TEN = tuple("pqrstuvwxy")
@@ -196,8 +209,8 @@ def test_official_finds_an_empty_option_everywhere(
 
 
 FORMS = (
-    "Answer: {}", "**Answer: {}**", "The answer is {}.", "The correct choice is {}.",
-    r"\boxed{{{}}}", "<answer>{}</answer>", '{{"answer": "{}"}}', "({})", "I choose option {}.",
+    "Answer: {}", "**Answer: {}**", r"The answer is \boxed{{{}}}.",
+    r"\boxed{{{}}}", "<answer>{}</answer>", '{{"answer": "{}"}}', "({})", "{}.",
 )  # fmt: skip
 
 

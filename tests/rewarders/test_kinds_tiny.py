@@ -12,13 +12,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 from tiny_checkpoint import image, make_checkpoint
 
 from bon.engines import build
-from bon.experiment.cards import ROOT
 from bon.rewarders.base import Item
 from bon.rewarders.registry import rewarder_class
 from tests.rewarders.wordings import in_our_words
 
 pytestmark = pytest.mark.model
 
+ROOT = Path(__file__).parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "rewarders" / "cards").glob("*.yaml"))
 CARDS = {name: in_our_words(name) for name in NAMES}
 # One card of each kind and prompt: the others differ in the checkpoint alone.

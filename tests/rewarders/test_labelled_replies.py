@@ -2,7 +2,8 @@
 
 `verdicts.yaml` and `scores.yaml` are replies in free wording, `replies.jsonl` is in twelve
 languages and was written before the strict grammar, `attack.jsonl` after it and against it,
-`languages.jsonl` against both, in 25 languages: each row says whether it is clear.
+`languages.jsonl` against both, in 25 languages: each row says whether it is clear. In `prose.jsonl`
+only words before a statement in the required form say that it is not meant, or is on another scale.
 """
 
 import json
@@ -20,21 +21,21 @@ from tests.rewarders.reply_rules import Rule, rule_of
 
 DATA = Path(__file__).parent / "data"
 LOST = {
-    "verdicts.yaml": 0.29,
-    "scores.yaml": 0.16,
-    "replies.jsonl": 0.05,
-    "attack.jsonl": 0.0,
-    "languages.jsonl": 0.0,
+    "verdicts.yaml": 0.45,
+    "scores.yaml": 0.27,
+    "replies.jsonl": 0.17,
+    "attack.jsonl": 0.67,
+    "languages.jsonl": 0.15,
 }
-"""At most this share of the clear replies is unparsed; most of them go on after their verdict."""
+"""At most this share of the clear replies is unparsed; they are clear in words of their own."""
 PUBLISHED_WINS = {
     "verdicts.yaml": 100,
     "replies.jsonl": 150,
     "attack.jsonl": 150,
-    "languages.jsonl": 50,
+    "prose.jsonl": 80,
 }
-ANSWERS_LOST = {"replies.jsonl": 0, "attack.jsonl": 0, "languages.jsonl": 4}
-"""Clear replies of policies: three state an option of one character ("5")."""
+ANSWERS_LOST = {"replies.jsonl": 34, "attack.jsonl": 0, "languages.jsonl": 49}
+"""Clear replies of policies, most in other languages' words for "Answer:" or with reasons after."""
 SOLUTIONS = 4  # of a listwise reply
 
 
@@ -101,6 +102,17 @@ def test_answers_of_policies(file):
     assert [row for letter, row in read if letter not in (None, row["truth"])] == []
     clear = [(letter, row) for letter, row in read if row.get("clear", row["truth"] is not None)]
     assert sum(letter is None for letter, _ in clear) == ANSWERS_LOST[file]
+
+
+def test_a_statement_is_taken_at_its_word():
+    """Whatever words before it say; never for anything else than what it states."""
+    rows = [json.loads(line) for line in (DATA / "prose.jsonl").read_text("utf-8").splitlines()]
+    for row in rows:
+        if row["kind"] == "answer":
+            found = extract_answer(row["reply"], row["options"], "strict").letter
+        else:
+            found = read(strict(row["kind"]), row["reply"])
+        assert found == row["stated"], row
 
 
 # ------------------------------------------------------------------ properties

@@ -15,6 +15,7 @@ RULES = [
 
 # How a rule's prompt asks for the verdict: `{}` is a side or a number.
 FORMS = {
+    "Overall Judgment: Answer": ("Overall Judgment: Answer {} is better.", "1", "2"),
     "Overall Judge?ment": ("Overall Judgment: Answer {} is better.", "1", "2"),
     "<answer>\\s*Answer": ("<answer>Answer {} is better</answer>", "1", "2"),
     "<answer>": ("<answer>{}</answer>", "1", "2"),

@@ -1,6 +1,6 @@
 """No reply hangs a reader: every shipped rule, and users' own, on adversarial replies.
 
-How long they take is measured in tests/bench/bench_reading.py; here a loaded machine has time.
+How long they take is measured in tools/bench/bench_reading.py; here a loaded machine has time.
 """
 
 import time

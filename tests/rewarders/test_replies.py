@@ -23,7 +23,8 @@ def sample(text: str) -> Sample:
     ("text", "outcome"),
     [
         ("Answer 1 is better", "first"),
-        ("Overall: **Answer 2** is better.", "second"),
+        ("**Answer 2** is better.", "second"),
+        ("Overall: **Answer 2** is better.", "unparsed"),
         ("Answer 1 is better ... no, answer 2 is better", "unparsed"),
         ("Answer neither is better", "tie"),
         ("Answer 3 is better", "unparsed"),
@@ -68,7 +69,7 @@ def test_yes_probability_without_a_verdict_is_unreadable():
     )
 
 
-def test_of_a_reply_of_one_token_the_probabilities_are_used_whatever_was_drawn():
+def test_one_token_replies_are_read_by_their_probabilities():
     rule = ScoreRule(yes=("Yes",), no=("No",))
     top = {"Yes": math.log(0.3), "No": math.log(0.1)}
     drawn = TokenLogprob("Perhaps", math.log(0.4), top)
@@ -139,7 +140,7 @@ def test_a_number_is_read_as_it_is_written_or_not_at_all(number, form):
         assert score == means
 
 
-def test_the_report_says_how_often_the_published_reader_of_omni_rrm_is_taken_in():
+def test_the_report_counts_errors_of_the_omni_rrm_reader():
     card = load_rewarder("omni-rrm-7b", Path()).card
     replies = [
         '{"better": "A", "reasoning": "It reads the sign."}',
@@ -160,4 +161,4 @@ def test_the_report_says_how_often_the_published_reader_of_omni_rrm_is_taken_in(
         "unparsed",
     ]
     line = strict_difference(card, rows)
-    assert line.startswith("the strict reader reads 4 of 6 replies of omni-rrm-7b differently")
+    assert line.startswith("the strict reader reads 5 of 6 replies of omni-rrm-7b differently")

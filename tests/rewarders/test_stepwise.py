@@ -1,16 +1,20 @@
 import asyncio
 import math
+from pathlib import Path
 
 import pytest
 
 from bon.core.errors import BonError
 from bon.engines import build
 from bon.engines.base import Engine, Generation, Sample, TokenLogprob
-from bon.experiment.cards import ROOT, load_prompt
+from bon.experiment.cards import load_prompt
 from bon.experiment.config import RewarderCard
 from bon.experiment.prompts import Prompt
 from bon.rewarders.base import Item, OnEcho
 from bon.rewarders.registry import rewarder_class
+
+ROOT = Path(__file__).parents[2]
+
 
 SCORE = {"yes": ["+"], "no": ["-"]}
 TEXT = "one\n\ntwo\n\n\n\nthree"
@@ -87,7 +91,7 @@ def test_many_steps_are_joined_and_an_empty_response_is_one_step():
         critic(Scripted([0.5]), options={"max_steps": 0})
 
 
-def test_on_the_echo_engine_right_responses_score_higher_and_votes_differ():
+def test_on_echo_right_responses_score_higher():
     prompt = load_prompt("stepwise", room="rewarders", base=ROOT).text
     rewarder = critic(build("echo", {"accuracy": 1.0, "reply": "{choice}"}), prompt)
     good = judge(rewarder, correct=True, seeds=(1, 2))

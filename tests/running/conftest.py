@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from bon.dispatch.worker import Host
-from bon.planning.setup import prepare
 from bon.running.runner import compute, make_sources
 from bon.running.start import start
 from bon.running.tally import Tally
 from bon.storage.store import Store
+from bon.work.setup import prepare
 
 Go = Callable[..., Path]
 

@@ -12,7 +12,7 @@ from bon.rewarders.biases import amounts, biased
 from bon.running.labelled_votes import votes_of
 from bon.storage.store import Store
 from tools.injected_biases import Judge as Simulated
-from tools.injected_biases import calibrate_alarm, log_alarm, stress_alarm
+from tools.injected_biases import calibrate_alarm, stress_alarm
 
 
 def test_features_of_texts():
@@ -52,7 +52,7 @@ def test_what_cannot_be_injected_is_one_line(tmp_path, options, message):
 
 
 def test_a_biased_card_of_a_run_is_found_by_calibrate(make_experiment, go):
-    experiment = make_experiment(questions=60, judging={"judge_unanimous": True})
+    experiment = make_experiment(questions=60, judging={"skip": "nothing"})
     critic, head = experiment["rewarders"][1:3]
     experiment["rewarders"] += [
         {**head, "name": "loves-a", "options": {"bias": "letter A", "strength": 5}},
@@ -88,4 +88,3 @@ def test_a_strong_bias_is_found_and_none_is_not(bias):
     assert not calibrate_alarm(judge(0.0), "pairs", 80)
     assert stress_alarm(judge(0.8), 80) is (None if bias in ("letter B", "first place") else True)
     assert not stress_alarm(judge(0.0), 80)
-    assert log_alarm(judge(0.0), 40) in (None, False)

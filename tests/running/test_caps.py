@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 from bon.commands.main import app
 from bon.dispatch.worker import Host, JudgeTask, Reply
 from bon.engines.endpoints.ledger import LEDGER, Ledger, Reservation, spent_by_spec
-from bon.planning.setup import Setup, prepare
-from bon.planning.sources import Source
 from bon.rewarders.base import Item
 from bon.running.runner import make_sources
 from bon.running.start import start
 from bon.running.tally import Tally
 from bon.storage.store import Store
+from bon.work.setup import Setup, prepare
+from bon.work.sources import Source
 from tests.conftest import echo_experiment, write_questions
 from tests.engines.fake_endpoint import Billing, serve
 

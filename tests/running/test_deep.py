@@ -6,12 +6,12 @@ import pytest
 from bon.analysis.estimators.depth import peak_of, sample_statistics
 from bon.analysis.estimators.resampling import draw
 from bon.core.errors import BonError
-from bon.planning.completeness import completeness
-from bon.planning.judging_scope import drawn
 from bon.planning.plan import make_plan
-from bon.planning.setup import prepare
 from bon.running.reporting import open_run, read_results, report_run
 from bon.storage.store import Store
+from bon.work.completeness import completeness
+from bon.work.judging_scope import drawn
+from bon.work.setup import prepare
 
 DEEP = {"deep": {"n": 12, "share": 0.5}}
 
@@ -113,7 +113,7 @@ def test_beyond_the_limit_accuracy_falls_in_95_of_100_fresh_pools():
 
 def test_statistics_of_samples_by_hand(make_experiment, go):
     from bon.analysis.data.arrays import read
-    from bon.planning.run_tables import run_tables
+    from bon.work.run_tables import run_tables
 
     directory = go(make_experiment(questions=12))
     with Store(directory, readonly=True) as store:

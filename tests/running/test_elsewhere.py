@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from bon.core.errors import BonError
-from bon.planning.completeness import completeness
 from bon.planning.plan import make_plan
-from bon.planning.setup import prepare
 from bon.running.reporting import open_run
 from bon.storage.store import Store
+from bon.work.completeness import completeness
+from bon.work.setup import prepare
 
 OPTIONS = ["one", "two", "three"]
 
@@ -55,7 +55,7 @@ def test_candidates_from_elsewhere_are_judged_as_if_they_were_sampled(
 ):
     directory, experiment = sampled
     answers_of(directory, tmp_path / "answers.jsonl")
-    wanted = {**experiment, "policies": [{"from": source, "name": "brought"}]}
+    wanted = {**experiment, "policies": [{"from": source, "name": "imported"}]}
     other = go(wanted, out="other")
     for rewarder in ("judge", "critic"):
         assert judged(other, rewarder) == judged(directory, rewarder)
@@ -209,7 +209,7 @@ def test_a_file_that_changed_is_another_model(sampled, tmp_path):
 
 def test_candidates_without_texts_are_not_judged(go, sampled, tmp_path):
     _, experiment = sampled
-    from bon.running.imports.import_files import import_files
+    from bon.importing.import_files import import_files
 
     rows = [
         {"id": f"q{i}", "question": "?", "candidates": [{"correct": True}, {"correct": False}]}

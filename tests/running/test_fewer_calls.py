@@ -8,18 +8,17 @@ from bon.analysis.artifacts import frames
 from bon.analysis.report import write_report
 from bon.analysis.results import Options, Results
 from bon.analysis.run import analyse
-from bon.core.errors import BonError
 from bon.planning.plan import make_plan
-from bon.planning.run_tables import run_tables
-from bon.planning.setup import prepare
 from bon.running.reporting import open_run
 from bon.running.status import run_status
 from bon.storage.store import Store
+from bon.work.run_tables import run_tables
+from bon.work.setup import prepare
 
 from .conftest import change
 
 QUICK = Options(draws=200, permutations=200, subsets=16)
-EVERY = {"skip_constant": False}
+EVERY = {"skip": "unanimous"}
 
 
 def judged(directory: Path) -> set[tuple[str, ...]]:
@@ -101,7 +100,7 @@ def test_what_stops_early_is_as_accurate(make_experiment, go, rule, design, earl
     if early["design"] == "race":
         support = {r.rule: r for r in analysed(fewer).rules}
         assert support["round_robin"].ns == (1, 7)
-        for name in ("copeland", "bradley_terry", "knockout", "swiss", "weighted_vote"):
+        for name in ("copeland", "bradley_terry", "knockout", "weighted_vote"):
             assert not support[name].supported
             assert "a race asks only for" in support[name].reason
 
@@ -206,30 +205,3 @@ def test_a_race_goes_on_as_all_pairs_and_back(make_experiment, go):
     assert "copeland" in {r.rule for r in analysed(directory).rules if r.supported}
     go({**experiment, "judging": RACE})
     assert run_status(directory)["complete"]
-
-
-def test_a_race_as_0_2_wrote_it_is_read_and_says_what_is_gone(make_experiment, go, capsys):
-    race = {"class": "correct", "lead": 2, "audit": 0.1}
-    experiment = harder(make_experiment(questions=20))
-    directory = go({**experiment, "judging": {"design": "race", "race": race}})
-    assert run_status(directory)["complete"]
-    printed = " ".join(capsys.readouterr().err.split())
-    assert "judging.race.lead was removed and is ignored" in printed
-    assert "judging.race.class: correct was removed and is read as answer" in printed
-    same = go({**experiment, "judging": {"design": "race"}}, out="same")
-    assert judged(same) == judged(directory)
-
-
-def test_two_settings_that_contradict_each_other_are_refused(make_experiment, tmp_path):
-    both = {"judge_unanimous": True, "skip_constant": True}
-    with pytest.raises(BonError, match="leave one of them out"):
-        prepare(make_experiment(judging=both), tmp_path)
-
-
-def test_an_experiment_that_stopped_judging_early_is_judged_in_full(
-    make_experiment, tmp_path, capsys
-):
-    judging = {"decide": "best", "looks": 4}
-    experiment = prepare(make_experiment(judging=judging), tmp_path).experiment
-    assert experiment.judging.design == "all_pairs"
-    assert "judging.decide was removed and is ignored" in capsys.readouterr().err

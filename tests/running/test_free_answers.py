@@ -14,12 +14,12 @@ from bon.commands.main import app
 from bon.core.errors import BonError
 from bon.exports.preferences import ranking
 from bon.graders import gold_of
-from bon.planning.completeness import completeness
 from bon.planning.plan import make_plan
-from bon.planning.setup import prepare
-from bon.planning.sources import question_answer_key
 from bon.running.reporting import open_run, read_results, report_run
 from bon.storage.store import Store
+from bon.work.completeness import completeness
+from bon.work.setup import prepare
+from bon.work.sources import question_answer_key
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -112,7 +112,7 @@ def test_answers_of_a_file_are_graded_by_the_study(study, go, tmp_path):
     assert scores["number"]["accuracy"]["value"] == 0.5
     assert scores["exact"]["accuracy"]["value"] == 0.0
     result = CliRunner().invoke(app, ["regrade", str(directory), "--reader", "number"])
-    assert "50.0 %" in result.stdout
+    assert "50.0%" in result.stdout
     result = CliRunner().invoke(app, ["regrade", str(file), "--reader", "official"])
     assert "the questions have no options" in str(result.exception)
 

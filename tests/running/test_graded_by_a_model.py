@@ -13,13 +13,13 @@ from bon.core.errors import BonError
 from bon.core.records import BY_MODEL
 from bon.graders import grades_of
 from bon.miniature.data import write_free
-from bon.planning.completeness import completeness
 from bon.planning.plan import make_plan
-from bon.planning.setup import prepare
-from bon.planning.units import grading_unit
 from bon.running.reporting import open_run, read_results, report_run
 from bon.running.runner import make_sources
 from bon.storage.store import Store
+from bon.work.completeness import completeness
+from bon.work.setup import prepare
+from bon.work.units import grading_unit
 
 GRADER = {
     "name": "grader", "engine": "echo", "role": "rewarder",
@@ -75,7 +75,7 @@ def test_a_model_grades_every_answer_once(study, go, tmp_path):
         assert store.count("judgements", "spec = ?", (spec,)) == asked
 
 
-def test_a_changed_right_answer_is_graded_again_and_another_grader_grades_all(study, go, tmp_path):
+def test_a_changed_answer_or_grader_is_graded_again(study, go, tmp_path):
     directory = go(study)
     file = tmp_path / "free.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()]

@@ -2,11 +2,11 @@
 
 import pytest
 
-from bon.planning.run_tables import warnings
 from bon.running.reporting import open_run
 from bon.storage.store import Store
+from bon.work.run_tables import warnings
 
-HEDGED = "I do not think that Answer {choice} is better."
+HEDGED = "I do not think that Overall Judgment: Answer {choice} is better."
 
 
 def with_rule(experiment, name, **changes):

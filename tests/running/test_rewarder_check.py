@@ -32,6 +32,11 @@ class Knows(Base):
         right = ("It is red.", "three", "A circle.", "A triangle.", "five", "left", "white")
         return 2.0 * any(each in text for each in right) - len(text) / 1000
 
+class Reversed(Base):
+    async def judge(self, item, shown, seeds):
+        place = list(item.responses).index(shown[0])  # the right one is the first
+        return [Verdict("scored", score=float(place))] * len(seeds)
+
 class Mute(Base):
     async def judge(self, item, shown, seeds):
         return [Verdict("unparsed", reason="says nothing")] * len(seeds)
@@ -65,6 +70,7 @@ def test_a_rewarder_that_knows_is_let_pass(tried):
         ("Constant", "every response got 0.125: the head was not loaded"),
         ("Mute", "could not be parsed"),
         ("Base", "no better than guessing"),
+        ("Reversed", "0 of 8 right, less than by guessing: it is probably reversed"),
     ],
 )
 def test_what_is_wrong_is_said(tried, name, fault):

@@ -104,9 +104,7 @@ def test_a_limit_that_ray_cannot_start_under_is_one_line(experiment, tmp_path, l
     assert time.monotonic() - began < 30
 
 
-def test_an_experiment_file_of_a_deleted_run_is_written_over_and_a_users_is_not(
-    make_experiment, go, tmp_path
-):
+def test_only_the_file_of_a_deleted_run_is_overwritten(make_experiment, go, tmp_path):
     from bon.core.errors import BonError
 
     directory = go(make_experiment())

@@ -6,11 +6,11 @@ import pytest
 
 from bon.core.errors import BonError
 from bon.experiment.overrides import apply_overrides
-from bon.planning.completeness import completeness
 from bon.planning.plan import make_plan
-from bon.planning.setup import prepare
 from bon.running.reporting import open_run, read_results, report_run
 from bon.storage.store import Store
+from bon.work.completeness import completeness
+from bon.work.setup import prepare
 
 
 @pytest.fixture

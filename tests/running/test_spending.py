@@ -13,12 +13,12 @@ from bon.core.records import Effort
 from bon.dispatch.worker import Host
 from bon.engines.echo import EchoEngine
 from bon.engines.metering import note_cached
-from bon.planning.setup import prepare
-from bon.planning.sources import GenerateSource
 from bon.running.reporting import model_costs, read_results, report_run
 from bon.running.start import start
 from bon.running.status import format_status, run_status
 from bon.storage.store import Store
+from bon.work.setup import prepare
+from bon.work.sources import GenerateSource
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_what_models_took_is_in_status_results_and_report(experiment, go, monkey
     assert (directory / "tables" / "costs.csv").is_file()
 
 
-def test_what_was_paid_counts_all_rows_and_is_divided_by_those_that_came(experiment, tmp_path, go):
+def test_payments_count_all_rows(experiment, tmp_path, go):
     directory = go(experiment)
     with sqlite3.connect(directory / "run.sqlite") as db:
         key, total = db.execute(

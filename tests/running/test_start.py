@@ -113,12 +113,13 @@ def test_what_changes_within_an_experiment_goes_on(make_experiment, go, change):
 KILLED = """
 import os, sys, yaml
 from pathlib import Path
-import bon.running.start as start
-from bon.planning.setup import read_experiment
+from bon.running.start import start
+from bon.work.setup import read_experiment
 from bon.storage.store import Store
-start.find_leaks = lambda *both: os.kill(os.getpid(), 9)  # the data is read, nothing committed
+import bon.work.starting as starting
+starting.find_leaks = lambda *both: os.kill(os.getpid(), 9)  # the data is read, nothing committed
 with Store(Path("run")) as store:
-    start.start(read_experiment(Path("e.yaml")), store)
+    start(read_experiment(Path("e.yaml")), store)
 """
 
 

@@ -117,9 +117,7 @@ def test_a_run_without_rewarders_cannot_be_attacked(make_experiment, go):
         stress.stress_run(directory, 5, quiet=True)
 
 
-def test_who_does_not_look_keeps_its_preference_when_the_image_is_swapped(
-    experiment, go, here, tmp_path
-):
+def test_a_swapped_image_shows_who_does_not_look(experiment, go, here, tmp_path):
     """Heads of one wiring: one sees the image, one never does; both are deterministic."""
     rows = [json.loads(row) for row in (tmp_path / "questions.jsonl").read_text().splitlines()]
     for i, row in enumerate(rows):

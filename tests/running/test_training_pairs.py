@@ -5,9 +5,9 @@ import pytest
 
 from bon.analysis.data.arrays import opinion, read
 from bon.exports.preferences import Preferences, training_rows
-from bon.planning.run_tables import run_tables
 from bon.running.reporting import open_run
 from bon.storage.store import Store
+from bon.work.run_tables import run_tables
 from tests.running.conftest import change
 
 

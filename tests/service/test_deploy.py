@@ -106,7 +106,7 @@ def test_the_proxies_pass_what_the_server_reads():
         assert f"proxy_set_header {header} {value};" in nginx
     assert "header_up Host" not in caddy  # Caddy's own is the client's
     for text in (nginx, caddy):
-        (seconds,) = re.findall(r"timeout\s+(\d+)s", text)
+        (seconds,) = re.findall(r"(?:proxy_read|response_header)_timeout\s+(\d+)s", text)
         assert int(seconds) > Limits().request_seconds
         (megabytes,) = re.findall(r"(?:client_max_body_size|max_size)\s+(\d+)", text)
         assert int(megabytes) * 1024**2 >= Limits().body_bytes

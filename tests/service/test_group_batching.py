@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bon.service.online.group_batching import Groups
-from bon.service.online.reward_log import RatedGroup
+from bon.service.online.rewards import RatedGroup
 from bon.service.online.selector import Usage
 
 
@@ -23,8 +23,7 @@ class Judge:
         if self._error:
             raise self._error
         self.ended += 1
-        scores = [float(len(text)) for text in texts]
-        return RatedGroup(scores, scores, 0, 1.0, None, Usage(), 0)
+        return RatedGroup([float(len(text)) for text in texts], 1.0, None, Usage(), 0)
 
 
 def member(groups, judge, text, size=3, wait=0.05, key="k"):

@@ -2,20 +2,16 @@
 
 import json
 import re
-import sqlite3
 import time
 
 import pytest
 from playwright.sync_api import expect
 
-from bon.analysis.drift.reward_stream import analyse_rewards
 from bon.analysis.report import write_report
 from bon.service.server.access import COOKIE, ROLES
 from bon.service.server.state import open_tokens
 from bon.service.validations.jobs import Jobs
-from bon.storage.reward_tables import FILE, REWARD, SCHEMA
 from tests.analysis.synthetic import analyse, synthetic_tables
-from tests.analysis.test_reward_stream import stream
 from tests.conftest import accessibility_violations
 from tests.service.conftest import experiment
 from tests.service.server import serving
@@ -136,7 +132,7 @@ def test_ten_open_tabs_leave_room_for_another(server, address, tab):
     expect(tabs[0].locator("main")).to_contain_text("The report and the results date from before")
 
 
-def test_what_a_script_does_cannot_be_asked_for_before_the_script_is_there(server, address, tab):
+def test_controls_wait_for_their_script(server, address, tab):
     """A click that nobody hears would leave a validation running that somebody has cancelled."""
     key = validation(server, "running", name="to be cancelled")
     tab.goto(address)
@@ -204,16 +200,6 @@ def finding(rewarders):
     }
 
 
-def rewards_of_a_training(path):
-    frame = stream(truth=0.4, score=1.5)
-    with sqlite3.connect(path) as db:
-        db.executescript(SCHEMA)
-        texts = frame[["response", "text"]].itertuples(index=False, name=None)
-        db.executemany("INSERT INTO responses VALUES (?, ?)", texts)
-        rows = frame[list(REWARD)].astype(object).itertuples(index=False, name=None)
-        db.executemany(f"INSERT INTO rewards VALUES ({', '.join('?' * len(REWARD))})", rows)
-
-
 @pytest.fixture(scope="module")
 def walked(server):
     """Pages with something on them, and a session of each role."""
@@ -224,9 +210,8 @@ def walked(server):
     directory = server.folder / "data" / "runs" / keys["done"]
     directory.mkdir()
     (directory / "results.json").write_text(json.dumps(finding(60)))
-    rewards_of_a_training(server.folder / "data" / FILE)
     paths = ["/validations", "/validations?state=failed&text=x", "/catalogue", "/new"]
-    paths += ["/trainings", "/trainings?run=r", "/rewarders/mini-critic-a"]
+    paths += ["/rewarders/mini-critic-a"]
     paths += [f"/validations/{key}" for key in keys.values()]
     paths += [f"/new?from={keys['done']}"]
     tokens = open_tokens(server.folder / "data")
@@ -281,19 +266,6 @@ def test_no_page_violates_accessibility(server, walked, tab, width, scheme):
         violations[path] = accessibility_violations(tab)
     assert not any(violations.values()), violations
     tab.complaints[:] = [item for item in tab.complaints if "/v1/plan" not in item]
-
-
-def test_a_training_has_its_rewards_as_curves(server, walked, tab):
-    _, sessions = walked
-    cookie = {"name": COOKIE, "value": sessions["read"], "url": server.address}
-    tab.context.add_cookies([cookie])
-    tab.goto(f"{server.address}/trainings")
-    tab.get_by_role("link", name="r", exact=True).click()
-    expect(tab.locator("h1")).to_contain_text("accuracy")
-    right = tab.locator("#rewards figure", has_text="right answers")
-    last = analyse_rewards(stream(truth=0.4, score=1.5)).spans[-1].values["correct"].value
-    expect(right).to_contain_text(f"{100 * last:.3g}")
-    expect(right.locator("polyline")).to_have_attribute("points", re.compile(r"^(\S+ ){19}\S+$"))
 
 
 def test_the_catalogue_by_kind_and_engine(server, walked, tab):

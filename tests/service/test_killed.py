@@ -89,7 +89,7 @@ def test_nothing_is_lost_and_nothing_is_run_twice(tmp_path, ray_address):
 
 
 @pytest.mark.slow
-def test_a_server_that_is_told_to_stop_does_so_and_its_work_goes_on_later(tmp_path, ray_address):
+def test_a_stopped_server_continues_its_work_later(tmp_path, ray_address):
     files = tmp_path / "data" / "files"
     files.mkdir(parents=True)
     write_questions(files / "questions.jsonl", 6)

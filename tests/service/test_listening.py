@@ -107,7 +107,7 @@ def test_a_server_stops_when_a_rewarder_opens_a_port_while_it_answers(tmp_path, 
     assert "listen_beyond_loopback: true" in last
 
 
-def test_a_worker_that_dies_takes_neither_the_server_nor_its_models_with_it(tmp_path):
+def test_a_server_and_its_models_survive_a_dead_worker(tmp_path):
     with serving(tmp_path, online=cards(latency=2.0)) as server:
         client = server.client
         wait_ready(client)

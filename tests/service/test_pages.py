@@ -28,7 +28,7 @@ def made_up_run(client, settings, **files):
     return key
 
 
-@pytest.mark.parametrize("path", ["/validations", "/new", "/catalogue", "/trainings", "/login"])
+@pytest.mark.parametrize("path", ["/validations", "/new", "/catalogue", "/login"])
 def test_every_page_loads_nothing_from_elsewhere(client, path):
     answer = client.get(path, headers=HTML)
     assert answer.status_code == 200

@@ -157,3 +157,23 @@ def test_people_sign_in_through_the_shipped_proxy(tmp_path, monkeypatch, name):
         )  # fmt: skip
         assert "error" in large.json()
         assert f'"{CLIENT}"' in (tmp_path / "server.log").read_text()
+
+
+@pytest.mark.slow
+def test_nginx_limits_how_large_and_slow_the_head_of_a_request_is(tmp_path):
+    """The server leaves that to its proxy."""
+    for program in ("nginx", "openssl"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed")
+    with proxying("nginx", tmp_path, upstream=9) as port:
+        context = ssl.create_default_context(cafile=tmp_path / "cert.pem")
+
+        def reply_to(data):
+            plain = socket.create_connection(("127.0.0.1", port), timeout=60)
+            with context.wrap_socket(plain, server_hostname=NAME) as sock:
+                sock.sendall(data)
+                return sock.recv(4096)
+
+        head = f"GET / HTTP/1.1\r\nhost: {NAME}\r\nx-more: ".encode()
+        assert reply_to(head + b"y" * 40_000).startswith(b"HTTP/1.1 400")
+        assert reply_to(head) == b""  # it closes the connection

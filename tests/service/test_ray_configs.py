@@ -35,12 +35,6 @@ def test_settings_of_a_server(name):
     assert selector.specs()
 
 
-def test_the_backend_of_0_2_is_read_with_a_line(tmp_path, capsys):
-    (tmp_path / "service.yaml").write_text("online: {backend: serve}")
-    assert read_settings(tmp_path / "service.yaml").online.backend == "ray"
-    assert capsys.readouterr().err.startswith("bon: online.backend: serve is `ray` now")
-
-
 def test_the_cluster_launcher_file():
     import jsonschema
     import ray.autoscaler

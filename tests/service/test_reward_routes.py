@@ -1,4 +1,4 @@
-"""The reward routes: every form of a request, those that are refused, and the log of rewards."""
+"""The reward routes: every form of a request, those that are refused, and the stored judgements."""
 
 import asyncio
 import json
@@ -7,9 +7,7 @@ import sqlite3
 import pytest
 
 from bon.core.records import Judgement
-from bon.engines.base import Message
-from bon.service.online.reward_log import RatedGroup, RewardLog
-from bon.service.online.selector import Conversation, Usage
+from bon.service.online.judgement_store import FILE, JudgementStore
 from tests.service.test_online import asks, serving
 from tests.service.test_rewards import MUTE, ROLLOUT, SAMPLE, with_sets
 
@@ -17,7 +15,7 @@ JSON = {"content-type": "application/json"}
 SCORED = {"rewarder": "head", "messages": asks(), "candidates": ["4", "5"]}
 ANSWERED = [
     ("/get_reward?rewarder=head", ROLLOUT),
-    ("/get_reward?rewarder=head&scale=raw&run=a+b%20c", SAMPLE),
+    ("/get_reward?rewarder=head&scale=raw", SAMPLE),
     ("/get_reward?rewarder=head&key=score", SAMPLE),
     ("/get_reward?rewarder=head&scale=rank", {"samples": [SAMPLE, {**SAMPLE, "response": "5"}]}),
     ("/get_reward?rewarder=head", {**SAMPLE, "label": "bon://sums/q1", "more": 1}),
@@ -29,7 +27,7 @@ REFUSED = [
     ("/get_reward?rewarder=head&rewarder=judge", SAMPLE),
     ("/get_reward?rewarder=head&unknown=1", SAMPLE),
     ("/get_reward?rewarder=head&group=x", SAMPLE),
-    ("/get_reward?rewarder=head&run=%FF", SAMPLE),
+    ("/get_reward?rewarder=head&key=%FF", SAMPLE),
     ("/get_reward?rewarder=judge", SAMPLE),
     ("/get_reward?rewarder=mute", SAMPLE),
     ("/get_reward?rewarder=head", {}),
@@ -66,26 +64,22 @@ def test_odd_bodies_too(routes, content):
 
 
 def test_of_groups_that_come_at_once_a_bad_one_alone_fails(tmp_path):
-    log = RewardLog(tmp_path / "rewards.sqlite")
-    about = ("x",) * 6
-    rated = RatedGroup([1.0], [1.0], 1, 1.0, None, Usage(), 0)
+    store = JudgementStore(tmp_path / FILE)
 
-    async def add(number, text):
-        question = Conversation((Message("user", (f"question {number}",)),))
+    async def add(number, score):
         judgement = Judgement(
-            f"j{number}", "x", "x", "question", question.key, "k", None, 0, "scored", 1.0
+            f"j{number}", "x", "x", "question", f"q{number}", "k", None, 0, "scored", score
         )
-        await log.add(about, question, [text], [judgement], rated)
+        await store.add([judgement])
 
     async def everyone():
         return await asyncio.gather(
-            *(add(n, "\ud800" if n == 7 else f"answer {n}") for n in range(40)),
-            return_exceptions=True,
+            *(add(n, "\ud800" if n == 7 else 1.0) for n in range(40)), return_exceptions=True
         )
 
     result = asyncio.run(everyone())
     assert [n for n, item in enumerate(result) if item is not None] == [7]
-    with sqlite3.connect(tmp_path / "rewards.sqlite") as db:
-        assert db.execute("SELECT COUNT(*) FROM rewards").fetchone() == (39,)
+    with sqlite3.connect(tmp_path / FILE) as db:
         assert db.execute("SELECT COUNT(*) FROM judgements").fetchone() == (39,)
-    log.close()
+    assert [row.score for row in store.judged("x", "q1")] == [1.0]
+    store.close()

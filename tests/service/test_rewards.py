@@ -8,11 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from starlette.testclient import TestClient
 
-from bon.analysis.drift.reward_stream import analyse_rewards
 from bon.core.errors import BonError
 from bon.service.app import create_app
+from bon.service.online.judgement_store import FILE
 from bon.service.server.state import open_service
-from bon.storage.reward_tables import FILE, reward_frame
 from tests.service.test_online import asks, online_settings, picture, serving
 
 SETS = {"sums": {"benchmark": "multiple_choice", "path": "files/questions.jsonl"}}
@@ -153,7 +152,7 @@ def test_a_label_brings_the_question_with_its_images(settings):
     sets = {**SETS, "seen": {"benchmark": "multiple_choice", "path": "files/seen.jsonl"}}
     ready = online_settings(settings, sets=sets).model_copy(update={"base": settings.data})
     for client in serving(ready):
-        address = "/get_reward?rewarder=head&key=r&run=seen"
+        address = "/get_reward?rewarder=head&key=r"
         for label in (
             "bon://seen/one%20two",
             "red|bon://seen/one%20two",
@@ -167,8 +166,8 @@ def test_a_label_brings_the_question_with_its_images(settings):
         only = {"prompt": "bon://seen/one%20two", "response": "A"}
         assert good(client.post(address, json=only))["no_image"] == 0
         with sqlite3.connect(settings.data / FILE) as db:
-            shown = dict(db.execute("SELECT text, images FROM questions").fetchall())
-        assert shown["Which colour?\nA. red\nB. blue"].count('"') == 2
+            items = db.execute("SELECT DISTINCT item FROM judgements").fetchall()
+        assert len(items) == 2  # the named question, however it is named, and the plain prompt
 
 
 def test_a_set_that_cannot_be_read_stops_the_start(settings):
@@ -199,15 +198,13 @@ def at_once(client, address, responses, label="bon://sums/q3"):
 TEXTS = ["six", "seven", "eight", "six"]
 
 
-@pytest.mark.parametrize("rule", ["round_robin", "knockout", "swiss", "bradley_terry", "copeland"])
-def test_one_response_per_request_is_judged_with_the_others(trainer, settings, rule):
-    address = f"/get_reward?rewarder=judge&group=4&key=r&rule={rule}&run={rule}&scale=rank"
+@pytest.mark.parametrize("rule", ["round_robin", "knockout", "bradley_terry", "copeland"])
+def test_one_response_per_request_is_judged_with_the_others(trainer, rule):
+    address = f"/get_reward?rewarder=judge&group=4&key=r&rule={rule}&scale=rank"
     result = at_once(trainer, address, TEXTS)
     assert [row["group_size"] for row in result] == [4] * 4
     assert result[0]["r"] == result[3]["r"]  # the same text is the same response
     assert sum(row["r"] for row in result) == pytest.approx(2)
-    logged = reward_frame(settings.data / FILE, rule)
-    assert (len(logged), logged["team"].nunique()) == (4, 1)
 
 
 def test_missing_and_late_members(trainer):
@@ -243,7 +240,7 @@ def test_groups_of_one_batch_and_copies_alone(trainer):
     assert result["extra_logs"]["tokens"] == [0] * 4
 
 
-def test_the_others_get_their_rewards_when_the_one_who_filled_the_group_fails(settings):
+def test_a_failing_caller_costs_the_others_no_rewards(settings):
     """A judge that fails is an error for all of its group, and for nobody else."""
     broken = {**MUTE, "name": "broken", "engine_args": {"failure_rate": 1.0, "reply": "{choice}"}}
     for client in serving(with_sets(settings, rewarders=[broken, HEAD])):
@@ -275,35 +272,15 @@ def test_what_cannot_be_read_is_never_a_number(settings):
 # ------------------------------------------------------------------ what is kept
 
 
-def test_every_reward_and_judgement_is_kept(trainer, settings):
-    body = {"samples": [{**SAMPLE, "response": text} for text in TEXTS]}
-    for scale in ("raw", "rank"):
-        good(trainer.post(f"/get_reward?rewarder=judge&scale={scale}&run=my run", json=body))
-    rows = reward_frame(settings.data / FILE, "my run")
-    assert rows["text"].tolist() == TEXTS * 2
-    assert set(rows["cached"]) == {0, 6}
+def test_every_judgement_is_kept_and_reused(settings):
+    samples = [{**SAMPLE, "response": text} for text in TEXTS]
+    cached = []
+    for _ in range(2):  # the second server reads what the first one stored
+        for client in serving(with_sets(settings)):
+            result = good(client.post("/get_reward?rewarder=judge", json={"samples": samples}))
+            cached += result["extra_logs"]["cached"]
+    assert cached == [0] * 4 + [6] * 4
     with sqlite3.connect(settings.data / FILE) as db:
         rows = db.execute("SELECT outcome, text FROM judgements").fetchall()
-        texts = {text for (text,) in db.execute("SELECT text FROM responses")}
     assert len(rows) == 6
     assert all("Overall Judgment" in text for _, text in rows)
-    assert texts == set(TEXTS)
-
-
-def test_a_response_to_a_question_with_an_answer_is_known_to_be_right_or_wrong(trainer, settings):
-    """For `bon report`: a reward that rises while accuracy falls is over-optimised."""
-    questions = [
-        json.loads(line) for line in (settings.files / "questions.jsonl").read_text().splitlines()
-    ]
-    right = questions[1]["answer"]
-    wrong = next(letter for letter in "ABCD" if letter != right)
-    named = {"prompt": "", "label": f"bon://sums/{questions[1]['id']}"}
-    texts = [f"The answer is {right}.", f"The answer is {wrong}.", "No idea."]
-    body = {"samples": [{**named, "response": text} for text in texts]}
-    good(trainer.post("/get_reward?rewarder=head&run=try", json=body))
-    good(trainer.post("/get_reward?rewarder=head&run=try", json=SAMPLE))
-    frame = reward_frame(settings.data / FILE, "try")
-    assert frame["correct"].tolist()[:3] == [1, 0, 0]
-    assert frame["correct"].isna().tolist() == [False, False, False, True]
-    report = analyse_rewards(frame)
-    assert (report.num_rewards, report.num_groups, report.num_questions) == (4, 2, 2)

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from bon.planning.plan import make_plan
-from bon.planning.setup import prepare
 from bon.service.settings import Allow, Limits
 from bon.storage.store import Store
+from bon.work.setup import prepare
 from tests.service.conftest import experiment, wait_for
 from tests.storage.test_store import CANDIDATE, JUDGEMENT
 

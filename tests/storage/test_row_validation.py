@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from running.conftest import change
 
 from bon.core.records import Candidate, Judgement
-from bon.planning.run_tables import run_tables
 from bon.running.reporting import open_run, report_run
 from bon.storage.row_validation import validate_candidate, validate_judgement
 from bon.storage.store import Store
+from bon.work.run_tables import run_tables
 
 CANDIDATE = Candidate("c1", "k1", "pol", "spec", 0, "Answer: A", "t1", "A", "parsed", 7)
 JUDGEMENT = Judgement("j1", "rew", "rspec", "pair", "p1", "t1", "t2", 0, "first")
@@ -171,7 +171,7 @@ class OddChoice(Rewarder):
 
 
 def test_a_class_that_answers_anything_bricks_nothing(make_experiment, go, tmp_path):
-    experiment = make_experiment(questions=20, judging={"judge_unanimous": True})
+    experiment = make_experiment(questions=20, judging={"skip": "nothing"})
     (tmp_path / "odd_rewarder.py").write_text(ODD)
     own = {"kind": "python", "engine": "echo"}
     experiment["rewarders"] += [

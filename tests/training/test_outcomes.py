@@ -11,8 +11,8 @@ from bon.analysis.results import Options, Results
 from bon.commands.decide_text import correlation_text
 from bon.commands.main import main
 from bon.core.errors import BonError
-from bon.running.imports.import_outcomes import import_outcomes
 from bon.running.reporting import report_run
+from bon.training.import_outcomes import import_outcomes
 
 FAST = Options(draws=200, permutations=500)
 

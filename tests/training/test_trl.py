@@ -132,7 +132,7 @@ def test_dpo_has_the_same_loss(folder, engine, lora):
 REWARDS = {"A red circle": 1.0, "No": 0.25, "Answer: B": -0.5}
 
 
-def test_grpo_has_the_same_advantages_loss_and_gradient(folder, engine):
+def test_grpo_takes_its_rewards_from_the_file_of_the_arm(folder, engine):
     """TRL rewards and scores our responses: three to one prompt, images and all."""
     (folder / "arm.reward.py").write_text(
         f"def bon_reward(prompts, completions, **_):\n"
@@ -146,32 +146,10 @@ def test_grpo_has_the_same_advantages_loss_and_gradient(folder, engine):
     assert [row["prompt"] for row in batch] == [batch[0]["prompt"]] * 3
     theirs.current_gradient_accumulation_steps = 1
     inputs = theirs._prepare_inputs(batch)
-    loss = theirs.compute_loss(theirs.model, inputs)
-    loss.backward()
-
-    weights = fine_tuning.advantages(list(REWARDS.values()))
-    assert weights == pytest.approx(inputs["advantages"].tolist(), abs=1e-4)
-    shown = batch[0]["images"][0].convert("RGB").getpixel((0, 0))
-    first = next(e for e in EXAMPLES if _colour(e) == shown)
-    rows = [Example(first.messages, text) for text in REWARDS]
-    tuning = Tuning("grpo", 1, 3, 0.0, group=3)
-    ours = fine_tuning.batch_loss(engine, rows, tuning, [[w] for w in weights])
-    assert abs(loss.item()) > 0.005
-    assert loss.item() == pytest.approx(ours.item(), abs=1e-4)
-    fine_tuning.trainable(engine.model)
-    ours.backward()
-    gradients = dict(theirs.model.named_parameters())
-    compared = 0
-    for name, parameter in engine.model.named_parameters():
-        if parameter.grad is not None and gradients[name].grad is not None:
-            assert torch.allclose(parameter.grad, gradients[name].grad, atol=1e-4, rtol=1e-3), name
-            compared += float(parameter.grad.abs().sum()) > 0
-    assert compared > 5
-
-
-def _colour(example: Example) -> tuple[int, ...]:
-    (image, _) = example.messages[0].parts
-    return Image.open(io.BytesIO(image.data)).convert("RGB").getpixel((0, 0))
+    rewards = torch.tensor(list(REWARDS.values()))
+    wanted = (rewards - rewards.mean()) / rewards.std()
+    assert inputs["advantages"].tolist() == pytest.approx(wanted.tolist(), abs=1e-3)
+    assert abs(theirs.compute_loss(theirs.model, inputs).item()) > 0.005
 
 
 def test_the_script_trains_merges_and_resumes(folder):

@@ -1,10 +1,15 @@
 """One whole experiment: its policy is a vLLM engine on a Ray actor, its rewarders are served."""
 
 import json
+import os
+import signal
+import threading
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 found = find_spec("vllm")
@@ -13,9 +18,9 @@ if found is None or found.origin is None:  # a folder of that name is not the pa
 
 from tiny_checkpoint import image  # noqa: E402
 
-from bon.planning.setup import prepare  # noqa: E402
 from bon.running.runner import run  # noqa: E402
 from bon.storage.store import Store  # noqa: E402
+from bon.work.setup import prepare  # noqa: E402
 
 pytestmark = [
     pytest.mark.model,
@@ -70,13 +75,13 @@ def test_from_questions_to_report(
                 "name": "judge",
                 "kind": "pairwise",
                 "prompt": {"text": "{{ prompt }} 1. {{ first }} 2. {{ second }}"},
-                "verdict": {"pattern": r"Answer (\d) is better"},
+                "verdict": {"pattern": r"Overall Judgment: Answer (\d) is better"},
                 "sampling": {"temperature": 0.0, "max_tokens": 8},
             },
             {**served["reward"], "name": "head", "kind": "scalar"},
         ],
         # A random model answers nothing, so all its candidates agree: judge them all the same.
-        "judging": {"judge_unanimous": True},
+        "judging": {"skip": "nothing"},
         "analysis": {"bootstrap": 100},
     }
     report = run(prepare(experiment, tmp_path), tmp_path / "run", quiet=True)
@@ -113,3 +118,66 @@ def _write(folder: Path) -> None:
             row = {"id": f"p{i}", "prompt": "Describe it.", "chosen": "A red circle.",
                    "rejected": f"{i} squares.", "image": f"p{i}.png"}  # fmt: skip
             file.write(json.dumps(row) + "\n")
+
+
+def engine_cores() -> set[int]:
+    """The processes that vLLM calls EngineCore."""
+    titles = ((p.pid, " ".join(p.info["cmdline"] or ())) for p in psutil.process_iter(["cmdline"]))
+    return {pid for pid, title in titles if "EngineCore" in title}
+
+
+def test_a_killed_engine_core_changes_no_result(
+    tmp_path: Path, checkpoint: Path, flags: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`kill -9` of vLLM's EngineCore: it filed errors, which counted as wrong, with exit code 0."""
+    _write(tmp_path)
+    monkeypatch.delenv("VLLM_HOST_IP")
+    experiment = {
+        "name": "tiny",
+        "questions": {
+            "benchmark": "multiple_choice",
+            "path": "questions.jsonl",
+            "columns": {"image": "image"},
+        },
+        "policies": [
+            {
+                "name": "policy",
+                "model": str(checkpoint),
+                "engine": "vllm",
+                "engine_args": {"engine_args": flags},
+                "prompt": "bare",
+                "n": 4,
+                # Long enough to be killed amid a question, and the same text in any batch.
+                "sampling": {"temperature": 0.0, "max_tokens": 256},
+            }
+        ],
+        "cluster": {"batch": 1, "in_flight": 1},
+        "analysis": {"bootstrap": 100},
+    }
+    killed: list[int] = []
+    before = engine_cores()  # those of other tests' servers
+
+    def kill(deadline: float) -> None:
+        """Kill the first EngineCore once a candidate is stored."""
+        while not killed and time.monotonic() < deadline:
+            cores = engine_cores() - before
+            if cores and (tmp_path / "killed" / "run.sqlite").exists():
+                with Store(tmp_path / "killed", readonly=True) as store:
+                    if store.has("candidates"):
+                        killed.append(min(cores))
+                        os.kill(killed[0], signal.SIGKILL)
+            time.sleep(0.05)
+
+    found = {}
+    for out in ("whole", "killed"):
+        hunter = threading.Thread(target=kill, args=(time.monotonic() + 900,), daemon=True)
+        if out == "killed":
+            hunter.start()
+        run(prepare(experiment, tmp_path), tmp_path / out, quiet=True)
+        with Store(tmp_path / out, readonly=True) as store:
+            found[out] = store.query("SELECT key, text, outcome FROM candidates ORDER BY key")
+            assert not store.meta("failed")
+    assert killed
+    assert len(found["killed"]) == 4 * 4
+    assert not [row for row in found["killed"] if row[2] == "error"]
+    assert found["killed"] == found["whole"]

@@ -140,7 +140,7 @@ def test_rewards_are_equal(session: Any, hf: Any, rewarder: Any, reward_client: 
 
 
 @pytest.mark.parametrize("which", ["engine", "client"])
-def test_what_is_kept_of_prompts_is_told_and_left_aside_when_asked_again(
+def test_the_prefix_cache_is_counted_and_skipped_on_repeats(
     session: Any, which: str, request: pytest.FixtureRequest
 ) -> None:
     asked = request.getfixturevalue(which)

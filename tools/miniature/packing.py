@@ -21,7 +21,7 @@ from bon.core.packed_checkpoints import (
 )
 
 FINENESS = 32
-"""Steps in a row's standard deviation: an error of .9 % of it, thrice that of rounding to
+"""Steps in a row's standard deviation: an error of .9% of it, thrice that of rounding to
 bfloat16. Twice as many cost one bit a weight."""
 FINENESS_OF_POLICIES = 768
 """So that they sample what they sampled before they were packed."""

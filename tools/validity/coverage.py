@@ -1,6 +1,6 @@
 """Coverage of the intervals: `python -m tools.validity.coverage [--quick]`.
 
-Share of simulated studies of known truth whose 95 % intervals, from the functions of the analysis,
+Share of simulated studies of known truth whose 95% intervals, from the functions of the analysis,
 cover it: the true accuracies of rewarders on the two axes have correlation .85, and all rewarders
 share questions and pairs of different difficulty. Rewarders come from a normal population, or from
 a lopsided one: many weak ones close together and a tail of strong ones.

@@ -1,7 +1,7 @@
 """Coverage of accuracies that labels correct: `python -m tools.validity.grader_labels`.
 
-A grader errs on 10 % of the right and 5 % of the wrong answers, or on half of the wrong ones that a
-rewarder chooses; a share of the answers has a true label. Printed is how often the 95 % interval of
+A grader errs on 10% of the right and 5% of the wrong answers, or on half of the wrong ones that a
+rewarder chooses; a share of the answers has a true label. Printed is how often the 95% interval of
 the grader's accuracy, and of the corrected one, covers the true accuracy of an endless study.
 """
 

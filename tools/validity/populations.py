@@ -125,7 +125,7 @@ def remembered_leaks(share: float, questions: int, studies: int) -> dict[str, fl
         values.append((results[0], results[1]))
     without, everything = np.median(values, axis=0)
     return {
-        "leaked": f"{share:.0%}".replace("%", " %"),
+        "leaked": f"{share:.0%}",
         "questions": float(questions),
         "r, all items": float(everything),
         "r without leaks": float(without),

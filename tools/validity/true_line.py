@@ -13,7 +13,7 @@ STUDIES, REWARDERS, SLOPE = 2000, 14, 0.5
 
 
 def main() -> None:
-    """Print median slopes and how often 95 % intervals cover the true slope."""
+    """Print median slopes and how often 95% intervals cover the true slope."""
     rng = np.random.default_rng(0)
     t = special.stdtrit(REWARDERS - 2, 0.975)
     shape = (STUDIES, REWARDERS)

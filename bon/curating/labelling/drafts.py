@@ -14,12 +14,11 @@ from typing import Any
 from bon.core.errors import BonError
 from bon.core.files import write_atomic
 from bon.core.keys import text_key
-from bon.curating.item_judgements import pairs_experiment
 from bon.curating.labelling.annotations import CANNOT, TIE
 from bon.curating.workbench import Workbench
+from bon.experiment import required_form
 from bon.experiment.cards import load_rewarder
 from bon.experiment.config import Price
-from bon.rewarders import verdict_parser
 from bon.rewarders.reply_parsing import reached
 from bon.running.reporting import open_run
 from bon.storage.store import Store
@@ -51,15 +50,9 @@ def save_drafts(path: Path, drafts: Iterable[Draft]) -> None:
 
 
 def read_drafts(path: Path) -> dict[str, Draft]:
-    """Return the last draft of each item; lines that version 0.2 left truncated are ignored."""
-    drafts: dict[str, Draft] = {}
-    for line in path.read_bytes().splitlines() if path.is_file() else ():
-        try:
-            values = json.loads(line)
-        except ValueError:
-            continue
-        drafts[values["item"]] = Draft(*(values[name] for name in Draft.__slots__))
-    return drafts
+    """Return the draft of each item."""
+    lines = path.read_bytes().splitlines() if path.is_file() else ()
+    return {(draft := Draft(**json.loads(line))).item: draft for line in lines}
 
 
 def draft_experiment(
@@ -89,7 +82,9 @@ def draft_experiment(
     names = ", ".join(bench.recipe.annotating.tags).replace("{", "{{ '{' }}")
     text = load_rewarder(changes, Path.cwd()).prompt.text.replace("[TAGS]", names)
     return {
-        **pairs_experiment(bench, bench.items, bench.drafted.name),
+        "name": f"drafts of {bench.name}",
+        "pairs": [{"benchmark": "preference", "path": bench.pairs_path.name}],
+        "policies": [],
         "rewarders": [changes | {"prompt": {"text": text}}],
         "cluster": {"spending_cap": max_cost},
         "allow_remote_code": remote_code,
@@ -130,7 +125,7 @@ def parse_reply(
         index = int(word) - 1
         return str(order[index]) if index in range(len(order)) else None
 
-    label, _ = verdict_parser.parse(text, _PATTERN, "", cut=cut, meaning=meaning)
+    label, _ = required_form.read(text, _PATTERN, cut=cut, meaning=meaning, sentences=False)
     known = {tag.casefold(): tag for tag in tags}
     tag = _last_line(text, "Tag").rstrip(".").casefold()
     return label or UNREAD, _last_line(text, "Reason"), known.get(tag, "")

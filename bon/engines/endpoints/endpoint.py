@@ -48,6 +48,10 @@ class EndpointError(RuntimeError):
     """The endpoint refused this request or stayed unable to answer it."""
 
 
+class Unanswered(EndpointError):  # noqa: N818
+    """No try of a request was answered: its item is not to blame (`core.errors.UNANSWERED`)."""
+
+
 class _TransientError(Exception):
     """Worth another try; `after` is what Retry-After asked for."""
 
@@ -213,7 +217,7 @@ class Endpoint:
         if failed.down:
             fix = "start the server or correct base_url; finished work is kept"
             raise BonError(f"{self.url} cannot be reached {tries}: {failed}", fix)
-        raise EndpointError(f"{self.host} failed {tries}: {failed}")
+        raise Unanswered(f"{self.host} failed {tries}: {failed}")
 
     async def close(self) -> None:
         """Close connections."""

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 from bon.core.errors import BonError
-from bon.engines.gpu_memory import ROOM, wait_for_room
+from bon.engines.free_gpu_memory import USABLE, wait_for_room
 from bon.engines.settings import OpenAISettings
 
 API_KEY = "VLLM_API_KEY"
@@ -58,7 +58,7 @@ class Server:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         # Ray sets it for workers with GPUs.
         gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
-        self._share = (settings.engine_args.gpu_memory_utilization or ROOM) if gpus else 0.0
+        self._share = (settings.engine_args.gpu_memory_utilization or USABLE) if gpus else 0.0
         self._deaths, self._restarting = 0, asyncio.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         if settings.serve == "vllm":

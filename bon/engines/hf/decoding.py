@@ -7,6 +7,7 @@ inverting the cumulative distribution at a number that depends on seed and posit
 sample does not depend on its batch (up to rounding of floating-point sums).
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -113,9 +114,18 @@ def likelihoods(
         inputs["cross_attention_mask"] = torch.cat([crossing, added], 1)
     if model._supports_logits_to_keep():  # those of the responses and of the token before them
         inputs["logits_to_keep"] = width + 1
-    logits = model(**inputs, use_cache=False).logits[:, -width - 1 : -1]
+    logits = model(**_placed(model, inputs), use_cache=False).logits[:, -width - 1 : -1]
     rows = zip(logits, responses, strict=True)  # a whole batch of them would be large
     return torch.stack([_summed(row[: len(ids)], ids) for row, ids in rows])
+
+
+def _placed(model: Any, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Add the positions of texts padded on the left; models with images compute their own."""
+    text_alone = model.config.get_text_config() is model.config
+    if not text_alone or "position_ids" not in inspect.signature(model.forward).parameters:
+        return inputs
+    positions = (inputs["attention_mask"].cumsum(-1) - 1).clamp(min=0)
+    return {**inputs, "position_ids": positions}
 
 
 def _summed(logits: torch.Tensor, ids: Sequence[int]) -> torch.Tensor:
@@ -142,9 +152,10 @@ def last_states(
     model: Any, inputs: dict[str, Any], tails: Tails | None, pad_id: int
 ) -> torch.Tensor:
     """Return the hidden state [rows, width] at the last token of every text."""
-    backbone = getattr(model, model.base_model_prefix)
+    backbone = model.base_model
     if tails is None:
-        whole: torch.Tensor = backbone(**inputs, use_cache=False).last_hidden_state
+        placed = _placed(backbone, inputs)
+        whole: torch.Tensor = backbone(**placed, use_cache=False).last_hidden_state
         return whole[:, -1]
     states: list[torch.Tensor] = []
     hook = backbone.register_forward_hook(

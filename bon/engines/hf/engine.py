@@ -1,4 +1,6 @@
-"""Any Hugging Face image-text-to-text model, on CPU or GPU.
+"""Any Hugging Face model that reads images and text, or text alone, on CPU or GPU.
+
+A text model with a `head` is loaded as its backbone, whatever class of reward model it is saved as.
 
 One background thread gathers requests in flight into batches of similar length. Every sample is
 drawn with its own seed, so results do not depend on the batch, up to rounding of floating-point
@@ -20,7 +22,12 @@ from typing import Any, ClassVar, cast
 import torch
 import transformers
 from PIL.Image import Image
-from transformers import AutoModelForImageTextToText, GenerationConfig
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    GenerationConfig,
+)
 from transformers.utils import logging as transformers_logging
 
 from bon.core.errors import BonError, Unsupported
@@ -37,6 +44,7 @@ from bon.engines.base import (
     TokenLogprob,
 )
 from bon.engines.batching import Batcher, Job
+from bon.engines.checkpoints import checkpoint
 from bon.engines.hf import cpu_attention
 from bon.engines.hf.decoding import (
     Decoded,
@@ -83,11 +91,17 @@ class TransformersEngine(Engine):
             self._load(settings)
         self.tokenizer = getattr(self.processor, "tokenizer", self.processor)
         self.tokenizer.padding_side = "left"
-        if self.tokenizer.pad_token_id is None:
-            self.tokenizer.pad_token = self.tokenizer.eos_token
-        kwargs = settings.chat_template_kwargs
-        self._renderer = Renderer(self.processor, settings.model, kwargs=kwargs)
-        configured = self.model.generation_config.eos_token_id
+        if self.tokenizer.pad_token_id is None:  # masked, so that any token will do
+            filler = self.tokenizer.eos_token or self.tokenizer.convert_ids_to_tokens(0)
+            self.tokenizer.pad_token = filler
+        self._renderer = Renderer(
+            self.processor,
+            settings.model,
+            kwargs=settings.chat_template_kwargs,
+            reads_images=self._reads_images,
+        )
+        generates = self.model.can_generate()
+        configured = self.model.generation_config.eos_token_id if generates else None
         ends = configured if isinstance(configured, list) else [configured]
         self._end_ids = frozenset({*ends, self.tokenizer.eos_token_id} - {None})
         self._shares = can_share(self.model, self.processor)
@@ -107,7 +121,13 @@ class TransformersEngine(Engine):
         source = {"revision": settings.revision, "trust_remote_code": settings.trust_remote_code}
         self.processor = load_processor(folder, **source, **settings.processor_args)
         auto = torch.float32 if self.device.type == "cpu" else "auto"
-        self.model, report = AutoModelForImageTextToText.from_pretrained(
+        kind = checkpoint(folder, settings.revision, download=True)
+        self._reads_images = kind is None or kind.reads_images
+        if kind is not None and not settings.head:
+            kind.check_writes("kind: scalar with engine_args: {head: auto}")
+        text_class = AutoModel if settings.head else AutoModelForCausalLM
+        model_class = AutoModelForImageTextToText if self._reads_images else text_class
+        self.model, report = model_class.from_pretrained(
             folder,
             dtype=auto if settings.dtype == "auto" else getattr(torch, settings.dtype),
             attn_implementation=settings.attn_implementation,
@@ -118,8 +138,10 @@ class TransformersEngine(Engine):
         )
         # Weights that are missing would be initialised at random.
         missing = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
+        self._writes = self.model.can_generate()
         if settings.head:  # reward models may be saved without the language-model head
-            missing = [name for name in missing if not name.startswith("lm_head")]
+            rest = [name for name in missing if not name.startswith("lm_head")]
+            missing, self._writes = rest, self._writes and rest == missing
         if missing:
             problem = f"lacks {len(missing)} of its weights, such as {missing[0]}"
             fix = "the checkpoint is incomplete or of another architecture"
@@ -135,10 +157,12 @@ class TransformersEngine(Engine):
 
     async def generate(self, request: GenerateRequest) -> Generation:
         """Sample completions, the i-th with `seeds[i]` alone."""
+        self._needs_writer()
         return cast(Generation, await self._batcher.submit("generate", request))
 
     async def likelihood(self, request: ScoreRequest) -> Likelihood:
         """Log-probability of the last assistant message, its end-of-turn token included."""
+        self._needs_writer()
         return cast(Likelihood, await self._batcher.submit("likelihood", request))
 
     async def reward(self, request: ScoreRequest) -> Reward:
@@ -147,6 +171,11 @@ class TransformersEngine(Engine):
             problem = f"model {self._settings.model!r} was loaded without a reward head"
             raise Unsupported(problem, "set head: auto in its engine args")
         return cast(Reward, await self._batcher.submit("reward", request))
+
+    def _needs_writer(self) -> None:
+        if not self._writes:
+            problem = f"model {self._settings.model!r} was loaded for its reward head alone"
+            raise Unsupported(problem, "leave head out of the engine args of a model that writes")
 
     def info(self) -> dict[str, Any]:
         """Settings, versions, and what was loaded."""
@@ -317,6 +346,10 @@ class TransformersEngine(Engine):
     def _inputs(self, jobs: list[Job]) -> dict[str, Any]:
         texts, images, _ = zip(*(job.prepared for job in jobs), strict=True)
         options = {"padding": True, "padding_side": "left", "add_special_tokens": False}
+        if not self._reads_images:
+            texts_alone = self.tokenizer(list(texts), return_tensors="pt", **options)
+            names = ("input_ids", "attention_mask")
+            return {name: texts_alone[name].to(self.device) for name in names}
         shown = [row for row in images if row] or None
         batch = self.processor(text=list(texts), images=shown, return_tensors="pt", **options)
         return dict(batch.to(self.device, self.model.dtype))
@@ -362,7 +395,8 @@ _FIXES = {
     "^(Import|ModuleNotFound)Error": "install the named package",
     "gated|401|403": "accept its licence on the hub, then: hf auth login",
     "Unrecognized configuration class|model type": (
-        "this engine runs image-text-to-text models; a newer transformers may know this one"
+        "this engine runs image-text-to-text and causal language models; a newer transformers may "
+        "know this one"
     ),
 }
 

@@ -1,14 +1,13 @@
-"""Fine-tuning of a checkpoint on chosen responses (SFT), preferences (DPO) or rewards (GRPO).
+"""Fine-tuning of a checkpoint on chosen responses (SFT) or preferences (DPO).
 
 A plain loop for one device: AdamW, cosine rate after a warm-up, frozen vision tower. The losses are
-those of TRL's SFTTrainer with `completion_only_loss`, of its DPOTrainer (Rafailov et al. 2023) and
-of its GRPOTrainer (Shao et al. 2024) with one update per batch; a test compares them.
+those of TRL's SFTTrainer with `completion_only_loss` and of its DPOTrainer (Rafailov et al. 2023);
+a test compares them.
 """
 
 import asyncio
 import math
 import shutil
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from bon.engines.hf.decoding import likelihoods
 from bon.engines.hf.engine import TransformersEngine
 from bon.engines.hf.shared_prefix import indices_by_value
 from bon.engines.settings import TransformersSettings
-from bon.engines.tuning import Example, FineTuned, Live, Tuning
+from bon.engines.tuning import Example, FineTuned, Respond, Tuning
 
 PROBES = 64
 """Responses sampled to see how far a policy is from the untrained one, at every other step."""
@@ -38,12 +37,11 @@ def fine_tune(
     examples: Sequence[Example],
     tuning: Tuning,
     folder: Path,
-    live: Live | None = None,
-    on_step: Callable[[int, float], None] = lambda _step, _loss: None,
+    respond: Respond | None = None,
 ) -> FineTuned:
     """Train a checkpoint and save it, with its processor, into a new folder.
 
-    `live` is needed for GRPO and for a limit of KL.
+    `respond` is needed for a limit of KL.
     """
     began = time.monotonic()
     torch.manual_seed(tuning.seed)
@@ -58,24 +56,19 @@ def fine_tune(
     before = [p.detach().clone() for p in parameters if untrained]
     for step, batch in enumerate(batches(len(examples), tuning), start=1):
         rows, weights = [examples[i] for i in batch], [reference[i] for i in batch if reference]
-        value = None
-        if tuning.method == "grpo":
-            assert live is not None
-            rows, weights, value = rollouts(engine, examples, tuning, live, step, batch)
         if untrained is not None and step % 2 and step > 1:
             assert tuning.kl is not None
-            assert live is not None
 
             def drift(count: int, again: int, step: int = step) -> float:
-                return _drift(engine, untrained, examples, live, step + again * tuning.steps, count)
+                assert respond is not None
+                at = step + again * tuning.steps
+                return _drift(engine, untrained, examples, respond, at, count)
 
             now = math.sqrt(drift(PROBES, 0))
             if now**2 >= tuning.kl:
                 _go_back(parameters, before, (root, now), drift, tuning.kl)
                 break
             before, root = [p.detach().clone() for p in parameters], now
-        if not rows:
-            continue  # every group agrees in its reward
         model.train()
         for group in optimizer.param_groups:
             group["lr"] = rate_at(step, tuning)
@@ -89,8 +82,7 @@ def fine_tune(
             total += loss.item() * share
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
-        losses.append(total if value is None else value)
-        on_step(step, losses[-1])
+        losses.append(total)
     model.eval()
     model.save_pretrained(folder)
     _copy_processor(engine, Path(settings.model).expanduser(), folder)
@@ -101,46 +93,11 @@ def fine_tune(
     return FineTuned(first, last, time.monotonic() - began, len(losses))
 
 
-def rollouts(
-    engine: TransformersEngine,
-    examples: Sequence[Example],
-    tuning: Tuning,
-    live: Live,
-    step: int,
-    batch: Sequence[int],
-) -> tuple[list[Example], list[list[float]], float]:
-    """Sample groups of responses; return them with their advantages, and the mean reward.
-
-    Responses without a reward, and those cut short, have no advantage and are left out.
-    """
-    engine.model.eval()
-    groups = live.respond(engine, batch, step, tuning.group)
-    rows, weights, known = [], [], []
-    for i, texts, rewards in zip(batch, groups, live.rewards(batch, groups, step), strict=True):
-        known += [reward for reward in rewards if reward is not None]
-        for text, advantage in zip(texts, advantages(rewards), strict=True):
-            if text is not None and advantage is not None:
-                rows.append(Example(examples[i].messages, text))
-                weights.append([advantage])
-    if not any(weight for (weight,) in weights):
-        rows, weights = [], []
-    return rows, weights, sum(known) / max(len(known), 1)
-
-
-def advantages(rewards: Sequence[float | None]) -> list[float | None]:
-    """Return rewards minus their mean, by their standard deviation, within one group."""
-    known = [reward for reward in rewards if reward is not None]
-    if len(known) < 2:
-        return [None] * len(rewards)
-    mean, spread = statistics.fmean(known), statistics.stdev(known)
-    return [None if reward is None else (reward - mean) / (spread + 1e-4) for reward in rewards]
-
-
 def _drift(
     engine: TransformersEngine,
     untrained: TransformersEngine,
     examples: Sequence[Example],
-    live: Live,
+    respond: Respond,
     step: int,
     count: int,
 ) -> float:
@@ -150,9 +107,8 @@ def _drift(
     """
     engine.model.eval()
     indices = [i % len(examples) for i in range(count)]
-    texts = live.respond(engine, indices, step, 1)
-    sampled = zip(indices, texts, strict=True)
-    rows = [Example(examples[i].messages, text) for i, (text,) in sampled if text is not None]
+    sampled = zip(indices, respond(engine, indices, step), strict=True)
+    rows = [Example(examples[i].messages, text) for i, text in sampled if text is not None]
     if not rows:
         return 0.0
     with torch.no_grad():
@@ -217,8 +173,7 @@ def rate_at(step: int, tuning: Tuning) -> float:
 def batches(count: int, tuning: Tuning) -> Iterator[list[int]]:
     """Yield indices of each step's examples: whole shuffled epochs, one after another."""
     generator = torch.Generator().manual_seed(tuning.seed)
-    size = tuning.batch // tuning.group if tuning.method == "grpo" else tuning.batch
-    size = min(max(size, 1), count)
+    size = min(tuning.batch, count)
     order: list[int] = []
     for _ in range(tuning.steps):
         if len(order) < size:
@@ -233,17 +188,14 @@ def batch_loss(
     tuning: Tuning,
     weights: Sequence[Sequence[float]],
 ) -> torch.Tensor:
-    """Return the mean loss of examples: per token for SFT and GRPO, per pair for DPO.
+    """Return the mean loss of examples: per token for SFT, per pair for DPO.
 
-    `weights`: log-probabilities before training for DPO, the advantage for GRPO.
+    `weights`: log-probabilities before training, for DPO.
     """
     sums, lengths = log_probabilities(engine, examples)
     if tuning.method == "sft":
         return -sums.sum() / lengths.sum()
-    weight = torch.tensor(weights, device=sums.device).flatten()
-    if tuning.method == "grpo":  # every token's ratio to the sampling policy is 1
-        return -(weight * (sums - sums.detach() + lengths)).sum() / lengths.sum()
-    ratio = (sums - weight).view(-1, 2)
+    ratio = (sums - torch.tensor(weights, device=sums.device).flatten()).view(-1, 2)
     return -functional.logsigmoid(tuning.beta * (ratio[:, 0] - ratio[:, 1])).mean()
 
 

@@ -1,7 +1,7 @@
 """Reward heads: the small network that turns the last hidden state into a score.
 
 Read from a checkpoint's safetensors, under the names that published reward models use, because
-transformers has no classes for vision-language reward models.
+transformers has no classes for most of them.
 """
 
 import json
@@ -24,6 +24,7 @@ LINEAR_NAMES = (
     "model.language_model.score",
     "model.score",
     "v_head.summary",
+    "v_head",
     "reward_head",
     "value_head",
 )
@@ -36,18 +37,21 @@ HEAD_FILES = ("value_head.safetensors",)
 class Head(nn.Module):  # type: ignore[misc]
     """Linear layers with activations in between; computed in float32."""
 
-    def __init__(self, layers: Sequence[nn.Linear], activation: Activation, names: list[str]):
+    def __init__(
+        self, layers: Sequence[nn.Linear], activation: Activation, names: list[str], output: int
+    ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(layers)
         self.activation = ACT2FN[activation]
         self.names = names
+        self.output = output
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         """Return one score per row of hidden states."""
         value = hidden.float()
         for index, layer in enumerate(self.layers):
             value = layer(value if index == 0 else self.activation(value))
-        return value[..., 0]
+        return value[..., self.output]
 
 
 def load_head(model: str, settings: HeadSettings, revision: str | None, device: Any) -> Head:
@@ -69,10 +73,15 @@ def load_head(model: str, settings: HeadSettings, revision: str | None, device: 
             problem = f"do not follow each other ({size} values into {layer.in_features})"
             fix = "name the layers in the order in which they are applied"
             raise BonError(f"head of {model!r}: {names} {problem}", fix)
-    if sizes[-1] != 1:
-        fix = "name the layer that gives the score last"
+    if settings.output is None and sizes[-1] != 1:
+        fix = f"say which is the reward, from 0 (head: {{layers: [{names[-1]}], output: 0}}), "
+        fix += "or name the layer that gives the score last"
         raise BonError(f"head of {model!r}: {names[-1]!r} gives {sizes[-1]} numbers, not one", fix)
-    return cast(Head, Head(layers, settings.activation, names).to(device).eval())
+    output = settings.output or 0
+    if output >= sizes[-1]:
+        problem = f"head of {model!r}: no output {output}, {names[-1]!r} gives {sizes[-1]}"
+        raise BonError(problem, f"choose from 0 to {sizes[-1] - 1}")
+    return cast(Head, Head(layers, settings.activation, names, output).to(device).eval())
 
 
 def tensor_files(model: str, revision: str | None, file: str | None) -> dict[str, Path]:

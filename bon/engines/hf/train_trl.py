@@ -73,6 +73,18 @@ def load_processor(model: str) -> Any:
     return AutoProcessor.from_pretrained(model)
 
 
+def load_model(model: str) -> Any:
+    """Return a vision-language model, or one of text alone."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
+    from transformers.models.auto.modeling_auto import (
+        MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES as WITH_IMAGES,
+    )
+
+    with_images = AutoConfig.from_pretrained(model).model_type in WITH_IMAGES
+    auto = AutoModelForImageTextToText if with_images else AutoModelForCausalLM
+    return auto.from_pretrained(model, dtype="auto")
+
+
 def ended(template: str) -> str:
     """Return a chat template that ends with its last turn: TRL would train what follows it.
 
@@ -88,7 +100,6 @@ def make_trainer(
     """Return TRL's trainer of one arm."""
     import trl
     from datasets import load_dataset
-    from transformers import AutoModelForImageTextToText
 
     cache = str(out.parent / "cache")
     data = load_dataset("parquet", data_files=str(file), split="train", cache_dir=cache)
@@ -97,7 +108,7 @@ def make_trainer(
         from peft import LoraConfig
 
         lora = LoraConfig(task_type="CAUSAL_LM", **settings["lora"])
-    model = AutoModelForImageTextToText.from_pretrained(settings["model"], dtype="auto")
+    model = load_model(settings["model"])
     common: dict[str, Any] = {
         "output_dir": str(out),
         "max_steps": own["steps"],

@@ -57,9 +57,7 @@ async def rank(
     return {
         "rewarder": rewarder,
         "rule": choice.ranking.rule,
-        "chosen": None if choice.abstained else choice.ranking.best,
-        "lead": choice.lead,
-        "abstained": choice.abstained,
+        "chosen": choice.ranking.best,
         "order": choice.ranking.order,
         "scores": choice.ranking.scores,
         "probabilities": choice.ranking.probabilities,

@@ -111,25 +111,20 @@ async def chat(body: ChatRequest, request: Request, service: Parts, _: Submitter
     choice, candidates = await run_models(request, cards, work, usage)
     ranking = choice.ranking
     best = candidates[ranking.best]
-    text = "" if choice.abstained else best.text
     finish = "length" if best.finish == "length" else "stop"
     name = f"chatcmpl-{uuid.uuid4().hex}"
     head = {"id": name, "created": int(time.time()), "model": body.model}
     if body.stream:
         with_usage = body.stream_options is not None and body.stream_options.include_usage
-        chunks = _stream(head, text, finish, usage if with_usage else None)
+        chunks = _stream(head, best.text, finish, usage if with_usage else None)
         return StreamingResponse(iter(chunks), media_type="text/event-stream")
-    message = {"role": "assistant", "content": text, "refusal": None}
-    if choice.abstained:
-        message |= {"content": None, "refusal": "no response is certain enough"}
+    message = {"role": "assistant", "content": best.text, "refusal": None}
     picked = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}
     rows = zip(candidates, choice.answers, ranking.scores, ranking.probabilities, strict=True)
     selection = {
         "rule": ranking.rule,
-        "chosen": None if choice.abstained else ranking.best,
-        "answer": None if choice.abstained else choice.answers[ranking.best],
-        "lead": choice.lead,
-        "abstained": choice.abstained,
+        "chosen": ranking.best,
+        "answer": choice.answers[ranking.best],
         "candidates": [
             {"answer": answer, "score": score, "probability": probability}
             | {key: getattr(row, key) for key in _SHOWN}

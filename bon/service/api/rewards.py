@@ -17,8 +17,8 @@ from bon.service.api.common import ONLINE_ERRORS, Submitter
 from bon.service.api.messages import Messages, Open, check_text, conversation
 from bon.service.api.online import check_shown, judging_rule, run_models, selector_of
 from bon.service.errors import ApiError
-from bon.service.online.reward_log import RatedGroup
 from bon.service.online.rewards import (
+    RatedGroup,
     Reward,
     RewardQuery,
     Rollout,
@@ -157,7 +157,7 @@ def _logs(group: RatedGroup) -> dict[str, float]:
         "consistency": 1.0 if group.consistency is None else group.consistency,
         "cached": group.usage.cached_judgements,
         "tokens": group.usage.tokens()["total_tokens"],
-        "group_size": len(group.scores),
+        "group_size": len(group.rewards),
         "no_image": float(not group.images),
     }
 

@@ -12,13 +12,13 @@ from starlette.responses import Response
 
 from bon.core.errors import BonError
 from bon.planning.plan import make_plan
-from bon.planning.setup import Setup
 from bon.service.api.common import ERRORS, Existing, Own, Parts, Reader, Submitter, audit
 from bon.service.errors import ApiError
 from bon.service.server.state import Service
 from bon.service.validations import views
 from bon.service.validations.jobs import FINAL, STATES
 from bon.service.validations.submission import check_submission, read_submission
+from bon.work.setup import Setup
 
 router = APIRouter(prefix="/v1", tags=["validations"], responses=ERRORS)
 

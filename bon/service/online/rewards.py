@@ -1,4 +1,4 @@
-"""Rewards for trainers: the judging of online Best-of-N, in groups, scaled and logged."""
+"""Rewards for trainers: the judging of online Best-of-N, in groups and scaled."""
 
 import asyncio
 import logging
@@ -6,6 +6,7 @@ import os
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
@@ -25,7 +26,7 @@ from bon.experiment.config import DatasetSpec
 from bon.policies.prompting import question_block
 from bon.service.errors import ApiError
 from bon.service.online.group_batching import Groups
-from bon.service.online.reward_log import Floats, RatedGroup, RewardLog
+from bon.service.online.judgement_store import JudgementStore
 from bon.service.online.selector import Conversation, Selector, Usage
 
 log = logging.getLogger("bon.service")
@@ -34,6 +35,7 @@ QuestionSets = Mapping[str, Mapping[str, Question]]
 """The operator's question sets, by name and by the questions' ids; images stay on disk."""
 
 
+Floats = list[float | None]
 Scale = Literal["raw", "rank", "win_rate"]
 OnUnparsed = Literal["error", "null", "mean"]
 _TRIVIAL: dict[Kind, float] = {"preferences": 0.5, "choices": 1.0, "scores": 0.0}
@@ -50,7 +52,6 @@ class RewardQuery(BaseModel):
     wait: float = Field(20, ge=0.01, le=120, description="seconds until a group is judged as it is")
     scale: Scale = "raw"
     on_unparsed: OnUnparsed = Field("error", description="what stands where no reward could be had")
-    run: str = Field("", max_length=100, pattern=r"^[\w .+-]*$", description="of the training")
     key: str = Field(
         "", max_length=50, pattern=r"^\w*$", description="slime's --reward-key: answer an object"
     )
@@ -63,6 +64,22 @@ class Rollout(NamedTuple):
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class RatedGroup:
+    """A group of responses with their rewards on the requested scale, and the quality of judging.
+
+    A reward is None if no judgement could be parsed, or there was nothing to compare with.
+    parsed: share of judgements that were parsed. consistency: share of pairs with the same verdict
+    in both orders, if any.
+    """
+
+    rewards: Floats
+    parsed: float
+    consistency: float | None
+    usage: Usage
+    images: int
+
+
 class Reward(NamedTuple):
     """A sample's reward, if any, and the group it was judged in."""
 
@@ -73,8 +90,8 @@ class Reward(NamedTuple):
 class RewardJudge:
     """Judges rollouts; shared by the reward routes."""
 
-    def __init__(self, selector: Selector, sets: QuestionSets, log: RewardLog) -> None:
-        self.sets, self.log, self._selector = sets, log, selector
+    def __init__(self, selector: Selector, sets: QuestionSets, store: JudgementStore) -> None:
+        self.sets, self.store, self._selector = sets, store, selector
         self.groups: Groups[RatedGroup] = Groups()
 
     async def rewards(
@@ -97,7 +114,7 @@ class RewardJudge:
 
             async def rate(texts: list[str]) -> RatedGroup:
                 async with slots:  # while judging, not while waiting for a group
-                    return await self._rate(owner, query, question, texts)
+                    return await self._rate(query, question, texts)
 
             start = 0
             if query.group > len(texts):
@@ -105,7 +122,7 @@ class RewardJudge:
                 rated, start = await self.groups.join(key, texts, query.group, query.wait, rate)
             else:
                 rated = await rate(texts)
-            usage.add_share(rated.usage, len(texts) / len(rated.scores))
+            usage.add_share(rated.usage, len(texts) / len(rated.rewards))
             for i, value in zip(indices, rated.rewards[start:], strict=False):
                 rewards[i] = Reward(value, rated)
 
@@ -118,7 +135,7 @@ class RewardJudge:
         return [rewards[i] for i in range(len(samples))]
 
     async def _rate(
-        self, owner: str, query: RewardQuery, question: Conversation, texts: list[str]
+        self, query: RewardQuery, question: Conversation, texts: list[str]
     ) -> RatedGroup:
         selector, rewarder, rule, usage = self._selector, query.rewarder, query.rule or "", Usage()
         kind = selector.kind(rewarder)
@@ -136,12 +153,9 @@ class RewardJudge:
             scores, probabilities = list(choice.ranking.scores), choice.ranking.probabilities
             rows = choice.judgements
         rewards = filled(scaled(query.scale, kind, scores, probabilities), query.on_unparsed)
-        quality = len(rows), parsed_share(rows), consistency(rows)
-        rated = RatedGroup(scores, rewards, *quality, usage, len(question.images))
-        spec = selector.rewarder(rewarder).spec
-        shared = (owner, query.run, rewarder, spec, rule, query.scale)
-        await self.log.add(shared, question, texts, rows, rated)
-        return rated
+        await self.store.add(rows)
+        quality = parsed_share(rows), consistency(rows)
+        return RatedGroup(rewards, *quality, usage, len(question.images))
 
 
 def needs_group(selector: Selector, rewarder: str, rule: str) -> bool:
@@ -224,9 +238,7 @@ def named_question(sets: QuestionSets, label: str) -> Conversation | None:
         raise ApiError(422, f"the question set {name} has no question {key[:100]!r}", fix)
     parts = [ImagePart(ref.sha256, Path(ref.path).read_bytes()) for ref in question.images]
     shown = question_block(question)
-    return Conversation(
-        (Message("user", (*parts, shown)),), question.options, shown, question.answer
-    )
+    return Conversation((Message("user", (*parts, shown)),), question.options, shown)
 
 
 def read_set(name: str, spec: DatasetSpec, base: Path, images: Path) -> dict[str, Question]:

@@ -5,7 +5,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +18,15 @@ from bon.dispatch.worker import JudgeTask, ModelSpec, PolicySpec, Reply, Rewarde
 from bon.engines.base import ImagePart, Message
 from bon.experiment.cards import CardT, Loaded, load_policy, load_rewarder
 from bon.experiment.config import PolicyCard, RewarderCard
-from bon.planning.preflight import unpulled
 from bon.policies.generate import Ask
 from bon.rewarders.base import Item
-from bon.rewarders.item_judging import Protocol
+from bon.rewarders.item_judging import Protocol, protocol_rows
 from bon.rewarders.registry import code_hash, rewarder_class
 from bon.running.reporting import read_results
 from bon.service.errors import ApiError
 from bon.service.online.backend import InProcess, RayActors
 from bon.service.settings import Online
+from bon.work.preflight import unpulled
 
 _NO_OPTIONS = ("",) * 4  # the extractor needs some; what it reads is not used then
 _MAX_ROWS = 4096
@@ -36,15 +35,11 @@ _MAX_ROWS = 4096
 
 @dataclass(frozen=True)
 class Conversation:
-    """A request as the engine takes it and as a rewarder is shown it.
-
-    `answer` is the right letter where it is known: for the records, no rewarder sees it.
-    """
+    """A request as the engine takes it and as a rewarder is shown it."""
 
     messages: tuple[Message, ...]
     options: tuple[str, ...] = ()
     shown: str = ""
-    answer: str | None = None
 
     @property
     def images(self) -> tuple[ImagePart, ...]:
@@ -109,17 +104,12 @@ class Usage:
 
 @dataclass(slots=True)
 class Choice:
-    """The ranked texts of a request, with their judgements.
-
-    `lead`: of the best text over the best other one; `abstained`: it is below `online.abstain`.
-    """
+    """The ranked texts of a request, with their judgements."""
 
     texts: list[str]
     ranking: Ranking
     judgements: list[Judgement]
     answers: list[str | None] = field(default_factory=list)
-    lead: float | None = None
-    abstained: bool = False
 
 
 Stored = Callable[[str, str], Sequence[Judgement]]
@@ -182,9 +172,6 @@ class Selector:
 
     def _check_members(self) -> None:
         known = ", ".join(self.rewarders)
-        if unknown := sorted(set(self.online.abstain) - set(self.rewarders)):
-            problem = f"online.abstain: no rewarder {unknown[0]!r} is online"
-            raise BonError(problem, f"choose among {known}")
         for name, loaded in self.rewarders.items():
             if missing := [m for m in loaded.card.members if m not in self.rewarders]:
                 problem = f"online.rewarders: {name} names {missing[0]!r}, which is not online"
@@ -255,11 +242,7 @@ class Selector:
 
     def rule(self, rewarder: str, rule: str | None) -> str:
         """Return the rule to choose by; BonError if the rewarder does not support it."""
-        kind = self.kind(rewarder)
-        chosen, default = rule_of(kind, rule, rewarder).name, rule_of(kind, None, rewarder).name
-        if rewarder in self.online.abstain and chosen != default:
-            raise ApiError(422, f"{rewarder} abstains by the lead under {default}", "name no rule")
-        return chosen
+        return rule_of(self.kind(rewarder), rule, rewarder).name
 
     async def sample(
         self, policy: str, question: Conversation, n: int, seed: int, usage: Usage
@@ -309,31 +292,29 @@ class Selector:
         ranking = rank(RULES[rule], opinion)
         if ranking is None:
             raise ApiError(502, f"{rewarder}: not all judgements that {rule} needs came back")
-        lead = float(opinion.lead()[0][0])
-        least = self.online.abstain.get(rewarder)
-        # One distinct text has no lead, and needs none.
-        abstained = least is not None and len(set(keys)) > 1 and not lead >= least
-        rows = [row for part in judged for row in part]
-        return Choice(texts, ranking, rows, answers, None if isnan(lead) else lead, abstained)
+        return Choice(texts, ranking, [row for part in judged for row in part], answers)
 
     async def judge(
         self, rewarder: str, rule: str, question: Conversation, texts: Sequence[str], usage: Usage
     ) -> list[Judgement]:
-        """Return the judgements that a rule needs, cached ones included."""
+        """Return the judgements that a rule needs on these texts, cached ones included."""
         loaded = self.rewarder(rewarder)
         responses = {text_key(text): text for text in texts}
         item = Item("question", question.key, question.text, question.images, responses)
         cached = self.cache.get(loaded.spec, item)
         task = JudgeTask(item, cached, loaded.card.votes)
-        reply = await self._run(_model_name(rewarder, RULES[rule].designs[0]), [task])
+        design = RULES[rule].designs[0]
+        reply = await self._run(_model_name(rewarder, design), [task])
         rows = list(reply.judgements)
         usage.add(rows)
-        usage.cached_judgements += len(cached)
         failed = [row for row in rows if row.outcome == "error"]
         if failed and len(failed) == len(rows) and not cached:
             raise ApiError(502, f"{rewarder}: {failed[0].error}")
         self.cache.put(loaded.spec, item, rows)
-        return [*cached, *rows]
+        protocol = Protocol(loaded.spec, loaded.card.votes, design)
+        own = protocol_rows(loaded.card, responses, item.key, protocol, [*cached, *rows])
+        usage.cached_judgements += len({row.key for row in own} - {row.key for row in rows})
+        return own
 
     async def _run(self, model: str, payloads: list[Any]) -> Reply:
         reply = await self.backend.run(model, payloads)

@@ -1,23 +1,15 @@
 """The pages: rendered here, with a little script, over the same data as the API."""
 
-import json
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, RedirectResponse
-from markupsafe import Markup
 from starlette.responses import Response
 
-from bon.analysis.drift.reward_stream import analyse_rewards
 from bon.analysis.report.templates import HERE as REPORT
-from bon.analysis.report.training_page import training_context
 from bon.analysis.results import Estimate
-from bon.analysis.results.reward_log import TrainingReport
-from bon.core.errors import BonError
 from bon.planning.catalogue import catalogue
 from bon.service.api.common import Existing, Parts, Reader
 from bon.service.api.validations import EXAMPLE, Page, as_yaml
@@ -27,7 +19,6 @@ from bon.service.server.access import Identity
 from bon.service.validations import views
 from bon.service.validations.job import read_json
 from bon.service.validations.jobs import FINAL, STATES, Validation
-from bon.storage.reward_tables import FILE, reward_frame, rewards_file, training_runs
 
 MAX_HISTORY = 30
 PAGE_ROWS = 50
@@ -38,7 +29,6 @@ _STATIC = {
     **{name: REPORT / name for name in ("style.css", "tables.js", "icon.svg")},
     **{path.name: path for path in (HERE / "static").iterdir()},
 }
-TrainingRun = Annotated[str | None, Query(max_length=100)]
 StartFrom = Annotated[str, Query(alias="from", max_length=40)]
 router = APIRouter(include_in_schema=False)
 
@@ -115,32 +105,6 @@ def rewarder_page(name: str, request: Request, service: Parts, _: Reader) -> Res
     if card is None and not rows:
         raise ApiError(404, f"no validation measured {name[:100]}", "see /catalogue")
     return page(request, "rewarder.html.jinja", name=name, card=card, rows=rows, most=MAX_HISTORY)
-
-
-@router.get("/trainings")
-def trainings_page(
-    request: Request, service: Parts, _: Reader, run: TrainingRun = None
-) -> Response:
-    """The training runs that were given rewards; with `run`, its rewards over time."""
-    if run is None:
-        runs = []
-        if (file := rewards_file(service.settings.data)) is not None:
-            with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as db:
-                runs = training_runs(db)
-        return page(request, "trainings.html.jinja", runs=runs, report=None)
-    context = training_context(training_report(service, _, run))
-    chart = Markup('<div class="curves" id="rewards" data-run="{}" data-titles="{}"></div>')
-    context["figures"] = {"drift": chart.format(run, json.dumps(context["titles"]))}
-    return page(request, "trainings.html.jinja", **context)
-
-
-@router.get("/trainings/report")
-def training_report(service: Parts, _: Reader, run: TrainingRun = "") -> TrainingReport:
-    """The report of a training run as it is now, for its curves."""
-    try:
-        return analyse_rewards(reward_frame(service.settings.data / FILE, run or ""))
-    except BonError as error:
-        raise ApiError(404, f"no training run {run!r}", error.fix) from None
 
 
 @router.get("/new")

@@ -1,22 +1,17 @@
-"""The sign-in form, and sign-in with an OpenID Connect provider."""
+"""The sign-in form and its sessions."""
 
 import asyncio
 import re
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse
 from starlette.responses import Response
 
 from bon.service.api.common import Parts, audit
-from bon.service.errors import ApiError
 from bon.service.pages.render import page, root
 from bon.service.server.access import COOKIE, Identity, Tokens, session_cookie
-from bon.service.server.oidc import ATTEMPT_SECONDS, Provider, refused
 
-ATTEMPT = "bon_sign_in"
-"""The cookie of a sign-in that has begun."""
 router = APIRouter(include_in_schema=False)
 
 
@@ -38,41 +33,8 @@ async def login(request: Request, service: Parts) -> Response:
     return await asyncio.to_thread(_signed_in, request, service.tokens, identity, target)
 
 
-@router.get("/login/oidc")
-def oidc_login(request: Request, service: Parts) -> Response:
-    """Redirect to the identity provider."""
-    provider, secure = _provider(request), _secure(request)
-    here = request.base_url.replace(scheme="https" if secure else "http")
-    target = _local(request.query_params.get("to", ""), root(request))
-    page_, attempt = provider.begin(f"{str(here).rstrip('/')}/login/oidc/callback")
-    sealed = service.tokens.seal({**attempt, "target": target}, ATTEMPT_SECONDS)
-    # Lax: the provider's redirect must carry it.
-    options: dict[str, Any] = {"httponly": True, "samesite": "lax", "secure": secure}
-    options |= {"max_age": ATTEMPT_SECONDS, "path": f"{root(request)}/login/oidc"}
-    response = RedirectResponse(page_, 303)
-    response.set_cookie(ATTEMPT, sealed, **options)
-    return response
-
-
-@router.get("/login/oidc/callback")
-def oidc_callback(request: Request, service: Parts) -> Response:
-    """Verify what the provider sent back and open a session for whoever is listed."""
-    provider = _provider(request)
-    attempt = service.tokens.unseal(request.cookies.get(ATTEMPT, ""))
-    if attempt is None:
-        raise refused("it did not start on this server, or took longer than ten minutes")
-    email, role = provider.identify(attempt, dict(request.query_params))
-    identity = service.tokens.admit(email, role)
-    response = _signed_in(request, service.tokens, identity, attempt["target"])
-    response.delete_cookie(ATTEMPT, path=f"{root(request)}/login/oidc")
-    return response
-
-
 def _form(request: Request, status: int, target: str) -> Response:
-    oidc = request.app.state.service.settings.oidc
-    provider = oidc and urlsplit(oidc.issuer).hostname
-    wrong = status == 401
-    return page(request, "login.html.jinja", status, wrong=wrong, target=target, provider=provider)
+    return page(request, "login.html.jinja", status, wrong=status == 401, target=target)
 
 
 def _signed_in(request: Request, tokens: Tokens, identity: Identity, target: str) -> Response:
@@ -101,13 +63,6 @@ def _local(target: str, prefix: str = "") -> str:
     """Return a path of this server with its query; the home page for any other address."""
     local = re.fullmatch(r"/(?![/\\])[\w./-]*(\?[\w=&%.+-]*)?", target.removeprefix(prefix))
     return target if local and target.startswith(f"{prefix}/") else f"{prefix}/"
-
-
-def _provider(request: Request) -> Provider:
-    provider: Provider | None = request.app.state.provider
-    if provider is None:
-        raise ApiError(404, "this server has no identity provider", "its operator can set oidc")
-    return provider
 
 
 def _secure(request: Request) -> bool:

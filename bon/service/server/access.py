@@ -4,10 +4,8 @@ A token is `bon_ID_SECRET`; its secret has 256 random bits, so a plain SHA-256 c
 and the time of a comparison reveals nothing.
 """
 
-import base64
 import hashlib
 import hmac
-import json
 import re
 import secrets
 import time
@@ -95,23 +93,8 @@ class Tokens:
 
     def any(self) -> bool:
         """Whether the server has a token that has not expired."""
-        query = "SELECT 1 FROM tokens WHERE digest != '' AND (expires IS NULL OR expires > ?)"
+        query = "SELECT 1 FROM tokens WHERE expires IS NULL OR expires > ?"
         return bool(self.jobs.rows(query, time.time()))
-
-    def admit(self, name: str, role: Role) -> Identity:
-        """Return the identity of somebody whom the identity provider has verified.
-
-        It is a token without a secret, for as long as a session; `revoke` ends its sessions.
-        """
-        now = time.time()
-        with self.jobs.write():
-            rows = self.jobs.rows("SELECT id, digest FROM tokens WHERE name = ?", name)
-            if rows and rows[0][1]:
-                raise BonError(f"there is a token named {name!r}", f"bon token revoke {name}")
-            key = rows[0][0] if rows else secrets.token_hex(4)
-            row = (key, name, role, "", now, now + SESSION_SECONDS)
-            self.jobs.rows("INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?)", *row)
-        return Identity(name, role, key)
 
     def check(self, token: str) -> Identity | None:
         """Return the identity of a token that exists and has not expired."""
@@ -150,20 +133,6 @@ class Tokens:
         """Return a signature that only this server can make."""
         return hmac.new(self._secret, f"{purpose}:{text}".encode(), "sha256").hexdigest()
 
-    def seal(self, values: dict[str, str], seconds: float) -> str:
-        """Return values as a text that a browser keeps and only this server can make."""
-        data = json.dumps({**values, "until": str(time.time() + seconds)}).encode()
-        text = base64.urlsafe_b64encode(data).decode()
-        return f"{text}.{self.sign('seal', text)}"
-
-    def unseal(self, sealed: str) -> dict[str, str] | None:
-        """Return the values of `seal`; None for any other text, or when its time is over."""
-        text, _, signature = sealed.partition(".")
-        if not hmac.compare_digest(signature.encode(), self.sign("seal", text).encode()):
-            return None
-        values: dict[str, str] = json.loads(base64.urlsafe_b64decode(text))
-        return values if float(values["until"]) > time.time() else None
-
 
 def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
@@ -195,8 +164,7 @@ def check_access(settings: Settings, tokens: Tokens) -> None:
     if not settings.auth and settings.host not in LOOPBACK:
         problem = f"{settings.host} can be reached from other machines, which would need no token"
         raise BonError(problem, "leave out --no-auth (`auth: false`), or listen on 127.0.0.1")
-    nobody = settings.oidc is None and not tokens.any()
-    if settings.auth and settings.host not in LOOPBACK and nobody:
+    if settings.auth and settings.host not in LOOPBACK and not tokens.any():
         fix = f"bon token add NAME --role admin --data {settings.data}"
         raise BonError(f"nobody could use the server on {settings.host}: it has no token", fix)
 

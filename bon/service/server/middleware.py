@@ -241,7 +241,7 @@ class Guard:
     async def _body(self, scope: Scope, receive: Receive, fits: Callable[[int], bool]) -> bytes:
         """Read the whole body within the limits."""
         limits, most = self._limits, self._max_bytes(scope["path"])
-        seconds = BODY_SECONDS if scope["identity"] else limits.head_seconds
+        seconds = BODY_SECONDS if scope["identity"] else limits.form_seconds
         body, more = bytearray(), True
         try:
             async with asyncio.timeout(seconds):

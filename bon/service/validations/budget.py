@@ -11,10 +11,10 @@ from pathlib import Path
 from bon.core.errors import BonError
 from bon.experiment.config import Card, Price
 from bon.planning.plan import make_plan
-from bon.planning.setup import Setup
 from bon.service.settings import Limits
 from bon.service.validations.jobs import FINAL, Jobs
 from bon.storage.store import Store
+from bon.work.setup import Setup
 
 ONLINE = "online"
 """Stands in for the validation of paid online requests."""

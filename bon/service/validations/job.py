@@ -61,8 +61,8 @@ def main(directory: Path, attempt: int) -> int:
 
 
 def _run(directory: Path, request: dict[str, Any]) -> tuple[str, str]:
-    from bon.planning.setup import prepare
     from bon.running.runner import run
+    from bon.work.setup import prepare
 
     try:
         setup = prepare(request["experiment"], Path(request["base"]))

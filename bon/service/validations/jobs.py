@@ -79,9 +79,6 @@ class Jobs(SharedDatabase):
                     "use the version of bon that wrote it, or another --data directory",
                 )
             db.executescript(_SCHEMA)
-            columns = [row[1] for row in db.execute("PRAGMA table_info(tokens)")]
-            if "expires" not in columns:
-                db.execute("ALTER TABLE tokens ADD COLUMN expires REAL")  # written by version 0.2
             db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     # -- requests ------------------------------------------------------------------------

@@ -18,8 +18,8 @@ from bon.engines import ENGINES
 from bon.experiment.cards import Room, find, shipped
 from bon.experiment.config import DatasetSpec, Experiment, Placement
 from bon.experiment.yamlfile import load_yaml, read_yaml
-from bon.planning.setup import Setup, prepare
 from bon.service.settings import Allow, Limits, Settings
+from bon.work.setup import Setup, prepare
 
 MAX_CHARS = 1_000_000
 """Of all texts of an experiment, aliases written out."""

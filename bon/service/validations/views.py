@@ -121,7 +121,7 @@ def table(directory: Path, name: str) -> "pd.DataFrame":
     """Return an analysis table of a run, or one of its results' tables."""
     import pandas as pd
 
-    from bon.planning.run_tables import run_tables
+    from bon.work.run_tables import run_tables
 
     if name in SUMMARIES:
         return pd.read_parquet(directory / "tables" / f"{SUMMARIES[name]}.parquet")

@@ -1,5 +1,5 @@
 "use strict";
-// Small line charts: the progress of a run and the rewards of a training.
+// Small line charts: the progress of a run.
 
 function shape(tag, attributes, text) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -10,11 +10,11 @@ function shape(tag, attributes, text) {
 
 const brief = (value) => Number(value.toPrecision(3)).toLocaleString("en-GB").replace("-", "−");
 
-// A chart with a line for each name; a point is [x, y], or [x, y, low, high] with its interval.
+// A chart with a line for each name; a point is [x, y].
 function chart(title, unit, lines) {
   const points = lines.flatMap((line) => line.points);
   if (points.length < 2) return null;
-  const ys = points.flatMap((point) => point.slice(1).filter((value) => value !== null));
+  const ys = points.map((point) => point[1]);
   const right = Math.max(...points.map((point) => point[0]));
   let low = Math.min(...ys), high = Math.max(...ys);
   if (low === high) { low -= 1; high += 1; }
@@ -29,11 +29,7 @@ function chart(title, unit, lines) {
   }
   drawing.append(shape("text", { x: 334, y: 148, "text-anchor": "end" }, `${brief(right)} ${unit}`));
   lines.forEach((line, index) => {
-    const at = (value, place) => `${x(value[0]).toFixed(1)},${y(value[place]).toFixed(1)}`;
-    const banded = line.points.filter((point) => point[2] !== null && point[2] !== undefined);
-    const band = [...banded.map((point) => at(point, 2)), ...banded.map((point) => at(point, 3)).reverse()];
-    drawing.append(shape("polygon", { class: `s${index % 7}`, points: band.join(" ") }),
-      shape("polyline", { class: `s${index % 7}`, points: line.points.map((point) => at(point, 1)).join(" ") }));
+    drawing.append(shape("polyline", { class: `s${index % 7}`, points: line.points.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" ") }));
   });
   const names = last.map(([line, text]) => make("span", { class: `s${lines.indexOf(line) % 7}`, text }));
   return make("figure", {}, make("figcaption", {}, make("b", { text: title }), ...names), drawing);
@@ -48,25 +44,4 @@ function drawProgress(curve) {
   $("curves").replaceChildren(...[chart("items done", "min", done), chart("items per second", "min", rates)].filter(Boolean));
 }
 
-function drawRewards(report) {
-  const panels = Object.entries(JSON.parse($("rewards").dataset.titles)).map(([quantity, title]) => {
-    const scale = title.endsWith("(%)") ? 100 : 1;
-    const points = report.spans.map((span) => [(span.first + span.last) / 2, span.values[quantity]])
-      .filter(([, value]) => value.value !== null)
-      .map(([at, value]) => [at, ...[value.value, value.low, value.high].map((v) => v === null ? null : scale * v)]);
-    const varies = new Set(points.map((point) => point[1])).size > 1;
-    return varies ? chart(title, "groups", [{ name: "", points }]) : null;
-  });
-  $("rewards").replaceChildren(...panels.filter(Boolean));
-}
-
-async function followRewards(place) {
-  const started = performance.now(), path = `${ROOT}/trainings/report?run=${encodeURIComponent(place.dataset.run)}`;
-  const report = await call("GET", path).catch(() => null);
-  if (report) drawRewards(report);
-  const pause = Math.max(document.hidden ? 60000 : 10000, 20 * (performance.now() - started)); // a long log takes seconds
-  setTimeout(() => followRewards(place), pause);
-}
-
 if ($("curves")) drawProgress(JSON.parse($("curves").dataset.curve));
-if ($("rewards")) followRewards($("rewards"));

@@ -1,1 +1,0 @@
-"""What a training run was rewarded, as it went: drift, over-optimisation, length."""

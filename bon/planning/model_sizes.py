@@ -1,0 +1,206 @@
+"""Estimate the GPU memory and disk space of local models before they are loaded.
+
+Weights and KV cache follow from the card; the vision encoder, activations and CUDA take a reserve.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bon.engines import weights_entry
+from bon.experiment.cards import Loaded
+from bon.experiment.config import Card
+
+GIB = 2**30
+GPUS = (24, 48, 80)
+"""GPU sizes in GiB."""
+
+RESERVE, RESERVE_UNBOUND = 2.0, 4.0
+"""GiB for the vision encoder, activations and CUDA, with `max_pixels` or no images, and without."""
+
+PER_SEQUENCE = 8192
+"""Context length where a card sets no max_model_len: a judge's prompt of two answers fits."""
+
+MIN_CONTEXT = 4096
+PARALLEL_SIZES = (2, 4, 8)
+FOUR_BIT = 0.6
+"""Bytes per parameter of a 4-bit checkpoint: scales, and a vision encoder in 16 bits."""
+
+KV_BYTES: Mapping[str, Mapping[float, int]] = {
+    "internvl2": {8: 131_072},
+    "internvl2.5": {8: 131_072},
+    "internvl3": {8: 57_344},
+    "ixc-2.5-reward": {7: 131_072},
+    "llama-3.2": {11: 163_840, 90: 409_600},
+    "llava-onevision": {8: 57_344, 72: 327_680},
+    "phi-3.5": {4: 393_216},
+    "pixtral": {12: 163_840},
+    "qwen3.5": {9: 32_768, 27: 65_536},  # one layer of four keeps a cache
+    "qwen3-vl": {2: 114_688, 4: 147_456, 8: 147_456, 32: 262_144},
+    "visualprm": {8: 131_072},
+}
+"""Bytes per token in 16 bits (2 · layers · KV heads · head size · 2), by family and billions of
+parameters, from the published config.json of each model."""
+
+QWEN2_KV_BYTES: Mapping[float, int] = {2: 28_672, 4: 36_864, 8: 57_344, 32: 262_144, 72: 327_680}
+"""Qwen2 and Qwen2.5, the language models of most other families."""
+
+
+@dataclass(frozen=True)
+class GpuFit:
+    """GiB per GPU of a model on `over` GPUs with a KV cache of `tokens`.
+
+    `gpus`: GPU size -> "fits" or the setting that makes it fit.
+    """
+
+    name: str
+    weights: float
+    kv_cache: float
+    reserve: float
+    over: int
+    tokens: int
+    gpus: dict[str, str]
+
+    @property
+    def total(self) -> float:
+        """Return weights, KV cache and reserve together."""
+        return self.weights + self.kv_cache + self.reserve
+
+
+def fit_of(loaded: Loaded[Any]) -> GpuFit | None:
+    """Estimate the memory of a model; None if it is remote, on CPU or of unknown size."""
+    card: Card = loaded.card
+    engine = weights_entry(card.engine, card.engine_args)
+    local = engine.weights_here and card.placement.gpus
+    if not local or card.imported:
+        return None
+    known = loaded.checkpoint()
+    parameters = card.size or (known.size if known is not None else None)
+    if parameters is None:
+        return None
+    settings = _settings(card)
+    weights = parameters * _bytes_per_parameter(card, settings) / GIB
+    text_alone = known is not None and not known.reads_images
+    kv_bytes = known.kv_bytes if known is not None and text_alone else None
+    kv_per_token = (kv_bytes or _family_kv(card, parameters)) / GIB
+    tokens = int(settings.get("max_model_len") or PER_SEQUENCE)
+    limits_images = card.engine_args.get("max_pixels") or settings.get("mm_processor_kwargs")
+    bounded = text_alone or limits_images
+    reserve = RESERVE if bounded else RESERVE_UNBOUND
+    over = int(settings.get("tensor_parallel_size") or 1)
+    if card.engine_args.get("device_map") == "auto":
+        over = max(1, int(card.placement.gpus))
+    small = min(weights, parameters * FOUR_BIT / GIB)
+
+    def advice(available: float) -> str:
+        needed = weights + kv_per_token * tokens
+        if needed / over <= available:
+            return "fits"
+        options = []
+        context = int((available * over - weights) / kv_per_token) // 1024 * 1024
+        if engine.shorten and MIN_CONTEXT <= context < tokens:
+            options.append(engine.shorten.format(context))
+        sizes = (k for k in PARALLEL_SIZES if k > over and needed / k <= available)
+        if engine.spread and (size := next(sizes, None)):
+            options.append(engine.spread.format(size))
+        small_total = small + kv_per_token * min(tokens, MIN_CONTEXT)
+        if small < weights / 2 and small_total / over <= available:
+            options.append("a 4-bit checkpoint")
+        return " or ".join(options) or "does not fit"
+
+    return GpuFit(
+        name=card.name,
+        weights=weights / over,
+        kv_cache=kv_per_token * tokens / over,
+        reserve=reserve,
+        over=over,
+        tokens=tokens,
+        gpus={f"{size} GB": advice(size * card.gpu_memory_share - reserve) for size in GPUS},
+    )
+
+
+def _settings(card: Card) -> Mapping[str, Any]:
+    """Return vLLM's own arguments, or the engine's."""
+    nested = card.engine_args.get("engine_args")
+    return nested if isinstance(nested, Mapping) else card.engine_args
+
+
+def _bytes_per_parameter(card: Card, settings: Mapping[str, Any]) -> float:
+    text = f"{card.model} {settings.get('quantization') or ''}".lower()
+    if any(word in text for word in ("awq", "gptq", "int4", "4bit", "bnb", "bitsandbytes")):
+        return FOUR_BIT
+    if any(word in text for word in ("fp8", "int8", "w8a8")):
+        return 1.0
+    return 4.0 if str(settings.get("dtype")) == "float32" else 2.0
+
+
+def _family_kv(card: Card, parameters: float) -> int:
+    billions = parameters / 1e9
+    family = card.family
+    if family not in KV_BYTES and "qwen3" in card.model.lower():
+        family = "qwen3-vl"
+    table = KV_BYTES.get(family, QWEN2_KV_BYTES)
+    return table[min(table, key=lambda size: abs(size - billions) / size)]
+
+
+CHECKPOINT_BYTES = 2
+"""Bytes per parameter on disk: nearly every checkpoint is stored in 16 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Bytes of the distinct hub checkpoints: in all and already in the cache.
+
+    `unknown`: checkpoints without a size on their card. `free`: space on the cache's disk.
+    """
+
+    checkpoints: int
+    total: float
+    here: float
+    unknown: int
+    free: float
+
+    @property
+    def short(self) -> float:
+        """Return the bytes missing on the disk."""
+        return max(0.0, self.total - self.here - self.free)
+
+
+def hub_home() -> Path:
+    """Return the hub's folder of models and token, as huggingface_hub locates it."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    return Path(os.environ.get("HF_HOME") or caches / "huggingface").expanduser()
+
+
+def hub_cache() -> Path:
+    """Return the hub's folder of checkpoints."""
+    return Path(os.environ.get("HF_HUB_CACHE") or hub_home() / "hub").expanduser()
+
+
+def _hub_folder(model: str) -> Path:
+    return hub_cache() / f"models--{model.replace('/', '--')}"
+
+
+def checkpoint_weights(models: Iterable[Loaded[Any]]) -> Weights | None:
+    """Return the disk space of the models' checkpoints; None if none is from the hub."""
+    sizes: dict[tuple[str, str | None], float | None] = {}
+    for model in models:
+        card, name = model.card, model.model_path
+        local = weights_entry(card.engine, card.engine_args).weights_here
+        if local and not card.imported and name.count("/") == 1:
+            sizes[name, card.revision] = card.size
+    if not sizes:
+        return None
+    cached = [key for key in sizes if _hub_folder(key[0]).is_dir()]
+    cache = hub_cache()
+    existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    return Weights(
+        checkpoints=len(sizes),
+        total=sum(CHECKPOINT_BYTES * (size or 0) for size in sizes.values()),
+        here=sum(CHECKPOINT_BYTES * (sizes[key] or 0) for key in cached),
+        unknown=sum(size is None for size in sizes.values()),
+        free=shutil.disk_usage(existing).free,
+    )

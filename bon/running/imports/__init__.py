@@ -1,1 +1,0 @@
-"""Runs created from existing responses or exports."""

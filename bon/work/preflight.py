@@ -1,0 +1,185 @@
+"""Problems that prevent models from running, found before they start."""
+
+import os
+from collections.abc import Container, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from bon.core.errors import BonError, some
+from bon.core.validation import together
+from bon.dispatch.worker import engine_arguments
+from bon.engines import engine_entry, read_settings
+from bon.engines.settings import NO_THINKING_LIMIT, OpenAISettings
+from bon.experiment.cards import Loaded
+from bon.experiment.config import Card, PolicyCard, RewarderCard
+from bon.experiment.prompts import absent
+from bon.work.setup import Setup
+
+NOTICE = timedelta(days=60)
+"""Period of warnings before a model retires."""
+
+_GPUS = ("/dev/nvidia[0-9]*", "/dev/kfd", "/dev/dri/renderD*", "/dev/dxg", "/dev/accel*")
+"""GPU devices of all vendors on Linux."""
+
+
+def check_models(setup: Setup, models: Iterable[str], *, here: bool) -> None:
+    """Raise everything that prevents these models from running; `here`: on this machine."""
+    if errors := mistakes(setup, models, here=here):
+        raise together(errors)
+
+
+def mistakes(setup: Setup, models: Iterable[str], *, here: bool) -> list[BonError]:
+    """Return the errors that prevent these models from running, each once for all its cards."""
+    names = set(models)
+    loaded = [model for model in setup.models if model.card.name in names]
+    cards: dict[tuple[str, str], list[str]] = {}
+    for model in loaded:
+        for error in _check_model(setup, model, here):
+            problem = error.message.removeprefix(f"card {model.card.name!r}: ")
+            cards.setdefault((problem, error.fix), []).append(repr(model.card.name))
+    errors = (
+        BonError(f"card{'s' * (len(named) > 1)} {', '.join(named)}: {problem}", fix)
+        for (problem, fix), named in cards.items()
+    )
+    return [*unpulled(loaded), *errors]
+
+
+def check_axis(axis: str, pairs: Iterable[tuple[str, str]]) -> None:
+    """Refuse an axis whose group a reward benchmark lacks; pairs: the benchmark and group of each.
+
+    They are read only if the axis is a group.
+    """
+    groups: dict[str, set[str]] = {}
+    for benchmark, group in pairs if axis.startswith("group:") else ():
+        groups.setdefault(benchmark, set()).add(group)
+    for benchmark, names in groups.items():
+        if axis.removeprefix("group:") not in names:
+            raise BonError(
+                f"analysis.axis: {benchmark} has no {axis}",
+                f"choose macro, overall or one of {some([f'group:{g}' for g in sorted(names)], 8)}",
+            )
+
+
+def reads_text_alone(model: Loaded[Any], *, download: bool = False) -> bool:
+    """Return whether a model is known to read no images; `download`: ask the hub if need be."""
+    try:
+        known = model.checkpoint(download=download)
+    except Exception:  # no network, no such model, no access: loading reports which
+        return False
+    return known is not None and not known.reads_images
+
+
+def sees_images(model: Loaded[Any]) -> bool:
+    """Return whether a model is shown the images of its items, as far as is known here."""
+    dropped = getattr(model.card, "image_filter", "") == "drop"
+    return not (dropped or reads_text_alone(model))
+
+
+def unread_images(
+    setup: Setup, with_images: Container[str], *, download: bool = False
+) -> list[BonError]:
+    """Return an error for each model of text alone; `with_images`: of questions, pairs.
+
+    `download`: ask the hub, once and at the same time, for those of pinned models not known here.
+    """
+    questions = "questions" in with_images
+    what = "questions" if questions else "pairs"
+    shown = [
+        model
+        for model in setup.models
+        if (questions or (isinstance(model.card, RewarderCard) and "pairs" in with_images))
+        and getattr(model.card, "image_filter", "") != "drop"
+    ]
+    with ThreadPoolExecutor(max_workers=16) as threads:
+        blind = threads.map(
+            lambda model: reads_text_alone(
+                model, download=download and model.card.revision is not None
+            ),
+            shown,
+        )
+        unread = [model.card for model, alone in zip(shown, blind, strict=True) if alone]
+    fix = f"take a vision-language model, or {what} without images"
+    drop = ", or set image_filter: drop to judge without them"
+    return [
+        BonError(
+            f"card {card.name!r}: {card.model} reads text alone, and {what} have images",
+            fix + drop * isinstance(card, RewarderCard),
+        )
+        for card in unread
+    ]
+
+
+def unpulled(models: Iterable[Loaded[Any]]) -> list[BonError]:
+    """Return one error with the command that pulls all missing published prompts, if any."""
+    lacking = [model for model in models if model.prompt.unpulled]
+    names = [name for model in lacking for name in model.prompt.unpulled]
+    return [absent(names, [model.card.name for model in lacking])] if names else []
+
+
+def _check_model(
+    setup: Setup, model: Loaded[PolicyCard] | Loaded[RewarderCard], here: bool
+) -> Iterator[BonError]:
+    card: Card = model.card
+    if card.retires is not None and card.retires <= date.today():
+        yield BonError(
+            f"card {card.name!r}: {card.model} was retired on {card.retires}; its requests fail "
+            "or another model answers them",
+            "take a newer card (bon list), or set retires: null if it is served where base_url is",
+        )
+    try:
+        arguments = engine_arguments(
+            card, model.model_path, remote_code=setup.experiment.allow_remote_code
+        )
+    except BonError as error:
+        yield error
+        return
+    if card.engine == "vllm" and model.card.sampling.max_thinking_tokens:
+        reason, fix = NO_THINKING_LIMIT
+        yield BonError(f"card {card.name!r}: {reason}", fix)
+    if not here or card.placement.runtime_env.keys() - {"env_vars"}:
+        return  # workers have an environment of their own
+    settings = read_settings(card.engine, arguments)
+    endpoint = settings if isinstance(settings, OpenAISettings) else None
+    fixes = {
+        name: f"pip install 'bon[{card.engine}]'" for name, *_ in engine_entry(card.engine).packages
+    }
+    if endpoint and endpoint.starts and not endpoint.serve_command:
+        fixes[endpoint.starts] = "install it, or name its command in engine_args.serve_command"
+    missing = [name for name in fixes if find_spec(name) is None]
+    if missing:
+        yield BonError(
+            f"card {card.name!r}: engine {card.engine} needs the package {missing[0]}",
+            fixes[missing[0]],
+        )
+    key = endpoint.api_key_env if endpoint and not endpoint.starts else None
+    if key and not os.environ.get(key, "").strip():
+        yield BonError(
+            f"card {card.name!r}: the environment variable {key} with the key is not set",
+            f"export {key}=... (or engine_args.api_key_env: null where none is needed)",
+        )
+    if card.placement.gpus and not has_gpu():
+        yield BonError(
+            f"card {card.name!r}: {card.placement.gpus:g} GPU per actor is needed and this machine "
+            "has none",
+            "set placement.gpus: 0, or use a cluster with --ray-address",
+        )
+
+
+def retiring(setup: Setup, models: Iterable[str]) -> list[str]:
+    """Return a line for each model that its vendor is about to retire."""
+    names, today = set(models), date.today()
+    cards = [model.card for model in setup.models if model.card.name in names]
+    return [
+        f"{card.name}: {card.model} retires on {card.retires}, in {(card.retires - today).days} "
+        "days: finish before, or take a newer card"
+        for card in cards
+        if card.retires is not None and today < card.retires <= today + NOTICE
+    ]
+
+
+def has_gpu() -> bool:
+    """Return whether this machine has a GPU device, without querying a driver."""
+    return any(any(Path("/").glob(pattern[1:])) for pattern in _GPUS)

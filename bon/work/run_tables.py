@@ -1,0 +1,379 @@
+"""Build the analysis tables from a run's store under the current settings."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bon.analysis.data.tables import COLUMNS, PAIR_EXTRAS, Tables
+from bon.benchmarks import adapter
+from bon.choosing.race import EarlyStopping
+from bon.core.base_models import guessed_base
+from bon.core.errors import UNANSWERED
+from bon.core.keys import text_key
+from bon.core.records import Question
+from bon.core.text import unicode_only
+from bon.experiment.cards import Loaded
+from bon.experiment.config import IMPORTED, RewarderCard
+from bon.formats.score_tables import WITHOUT_TEXT
+from bon.graders import Grade, grades
+from bon.policies.extractors import (
+    NO_LETTERS,
+    BothLetters,
+    ExtractorName,
+    declines,
+    extract_both,
+)
+from bon.rewarders import item_judging
+from bon.rewarders.reply_parsing import POSING, strict_difference
+from bon.rewarders.stepwise import reaggregate
+from bon.storage.row_validation import NOT_UNICODE, validate_outcome
+from bon.storage.store import Store
+from bon.work.grading import grader_note
+from bon.work.judging_scope import drawn, stakes_of
+from bon.work.setup import Setup
+from bon.work.stored_specs import changed_models
+
+HANDICAPS = {
+    "drop": "sees no image",
+    "gray": "sees no colour",
+    "blur": "sees a blurred image",
+    "hide": "sees a part of the image greyed",
+}
+_CLEANED = "held characters that are not Unicode; they were replaced"
+
+
+def run_tables(setup: Setup, store: Store) -> Tables:
+    """Return the tables of a run.
+
+    Rows of earlier settings are left out: other specs, inactive questions, candidates beyond n,
+    surplus votes.
+    """
+    state = store.state  # before the rows, which a driver may add to
+    questions = _questions(store)
+    candidates = _candidates(setup, store)
+    pairs = _pairs(store)
+    return Tables(
+        questions=questions,
+        candidates=candidates,
+        pairs=pairs,
+        judgements=_judgements(setup, store, candidates, pairs),
+        rewarders=_rewarders(setup),
+        meta={**_meta(setup, store), "state": state},
+    ).check()
+
+
+def deep_tables(setup: Setup, store: Store) -> Tables | None:
+    """Return the tables of the questions and rewarders of `judging.deep`; None without it."""
+    deep, subset = setup.experiment.judging.deep, setup.experiment.subset
+    if deep is None:
+        return None
+    policies = (policy for policy in setup.policies if not policy.card.imported)
+    deepened = (
+        replace(p, card=p.card.model_copy(update={"n": max(p.card.n, deep.n)})) for p in policies
+    )
+    rewarders = tuple(filter(setup.is_deep, setup.rewarders))
+    tables = run_tables(
+        replace(setup, policies=tuple(deepened), rewarders=rewarders, ensembles=()), store
+    )
+    share = min(deep.share, subset)
+    keys = [key for key in tables.questions["question"] if drawn(key, share)]
+    return replace(
+        tables,
+        questions=tables.questions[tables.questions["question"].isin(keys)],
+        candidates=tables.candidates[tables.candidates["question"].isin(keys)],
+        pairs=tables.pairs.iloc[:0],
+        judgements=tables.judgements[tables.judgements["item"].isin(keys)],
+        meta={"judging": {"design": setup.experiment.judging.design}},
+    )
+
+
+def _questions(store: Store) -> pd.DataFrame:
+    leaked = dict(store.query("SELECT key, leaked FROM questions WHERE active > 0"))
+    rows = []
+    for question in store.questions():
+        label = (question.key, question.id, question.dataset, question.subject)
+        shape = (question.difficulty, len(question.options), question.answer)
+        rows.append((*label, *shape, bool(leaked[question.key])))
+    return _frame("questions", rows)
+
+
+def _pairs(store: Store) -> pd.DataFrame:
+    leaked = dict(store.query("SELECT key, leaked FROM pairs WHERE active > 0"))
+    rows: list[tuple[Any, ...]] = []
+    metas: list[dict[str, Any]] = []
+    for benchmark, pair in store.pairs():
+        first, second = pair.responses
+        label = (pair.key, pair.id, benchmark, pair.group, pair.tag, pair.preferred)
+        lengths = (None, None) if pair.meta.get(WITHOUT_TEXT) else (len(first), len(second))
+        texts = (text_key(first), text_key(second), *lengths)
+        rows.append((*label, *texts, bool(leaked[pair.key])))
+        metas.append(pair.meta)
+    frame = _frame("pairs", rows)
+    for column, missing in PAIR_EXTRAS.items():
+        if any(column in meta for meta in metas):
+            frame[column] = [meta.get(column, missing) for meta in metas]
+    return frame
+
+
+def _candidates(setup: Setup, store: Store) -> pd.DataFrame:
+    asked = {question.key: question for question in store.questions()}
+    rows: list[tuple[Any, ...]] = []
+    readings: list[BothLetters] = []
+    for policy in setup.policies:
+        mode = policy.card.reader
+        stored = store.query(
+            'SELECT question, "index", text_key, answer, outcome, '
+            "CASE WHEN finish = ? THEN NULL ELSE text END, num_tokens, logprob "
+            'FROM candidates WHERE spec = ? AND "index" < ? AND error NOT LIKE ? '
+            'ORDER BY question, "index"',
+            (WITHOUT_TEXT, policy.spec, policy.card.n, f"{UNANSWERED}%"),
+        )
+        for key, of_question in groupby(stored, key=itemgetter(0)):
+            if key not in asked:
+                continue
+            question, own = asked[key], list(of_question)
+            answers = [
+                answer if outcome == "parsed" else None for *_, answer, outcome, _, _, _ in own
+            ]
+            replies = [(row[2], row[5]) for row in own]
+            for (_, index, texts, answer, outcome, text, *numbers), grade in zip(
+                own, grades(question, answers, replies), strict=True
+            ):
+                if outcome == "parsed" or (question.graded_whole and outcome == "unparsed"):
+                    answer, outcome = grade.answer, "parsed" if grade.answer else "unparsed"
+                label = (key, policy.card.name, index, texts)
+                length = None if text is None else len(text)
+                rows.append((*label, answer, outcome, grade.credit, length, *numbers))
+                readings.append(_read(question, text, outcome, mode, grade))
+    frame = _frame("candidates", rows)
+    if frame["correct"].isin((0, 1)).all():
+        frame = frame.astype({"correct": bool})
+    if not any(q.options for q in asked.values()) or all(r is NO_LETTERS for r in readings):
+        return frame
+    return frame.assign(**dict(zip(BothLetters._fields, zip(*readings, strict=True), strict=True)))
+
+
+def _read(
+    question: Question, text: str | None, outcome: str, mode: ExtractorName, grade: Grade
+) -> BothLetters:
+    """Return what both extractors read; of a free answer, for which there is one, its grade."""
+    if text is None or outcome == "error":
+        return NO_LETTERS
+    if question.options:
+        return extract_both(text, question.options, mode, grade.answer)
+    answer = question.answer if grade.right else grade.answer
+    return BothLetters(answer, answer, answer is None and declines(text))
+
+
+def _judgements(
+    setup: Setup, store: Store, candidates: pd.DataFrame, pairs: pd.DataFrame
+) -> pd.DataFrame:
+    judged = set(zip(candidates["question"], candidates["text_key"], strict=True))
+    benchmark = dict(zip(pairs["pair"], pairs["benchmark"], strict=True))
+    rows: list[tuple[Any, ...]] = []
+    policies: list[str | None] = []
+    design = setup.experiment.judging.design
+    apart = [r for r in setup.rewarders if item_judging.depends_on_others(r.card, design)]
+    pools = _pools(setup, store) if apart else {}
+    for rewarder in setup.rewarders:
+        card, votes = rewarder.card, setup.pair_votes(rewarder)
+        asked = _policies_asked(setup, store, rewarder, pools) if rewarder in apart else None
+        again = setup.experiment.analysis.aggregate if card.kind == "stepwise" else None
+        for key, *row, shown, text in store.query(
+            "SELECT key, item_kind, item, first, second, vote, outcome, score, num_tokens, "
+            f"seconds, cost, shown, {'text' if again else repr('')} FROM judgements WHERE spec = ? "
+            "ORDER BY item, first, second, vote, key",
+            (rewarder.spec,),
+        ):
+            kind, item, first, second, vote = row[:5]
+            if kind == "pair":
+                counts = item in benchmark and item_judging.in_protocol(
+                    card.orders, votes[benchmark[item]], item, first, second, vote
+                )
+            elif asked is not None:
+                counts = key in asked
+            else:
+                counts = item_judging.in_protocol(
+                    card.orders, card.votes, item, first, second, vote
+                ) and all((item, text) in judged for text in (first, second) if text is not None)
+            if counts:
+                if again and row[5] == "scored":
+                    row[6] = reaggregate(again, text)
+                    row[5] = "unparsed" if row[6] is None else "scored"
+                n_listed = shown.count(",") + 1 if shown else 0
+                row[5:7] = validate_outcome(
+                    row[5], row[6], pairwise=second is not None, n_listed=n_listed
+                )[:2]
+                rows.append((card.name, *row))
+                policies.append(asked.get(key) if asked else None)
+    frame = _frame("judgements", rows)
+    return frame.assign(policies=pd.Series(policies, dtype=object)) if any(policies) else frame
+
+
+_Pool = tuple[str, frozenset[str], EarlyStopping | None]
+"""The name of a policy, the texts of its candidates, and the stopping rule on them."""
+
+
+def _pools(setup: Setup, store: Store) -> dict[str, list[_Pool]]:
+    """Return the candidates that a question's comparisons are designed for, by question."""
+    judging = setup.experiment.judging
+    pools: dict[str, list[_Pool]] = {}
+    for question in store.questions():
+        for policy in setup.policies:
+            rows = store.candidates(policy.spec, question.key, policy.card.n)
+            usable = [row for row in rows if row.outcome != "error"]
+            texts = frozenset(row.text_key for row in usable)
+            pool = policy.card.name, texts, stakes_of(question, usable, judging)
+            pools.setdefault(question.key, []).append(pool)
+    return pools
+
+
+def _policies_asked(
+    setup: Setup, store: Store, rewarder: Loaded[RewarderCard], pools: dict[str, list[_Pool]]
+) -> dict[str, str]:
+    """Return by key of a judgement the policies on whose candidates it was asked for."""
+    card, protocol = rewarder.card, setup.protocol(rewarder)
+    asked: dict[str, str] = {}
+    for item, stored in groupby(store.stored_judgements(rewarder.spec), key=lambda row: row.item):
+        rows = list(stored)
+        for policy, texts, stakes in pools.get(item, ()):
+            for row in item_judging.protocol_rows(card, texts, item, protocol, rows, stakes):
+                asked[row.key] = f"{asked[row.key]},{policy}" if row.key in asked else policy
+    return asked
+
+
+def _rewarders(setup: Setup) -> pd.DataFrame:
+    rows = [
+        (card.name, card.kind, card.family or guessed_base(card.model or card.name), card.size)
+        for card in (loaded.card for loaded in setup.rewarders)
+    ]
+    return _frame("rewarders", rows)
+
+
+def _meta(setup: Setup, store: Store) -> dict[str, Any]:
+    versions = store.meta("versions", {})
+    files = store.meta("files")
+    return {
+        "name": setup.experiment.name,
+        "seed": setup.experiment.seed,
+        "judging": judging(setup, store),
+        "tasks": {task.task: task.weight for task in setup.experiment.questions},
+        "readers": {policy.card.name: policy.card.reader for policy in setup.policies},
+        "created": store.meta("started", ""),
+        "bon_version": versions.get("bon", ""),
+        "sources": sources(setup, store),
+        "citations": citations(setup),
+        "handicaps": {
+            rewarder.card.name: HANDICAPS[rewarder.card.image_filter.partition(":")[0]]
+            for rewarder in setup.rewarders
+            if rewarder.card.image_filter != "none"
+        },
+        "imported": [r.card.name for r in setup.rewarders if r.card.imported],
+        "candidate_labels": {setup.policies[0].card.name: files} if files else {},
+        "ensembles": {e.card.name: e.card.members for e in setup.ensembles},
+        "panels": [e.card.name for e in setup.ensembles if e.card.combine == "scores"],
+        "warnings": warnings(setup, store),
+    }
+
+
+def judging(setup: Setup, store: Store) -> dict[str, Any]:
+    """Return the design of the comparisons and the questions drawn for each purpose."""
+    settings, subset = setup.experiment.judging, setup.experiment.subset
+    record: dict[str, Any] = {"design": settings.design}
+
+    def keys(share: float) -> list[str]:
+        return [row.key for row in store.questions() if drawn(row.key, min(share, subset))]
+
+    if subset < 1:
+        record["drawn"] = keys(subset)
+    if settings.design == "race":
+        race = settings.race
+        record |= {"stop": race.stop, "complete": race.complete, "in_full": keys(race.complete)}
+    return record
+
+
+def sources(setup: Setup, store: Store) -> list[dict[str, Any]]:
+    """Return the sources listed in the report: datasets, models, prompts, programs."""
+    rows: list[dict[str, Any]] = []
+    for data in store.meta("datasets", []):
+        files = {Path(name).name: digest for name, digest in (data.get("files") or {}).items()}
+        details = {"hub": data["hub"]} if data.get("hub") else files
+        revision = data.get("commit") or data.get("revision") or ""
+        rows.append(_source("dataset", data["benchmark"], revision, details))
+    engines = store.meta("engines", {})
+    for loaded in setup.models:
+        card = loaded.card
+        engine = {str(key): str(value) for key, value in engines.get(card.name, {}).items()}
+        details = {"licence": card.licence, "engine": card.engine, **asked_with(loaded), **engine}
+        rows.append(_source(card.role, card.name, card.revision or "", details))
+    for program, version in store.meta("versions", {}).items():
+        rows.append(_source("program", program, version, {}))
+    return rows
+
+
+def asked_with(loaded: Loaded[Any]) -> dict[str, str]:
+    """Return model, image filter, prompt and sampling of a card as in results.json."""
+    card = loaded.card
+    return {
+        "model": card.model,
+        "images": getattr(card, "image_filter", "none"),
+        "prompt": f"{loaded.prompt.id} sha256:{loaded.prompt.sha256[:16]}",
+        "sampling": ", ".join(f"{k} {v}" for k, v in card.sampling.model_dump().items()),
+    }
+
+
+def citations(setup: Setup) -> list[str]:
+    """Return the BibTeX entries of the run's benchmarks and models."""
+    datasets = (*setup.experiment.questions, *setup.experiment.pairs)
+    known = (spec.benchmark for spec in datasets if spec.benchmark != IMPORTED)
+    entries = [adapter(benchmark).citation for benchmark in known]
+    entries += [loaded.card.citation for loaded in setup.models]
+    return list(dict.fromkeys(filter(None, entries)))
+
+
+def warnings(setup: Setup, store: Store) -> list[str]:
+    """Return the warnings for readers of the report."""
+    lines = list(store.meta("notes", []))
+    if setup.grader is not None:
+        lines.append(grader_note(setup.grader, setup.models))
+    lines += [
+        f"the card or code of {model} is another one today: shown is what was asked before, and "
+        "`bon run` asks again"
+        for model in changed_models(setup, store)
+    ]
+    lines += [f"{model} failed: {why}" for model, why in store.meta("failed", {}).items()]
+    bad = store.query("SELECT dataset, COUNT(*), MIN(reason) FROM bad_rows GROUP BY dataset")
+    lines += [f"{count} rows of {name} were left out ({why})" for name, count, why in bad]
+    for table in ("questions", "pairs"):
+        if count := store.meta(f"cleaned_{table}", 0):
+            lines.append(f"{count} {table} {_CLEANED}")
+    for loaded in setup.models:
+        table = loaded.table
+        if count := store.errors(table, loaded.spec):
+            lines.append(f"{count} {table} of {loaded.card.name} are errors")
+        where = "spec = ? AND outcome != 'error' AND INSTR(error, ?)"
+        if count := store.count(table, where, (loaded.spec, NOT_UNICODE)):
+            lines.append(f"{count} {table} of {loaded.card.name} {_CLEANED}")
+        if count := store.count(table, where, (loaded.spec, POSING)):
+            lines.append(f"{count} {table} of {loaded.card.name}: {POSING}")
+    for loaded in setup.rewarders:
+        replies = (row for page in store.replies(loaded.spec) for row in page)
+        if line := strict_difference(loaded.card, replies):
+            lines.append(line)
+    return lines
+
+
+def _source(kind: str, name: str, revision: str, details: dict[str, Any]) -> dict[str, Any]:
+    shown = {
+        key: unicode_only(str(value)) for key, value in details.items() if value not in ("", None)
+    }
+    return {"kind": kind, "name": name, "revision": revision, "details": shown}
+
+
+def _frame(table: str, rows: Sequence[tuple[Any, ...]]) -> pd.DataFrame:
+    return pd.DataFrame.from_records(list(rows), columns=list(COLUMNS[table]))

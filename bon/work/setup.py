@@ -1,0 +1,294 @@
+"""Load and check an experiment with everything that it names."""
+
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bon.benchmarks import adapter, benchmarks
+from bon.choosing.rules import RULES
+from bon.core.errors import BonError, suggestion
+from bon.core.records import LMMS_EVAL
+from bon.core.validation import Origin, all_of, validate
+from bon.dispatch.worker import ModelSpec, PolicySpec, RewarderSpec
+from bon.experiment.cards import Loaded, Room, load_policy, load_rewarder
+from bon.experiment.config import CardRef, DatasetSpec, Experiment, PolicyCard, RewarderCard
+from bon.experiment.overrides import override
+from bon.experiment.yamlfile import read_document
+from bon.rewarders.item_judging import Protocol
+from bon.rewarders.registry import code_hash, registered, rewarder_class
+from bon.rewarders.reply_parsing import parser_key
+from bon.storage.database import DATABASE
+from bon.storage.store import Store
+from bon.work.grading import check_grader, load_grader
+from bon.work.imported_cards import pinned
+from bon.work.judging_scope import drawn
+
+if TYPE_CHECKING:
+    from bon.analysis.results import Options
+
+OPEN_PROMPTS = {"cot": "open", "direct": "open-direct", "cot-boxed": "open-boxed"}
+"""What stands for a shipped prompt where questions may have no options."""
+
+EXPERIMENTS = Path(__file__).parents[1] / "experiment" / "shipped"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """An experiment and its loaded cards; `base` is the experiment's folder."""
+
+    experiment: Experiment
+    base: Path
+    policies: tuple[Loaded[PolicyCard], ...]
+    rewarders: tuple[Loaded[RewarderCard], ...]
+    ensembles: tuple[Loaded[RewarderCard], ...] = ()
+    grader: Loaded[RewarderCard] | None = None
+    raw: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def models(self) -> list[Loaded[PolicyCard] | Loaded[RewarderCard]]:
+        """Return all models: policies, rewarders, and the one that grades, if one does."""
+        return [*self.policies, *self.rewarders, *filter(None, [self.grader])]
+
+    def map_models(self, function: Callable[[Loaded[Any]], Loaded[Any]]) -> "Setup":
+        """Return the setup with a function applied to every model."""
+        return replace(
+            self,
+            policies=tuple(map(function, self.policies)),
+            rewarders=tuple(map(function, self.rewarders)),
+            grader=self.grader and function(self.grader),
+        )
+
+    def is_deep(self, rewarder: Loaded[RewarderCard]) -> bool:
+        """Return whether a rewarder scores the further candidates of `judging.deep`."""
+        deep, card = self.experiment.judging.deep, rewarder.card
+        if self.grader is not None and card.name == self.grader.card.name:
+            return deep is not None
+        if deep is None or card.imported or rewarder_class(card).arity != "one":
+            return False
+        return not deep.rewarders or card.name in deep.rewarders
+
+    def depth(
+        self,
+        policy: Loaded[PolicyCard],
+        question: str,
+        rewarder: Loaded[RewarderCard] | None = None,
+    ) -> int:
+        """Return how many candidates of a question there are, or a rewarder is shown."""
+        deep, subset = self.experiment.judging.deep, self.experiment.subset
+        if deep is None or policy.card.imported or (rewarder and not self.is_deep(rewarder)):
+            return policy.card.n
+        return max(policy.card.n, deep.n if drawn(question, min(deep.share, subset)) else 0)
+
+    def protocol(self, rewarder: Loaded[RewarderCard]) -> Protocol:
+        """Return the judging protocol of a rewarder."""
+        return Protocol(
+            spec=rewarder.spec,
+            votes=rewarder.card.votes,
+            design=self.experiment.judging.design,
+            retries=self.experiment.cluster.retries,
+        )
+
+    def specs(self) -> dict[str, ModelSpec]:
+        """Return the model specs for workers, by name."""
+        allowed = self.experiment.allow_remote_code
+        retries = self.experiment.cluster.retries
+        specs: dict[str, ModelSpec] = {
+            policy.card.name: PolicySpec(policy, retries, allowed) for policy in self.policies
+        }
+        for rewarder in (*self.rewarders, *filter(None, [self.grader])):
+            specs[rewarder.card.name] = RewarderSpec(
+                rewarder, self.protocol(rewarder), allowed, registered(rewarder.card)
+            )
+        return specs
+
+    def pair_votes(self, rewarder: Loaded[RewarderCard]) -> dict[str, int]:
+        """Return the votes of a rewarder per comparison on each reward benchmark."""
+        return {
+            spec.name or spec.benchmark: spec.votes or rewarder.card.votes
+            for spec in self.experiment.pairs
+        }
+
+
+def read_experiment(path: Path, assignments: list[str] | None = None) -> Setup:
+    """Read an experiment from a file or by its shipped name; `key=value` settings override it."""
+    file, base = find_experiment(path)
+    document = override(read_document(file), assignments or [])
+    return prepare(document.data, base, document.origin)
+
+
+def find_experiment(path: Path) -> tuple[Path, Path]:
+    """Return the file of an experiment and the base of its relative paths.
+
+    A bare name is a shipped experiment, relative to the current folder; the copy in a run directory
+    is relative to where the run started.
+    """
+    if path.name == "experiment.yaml" and (path.parent / DATABASE).is_file():
+        with Store(path.parent, readonly=True) as store:
+            return path, Path(store.meta("base", path.parent))
+    if path.exists() or path.suffix or path.name != str(path):
+        return path, path.parent
+    known = shipped_experiments()
+    if path.name not in known:
+        hint = suggestion(path.name, known, f"shipped: {', '.join(known)}", 0.4)
+        raise BonError(f"no experiment {path.name!r}", f"{hint} (one of your own ends in .yaml)")
+    return known[path.name], Path.cwd()
+
+
+def shipped_experiments() -> dict[str, Path]:
+    """Return the files of the shipped experiments by name."""
+    return {file.stem: file for file in sorted(EXPERIMENTS.glob("*.yaml"))}
+
+
+def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experiment") -> Setup:
+    """Validate an experiment and load its cards; all errors are raised together."""
+    origin = Origin(where) if isinstance(where, str) else where
+    experiment = validate(Experiment, raw, origin)
+    seed = experiment.seed
+
+    policy_refs = _pinned(experiment, "policies", base, origin)
+    free = any(
+        (foreign(task) or task.benchmark in benchmarks()) and adapter(task.benchmark).grader
+        for task in experiment.questions
+    )
+    alone = all(map(foreign, experiment.questions))
+    load = partial(_open_policy, alone=alone) if free else load_policy
+    policies = all_of(partial(load, ref, base, seed, at) for ref, at in policy_refs)
+    rewarder_refs = _pinned(experiment, "rewarders", base, origin)
+    cards = all_of(partial(_rewarder, ref, base, seed, at) for ref, at in rewarder_refs)
+    models = _separate_specs(card for card in cards if card.card.kind != "ensemble")
+    names = [policy.card.name for policy in policies] + [loaded.card.name for loaded in cards]
+    tasks = [spec.task for spec in experiment.questions]
+    for group in (names, tasks, [spec.name or spec.benchmark for spec in experiment.pairs]):
+        for name, count in Counter(group).items():
+            if count > 1:
+                fix = "give one a `name:` of its own"
+                raise BonError(f"the name {name!r} is used {count} times", fix)
+    _check_counting(experiment, [policy.card for policy in policies], origin)
+    _check_deep(experiment, {loaded.card.name: loaded for loaded in models}, origin)
+    ensembles = tuple(card for card in cards if card.card.kind == "ensemble")
+    grader = load_grader(experiment, base, origin.inside("grading"))
+    if grader is not None:
+        check_grader(grader, models)
+    judges = sorted(model.card.name for model in models)
+    for ensemble in ensembles:
+        for member in set(ensemble.card.members) - set(judges):
+            raise BonError(
+                f"ensemble {ensemble.card.name!r}: no rewarder {member!r} in this experiment",
+                f"name it under `rewarders:`, or one of {', '.join(judges) or 'those'}",
+            )
+    resolved = dict(raw)
+    for room, refs in (("policies", policy_refs), ("rewarders", rewarder_refs)):
+        if refs:
+            resolved[room] = [ref for ref, _ in refs]
+    return Setup(experiment, base, tuple(policies), models, ensembles, grader, resolved)
+
+
+def _pinned(
+    experiment: Experiment, room: Room, base: Path, origin: Origin
+) -> list[tuple[CardRef, Origin]]:
+    """Return the card references with their origins; those with `from` are pinned."""
+    refs = getattr(experiment, room)
+    places = [origin.inside(room, at) for at in range(len(refs))]
+    makers = (partial(pinned, ref, room, base, at) for ref, at in zip(refs, places, strict=True))
+    return [(ref, at) for refs, at in zip(all_of(makers), places, strict=True) for ref in refs]
+
+
+def _check_counting(experiment: Experiment, policies: list[PolicyCard], origin: Origin) -> None:
+    """Raise before the run what the analysis would raise after it."""
+    n, most = experiment.analysis.n, min((policy.n for policy in policies), default=0)
+    if n is not None and policies and n > most:
+        raise BonError(
+            f"{origin.place(('analysis', 'n'))}: analysis.n: found {n}, but {most} candidates "
+            "are sampled per question",
+            f"choose at most {most}, or raise n of the policies",
+        )
+    for at, rule in enumerate(experiment.analysis.rules):
+        if rule not in RULES:
+            raise BonError(
+                f"{origin.place(('analysis', 'rules', at))}: analysis.rules: no rule {rule!r}",
+                f"choose among {', '.join(RULES)}",
+            )
+
+
+def _check_deep(
+    experiment: Experiment, models: dict[str, Loaded[RewarderCard]], origin: Origin
+) -> None:
+    deep = experiment.judging.deep
+    single = [n for n, loaded in models.items() if rewarder_class(loaded.card).arity == "one"]
+    for at, name in enumerate(deep.rewarders if deep else ()):
+        if name not in single:
+            raise BonError(
+                f"{origin.place(('judging', 'deep', 'rewarders', at))}: judging.deep: {name!r} is "
+                f"no rewarder of this experiment that scores single candidates",
+                f"choose among {', '.join(single) or 'such rewarders: scalar, pointwise, ...'}",
+            )
+
+
+def foreign(task: DatasetSpec) -> bool:
+    """Whether a task is lmms-eval's, whose questions are whole prompts."""
+    return task.benchmark.startswith(LMMS_EVAL)
+
+
+def _open_policy(
+    ref: CardRef, base: Path, seed: int, origin: Origin, *, alone: bool
+) -> Loaded[PolicyCard]:
+    """Load a policy with a prompt for questions that may have no options, or are prompts."""
+    loaded = load_policy(ref, base, seed, origin)
+    prompt = loaded.prompt
+    if prompt.id in OPEN_PROMPTS:
+        card = {"card": ref} if isinstance(ref, str) else ref
+        other = {"text": "{{ question }}"} if alone else OPEN_PROMPTS[prompt.id]
+        return load_policy({**card, "prompt": other}, base, seed, origin)
+    letters = "letters" in prompt.wording and not re.search(r"\{%-?\s*if\b", prompt.wording)
+    if letters or prompt.id in ("cot-vision", "direct-vision"):
+        raise BonError(
+            f"{origin.place(('prompt',))}: card {loaded.card.name!r}: prompt {prompt.id!r} asks "
+            "for an option letter, and questions here may have no options",
+            "use `prompt: open`, or `{% if options %}` in your own",
+        )
+    return loaded
+
+
+def _rewarder(ref: CardRef, base: Path, seed: int, origin: Origin) -> Loaded[RewarderCard]:
+    """Load a rewarder and its class, which may lie beside the experiment."""
+    loaded = load_rewarder(ref, base, seed, origin)
+    if loaded.card.kind == "python":
+        sys.path.extend(p for p in (str(base.resolve()), os.getcwd()) if p not in sys.path)
+    if loaded.card.kind == "ensemble":
+        return loaded
+    rewarder_class(loaded.card)
+    return replace(loaded, code=code_hash(loaded.card))
+
+
+def _separate_specs(models: Iterable[Loaded[RewarderCard]]) -> tuple[Loaded[RewarderCard], ...]:
+    """Give own specs to rewarders that differ from an earlier one only in parsing."""
+    first: dict[str, str] = {}
+    separated = []
+    for loaded in models:
+        parser = parser_key(loaded.card)
+        if first.setdefault(loaded.specs.card, parser) != parser:
+            loaded = replace(loaded, specs=replace(loaded.specs, card=loaded.specs.with_rule))
+        separated.append(loaded)
+    return tuple(separated)
+
+
+def located(spec: DatasetSpec, base: Path) -> DatasetSpec:
+    """Return a dataset with the absolute path of its files."""
+    if spec.path is None:
+        return spec
+    return spec.model_copy(update={"path": str((base / os.path.expanduser(spec.path)).resolve())})
+
+
+def options(setup: Setup) -> "Options":
+    """Return the analysis options of an experiment."""
+    from bon.analysis.results import Options
+
+    settings = setup.experiment.analysis.model_dump()
+    renamed = {"draws": settings.pop("bootstrap"), "level": settings.pop("confidence")}
+    return Options(seed=setup.experiment.seed, **renamed, **settings)

@@ -1,0 +1,87 @@
+"""What a plan says of GPU memory and of speed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bon.commands.plan_text import show_plan
+from bon.experiment.cards import load_policy, load_rewarder, shipped
+from bon.planning.model_sizes import GIB, GPUS, fit_of
+from bon.planning.plan import make_plan
+from bon.storage.store import Store
+from bon.work.setup import prepare
+
+HERE = Path(".")
+CARDS = [("policies", name) for name in shipped("policies")] + [
+    ("rewarders", name) for name in shipped("rewarders")
+]
+
+
+def fit(ref, room="policies"):
+    return fit_of((load_policy if room == "policies" else load_rewarder)(ref, HERE))
+
+
+def test_every_local_card_is_told_where_it_fits():
+    for room, name in CARDS:
+        loaded = (load_policy if room == "policies" else load_rewarder)(name, HERE)
+        card, found = loaded.card, fit_of(loaded)
+        assert (found is not None) == bool(card.placement.gpus and card.size), name
+        if found is None:
+            continue
+        assert list(found.gpus) == [f"{size} GB" for size in GPUS]
+        fits = [said == "fits" for said in found.gpus.values()]
+        assert fits == sorted(fits), name  # what fits a card fits a larger one
+        assert fits[-1], f"{name} does not fit what its card asks for: {found}"
+
+
+def test_weights_and_cache_by_hand():
+    seven = fit("qwen2.5-vl-7b")
+    assert seven.weights == pytest.approx(8.29e9 * 2 / GIB, rel=0.01)
+    assert seven.kv_cache == pytest.approx(2 * 28 * 4 * 128 * 2 * 32768 / GIB)
+    large = fit("qwen2.5-vl-72b")
+    assert (large.over, large.gpus["24 GB"].split(" or ")[0]) == (4, "tensor_parallel_size: 8")
+    assert large.weights == pytest.approx(73.4e9 * 2 / 4 / GIB, rel=0.01)
+    quarter = fit({"card": "qwen2.5-vl-72b", "model": "Qwen/Qwen2.5-VL-72B-Instruct-AWQ"})
+    assert quarter.weights < large.weights / 3
+
+
+@pytest.mark.parametrize("size", GPUS)
+def test_what_is_advised_makes_it_fit(size):
+    for room, name in CARDS:
+        found, label = fit(name, room), f"{size} GB"
+        for setting, value in re.findall(
+            r"(max_model_len|tensor_parallel_size): (\d+)", found.gpus[label] if found else ""
+        ):
+            changed = {"card": name, "engine_args": {"engine_args": {setting: int(value)}}}
+            assert fit(changed, room).gpus[label] == "fits", (name, setting)
+
+
+def test_speeds_that_a_run_has_measured_replace_what_is_assumed(make_experiment, go, tmp_path):
+    experiment = make_experiment()
+    experiment["rewarders"][2] |= {"size": 1e9, "placement": {"group": "all", "gpus": 1}}
+    directory = go(experiment)
+    with Store(directory) as store:
+        store.db.execute("DELETE FROM judgements WHERE rewarder = 'head' AND rowid % 5 = 0")
+        store.db.execute("UPDATE judgements SET seconds = 36 WHERE rewarder = 'head'")
+        store.db.execute("UPDATE judgements SET seconds = 0 WHERE rewarder = 'judge'")
+    plan = make_plan(prepare(experiment, tmp_path), directory)
+    judge, critic, head = plan.rewarders
+    assert head.to_do
+    assert head.gpu_hours == pytest.approx(head.to_do * 36 / 3600)
+    assert head.speed == critic.speed == "measured"
+    assert (judge.speed, judge.worker_hours) == ("assumed", None)  # no time was recorded
+    text = show_plan(plan)
+    assert f"about {head.gpu_hours:.1f} GPU hours" in text  # measured: no range
+    plan = make_plan(prepare(experiment, tmp_path), tmp_path / "another")
+    assert {work.speed for work in plan.rewarders} == {"assumed"}
+
+
+def test_the_plan_prints_what_fits(make_experiment, tmp_path):
+    experiment = make_experiment()
+    experiment["policies"] = ["pixtral-12b"]
+    plan = make_plan(prepare(experiment, tmp_path))
+    text = show_plan(plan)
+    assert plan.memory[0].gpus["24 GB"] == "tensor_parallel_size: 2 or a 4-bit checkpoint"
+    assert "24 GB" in text
+    assert plan.as_dict()["memory"][0]["gpus"]["80 GB"] == "fits"

@@ -39,26 +39,35 @@ def accounts(x: Floats, y: Floats) -> Accounts:
     on_x = _level_evidence(sx)
     groups = _group_evidence(on_x, _level_evidence(sy))
     one = _mean(on_x[:, 0, -1])  # x around one level, which line and ceiling share
-    line = one + _mean([_line_evidence(sx, sy, v) for v in VARIANCES])
     edges = np.sort(sx)[max(2, n // 6) : max(3, int(np.ceil(0.67 * n)))]
-    ceiling = one + _mean(
-        [_line_evidence(np.minimum(sx, edge), sy, v) for v in VARIANCES for edge in edges]
-    )
+    line = one + _mean(_line_evidence(sx[None], sy))
+    ceiling = one + _mean(_line_evidence(np.minimum(sx, edges[:, None]), sy))
     logs = PRIOR + np.array([line, groups, ceiling])
-    return Accounts(*(float(p) for p in np.exp(logs - special.logsumexp(logs))))
+    return Accounts(*(float(p) for p in np.exp(logs - _log_sum(logs))))
 
 
-def _mean(logs: Floats | list[float]) -> float:
-    return float(special.logsumexp(logs) - np.log(len(logs)))
+def _log_sum(logs: Floats, axis: int | None = None) -> Floats:
+    """Return log(sum(exp(logs))); scipy's checks take longer than the sum."""
+    top = np.maximum(logs.max(axis=axis, keepdims=True), -1e300)
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(logs - top).sum(axis=axis)) + np.squeeze(top, axis)
 
 
-def _line_evidence(x: Floats, y: Floats, variance: float) -> float:
-    """Log evidence of y = a + b x + e with e ~ N(0, variance) and a, b ~ N(0, 1)."""
-    design = np.column_stack([np.ones(len(x)), x])
-    gram, cross = np.eye(2) + design.T @ design / variance, design.T @ y / variance
-    fit = y @ y / variance - cross @ np.linalg.solve(gram, cross)
-    scale = len(y) * np.log(2 * np.pi * variance) + np.linalg.slogdet(gram)[1]
-    return float(-0.5 * (scale + fit))
+def _mean(logs: Floats) -> float:
+    return float(_log_sum(logs) - np.log(logs.size))
+
+
+def _line_evidence(x: Floats, y: Floats) -> Floats:
+    """Log evidence (k, variances) of y = a + b x + e with e ~ N(0, variance) and a, b ~ N(0, 1).
+
+    x (k, n), y (n): the sums of the 2 x 2 posterior of a and b.
+    """
+    n, v = len(y), VARIANCES
+    sx, sxx, sxy = (s[:, None] for s in (x.sum(axis=1), (x * x).sum(axis=1), x @ y))
+    aa, bb, ab = 1 + n / v, 1 + sxx / v, sx / v
+    det, ya, yb = aa * bb - ab**2, y.sum() / v, sxy / v
+    explained = (bb * ya**2 - 2 * ab * ya * yb + aa * yb**2) / det
+    return -0.5 * (n * np.log(2 * np.pi * v) + np.log(det) + y @ y / v - explained)
 
 
 def _level_evidence(v: Floats) -> Floats:
@@ -78,10 +87,13 @@ def _group_evidence(on_x: Floats, on_y: Floats) -> float:
     sizes = special.gammaln(np.maximum(np.arange(1, n + 1) - np.arange(n)[:, None], 0) + 1)
     # One residual variance an axis: (variances of x × of y, n, n).
     segment = (on_x[:, None] + on_y[None] + sizes).reshape(-1, n, n)
-    prefix = segment[:, 0]  # [:, j]: the first j + 1 points in k groups
+    most = max(2, min(n // 2, MOST_GROUPS))
+    prefix, whole = segment[:, 0], segment[:, 0, -1]  # prefix[:, j]: the first j + 1 points
     levels = []
-    for k in range(1, max(2, min(n // 2, MOST_GROUPS)) + 1):
-        levels.append(prefix[:, -1] + special.gammaln(k) - special.gammaln(n + k))
+    for k in range(1, most + 1):
+        levels.append(whole + special.gammaln(k) - special.gammaln(n + k))
         before = np.concatenate([np.full((len(prefix), 1), -np.inf), prefix[:, :-1]], axis=1)
-        prefix = special.logsumexp(before[:, :, None] + segment, axis=1)
+        whole = _log_sum(before + segment[:, :, -1], axis=1)
+        if k < most - 1:
+            prefix = _log_sum(before[:, :, None] + segment, axis=1)
     return _mean(np.concatenate(levels))

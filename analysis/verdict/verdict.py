@@ -4,6 +4,7 @@
   rewarder and without any single maker;
 - probably: P(yes) is at least .8;
 - no: P(r < .5) is at least .95, called weak if also P(r > 0) is, and reverse if P(r < 0) is;
+  On either axis at least half of the variance between rewarders must be true: noise shows no "no";
 - perhaps: P(r > 0) is at least .95, and separate groups are not the likelier account;
 - cannot tell: anything else, above all noise.
 
@@ -36,6 +37,7 @@ FEWEST = 5
 
 ASSUMED_ITEMS = 300
 GAP = 0.05
+RELIABLE = 0.5
 LEVEL = 0.95
 
 
@@ -169,7 +171,7 @@ def _word(axes: Axes, read: _Read) -> Word:
     rises = read.optimist.above(0.0)
     if read.p_yes >= YES:
         return "yes"
-    if read.p_low >= SURE:
+    if read.p_low >= SURE and min(read.sceptic.reliability) >= RELIABLE:
         if rises >= SURE:
             return "weak"
         falls = 1 - rises >= SURE and accounts(axes.x, -axes.y).groups <= 0.5

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from bon.analysis.correlation.families import family_codes
-from bon.analysis.correlation.line import structural
+from bon.analysis.correlation.line import Line, structural
 from bon.analysis.correlation.paired_accuracies import Label, Measured, rewarder_draws
 from bon.analysis.decision.gate import WORDS
 from bon.analysis.estimators.resampling import estimate, nothing, quantiles
@@ -56,7 +56,7 @@ def threshold(
         accuracy=base,
         score=result,
         true_score=_sufficient(m, base, base_draws, options, enough, errors) if errors else None,
-        sentence=_sentence(label, WORDS[over], score, m, base) + caveat,
+        sentence=_sentence(label, WORDS[over], score, m, base, options.level) + caveat,
     )
 
 
@@ -129,18 +129,21 @@ def _sufficient(
     return estimate(score, low[0], high[0], r, "rewarders and questions")
 
 
-def _sentence(label: Label, over: str, score: float, m: Measured, base: float) -> str:
-    baseline = f"{over} ({percent(base)})"
+def _sentence(label: Label, over: str, score: float, m: Measured, base: float, level: float) -> str:
+    baseline, interval = f"{over} ({percent(base)})", f"{percent(level, 0)} prediction interval"
     if not np.isfinite(score):
         return (
-            f"No score on {label.benchmark} is high enough to expect a new rewarder to exceed "
+            f"At no score on {label.benchmark} does the {interval} of a new rewarder lie above "
             f"{baseline} on {label.policy}."
         )
     text = (
-        f"From a score of {percent(score)} on {label.benchmark}, a new rewarder is expected to "
-        f"exceed {baseline} on {label.policy}"
+        f"From a score of {percent(score)} on {label.benchmark}, the {interval} of a new rewarder "
+        f"lies above {baseline} on {label.policy}"
     )
+    line = Line.through(m.x, m.y)
+    if line is not None and line.slope > 0:
+        text += f"; the line itself reaches it at {percent(line.crossing(base))}"
     if score > m.x.max():
-        return f"{text}: more than any rewarder of this run scores."
+        return f"{text}. No rewarder of this run scores as much."
     above = m.y[m.x >= score] > base
     return f"{text}; {int(above.sum())} of the {len(above)} rewarders of this run above it do."

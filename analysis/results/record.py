@@ -70,9 +70,6 @@ class Options(Record):
     aggregate: str | None = Field(
         None, description="how the steps of process scores became one; None: as their cards say"
     )
-    target_r: float | None = Field(
-        None, gt=0, lt=1, description="the r that `needed` plans to show; None: the verdict's line"
-    )
     covariates: bool = Field(
         True, description="adjust estimates from a sample for covariates known without a judge"
     )

@@ -10,7 +10,7 @@ Conventions (docs/results.md describes each field):
 
 from html import escape
 
-from bon.analysis.results import accuracy, correlation, decision, prediction, study, uplift
+from bon.analysis.results import accuracy, correlation, decision, prediction, study, uplift, verdict
 from bon.analysis.results.record import SCHEMA_VERSION, Options, Record
 
 
@@ -38,7 +38,7 @@ class Results(Record):
     ranks: tuple[accuracy.RankBand, ...] = ()
     correlations: tuple[correlation.Correlation, ...] = ()
     correlation_by_n: tuple[correlation.CorrelationByN, ...] = ()
-    pooled: tuple[correlation.Pooled, ...] = ()
+    verdicts: tuple[verdict.Verdict, ...] = ()
     decisions: tuple[decision.Decision, ...] = ()
     panels: tuple[decision.Panels, ...] = ()
     by_task: tuple[decision.TaskReport, ...] = ()

@@ -50,7 +50,8 @@ def _log_sum(logs: Floats, axis: int | None = None) -> Floats:
     """Return log(sum(exp(logs))); scipy's checks take longer than the sum."""
     top = np.maximum(logs.max(axis=axis, keepdims=True), -1e300)
     with np.errstate(divide="ignore"):
-        return np.log(np.exp(logs - top).sum(axis=axis)) + np.squeeze(top, axis)
+        total: Floats = np.log(np.exp(logs - top).sum(axis=axis)) + np.squeeze(top, axis)
+    return total
 
 
 def _mean(logs: Floats) -> float:
@@ -67,7 +68,8 @@ def _line_evidence(x: Floats, y: Floats) -> Floats:
     aa, bb, ab = 1 + n / v, 1 + sxx / v, sx / v
     det, ya, yb = aa * bb - ab**2, y.sum() / v, sxy / v
     explained = (bb * ya**2 - 2 * ab * ya * yb + aa * yb**2) / det
-    return -0.5 * (n * np.log(2 * np.pi * v) + np.log(det) + y @ y / v - explained)
+    log: Floats = n * np.log(2 * np.pi * v) + np.log(det) + y @ y / v - explained
+    return -0.5 * log
 
 
 def _level_evidence(v: Floats) -> Floats:

@@ -8,12 +8,14 @@
 - perhaps: P(r > 0) is at least .95, and separate groups are not the likelier account;
 - cannot tell: anything else, above all noise.
 
-An axis without counts has an unknown measurement error. A yes then assumes none, and a no assumes
-`ASSUMED_ITEMS` items: no assumption helps either claim.
+An axis without counts has an unknown measurement error: it is taken as none, and there is no "no".
+A yes counts base models that are guessed from names both as stated and as different, and takes the
+lower probability.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -31,11 +33,11 @@ from bon.analysis.results.verdict import (
 from bon.analysis.verdict.posterior import Posterior, error_variance, posterior
 from bon.analysis.verdict.rivals import Accounts, accounts
 from bon.choosing.opinion import Floats, Ints
+from bon.core.base_models import GUESSED, without_mark
 
 FEWEST = 5
 """Rewarders from which there is a verdict: fewer are always `cannot tell`."""
 
-ASSUMED_ITEMS = 300
 GAP = 0.05
 RELIABLE = 0.5
 LEVEL = 0.95
@@ -80,34 +82,44 @@ class Axes:
         shared: list[object] = []
         first: dict[tuple[float, float], object] = {}
         for at, point in enumerate(zip(self.x.tolist(), self.y.tolist(), strict=True)):
-            base = self.bases[at] if self.bases else ""
+            base = without_mark(self.bases[at]) if self.bases else ""
             shared.append(first.setdefault(point, base or at))
         return shared
 
 
 @dataclass(frozen=True)
 class _Read:
-    """What the model says: with the errors least favourable to a yes, and to a no."""
+    """What the model says of the axes (n), net of covariates; accounts are slow, and lazy."""
 
-    optimist: Posterior
-    sceptic: Posterior
-    accounts: Accounts
+    posterior: Posterior
+    x: Floats
+    y: Floats
+
+    @cached_property
+    def accounts(self) -> Accounts:
+        return accounts(self.x, self.y)
 
     @property
     def p_yes(self) -> float:
-        return self.accounts.line * self.optimist.above(STRONG)
-
-    @property
-    def p_low(self) -> float:
-        return min(1 - p.above(STRONG) for p in (self.optimist, self.sceptic))
+        return self.accounts.line * self.posterior.above(STRONG)
 
 
 def judge(axes: Axes, gap: float = GAP) -> Verdict | None:
     """Return the verdict; None where there are too few rewarders, or an axis does not vary."""
     if not _usable(axes):
         return None
-    read = _read(axes)
-    word, rewarder, maker = _word(axes, read), None, None
+    read, without_guesses = _read(axes), None
+    if any(base.endswith(GUESSED) for base in axes.bases):
+        stated = tuple("" if base.endswith(GUESSED) else base for base in axes.bases)
+        other = _read(replace(axes, bases=stated))
+        axes, read, other = (
+            (replace(axes, bases=stated), other, read)
+            if other.p_yes < read.p_yes
+            else (axes, read, other)
+        )
+        without_guesses = other.p_yes
+    counted = axes.x_errors is not None and axes.y_errors is not None
+    word, rewarder, maker = _word(axes, read, counted), None, None
     if read.p_yes >= PROBABLY:
         rewarder = _weakest(
             axes, [(name, np.arange(len(axes.x)) != i) for i, name in enumerate(axes.names)]
@@ -115,26 +127,34 @@ def judge(axes: Axes, gap: float = GAP) -> Verdict | None:
         maker = _weakest(axes, [(name, np.array(axes.makers) != name) for name in _makers(axes)])
         if word == "yes" and any(w is not None and w.p_yes < PROBABLY for w in (rewarder, maker)):
             word = "probably"
-    post = read.optimist
+    post = read.posterior
     return Verdict(
         word=word,
         num_rewarders=len(axes.x),
+        num_bases=len(set(axes.families())),
         p_yes=read.p_yes,
-        p_low=read.p_low,
+        p_low=1 - post.above(STRONG) if counted else None,
         p_positive=post.above(0.0),
-        r=_interval(post, read.sceptic),
+        r=_interval(post),
         line=read.accounts.line,
         groups=read.accounts.groups,
         ceiling=read.accounts.ceiling,
-        reliability_x=post.reliability[0],
-        reliability_y=post.reliability[1],
+        reliability_x=post.reliability[0] if axes.x_errors is not None else None,
+        reliability_y=post.reliability[1] if axes.y_errors is not None else None,
         beats=post.beats(gap / float(axes.x.std(ddof=1))),
         gap=gap,
         density=tuple(post.probability.tolist()),
         weakest=rewarder,
         weakest_maker=maker,
+        guessed=without_guesses,
         adjusted=_adjusted(axes),
     )
+
+
+def first_word(axes: Axes) -> Word:
+    """Return the word that holds without leaving rewarders out, for simulated studies."""
+    counted = axes.x_errors is not None and axes.y_errors is not None
+    return _word(axes, _read(axes), counted) if _usable(axes) else "cannot tell"
 
 
 def p_yes(axes: Axes) -> float | None:
@@ -148,45 +168,39 @@ def _usable(axes: Axes) -> bool:
 
 def _read(axes: Axes, covariates: Floats | None = None) -> _Read:
     bases = axes.families()
-    known = [
-        None if errors is None else error_variance(errors)
-        for errors in (axes.x_errors, axes.y_errors)
+    errors = [
+        0.0 if matrix is None else error_variance(matrix)
+        for matrix in (axes.x_errors, axes.y_errors)
     ]
-    assumed = [float(np.mean(v * (1 - v))) / ASSUMED_ITEMS for v in (axes.x, axes.y)]
-
-    def under(unknown: Sequence[float]) -> Posterior:
-        x, y = (u if k is None else k for k, u in zip(known, unknown, strict=True))
-        return posterior(axes.x, axes.y, (x, y), bases, covariates)
-
-    optimist = under((0.0, 0.0))
-    sceptic = optimist if None not in known else under(assumed)
+    post = posterior(axes.x, axes.y, (errors[0], errors[1]), bases, covariates)
     x, y = axes.x, axes.y
     if covariates is not None:
         design = np.column_stack([np.ones(len(x)), covariates])
         x, y = (v - design @ np.linalg.lstsq(design, v, rcond=None)[0] for v in (x, y))
-    return _Read(optimist, sceptic, accounts(x, y))
+    return _Read(post, x, y)
 
 
-def _word(axes: Axes, read: _Read) -> Word:
-    rises = read.optimist.above(0.0)
-    if read.p_yes >= YES:
+def _word(axes: Axes, read: _Read, counted: bool) -> Word:
+    post = read.posterior
+    rises, strong = post.above(0.0), post.above(STRONG)  # P(yes) is at most the second
+    if strong >= YES and read.p_yes >= YES:
         return "yes"
-    if read.p_low >= SURE and min(read.sceptic.reliability) >= RELIABLE:
+    if counted and 1 - strong >= SURE and min(post.reliability) >= RELIABLE:
         if rises >= SURE:
             return "weak"
         falls = 1 - rises >= SURE and accounts(axes.x, -axes.y).groups <= 0.5
         return "reverse" if falls else "no"
-    if read.p_yes >= PROBABLY:
+    if strong >= PROBABLY and read.p_yes >= PROBABLY:
         return "probably"
     return "perhaps" if rises >= SURE and read.accounts.groups <= 0.5 else "cannot tell"
 
 
-def _interval(post: Posterior, sceptic: Posterior) -> Estimate:
+def _interval(post: Posterior) -> Estimate:
     tail = (1 - LEVEL) / 2
     return Estimate(
         value=post.quantile(0.5),
         low=post.quantile(tail),
-        high=sceptic.quantile(1 - tail),
+        high=post.quantile(1 - tail),
         method="posterior",
     )
 
@@ -219,5 +233,4 @@ def _adjusted(axes: Axes) -> Adjusted | None:
         return None
     names = tuple(n for n, v in zip(axes.covariate_names, varies, strict=True) if v)
     read = _read(part, part.covariates[:, varies])
-    interval = _interval(read.optimist, read.sceptic)
-    return Adjusted(covariates=names, r=interval, p_yes=read.p_yes)
+    return Adjusted(covariates=names, r=_interval(read.posterior), p_yes=read.p_yes)

@@ -73,10 +73,7 @@ def pooled_text(pooled: PooledRuns) -> str:
     mean = pooled.pearson
     row = {"run": "mean", **dict.fromkeys(list(rows[0])[1:], "")}
     rows.append({**row, "r": bounded(mean.mean)})
-    spread = (
-        f"on Fisher's scale: tau {mean.tau:.2f}, I² {percent(mean.i_squared, 0)}, Q {mean.q:.1f} "
-        f"({probability(mean.q_p)})"
-    )
+    spread = f"between policies, on Fisher's scale: standard deviation {mean.between:.2f}"
     parts = [pooled.sentence, "", show_listing(rows), "", spread, *bullets(pooled.warnings)]
     return "\n".join(parts)
 
@@ -116,11 +113,6 @@ def correlation_text(report: CorrelationReport) -> str:
         }
         for row in report.correlations
     ]
-    influences = [
-        f"{row.policy}: {row.influence_sentence}" if row.policy else row.influence_sentence
-        for row in report.correlations
-        if row.primary and row.carried_by is not None
-    ]
     lines.append(show_listing(rows))
     if report.outcomes:
         gains = [
@@ -139,7 +131,6 @@ def correlation_text(report: CorrelationReport) -> str:
     for title, texts in (
         ("Support", finding.support),
         ("Caveats", (*finding.caveats, *report.warnings)),
-        ("One point decides", influences),
         ("Check these values", [flag.sentence for flag in report.flags]),
         ("What would change this", finding.would_change),
     ):

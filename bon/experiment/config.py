@@ -116,7 +116,8 @@ class Card(Strict):
     revision: str | None = None
     licence: str = "not stated"
     citation: str = Field("", description="BibTeX of what to cite for the model")
-    family: str = ""
+    family: str = Field("", description="base model, which rewarders may share")
+    maker: str = Field("", description="who trained it; one maker alone carries no yes")
     size: float | None = Field(None, description="parameters")
     engine: str = "transformers"
     engine_args: dict[str, Any] = Field(default_factory=dict)
@@ -449,7 +450,6 @@ class AnalysisConfig(Strict):
         "pool that its weighted pairs were drawn from",
     )
     rules: tuple[str, ...] = ()
-    target_r: float | None = Field(None, gt=0, lt=1)
     ties: Literal["half", "wrong", "drop"] = "half"
     bootstrap: int = Field(2000, ge=100, le=1_000_000)
     confidence: float = Field(0.95, gt=0.5, lt=1)

@@ -115,7 +115,11 @@ def find(
             verdict="cannot tell",
             sentence=f"Cannot tell: {reason}",
             support=tuple(_others(others, correlations)),
-            caveats=(*general, *_about_choices(rows, correlations, best, protocol)),
+            caveats=(
+                *general,
+                *dict.fromkeys(c.too_leaked for c in rows if c.too_leaked),
+                *_about_choices(rows, correlations, best, protocol),
+            ),
             benchmark=benchmark or None,
             axis=rows[0].axis if rows else None,
         )
@@ -247,7 +251,7 @@ def _about_choices(
         other, word = ("in", "With") if c.leaks == "out" else ("out", "Without")
         key = (c.policy, c.benchmark, c.axis, c.n, other)
         reasons += [
-            f"{c.policy}: {word} leaked questions and pairs, measured r is "
+            f"{f'{c.policy}: ' if len(rows) > 1 else ''}{word} leaked questions and pairs, r is "
             f"{bounded(x.pearson.estimate)}."
             for x in correlations
             if (x.policy, x.benchmark, x.axis, x.n, x.leaks) == key

@@ -77,7 +77,7 @@ def test_the_name_of_a_threshold_stays_in_its_panel():
             for t in results.thresholds
         ]
         figure = plots.correlation(results.model_copy(update={"thresholds": moved}))
-        named = [(ax, t) for ax in figure.axes for t in ax.texts if "expected" in t.get_text()]
+        named = [(ax, t) for ax in figure.axes for t in ax.texts if "prediction" in t.get_text()]
         assert named
         for ax, text in named:
             box, frame = text.get_window_extent(), ax.get_window_extent()
@@ -293,7 +293,7 @@ def test_the_threshold_is_named_inside_a_narrow_figure(results):
         )  # fmt: skip
         marked = results.model_copy(update={"thresholds": (mark,)})
         figure = plots.correlation(marked, width="single")
-        (text,) = (t for t in figure.axes[0].texts if "expected" in t.get_text())
+        (text,) = (t for t in figure.axes[0].texts if "prediction" in t.get_text())
         box, frame = text.get_window_extent(), figure.axes[0].get_window_extent()
         assert frame.x0 <= box.x0 < box.x1 <= frame.x1
 

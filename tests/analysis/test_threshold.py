@@ -82,10 +82,16 @@ def test_the_interval_of_the_threshold_grows_with_noise_and_holds_it():
     )
     assert narrow.score.low < narrow.score.value < narrow.score.high
     assert wide.score.high - wide.score.low > narrow.score.high - narrow.score.low
-    assert "more than any rewarder" not in narrow.sentence
+    assert "No rewarder of this run scores as much" not in narrow.sentence
+    line = np.polyfit(m.x, m.y, 1)
+    crossing = 100 * (0.5 - line[1]) / line[0]
+    assert f"the line itself reaches it at {crossing:.1f}%" in narrow.sentence
+    assert crossing < 100 * narrow.score.value
     above = int((x >= narrow.score.value).sum())
     assert f"of the {above} rewarders of this run above it do" in narrow.sentence
-    assert "exceed majority vote (50.0%)" in narrow.sentence
+    assert (
+        "prediction interval of a new rewarder lies above majority vote (50.0%)" in narrow.sentence
+    )
 
 
 def test_the_true_score_that_suffices_is_net_of_noise():
@@ -134,7 +140,7 @@ def test_where_no_score_suffices_it_is_said():
     falling = measured(x, 0.6 - 0.2 * x, 0.01)
     made = threshold(LABEL, falling, "pass@1", 0.4, np.full(400, 0.4), Options())
     assert made.score.value is None
-    assert made.sentence.startswith("No score on benchmark is high enough")
+    assert made.sentence.startswith("At no score on benchmark does the 95% prediction interval")
     few = falling.keep(np.arange(4))
     assert threshold(LABEL, few, "pass@1", 0.4, np.full(400, 0.4), Options()) is None
 

@@ -49,7 +49,7 @@ def test_every_task_has_its_leaderboard_and_its_r(tables, tmp_path):
     r = {row.task: row.pearson.value for row in report.correlations}
     assert r["skill"] > 0.8 > abs(r["noise"]) + 0.2
     assert not report.agree
-    assert r["noise"] < r[ALL] < r["skill"]
+    assert r["noise"] < r[ALL]
     p = {row.task: row.p_yes for row in report.correlations}
     assert p["noise"] < p["skill"]
     assert "Every question counts once: skill 67%, noise 33%." in report.sentence

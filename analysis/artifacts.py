@@ -64,7 +64,6 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     "task_weights": ("by_task", (), {"": "tasks"}, ""),
     "task_accuracies": ("by_task", (), {"": "accuracies"}, ""),
     "task_correlations": ("by_task", (), {"": "correlations"}, ""),
-    "task_pooled": ("by_task", (), {"": "pooled"}, ""),
     "trained_methods": ("trained", ("policy", "imported"), {"": "methods"}, ""),
     "slices": (
         "best_of_n", _CHOICE, {"subject": "by_subject", "difficulty": "by_difficulty"}, "by",
@@ -75,14 +74,14 @@ INNER: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
     ),
     "reward_benchmark_outcomes": ("benchmarks", ("benchmark", "rewarder"), {"": "outcomes"}, ""),
     "correlation_points": ("correlations", _STUDY, {"": "points"}, ""),
-    "leave_one_out": (
-        "correlations", _STUDY, {"rewarder": "leave_one_out", "family": "leave_family_out"}, "what",
-    ),
+    "leave_one_out": ("correlations", _STUDY, {"": "leave_one_out"}, ""),
+    "verdict_points": ("verdicts", ("benchmark", "axis", "leaks"), {"": "points"}, ""),
+    "verdict_policies": ("verdicts", ("benchmark", "axis", "leaks"), {"": "policies"}, ""),
     "correlation_by_n": ("correlation_by_n", (*_AXIS, "leaks"), {"": "points"}, ""),
     "shortlists": ("decisions", (*_AXIS, "leaks"), {"": "shortlists"}, ""),
     "what_if": ("what_if", _AXIS, {"": "rows"}, ""),
     "trained": ("trained", ("policy", "imported"), {"": "arms"}, ""),
-    "needed": ("needed", ("policy", "benchmark"), {"": "rows"}, ""),
+    "needed": ("needed", ("benchmark",), {"": "rows"}, ""),
 }  # fmt: skip
 """Tables of lists within records: the list of the results, keys of its records, the inner lists by
 kind, and the column that holds the kind of several."""
@@ -136,7 +135,7 @@ _INDEPENDENT = ("_bootstrap", "_fisher", "_jackknife", "_p_parametric")
 def _coefficients(c: Correlation) -> dict[str, Any]:
     """Return a row, without statistics that assume independence where rewarders share bases."""
     line = _flat(c)
-    if c.families is None:
+    if c.num_bases is None:
         return line
     return {k: None if any(part in k for part in _INDEPENDENT) else v for k, v in line.items()}
 
@@ -149,7 +148,8 @@ def write_figures(results: Results, folder: str | Path) -> list[Path]:
     main, tables = results.main, frames(results)
     primary = {k: getattr(main, k) for k in ("benchmark", "axis", "leaks")} if main else {}
     drawn: dict[str, tuple[Callable[..., Figure], str, dict[str, Any]]] = {
-        "correlation": (plots.correlation, "correlation_points", primary)
+        "verdict": (plots.verdict, "verdict_points", primary),
+        "correlation": (plots.correlation, "correlation_points", primary),
     }
     for i, row in enumerate(results.policies):
         name = "accuracy_at_n" if len(results.policies) == 1 else f"accuracy_at_n_{i + 1}"

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,6 @@ from pandas.api.types import is_numeric_dtype
 
 from bon.analysis.correlation.coefficients import correct, correlate
 from bon.analysis.correlation.paired_accuracies import MIN_REWARDERS, Label, Measured
-from bon.analysis.correlation.pooled import pool
 from bon.analysis.correlation.power import what_if
 from bon.analysis.estimators import resampling
 from bon.analysis.finding.verdict import find
@@ -39,6 +39,7 @@ from bon.analysis.results import (
     WhatIf,
 )
 from bon.analysis.results.phrasing import names, percent, plural
+from bon.analysis.verdict.of_axes import verdicts_of
 from bon.core.base_models import guessed_base
 from bon.core.errors import BonError
 from bon.core.files import read_text
@@ -46,7 +47,8 @@ from bon.core.files import read_text
 REWARDER = ("rewarder", "judge", "reward_model", "model", "name")
 POLICY = ("policy", "base_model", "generator")
 BEST_OF_N = re.compile(r"best[_-]?of[_-]?(n|\d+)|bon|bon[_@-]?\d*|.*bon[_-]acc.*", re.IGNORECASE)
-ABOUT = ("family", "before", "size", "length_bias", "policy_family")
+ABOUT = ("family", "maker", "before", "size", "length_bias", "date", "policy_family")
+COVARIATES = ("size", "length_bias", "date")
 AXES = ("macro", "overall")
 
 GROUP_SIZES: tuple[dict[str, int], ...] = (
@@ -100,13 +102,14 @@ def correlate_table(
             measured.append(_measured(part, columns, axis))
             correlations.append(correlate(measured[-1], label, options))
     correlations = correct(correlations)
-    pooled = [
-        pool([c for c in correlations if c.axis == axis], options.level) for axis in columns.xs
+    labelled = [
+        (Label(c.policy, "", c.axis, primary=c.primary), m)
+        for c, m in zip(correlations, measured, strict=True)
     ]
-    means = tuple(p for p in pooled if p is not None)
+    verdicts = verdicts_of(labelled, options.level)
     roles = {"rewarder": columns.rewarder, "policy": columns.policy, "y": columns.y}
     outcomes = tuple(_outcomes(frame, columns, options.level))
-    finding = find(correlations, list(means), [], [], None)
+    finding = find(verdicts, correlations, [], [], None)
     if not correlations:
         finding = finding.model_copy(
             update={"sentence": "No correlation with Best-of-N: the table has no such column."}
@@ -117,7 +120,7 @@ def correlate_table(
         unit="percent" if unit == 100 else "fraction",
         finding=finding,
         correlations=tuple(correlations),
-        pooled=means,
+        verdicts=tuple(v for _, v in verdicts if v is not None),
         outcomes=outcomes,
         what_if=tuple(_what_if(correlations, measured, references, options.level)),
         references=references,
@@ -284,14 +287,36 @@ def _measured(part: pd.DataFrame, columns: Columns, axis: str) -> Measured:
         known[0],
         known[1],
         families=_families(part, columns),
+        makers=tuple(_about(part, "maker")),
+        **_covariates(part),
     )
+
+
+def _about(part: pd.DataFrame, name: str) -> "list[str]":
+    """Return a column in any case as text, blanks where it is missing."""
+    known = next((part[c] for c in part if str(c).lower() == name), None)
+    return [""] * len(part) if known is None else known.fillna("").astype(str).tolist()
+
+
+def _covariates(part: pd.DataFrame) -> dict[str, Any]:
+    """Return the numbers known of rewarders that may move both axes, size as its logarithm."""
+    found = {}
+    for name in COVARIATES:
+        values = pd.to_numeric(pd.Series(_about(part, name)), errors="coerce").to_numpy(float)
+        if np.isfinite(values).any():
+            found[name] = (
+                np.log10(np.where(values > 0, values, np.nan)) if name == "size" else values
+            )
+    if not found:
+        return {}
+    columns = np.column_stack(list(found.values()))
+    return {"covariates": columns, "covariate_names": tuple(found)}
 
 
 def _families(part: pd.DataFrame, columns: Columns) -> tuple[str, ...]:
     names = part[columns.rewarder]
-    known = next((part[c].fillna("").astype(str) for c in part if str(c).lower() == "family"), None)
-    families = [""] * len(part) if known is None else known
-    return tuple(f or guessed_base(name) for f, name in zip(families, names, strict=True))
+    known = _about(part, "family")
+    return tuple(f or guessed_base(name) for f, name in zip(known, names, strict=True))
 
 
 def _references(lines: pd.DataFrame, columns: Columns) -> tuple[Reference, ...]:

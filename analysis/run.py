@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bon.analysis.correlation.axes import ScoredPairs, kept_questions, measure
+from bon.analysis.correlation.axes import ScoredPairs, clusters_of, kept_questions, measure
 from bon.analysis.correlation.coefficients import by_n, correct, correlate
 from bon.analysis.correlation.paired_accuracies import (
     Label,
@@ -16,7 +16,6 @@ from bon.analysis.correlation.paired_accuracies import (
     difference_errors,
     errors_of_means,
 )
-from bon.analysis.correlation.pooled import pool as pool_policies
 from bon.analysis.correlation.power import needed, what_if
 from bon.analysis.data.arrays import Pool, Run, opinion, read
 from bon.analysis.data.gold_pairs import warning as read_as_pairs
@@ -45,6 +44,7 @@ from bon.analysis.results import (
 )
 from bon.analysis.results.phrasing import percent
 from bon.analysis.tasks import parts_of, task_report
+from bon.analysis.verdict.of_axes import verdicts_of
 from bon.choosing.opinion import Opinion
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError
@@ -75,7 +75,7 @@ def analyse(
 def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Results:
     tables, level = run.tables, options.level
     ensembles = _ensembles(run, options)
-    draws = resampling.draw(len(tables.questions), options.draws, options.seed, "questions")
+    draws = _draws(tables, options, "questions")
 
     progress("best of n")
     policies = _policies(run, draws, ensembles, options)
@@ -88,27 +88,28 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
 
     parts = {}
     for name, part in parts_of(run).items():
-        drawn = resampling.draw(len(part.tables.questions), options.draws, options.seed, name)
+        drawn = _draws(part.tables, options, name)
         parts[name] = part, _policies(part, drawn, ensembles, options)
     by_task = _known([task_report(parts, benchmarks, tables.meta.get("tasks", {}), options)])
 
     progress("correlation")
     measured = measure(run, policies, benchmarks, options)
     correlations = correct([correlate(m, label, options) for label, m in measured])
-    groups: dict[tuple[str, str, str], list[Correlation]] = defaultdict(list)
-    for c in correlations:
-        groups[c.benchmark, c.axis, c.leaks].append(c)
-    pooled = _known(pool_policies(group, level) for group in groups.values())
+    verdicts = verdicts_of(measured, level)
     comparisons = _comparisons(policies, benchmarks, ensembles, options)
 
     progress("what if")
-    by_name = {p.study.pool.policy: p for p in policies}, {b.pairs.name: b for b in benchmarks}
+    by_name = {p.study.pool.policy: p for p in policies}
     rows: dict[str, list[Any]] = defaultdict(list)
     for (label, m), c in zip(measured, correlations, strict=True):
-        policy, benchmark = by_name[0][label.policy], by_name[1][label.benchmark]
         if c.primary:
-            for name, values in _of_primary(label, m, c, policy, benchmark, options):
+            for name, values in _of_primary(label, m, c, by_name[label.policy], options):
                 rows[name] += _known(values)
+
+    counted = {b.pairs.name: len(b.pairs.frame) for b in benchmarks}
+    rows["needed"] = _known(
+        needed(v, len(tables.questions), counted[name]) for name, v in verdicts if v is not None
+    )
 
     progress("summary")
     judging = study_description.judging(run, draws, level)
@@ -125,8 +126,8 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         citations=tuple(str(c) for c in tables.meta.get("citations", ())),
         counts=study_description.counts(run, judging, infos),
         finding=find(
+            verdicts,
             correlations,
-            pooled,
             best,
             rows["needed"],
             protocol,
@@ -142,7 +143,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
         separation=tuple(separations(comparisons)),
         ranks=tuple(rank_bands(comparisons)),
         correlations=tuple(correlations),
-        pooled=tuple(pooled),
+        verdicts=tuple(_known(v for _, v in verdicts)),
         judging=judging,
         leaks=study_description.leaks(tables),
         completeness=tables.meta.get("completeness"),
@@ -153,7 +154,7 @@ def _analyse(run: Run, options: Options, progress: Callable[[str], None]) -> Res
 
 
 def _of_primary(
-    label: Label, m: Measured, c: Correlation, policy: Policy, b: ScoredPairs, options: Options
+    label: Label, m: Measured, c: Correlation, policy: Policy, options: Options
 ) -> Iterator[tuple[str, Iterable[Any]]]:
     """Yield the fields of the results that a primary axis has."""
     s, kept = policy.study, kept_questions(policy.study, label.leaks)
@@ -161,7 +162,6 @@ def _of_primary(
         float(s.replays[s.baselines[name]].at(s.n)[kept].mean()) for name in ("random", "majority")
     )
     free = {"A single response": single, "Majority vote": vote}
-    yield "needed", [needed(c, len(s.pool.rows), len(b.pairs.frame), options)]
     yield "what_if", [what_if(m, c, single, vote, options.level)]
     yield "decisions", [decide(label, m, options, free)]
     yield "correlation_by_n", [by_n(label, m, policy.headline(m.names), kept, options.level)]
@@ -170,9 +170,17 @@ def _of_primary(
 def measured(data: Tables | Run, options: Options) -> list[tuple[Label, Measured]]:
     """Measure both axes of every correlation of a run, and nothing else."""
     run = data if isinstance(data, Run) else read(data)
-    draws = resampling.draw(len(run.tables.questions), options.draws, options.seed, "questions")
+    draws = _draws(run.tables, options, "questions")
     policies = _policies(run, draws, {}, options)
     return measure(run, policies, _benchmarks(run, {}, options), options)
+
+
+def _draws(tables: Tables, options: Options, label: str) -> Draws:
+    """Resample questions, whole clusters of them where clusters are stated."""
+    codes = clusters_of(tables.questions)
+    if int(codes.max(initial=-1)) + 1 == len(codes):
+        return resampling.draw(len(codes), options.draws, options.seed, label)
+    return resampling.draw_clusters(codes, 0 * codes, options.draws, options.seed, label)
 
 
 def _known(values: Iterable[T | None]) -> list[T]:
@@ -268,7 +276,10 @@ def _comparisons(
         if len(replays) > 1:
             names = [r.rewarder for r in replays]
             values = np.stack([r.at(s.n) for r in replays], axis=1)
-            means, errors, n = values.mean(axis=0), errors_of_means(values), len(values)
+            means, n = values.mean(axis=0), len(values)
+            errors = errors_of_means(values)
+            if s.draws.units is not None:
+                errors = difference_errors(s.draws.means(values))
             results += compare(
                 "best_of_n", s.pool.policy, None, names, means, errors, n, options.level
             )

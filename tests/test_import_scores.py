@@ -458,7 +458,7 @@ def test_the_real_scores_of_thirteen_reward_models(tmp_path):
     assert any("--threshold" in text for text in rows["ArmoRM", "answers"].warnings)
     results = analysed(tmp_path)
     assert _r(results) == (13, pytest.approx(0.545, abs=0.0005))
-    assert results.finding.verdict != "predicts"
+    assert results.finding.verdict not in ("yes", "probably")
     assert not results.finding.sentence.startswith("Yes")
     # 425 are the same word for word; one more writes the same fraction in another way.
     assert results.leaks.num_questions == 426

@@ -11,7 +11,8 @@ import pandas as pd
 from bon.core.errors import BonError
 
 COLUMNS: dict[str, tuple[str, ...]] = {
-    # one row per downstream question; leaked: it is also in the reward benchmark
+    # one row per downstream question; leaked: it is also in the reward benchmark. The optional
+    # column cluster names questions that are resampled together
     "questions": (
         "question",
         "id",
@@ -71,7 +72,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         "cost",
     ),
     # one row per rewarder; kind: pairwise | pointwise | scalar | likelihood | listwise | ...;
-    # family groups checkpoints of one base; size in parameters, missing where unknown
+    # family groups checkpoints of one base; size in parameters, missing where unknown. The optional
+    # column maker says who trained it
     "rewarders": ("rewarder", "kind", "family", "size"),
 }
 

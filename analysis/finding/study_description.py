@@ -189,6 +189,7 @@ def rewarders(
                 rewarder=name,
                 kind=str(row["kind"]),
                 family="" if pd.isna(row["family"]) else str(row["family"]),
+                maker=str(row.get("maker") or ""),
                 size=float(size) if np.isfinite(size) else None,
                 handicap=str(handicaps.get(name, "")),
                 headline_rule=rules.get(name),

@@ -2,11 +2,55 @@
 
 from typing import Literal
 
-from bon.analysis.results.correlation import Correlation, Pooled
+from bon.analysis.results.correlation import Correlation
 from bon.analysis.results.decision import Finding
 from bon.analysis.results.prediction import WhatIf
 from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Ranked, Record
 from bon.analysis.results.uplift import UpliftCorrelation
+from bon.analysis.results.verdict import Verdict
+
+
+class PooledStudy(Record):
+    """One policy of one run; `without`: the mean r of the others."""
+
+    run: str
+    policy: str
+    task: str
+    num_rewarders: int
+    num_bases: int
+    num_unknown: int = 0
+    pearson: Estimate
+    without: Estimate | None = None
+
+
+class PooledMean(Record):
+    """The mean r over policies, and the r that a further one can be expected to show (`predicted`).
+
+    `p_mean`, `p_next`: probabilities that the mean r, and the true r of the next policy, exceed .5.
+    `between`: the expected standard deviation between policies on Fisher's scale.
+    """
+
+    mean: Estimate
+    predicted: Estimate
+    p_mean: float
+    p_next: float
+    between: float
+
+
+class PooledRuns(Record):
+    """Meta-analysis of one benchmark."""
+
+    schema_version: str = SCHEMA_VERSION
+    benchmark: str
+    level: float
+    studies: tuple[PooledStudy, ...]
+    pearson: PooledMean
+    num_rewarders: int
+    num_bases: int
+    num_unknown: int = 0
+    sentence: str
+    warnings: tuple[str, ...] = ()
+
 
 CostUnit = Literal["dollars", "seconds", "calls"]
 Free = Literal["majority vote", "a single response"]
@@ -85,7 +129,7 @@ class CorrelationReport(Record):
     unit: Literal["percent", "fraction"]
     finding: Finding
     correlations: tuple[Correlation, ...]
-    pooled: tuple[Pooled, ...] = ()
+    verdicts: tuple[Verdict, ...] = ()
     outcomes: tuple[UpliftCorrelation, ...] = ()
     what_if: tuple[WhatIf, ...] = ()
     references: tuple[Reference, ...] = ()

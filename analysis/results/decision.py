@@ -2,24 +2,27 @@
 
 from typing import Literal
 
-from bon.analysis.results.correlation import Pooled
 from bon.analysis.results.record import Estimate, Leaks, PerAxis, Record
+from bon.analysis.results.verdict import Word
 
-Verdict = Literal["predicts", "weak", "does not predict", "cannot tell"]
 Base = Literal["pass@1", "majority"]
 """What a gain is measured against: a random candidate, or majority vote."""
 Answer = Literal["go", "no-go", "inconclusive"]
 
 
 class Finding(Record):
-    """The answer, in words."""
+    """The answer, in words: the verdict on the first benchmark.
 
-    verdict: Verdict
+    p_yes: P(yes), None where there is no verdict. support, caveats: sentences for and against it.
+    would_change: what a larger study could show.
+    """
+
+    verdict: Word
+    p_yes: float | None = None
     sentence: str
     support: tuple[str, ...] = ()
     caveats: tuple[str, ...] = ()
     would_change: tuple[str, ...] = ()
-    policy: str | None = None
     benchmark: str | None = None
     axis: str | None = None
 
@@ -110,15 +113,15 @@ class TaskCorrelation(PerAxis):
     num_rewarders: int
     pearson: Estimate
     spearman: Estimate
-    verdict: Verdict
+    verdict: Word
+    p_yes: float | None
 
 
 class TaskReport(Record):
-    """Several tasks in one study; `agree`: the verdict is the same on each; `pooled` over tasks."""
+    """Several tasks in one study; `agree`: the verdict is the same on each."""
 
     tasks: tuple[Task, ...]
     accuracies: tuple[TaskAccuracy, ...]
     correlations: tuple[TaskCorrelation, ...]
-    pooled: tuple[Pooled, ...] = ()
     agree: bool
     sentence: str

@@ -79,9 +79,6 @@ class Options(Record):
     aggregate: str | None = Field(
         None, description="how the steps of process scores became one; None: as their cards say"
     )
-    target_r: float | None = Field(
-        None, gt=0, lt=1, description="the r that `needed` plans to show; None: the verdict's line"
-    )
     ensembles: dict[str, tuple[str, ...]] = Field(
         default_factory=dict, description="name of an ensemble: its members"
     )

@@ -10,7 +10,7 @@ Conventions (docs/results.md describes each field):
 
 from html import escape
 
-from bon.analysis.results import accuracy, correlation, decision, prediction, study, uplift
+from bon.analysis.results import accuracy, correlation, decision, prediction, study, uplift, verdict
 from bon.analysis.results.record import SCHEMA_VERSION, Options, Record
 
 
@@ -35,7 +35,7 @@ class Results(Record):
     ranks: tuple[accuracy.RankBand, ...] = ()
     correlations: tuple[correlation.Correlation, ...] = ()
     correlation_by_n: tuple[correlation.CorrelationByN, ...] = ()
-    pooled: tuple[correlation.Pooled, ...] = ()
+    verdicts: tuple[verdict.Verdict, ...] = ()
     decisions: tuple[decision.Decision, ...] = ()
     by_task: tuple[decision.TaskReport, ...] = ()
     what_if: tuple[prediction.WhatIf, ...] = ()

@@ -102,6 +102,7 @@ class RewarderInfo(Record):
     rewarder: str
     kind: str
     family: str = ""
+    maker: str = ""
     size: float | None = None
     handicap: str = ""
     baseline: bool = False

@@ -88,6 +88,21 @@ def compare(
     emit(differences, lambda: comparison_text(differences), as_json)
 
 
+def pool(
+    directories: options.Directories, out: options.OutFolder = None, as_json: options.Json = False
+) -> None:
+    """Pool runs in a meta-analysis of how well a benchmark predicts across policies and tasks."""
+    from bon.analysis import plots
+    from bon.analysis.decision.pool_runs import pool_runs
+    from bon.commands.decide_text import pooled_text
+
+    pooled = pool_runs(read_runs(directories))
+    names = ["forest", *(f"forest_{i + 1}" for i in range(1, len(pooled)))]
+    figures = dict(zip(names, map(plots.forest, pooled), strict=False)) if out else {}
+    _save(out, "pool", [row.model_dump(mode="json") for row in pooled], figures)
+    emit(pooled, lambda: "\n\n".join(map(pooled_text, pooled)), as_json)
+
+
 def recommend(
     directories: options.Directories,
     budget: Annotated[float | None, Option(min=0, help="Maximum cost per question.")] = None,

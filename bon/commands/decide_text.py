@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from bon.analysis.results import (
     CorrelationReport,
+    PooledRuns,
     Recommendation,
     Regraded,
     RunDifference,
@@ -54,6 +55,29 @@ def comparison_text(differences: Iterable[RunDifference]) -> str:
     return "\n".join([show_listing(rows), *lines])
 
 
+def pooled_text(pooled: PooledRuns) -> str:
+    """Format a meta-analysis of runs."""
+    rows = [
+        {
+            "run": study.run,
+            "policy": study.policy,
+            "rewarders": study.num_rewarders,
+            "base models": f"{study.num_bases} and {study.num_unknown} unknown"
+            if study.num_unknown
+            else study.num_bases,
+            "r": bounded(study.pearson),
+            "mean r without it": bounded(study.without) if study.without else "-",
+        }
+        for study in pooled.studies
+    ]
+    mean = pooled.pearson
+    row = {"run": "mean", **dict.fromkeys(list(rows[0])[1:], "")}
+    rows.append({**row, "r": bounded(mean.mean)})
+    spread = f"between policies, on Fisher's scale: standard deviation {mean.between:.2f}"
+    parts = [pooled.sentence, "", show_listing(rows), "", spread, *bullets(pooled.warnings)]
+    return "\n".join(parts)
+
+
 def recommendation_text(advice: Recommendation) -> str:
     """Format a recommendation, the rewarders with the largest gain first."""
     from bon.analysis.decision.recommend import amount
@@ -93,11 +117,6 @@ def correlation_text(report: CorrelationReport) -> str:
         }
         for row in report.correlations
     ]
-    influences = [
-        f"{row.policy}: {row.influence_sentence}" if row.policy else row.influence_sentence
-        for row in report.correlations
-        if row.primary and row.carried_by is not None
-    ]
     lines.append(show_listing(rows))
     if report.outcomes:
         gains = [
@@ -115,7 +134,6 @@ def correlation_text(report: CorrelationReport) -> str:
     for title, texts in (
         ("Support", finding.support),
         ("Caveats", (*finding.caveats, *report.warnings)),
-        ("One point decides", influences),
         ("Check these values", [flag.sentence for flag in report.flags]),
         ("What would change this", finding.would_change),
     ):

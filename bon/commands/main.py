@@ -41,6 +41,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
         "bon.commands.decide:report",
         "bon.commands.decide:gate",
         "bon.commands.calibrate:calibrate",
+        "bon.commands.decide:pool",
         "bon.commands.decide:compare",
         "bon.commands.decide:recommend",
         "bon.commands.decide:correlate",

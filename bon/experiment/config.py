@@ -156,7 +156,8 @@ class Card(Strict):
     revision: Name | None = None
     licence: Name = "not stated"
     citation: Text = Field("", description="BibTeX of what to cite for the model")
-    family: Name = ""
+    family: Name = Field("", description="base model, which rewarders may share")
+    maker: Name = Field("", description="who trained it; one maker alone carries no yes")
     size: float | None = Field(None, gt=0, le=1e15, description="parameters")
     active: float | None = Field(
         None, gt=0, le=1e15, description="of them, those that each token uses"
@@ -562,7 +563,6 @@ class AnalysisConfig(Strict):
         "pool that its weighted pairs were drawn from",
     )
     rules: Words = ()
-    target_r: float | None = Field(None, gt=0, lt=1)
     ties: Literal["half", "wrong", "drop"] = "half"
     bootstrap: int = Field(2000, ge=100, le=20_000)
     confidence: float = Field(0.95, gt=0.5, lt=1)

@@ -31,7 +31,7 @@ Scores = list[tuple[str, JudgementRecord]]
 AGGREGATE: Aggregate = "product"
 """Initial aggregate of process scores; `bon report --set analysis.aggregate=…` changes it."""
 
-_KEPT = ("name", "title", "licence", "citation", "family", "size")
+_KEPT = ("name", "title", "licence", "citation", "family", "maker", "size")
 _KEPT_OF = {
     "policies": (*_KEPT, "extractor", "n"),
     "rewarders": (*_KEPT, "kind", "aggregate", "window", "votes", "orders"),

@@ -85,12 +85,14 @@ def deep_tables(setup: Setup, store: Store) -> Tables | None:
 
 def _questions(store: Store) -> pd.DataFrame:
     leaked = dict(store.query("SELECT key, leaked FROM questions WHERE active > 0"))
-    rows = []
+    rows, clusters = [], []
     for question in store.questions():
         label = (question.key, question.id, question.dataset, question.subject)
         shape = (question.difficulty, len(question.options), question.answer)
         rows.append((*label, *shape, bool(leaked[question.key])))
-    return _frame("questions", rows)
+        clusters.append(str(question.meta.get("cluster") or ""))
+    frame = _frame("questions", rows)
+    return frame.assign(cluster=clusters) if any(clusters) else frame
 
 
 def _pairs(store: Store) -> pd.DataFrame:
@@ -226,7 +228,8 @@ def _rewarders(setup: Setup) -> pd.DataFrame:
         (card.name, card.kind, card.family or guessed_base(card.model or card.name), card.size)
         for card in (loaded.card for loaded in setup.rewarders)
     ]
-    return _frame("rewarders", rows)
+    frame = _frame("rewarders", rows)
+    return frame.assign(maker=[loaded.card.maker for loaded in setup.rewarders])
 
 
 def _meta(setup: Setup, store: Store) -> dict[str, Any]:

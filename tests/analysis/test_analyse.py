@@ -65,7 +65,7 @@ def test_every_estimate_has_its_interval(results):
         assert b.gain.low <= b.gain.value <= b.gain.high
         assert b.n == 5
     for c in results.correlations:
-        assert c.families.num_families == 2
+        assert c.num_bases == 2
         assert c.pearson.estimate.low is None
         assert c.pearson.jackknife is not None
         assert all(p.x.low is not None and p.y.low is not None for p in c.points)
@@ -436,4 +436,4 @@ def test_doing_nothing_is_part_of_the_decision(sign):
     instead = f"Majority vote gives {100 * free:.1f}%, more than the choice, at no cost."
     assert decision.sentence.endswith(instead) == (free > decision.picked.value) == (sign < 0)
     page = first_page(results)
-    assert page.to_trust.startswith("No study, if the true r is ") == (sign < 0)
+    assert page.answer.startswith(("Yes", "Probably")) == (sign > 0)

@@ -461,6 +461,16 @@ def test_a_rewarder_that_helps_choosing_and_hurts_training_is_flagged():
     assert "hurts training: harmful" in results.methods[0].sentence
 
 
+def test_what_the_recipe_costs_names_no_rewarder():
+    """Nine rewarders that choose well and train exactly as random choices do, below zero."""
+    innocent = [f"rewarder {i}" for i in range(9)]
+    results = analysed(dict.fromkeys([*innocent, "random"], -0.06), dict.fromkeys(innocent, 0.1))
+    assert all(arm.greedy.high < 0 for arm in results.arms)
+    assert not [arm.arm for arm in results.arms if arm.hurts]
+    alone = analysed(dict.fromkeys(innocent, -0.06), dict.fromkeys(innocent, 0.1))
+    assert not [arm.arm for arm in alone.arms if arm.hurts]  # without a zero line
+
+
 def test_planted_side_effects_are_flagged():
     others = [f"other {i}" for i in range(25)]
     names = ("plain", "lengthy", "letter", "mute", "random", *others)

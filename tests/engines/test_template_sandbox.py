@@ -12,11 +12,11 @@ from transformers import PreTrainedTokenizerFast, processing_utils
 from transformers.utils import chat_template_utils
 
 from bon.core.errors import BonError
-from bon.engines import template_process
 from bon.engines.base import Message
+from bon.engines.hf import template_process
+from bon.engines.hf.template_sandbox import _SANDBOX
 from bon.engines.processors import load_processor
 from bon.engines.rendering import Renderer
-from bon.engines.template_sandbox import _SANDBOX
 
 HELLO = (Message("user", ("Hallo, größte Welt",)),)
 HOSTILE = {

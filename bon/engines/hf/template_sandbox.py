@@ -12,7 +12,7 @@ from jinja2 import TemplateError
 
 from bon.core.errors import BonError
 from bon.core.line_process import LineProcess
-from bon.engines import template_process
+from bon.engines.hf import template_process
 
 _PASSED = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")
 """Variables that the process gets: no key and no token."""

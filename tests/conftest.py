@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -131,6 +132,11 @@ def one_ray(ray_address: str) -> Iterator[str]:
 
 
 WEIGHTS = {"slow": 30, "ray": 10, "browser": 5, "model": 3}
+
+
+def pytest_configure() -> None:
+    """Hear Ctrl-C, as in a terminal: a shell's background ignores it, and all that it starts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

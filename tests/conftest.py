@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 Make = Callable[..., dict[str, Any]]
 

@@ -100,7 +100,9 @@ TEMPLATES = {
         "<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\nWhat is 2 + 2?<|eot_id|>"
         "<|start_header_id|>assistant<|end_header_id|>\n\n", "<|eot_id|>",
     ),
-    "deepseek": ("<｜begin▁of▁sentence｜><｜User｜>What is 2 + 2?<｜Assistant｜>", "<｜end▁of▁sentence｜>"),
+    "deepseek": (
+        "<｜begin▁of▁sentence｜><｜User｜>What is 2 + 2?<｜Assistant｜>", "<｜end▁of▁sentence｜>"
+    ),
     "mistral": ("<s>[INST] What is 2 + 2? [/INST]", "</s>"),
     "gemma": (
         "<bos><start_of_turn>user\nWhat is 2 + 2?<end_of_turn>\n<start_of_turn>model\n",
@@ -110,7 +112,8 @@ TEMPLATES = {
     "phi": ("<|user|>\nWhat is 2 + 2?<|end|>\n<|assistant|>\n", "<|end|>"),
     "llava": ("USER: <image>\nWhat is 2 + 2? ASSISTANT:", "</s>"),
     "kimi": (
-        "<|im_user|>user<|im_middle|>What is 2 + 2?<|im_end|><|im_assistant|>assistant<|im_middle|>",
+        "<|im_user|>user<|im_middle|>What is 2 + 2?<|im_end|>"
+        "<|im_assistant|>assistant<|im_middle|>",
         "<|im_end|>",
     ),
 }  # fmt: skip

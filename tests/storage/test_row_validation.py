@@ -73,7 +73,7 @@ def store(tmp_path_factory):
         yield store
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(rows=st.lists(JUDGEMENTS, max_size=3))
 def test_every_judgement_is_kept_and_comes_back_sound(store, rows):
     store.db.execute("DELETE FROM judgements")
@@ -92,7 +92,7 @@ def test_every_judgement_is_kept_and_comes_back_sound(store, rows):
             assert row.error
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(row=CANDIDATES)
 def test_every_candidate_is_kept_and_comes_back_sound(store, row):
     store.db.execute("DELETE FROM candidates")

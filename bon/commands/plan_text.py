@@ -76,6 +76,7 @@ def _table(rows: Iterable[Row]) -> str:
 
 
 def wrapped(texts: Sequence[str]) -> str:
+    """Return the texts as paragraphs of the terminal's width."""
     width = text_width(WIDTH)
     return "\n".join(
         textwrap.fill(text, width, subsequent_indent="  ", break_on_hyphens=False) for text in texts

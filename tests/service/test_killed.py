@@ -39,6 +39,7 @@ def workers_of(ray_address):
     return [process for process in below if process.name().startswith("ray::Host")]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_nothing_is_lost_and_nothing_is_run_twice(tmp_path, ray_address):

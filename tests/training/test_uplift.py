@@ -557,6 +557,7 @@ def test_seeds_that_differ_widen_the_intervals():
 # ------------------------------------------------------------------ the command
 
 
+@pytest.mark.long
 @pytest.mark.model
 @pytest.mark.ray
 @pytest.mark.slow

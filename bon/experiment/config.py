@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -32,10 +31,10 @@ from bon.core.validation import (
     Location,
     Name,
     Number,
+    Strict,
     Text,
     Word,
     validate,
-    without_booleans,
 )
 from bon.engines import ENGINES
 from bon.engines.free_gpu_memory import USABLE
@@ -44,19 +43,6 @@ MAX_DATASETS, MAX_MODELS, MAX_STEPS = 16, 128, 1024
 
 Columns = Annotated[dict[Name, Name], Field(max_length=MAX_ITEMS)]
 Words = Annotated[tuple[Word, ...], Field(max_length=MAX_ITEMS)]
-
-
-class Strict(BaseModel):
-    """Base model that refuses unknown keys and infinite numbers."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _numbers(cls, data: Any) -> Any:
-        return without_booleans(cls, data)
 
 
 class UpstreamPrompt(Strict):

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -194,10 +195,13 @@ def _pinned(
     experiment: Experiment, role: Role, base: Path, origin: Origin
 ) -> list[tuple[CardRef, Origin]]:
     """Return the card references with their origins; those with `from` are pinned."""
-    refs = getattr(experiment, role)
-    places = [origin.inside(role, at) for at in range(len(refs))]
-    makers = (partial(pinned, ref, role, base, at) for ref, at in zip(refs, places, strict=True))
-    return [(ref, at) for refs, at in zip(all_of(makers), places, strict=True) for ref in refs]
+
+    def cards_of(index: int, ref: CardRef) -> list[tuple[CardRef, Origin]]:
+        at, imports = origin.inside(role, index), isinstance(ref, Mapping) and "from" in ref
+        return [(card, at) for card in (pinned(ref, role, base, at) if imports else [ref])]
+
+    named = all_of(partial(cards_of, *each) for each in enumerate(getattr(experiment, role)))
+    return [*chain.from_iterable(named)]
 
 
 def _check_counting(experiment: Experiment, policies: list[PolicyCard], origin: Origin) -> None:
@@ -284,8 +288,8 @@ def _separate_specs(models: Iterable[Loaded[RewarderCard]]) -> tuple[Loaded[Rewa
     separated = []
     for loaded in models:
         parser = parser_key(loaded.card)
-        if first.setdefault(loaded.specs.card, parser) != parser:
-            loaded = replace(loaded, specs=replace(loaded.specs, card=loaded.specs.with_rule))
+        if first.setdefault(loaded.card_spec, parser) != parser:
+            loaded = replace(loaded, card_spec=loaded.with_rule)
         separated.append(loaded)
     return tuple(separated)
 

@@ -373,7 +373,7 @@ def _named(kind: str, name: str, cards: dict[str, Loaded[CardT]]) -> Loaded[Card
 def _with_code(loaded: Loaded[RewarderCard]) -> Loaded[RewarderCard]:
     """File judgements under all that shapes them, the rewarder's code and parser included."""
     panel = loaded.card.kind == "ensemble"
-    more, rule = loaded.card.members if panel else code_hash(loaded.card), loaded.specs.with_rule
+    more, rule = loaded.card.members if panel else code_hash(loaded.card), loaded.with_rule
     return replace(loaded, stored=content_key(rule, more) if more else rule)
 
 

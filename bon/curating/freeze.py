@@ -63,11 +63,7 @@ class Freezing:
     anyway: str = ""
 
     def write(self) -> Frozen:
-        """Write everything to a temporary folder first, so that a version is complete or absent.
-
-        Raises:
-            BonError: the audit is missing, outdated or objects; a licence forbids it; it exists.
-        """
+        """Write everything to a temporary folder first, so that a version is complete or absent."""
         self._check()
         licence = self.licence
         folder, held_out = self.folder, self.folder.with_name(f"{self.folder.name}-held-out")

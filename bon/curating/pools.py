@@ -129,10 +129,9 @@ def _candidates(
     unique = {
         row.key: row
         for run in runs
-        for policy in run.setup.policies
         for question in run.store.questions()
         if question.key in questions
-        for row in run.store.candidates(policy.spec, question.key, policy.card.n)
+        for row in run.setup.candidates(run.store, question.key)
     }
     rows = pools.keep(
         "answers with a text",

@@ -71,9 +71,6 @@ def export_run(
 
     preferences: which training rows; by default right against wrong answers, if the format holds
     nothing else. replace: overwrite files.
-
-    Raises:
-        BonError: an unknown format or rewarder, nothing to train on, or a file with other contents.
     """
     export = EXPORTS[form]
     if preferences and not export.layout:

@@ -174,9 +174,6 @@ def first_rows(
     """Return images per row, their sizes, and mean tokens of the texts of the first usable rows.
 
     The texts are those of a question with its options, or of a pair's prompt and of a response.
-
-    Raises:
-        BonError: what a run would raise, such as that no row can be used.
     """
     load = load_questions if kind == "questions" else load_pairs
     with TemporaryDirectory() as folder:

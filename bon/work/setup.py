@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bon.benchmarks import BENCHMARKS
 from bon.choosing.rules import RULES
 from bon.core.errors import BonError, suggestion
-from bon.core.records import LMMS_EVAL
+from bon.core.records import LMMS_EVAL, Candidate
 from bon.core.validation import Origin, all_of, validate
 from bon.dispatch.worker import ModelSpec, PolicySpec, RewarderSpec
 from bon.experiment.cards import Loaded, Role, load_policy, load_rewarder
@@ -85,6 +85,11 @@ class Setup:
         if deep is None or policy.card.imported or (rewarder and not self.is_deep(rewarder)):
             return policy.card.n
         return max(policy.card.n, deep.n if drawn(question, min(deep.share, subset)) else 0)
+
+    def candidates(self, store: Store, question: str) -> list[Candidate]:
+        """Return the candidates of all policies, n each."""
+        rows = (store.candidates(p.spec, question, p.card.n) for p in self.policies)
+        return [*chain.from_iterable(rows)]
 
     def protocol(self, rewarder: Loaded[RewarderCard]) -> Protocol:
         """Return the judging protocol of a rewarder."""

@@ -16,7 +16,7 @@ from bon.choosing.rules import RULES
 from bon.core.errors import BonError, suggestion
 from bon.core.records import LMMS_EVAL, Candidate
 from bon.core.validation import Origin, all_of, validate
-from bon.dispatch.worker import ModelSpec, PolicySpec, RewarderSpec
+from bon.dispatch.worker import ModelSpec
 from bon.experiment.cards import Loaded, Role, load_policy, load_rewarder
 from bon.experiment.config import PRICED, CardRef, DatasetSpec, Experiment, PolicyCard, RewarderCard
 from bon.experiment.overrides import override
@@ -104,14 +104,12 @@ class Setup:
         """Return the model specs for workers, by name."""
         allowed = self.experiment.allow_remote_code
         retries = self.experiment.cluster.retries
-        specs: dict[str, ModelSpec] = {
-            policy.card.name: PolicySpec(policy, retries, allowed) for policy in self.policies
-        }
-        for rewarder in (*self.rewarders, *filter(None, [self.grader])):
-            specs[rewarder.card.name] = RewarderSpec(
-                rewarder, self.protocol(rewarder), allowed, registered(rewarder.card)
-            )
-        return specs
+        specs = [ModelSpec(policy, allowed, retries=retries) for policy in self.policies]
+        specs += [
+            ModelSpec(each, allowed, self.protocol(each), own=registered(each.card))
+            for each in (*self.rewarders, *filter(None, [self.grader]))
+        ]
+        return {spec.loaded.card.name: spec for spec in specs}
 
     def pair_votes(self, rewarder: Loaded[RewarderCard]) -> dict[str, int]:
         """Return the votes of a rewarder per comparison on each reward benchmark."""

@@ -191,12 +191,6 @@ class Card(Strict):
         price = self.price if self.engine == "openai" else None
         return price is not None and price.input_per_million + price.output_per_million > 0
 
-    @property
-    def is_unpriced(self) -> bool:
-        """Whether its model is behind an endpoint and nobody says what it costs."""
-        elsewhere = self.engine == "openai" and bool(self.engine_args.get("base_url"))
-        return elsewhere and self.price is None
-
     @model_validator(mode="after")
     def _capped(self) -> Self:
         if self.price is None and self.engine_args.get("spending_cap") is not None:

@@ -173,7 +173,7 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
             if count > 1:
                 fix = "give one a `name:` of its own"
                 raise BonError(f"the name {name!r} is used {count} times", fix)
-    _check_counting(experiment, [policy.card for policy in policies], origin)
+    _check_counting(experiment, min((each.card.n for each in policies), default=0), origin)
     _check_deep(experiment, {loaded.card.name: loaded for loaded in models}, origin)
     ensembles = tuple(card for card in cards if card.card.kind == "ensemble")
     grader = load_grader(experiment, base, origin.inside("grading"))
@@ -207,10 +207,10 @@ def _pinned(
     return [*chain.from_iterable(named)]
 
 
-def _check_counting(experiment: Experiment, policies: list[PolicyCard], origin: Origin) -> None:
-    """Raise before the run what the analysis would raise after it."""
-    n, most = experiment.analysis.n, min((policy.n for policy in policies), default=0)
-    if n is not None and policies and n > most:
+def _check_counting(experiment: Experiment, most: int, origin: Origin) -> None:
+    """Raise before the run what the analysis would raise after it; most: candidates, if any."""
+    n = experiment.analysis.n
+    if n is not None and 0 < most < n:
         raise BonError(
             f"{origin.place(('analysis', 'n'))}: analysis.n: found {n}, but {most} candidates "
             "are sampled per question",
@@ -226,7 +226,8 @@ def _check_counting(experiment: Experiment, policies: list[PolicyCard], origin: 
 
 def _check_priced(experiment: Experiment, models: Iterable[Loaded[Any]], origin: Origin) -> None:
     """Refuse a cap on what nobody knows the price of."""
-    unpriced = [model.card.name for model in models if model.card.is_unpriced]
+    cards = [each.card for each in models if each.card.engine == "openai"]
+    unpriced = [c.name for c in cards if c.engine_args.get("base_url") and c.price is None]
     if experiment.cluster.spending_cap is not None and unpriced:
         raise BonError(
             f"{origin.place(('cluster', 'spending_cap'))}: cluster.spending_cap cannot count what "

@@ -80,7 +80,9 @@ def pin_commits(setup: Setup, store: Store, *, quiet: bool = False) -> None:
 def with_commits(setup: Setup, store: Store) -> Setup:
     """Return the experiment with every model at the commit stored in the run."""
     commits: dict[str, str] = store.meta("commits", {})
-    names = {model.card.name for model in unpinned(setup.models)} if commits else set()
+    if not commits:
+        return setup
+    names = {model.card.name for model in unpinned(setup.models)}
 
     def pin(model: Loaded[Any]) -> Loaded[Any]:
         commit = commits.get(model.card.model) if model.card.name in names else None

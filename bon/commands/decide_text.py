@@ -18,12 +18,8 @@ from bon.analysis.results.calibration import (
 from bon.analysis.results.phrasing import bounded, gained, names, percent, probability, share, short
 from bon.core.console import show_listing
 
-MAX_QUESTIONS = 20
-"""Questions listed; --json lists all."""
-
-
-MAX_RESPONSES = 20
-"""Responses listed; --json lists all."""
+MAX_LISTED = 20
+"""Questions or responses listed; --json lists all."""
 
 
 def bullets(texts: Iterable[str]) -> list[str]:
@@ -48,7 +44,7 @@ def comparison_text(differences: Iterable[RunDifference]) -> str:
         )
         if row.changed:
             lines += ["", f"{row.rewarder} on {row.policy}, right before and after:"]
-            changed = row.changed[:MAX_QUESTIONS]
+            changed = row.changed[:MAX_LISTED]
             lines += [f"  {c.before:4.2f}  {c.after:4.2f}  {c.id}" for c in changed]
             if more := len(row.changed) - len(changed):
                 lines.append(f"  and {more:,} more (--json lists them all)")
@@ -215,7 +211,7 @@ def regrade_text(regraded: Regraded) -> str:
             "question": row.id,
             "ending": f"…{' '.join(row.ending.split())[-60:]}",
         }
-        for row in regraded.differ[:MAX_RESPONSES]
+        for row in regraded.differ[:MAX_LISTED]
     ]
     changed = percent(len(regraded.differ) / regraded.num_answers)
     lines = [

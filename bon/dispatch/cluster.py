@@ -33,6 +33,8 @@ from bon.experiment.config import ClusterConfig, Placement
 
 SPLIT_AFTER = 2
 BLAME_AFTER = 4
+HOPELESS_AT_FIRST, HOPELESS = 12, 40
+"""Deaths of a model's workers after which no item is to blame: before its first reply, later."""
 CLOSE_SECONDS = 60.0
 START_SECONDS = 60.0
 CHECK_SECONDS = 1.0
@@ -478,7 +480,7 @@ class Dispatcher:
                 for task in batch.tasks:
                     self._requeue(group, Batch(batch.source, [task], alone=True))
         for model in models - self._stopped:
-            if group.hopeless(model):
+            if group.deaths[model] >= (HOPELESS if model in group.answered else HOPELESS_AT_FIRST):
                 batch = next(batch for batch in blamed if batch.source.model == model)
                 reason = f"its workers died {group.deaths[model]} times and nothing came back"
                 self._handle(batch.source, Reply(failure=f"{reason}: {batch.reason}"))

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -32,10 +31,10 @@ from bon.core.validation import (
     Location,
     Name,
     Number,
+    Strict,
     Text,
     Word,
     validate,
-    without_booleans,
 )
 from bon.engines import ENGINES
 from bon.engines.free_gpu_memory import USABLE
@@ -44,19 +43,6 @@ MAX_DATASETS, MAX_MODELS, MAX_STEPS = 16, 128, 1024
 
 Columns = Annotated[dict[Name, Name], Field(max_length=MAX_ITEMS)]
 Words = Annotated[tuple[Word, ...], Field(max_length=MAX_ITEMS)]
-
-
-class Strict(BaseModel):
-    """Base model that refuses unknown keys and infinite numbers."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _numbers(cls, data: Any) -> Any:
-        return without_booleans(cls, data)
 
 
 class UpstreamPrompt(Strict):
@@ -204,12 +190,6 @@ class Card(Strict):
         """Whether requests to its model cost money, which a ledger reserves."""
         price = self.price if self.engine == "openai" else None
         return price is not None and price.input_per_million + price.output_per_million > 0
-
-    @property
-    def is_unpriced(self) -> bool:
-        """Whether its model is behind an endpoint and nobody says what it costs."""
-        elsewhere = self.engine == "openai" and bool(self.engine_args.get("base_url"))
-        return elsewhere and self.price is None
 
     @model_validator(mode="after")
     def _capped(self) -> Self:

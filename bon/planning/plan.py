@@ -42,11 +42,11 @@ from bon.rewarders.item_judging import max_calls
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.grading import grader_note
-from bon.work.hub_revisions import unpinned, with_commits
 from bon.work.judging_scope import drawn
 from bon.work.preflight import check_axis, mistakes, retiring, unread_images
 from bon.work.repeat_check import FOLDER
 from bon.work.setup import Setup, located
+from bon.work.stored_models import unpinned, with_commits
 from bon.work.units import (
     grading_unit,
     judgements_on,

@@ -71,17 +71,11 @@ def regrade_files(
 
 def _answers_of_run(directory: Path) -> Answers:
     with Store(directory, readonly=True) as store:
-        policies = open_run(store).policies
-        answers = Answers()
+        setup, answers = open_run(store), Answers()
         for question in store.questions():
-            rows = [
-                row
-                for policy in policies
-                for row in store.candidates(policy.spec, question.key, policy.card.n)
-            ]
             texts = tuple(
                 Text(row.index, row.policy, None if row.outcome == "error" else row.text)
-                for row in rows
+                for row in setup.candidates(store, question.key)
                 if row.finish != WITHOUT_TEXT
             )
             if texts:

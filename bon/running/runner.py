@@ -19,13 +19,12 @@ from bon.running.weights import fetch_weights
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
 from bon.work.completeness import completeness
-from bon.work.hub_revisions import pin_commits, with_commits
 from bon.work.preflight import check_models, retiring
 from bon.work.repeat_check import FOLDER, repeat_sources
 from bon.work.setup import Setup
 from bon.work.sources import GenerateSource, GradeSource, PairSource, QuestionSource
 from bon.work.starting import now
-from bon.work.stored_specs import print_changed
+from bon.work.stored_models import pin_commits, print_changed, with_commits
 
 
 def run(

@@ -31,11 +31,7 @@ _PINNED: dict[str, Any] = {
 
 
 def load_grader(experiment: Experiment, base: Path, origin: Origin) -> Loaded[RewarderCard] | None:
-    """Return the model that grades, asked with the pinned prompt; None without one.
-
-    Raises:
-        BonError: a task is graded by a model and none is named, or it is not pointwise.
-    """
+    """Return the model that grades, asked with the pinned prompt; None without one."""
     ref: CardRef | None = experiment.grading
     if ref is None:
         if any(task.grader == BY_MODEL for task in experiment.questions):

@@ -28,7 +28,7 @@ from bon.storage.store import Store
 from bon.work.grading import grader_note
 from bon.work.judging_scope import drawn, stakes_of
 from bon.work.setup import Setup
-from bon.work.stored_specs import changed_models
+from bon.work.stored_models import changed_models
 
 HANDICAPS = {
     "drop": "sees no image",

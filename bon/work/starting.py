@@ -22,7 +22,6 @@ from bon.rewarders.reply_parsing import parser_key, reparse
 from bon.storage.row_validation import NOT_UNICODE
 from bon.storage.store import Store
 from bon.work.setup import Setup
-from bon.work.stored_specs import save_specs
 
 MARK = "# The experiment of this run, written by bon.\n"
 
@@ -43,8 +42,8 @@ def starting(
             "choose another --out, for example a folder in it",
         )
     with store.transaction():
-        save_specs(setup, store)
         store.set_meta(
+            specs={model.card.name: model.own_spec for model in setup.models},
             experiment=setup.raw,
             base=str(setup.base.resolve()),
             started=store.meta("started") or now(),

@@ -1,3 +1,4 @@
+# ruff: noqa: E501, as each rule is one pattern
 """Every sentence of ten different studies says what its numbers say, and known traps come out."""
 
 import re
@@ -186,13 +187,15 @@ def policy_row(s, match, leaks=None):
         rows[0].policy, rows[0].axis, rows[0].benchmark))  # fmt: skip
 
 
-@rule(r"(Yes|Probably|Perhaps|No|Cannot tell).*? \([^()]*\): .*")
+@rule(r"(Yes|Probably|Perhaps|No|Cannot tell)(, \w+)? \([^()]*\): .*")
 def verdict(s, match, owner):
     text, v = match[0], s.verdict
     for part in re.split(r"\{\w+\}", CLAIMS[v.word]):
         assert part in text
     claimed = text.partition(" (r = ")[0]
-    assert ("predicts which" in claimed.partition("whether")[0]) == (v.word in ("yes", "probably", "weak"))
+    assert ("predicts which" in claimed.partition("whether")[0]) == (
+        v.word in ("yes", "probably", "weak")
+    )
     denies = any(part in text for part in ("does not predict", "hardly predicts", "pick worse"))
     assert denies == (v.word in ("no", "weak", "reverse"))
     parts = re.search(r"one line (.*), separate groups (.*), a ceiling (.*?)\)", text)
@@ -249,7 +252,10 @@ def reliability(s, match, owner):
 
 @rule(r"At equal .*, r = (?P<r>.*) \(yes: (?P<p>.*)\)\.")
 def equal_size(s, match, owner):
-    assert [match["r"], match["p"]] == [bounded(s.verdict.adjusted.r), chance(s.verdict.adjusted.p_yes)]
+    assert [match["r"], match["p"]] == [
+        bounded(s.verdict.adjusted.r),
+        chance(s.verdict.adjusted.p_yes),
+    ]
 
 
 @rule(r"The probability of a yes is lowest for (?P<name>.*): (?P<p>.*)\.")
@@ -276,13 +282,18 @@ def other_leaks(s, match, owner):
     assert not c.primary
 
 
-@rule(WHERE + r"(?P<above>\d+) of (?P<all>\d+) rewarders? beat majority vote, (?P<unclear>\d+) "
-      r"cannot be told from it and (?P<below>none|\d+) (is|are) worse.*")
+@rule(
+    WHERE + r"(?P<above>\d+) of (?P<all>\d+) rewarders? beat majority vote, (?P<unclear>\d+) "
+    r"cannot be told from it and (?P<below>none|\d+) (is|are) worse.*"
+)
 def against_the_vote(s, match, owner):
     counts = [match[part] for part in ("above", "unclear", "below")]
     numbers = [0 if c == "none" else int(c) for c in counts]
-    rows = [b for b in s.results.best_of_n if b.headline and b.rule != "baseline"
-            and b.policy == (match["policy"] or b.policy)]
+    rows = [
+        b
+        for b in s.results.best_of_n
+        if b.headline and b.rule != "baseline" and b.policy == (match["policy"] or b.policy)
+    ]
     words = [b.verdict_versus_majority for b in rows]
     assert numbers == [words.count(w) for w in ("above", "unclear", "below")]
     assert sum(numbers) == int(match["all"])
@@ -300,18 +311,24 @@ def without_counts(s, match, owner):
     assert s.verdict.word not in ("no", "weak", "reverse")
 
 
-@rule(r"A new study of .* would say Yes in (?P<y>.*?)%, at least Probably in (?P<p>.*?)% and No in "
-      r"(?P<n>.*?)%, averaged[^;]*(; (?P<best>.*) would say Yes in (?P<by>.*?)% and .* in (?P<bp>.*?)%)?\.")
+@rule(
+    r"A new study of .* would say Yes in (?P<y>.*?)%, at least Probably in (?P<p>.*?)% and No in "
+    r"(?P<n>.*?)%, averaged[^;]*(; (?P<best>.*) would say Yes in (?P<by>.*?)% and .* in (?P<bp>.*?)%)?\."
+)
 def needed(s, match, owner):
     plan = next(n for n in s.results.needed if n.sentence == match[0])
     row = plan.rows[0]
-    assert [int(match[x]) for x in "ypn"] == [round(100 * x) for x in (row.yes, row.probably, row.no)]
+    assert [int(match[x]) for x in "ypn"] == [
+        round(100 * x) for x in (row.yes, row.probably, row.no)
+    ]
     assert row.yes <= row.probably
     assert row.probably + row.no <= 1
     assert (match["best"] or "") == plan.best
     if plan.best:
         better = max(plan.rows[1:], key=lambda r: (r.probably, r.yes))
-        assert [int(match["by"]), int(match["bp"])] == [round(100 * x) for x in (better.yes, better.probably)]
+        assert [int(match["by"]), int(match["bp"])] == [
+            round(100 * x) for x in (better.yes, better.probably)
+        ]
         assert better.probably > row.probably
 
 
@@ -328,8 +345,10 @@ def nothing_to_do(s, match, owner):
     assert match[1].startswith("Nothing") or not s.results.needed[0].best
 
 
-@rule(r".* against Best-of-N on (?P<policy>\S+?)(?P<out> without leaked questions)?: "
-      r"r = (?P<r>.*) over (?P<n>\d+) rewarders.*")
+@rule(
+    r".* against Best-of-N on (?P<policy>\S+?)(?P<out> without leaked questions)?: "
+    r"r = (?P<r>.*) over (?P<n>\d+) rewarders.*"
+)
 def correlation(s, match, owner):
     assert match["policy"] == owner.policy
     assert bool(match["out"]) == (owner.leaks == "out")
@@ -343,9 +362,11 @@ def by_n(s, match, owner):
     assert match["b"] is None or at[match["m"]] == match["b"]
 
 
-@rule(r"Choosing by .* gives (?P<picked>.*) on (?P<policy>.*?); the best rewarder gives (?P<top>.*) as "
-      r"measured, about (?P<left>.*?) after .* The choice loses (?P<loss>.*?); a random rewarder loses "
-      r"(?P<blind>.*?]?)\.( (?P<free>.*) gives (?P<better>.*%), more than .*)?")
+@rule(
+    r"Choosing by .* gives (?P<picked>.*) on (?P<policy>.*?); the best rewarder gives (?P<top>.*) as "
+    r"measured, about (?P<left>.*?) after .* The choice loses (?P<loss>.*?); a random rewarder loses "
+    r"(?P<blind>.*?]?)\.( (?P<free>.*) gives (?P<better>.*%), more than .*)?"
+)
 def regret(s, match, owner):
     loss = owner.shortlists[0].loss
     assert [match["picked"], match["left"]] == [share(owner.picked), percent(owner.available)]
@@ -356,8 +377,10 @@ def regret(s, match, owner):
         assert float(match["better"].rstrip("%")) >= 100 * owner.picked.value - 0.1
 
 
-@rule(r"A new rewarder that scores (?P<x>\d+)% would reach (?P<y>\S+)% Best-of-N accuracy.* on .*, "
-      r"(?P<gain>\S+) points against pass@1\.")
+@rule(
+    r"A new rewarder that scores (?P<x>\d+)% would reach (?P<y>\S+)% Best-of-N accuracy.* on .*, "
+    r"(?P<gain>\S+) points against pass@1\."
+)
 def new_rewarder(s, match, owner):
     top = owner.rows[-1]
     assert [match["x"], match["y"]] == [percent(top.x, 0)[:-1], percent(top.accuracy.value)[:-1]]
@@ -383,7 +406,9 @@ def recommended(s, match, owner):
     assert f"{match['gain']} points" == points(owner.over_free.value)
 
 
-@rule(r"Nothing beats .* here: (?P<y>\S+)% right.*at no cost\.|Nothing is shown to beat .*: (?P<why>.*)")
+@rule(
+    r"Nothing beats .* here: (?P<y>\S+)% right.*at no cost\.|Nothing is shown to beat .*: (?P<why>.*)"
+)
 def nothing_beats(s, match, owner):
     advice = s.advice
     assert advice.pick is None
@@ -394,7 +419,9 @@ def nothing_beats(s, match, owner):
         assert "gains −" not in match["why"]
 
 
-@rule(r"(The best of \d+ rewarders, )?\S+ (gains \+|differs by −)(?P<gain>\S+) points.* (over|from) it\.")
+@rule(
+    r"(The best of \d+ rewarders, )?\S+ (gains \+|differs by −)(?P<gain>\S+) points.* (over|from) it\."
+)
 def over_free(s, match, owner):
     assert match["gain"] == points(abs(s.advice.over_free.value)).split()[0].lstrip("+")
 
@@ -404,8 +431,10 @@ def picked_among(s, match, owner):
     assert int(match["n"]) == len(s.advice.rewarders)
 
 
-@rule(r"The jackknife over (?P<n>\d+) rewarders: .*|Fisher's interval: with only (?P<few>\d+) .*"
-      r"|Fisher's interval for ranks\.|No interval: .*")
+@rule(
+    r"The jackknife over (?P<n>\d+) rewarders: .*|Fisher's interval: with only (?P<few>\d+) .*"
+    r"|Fisher's interval for ranks\.|No interval: .*"
+)
 def interval_read(s, match, owner):
     assert (owner.estimate.low is None) == match[0].startswith("No interval")
     assert match["few"] is None or int(match["few"]) < 8
@@ -417,7 +446,9 @@ def too_leaked(s, match, owner):
     assert int(match["left"]) < max(int(match["all"]) / 2, 50)
 
 
-@rule(r"(?P<q>\d+) of (?P<all>\d+) questions are also in .*|(?P<p>\d+)% of the questions are also in .*")
+@rule(
+    r"(?P<q>\d+) of (?P<all>\d+) questions are also in .*|(?P<p>\d+)% of the questions are also in .*"
+)
 def overlap(s, match, owner):
     leaks, counts = s.results.leaks, s.results.counts
     assert match["q"] in (None, str(leaks.num_questions))

@@ -5,18 +5,19 @@ bootstrap draws of a run (`bon demo --out RUN`), or without one those of simulat
 """
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from bon.api import Run
 from bon.analysis.correlation.paired_accuracies import mean_of
 from bon.analysis.decision import pool_runs, regret
 from bon.analysis.estimators.resampling import draw
 from bon.analysis.results import Options
 from bon.analysis.run import measured
 from bon.analysis.verdict.posterior import error_variance, posterior
+from bon.api import Run
 from bon.choosing.opinion import Floats
 from tools.validity.populations import SPREAD_X, answers
 
@@ -48,7 +49,9 @@ class Errors(NamedTuple):
         rng, found = np.random.default_rng(0), []
         for size in (250, 200):
             right = answers(rng, rng.normal(size=14) * SPREAD_X, size)
-            found.append((right.mean(axis=0, dtype=float), draw(size, 2000, 0, "items").means(right)))
+            found.append(
+                (right.mean(axis=0, dtype=float), draw(size, 2000, 0, "items").means(right))
+            )
         (x, on_x), (y, on_y) = found
         return cls(x, y, on_x.astype(float), on_y.astype(float))
 
@@ -127,12 +130,16 @@ def page(errors: Errors, studies: int = STUDIES, source: str = "simulated answer
     lines = [
         "## Calibration of the verdict",
         "",
-        f"{studies} studies per row; true r is drawn from its prior, and errors of measurement are bootstrap draws of {source}.",
-        "Simulation-based calibration (Talts et al. 2018): studies by the tenth of the posterior in which true r lies.",
+        f"{studies} studies per row; true r is drawn from its prior, and errors of measurement are "
+        f"bootstrap draws of {source}.",
+        "Simulation-based calibration (Talts et al. 2018): studies by the tenth of the posterior in "
+        "which true r lies.",
         "",
-        "| rewarders | " + " | ".join(f"{k + 1}" for k in range(BINS)) + " | 50% covers | 80% | 95% |",
+        "| rewarders | "
+        + " | ".join(f"{k + 1}" for k in range(BINS))
+        + " | 50% covers | 80% | 95% |",
         "|" + " --- |" * (BINS + 4),
-    ]  # fmt: skip
+    ]
     pairs = []
     for n in SIZES:
         ranks, found, covers = calibration(errors, n, studies)
@@ -141,16 +148,27 @@ def page(errors: Errors, studies: int = STUDIES, source: str = "simulated answer
         lines.append(f"| {' | '.join(cells)} |")
         pairs.append(found)
     every = np.concatenate(pairs)
-    lines += ["", "Of two further rewarders, the likelier one picks better:", "",
-              "| predicted | pairs | mean | observed |", "|" + " --- |" * 4]  # fmt: skip
-    for low, high in zip(PARTS, PARTS[1:], strict=False):
+    lines += [
+        "",
+        "Of two further rewarders, the likelier one picks better:",
+        "",
+        "| predicted | pairs | mean | observed |",
+        "|" + " --- |" * 4,
+    ]
+    for low, high in pairwise(PARTS):
         part = every[(every[:, 0] >= low) & (every[:, 0] < high)]
         mean, seen = part.mean(axis=0)
         lines.append(f"| {low:g} to {min(high, 1):g} | {len(part)} | {mean:.3f} | {seen:.3f} |")
     loss = regret_coverage(errors, studies)
-    lines += ["", f"The 95% interval of the loss by choosing by the benchmark covers it in {loss:.3f}.", "",
-              "Two policies that share rewarders, pooled: coverage of the common r by 95% intervals.", "",
-              "| rewarders | r | residuals' correlation | covers |", "|" + " --- |" * 4]  # fmt: skip
+    lines += [
+        "",
+        f"Loss by choosing by the benchmark: 95% intervals cover it in {loss:.3f}.",
+        "",
+        "Two policies that share rewarders: 95% intervals of the common r.",
+        "",
+        "| rewarders | r | residuals' correlation | covers |",
+        "|" + " --- |" * 4,
+    ]
     for n in SIZES:
         for r, shared in ((0.9, 0.0), (0.9, 0.8), (0.5, 0.8), (0.0, 0.8)):
             held = pooled_coverage(n, r, shared, studies // 2)

@@ -132,8 +132,8 @@ def page(errors: Errors, studies: int = STUDIES, source: str = "simulated answer
         "",
         f"{studies} studies per row; true r is drawn from its prior, and errors of measurement are "
         f"bootstrap draws of {source}.",
-        "Simulation-based calibration (Talts et al. 2018): studies by the tenth of the posterior in "
-        "which true r lies.",
+        "Simulation-based calibration (Talts et al. 2018): studies by the tenth of the "
+        "posterior in which true r lies.",
         "",
         "| rewarders | "
         + " | ".join(f"{k + 1}" for k in range(BINS))

@@ -248,9 +248,7 @@ def by_n(
     (n, first), (last_n, last) = known[0], known[-1]
     text = f"r is {written(first)} at n = {n}."
     if len(known) > 1:
-        moves = "grows" if last > first else "falls"
-        moves = "hardly changes" if abs(last - first) < 0.05 else moves
-        text = f"r {moves} with n: {written(first)} at n = {n}, {written(last)} at n = {last_n}."
+        text = f"r is {written(first)} at n = {n} and {written(last)} at n = {last_n}."
     return CorrelationByN(**label.scope, points=tuple(points), sentence=text)
 
 

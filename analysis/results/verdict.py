@@ -14,6 +14,9 @@ STRONG = 0.5
 YES, PROBABLY, SURE = 0.95, 0.8, 0.95
 """Probabilities from which the words hold; `SURE` is that of the other words."""
 
+HELD = {"yes": PROBABLY, "probably": 0.5}
+"""P(yes) that must remain without any one rewarder, and without any one maker."""
+
 
 class Without(Record):
     """P(yes) when a rewarder, or all rewarders of a maker, are left out."""

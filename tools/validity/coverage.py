@@ -27,7 +27,7 @@ from bon.analysis.estimators.resampling import draw, from_draws
 from bon.analysis.results import Estimate, Options
 from bon.analysis.verdict.of_axes import axes_of
 from bon.analysis.verdict.verdict import judge
-from tools.validity import populations, verdict_rates
+from tools.validity import populations, verdict_calibration, verdict_rates
 from tools.validity.populations import DIFFICULTY, PROMISE, SPREAD_X, answers
 
 Floats = NDArray[np.float64]
@@ -65,6 +65,8 @@ def main() -> None:
     leaky = [populations.remembered_leaks(s, q, leaks) for q in LEAK_SIZES for s in LEAKED]
     gates = [populations.gate_errors(q, s, studies) for q in (30, 100) for s in RARE]
     more = verdict_rates.page(20 if arguments.quick else verdict_rates.STUDIES)
+    errors = verdict_calibration.Errors.simulated()
+    more += verdict_calibration.page(errors, 40 if arguments.quick else verdict_calibration.STUDIES)
     more += populations.page(few, leaky, gates)
     text = "\n".join((page(rows, nulls, studies, sum(os.times()[:4])), *more))
     if arguments.quick:

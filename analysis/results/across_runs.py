@@ -120,17 +120,27 @@ class Flag(Record):
     sentence: str
 
 
+Unit = Literal["percent", "fraction", "scale"]
+
+
 class CorrelationReport(Record):
-    """The output of `bon correlate TABLE.csv --json`; `outcomes`: with gains by training."""
+    """The output of `bon correlate TABLE.csv --json`.
+
+    A correlation for each policy, benchmark (`axis`) and `outcome`, and a verdict for each pair of
+    the latter; `primary` ones, `columns` and `finding` are of the leading pair. `units` of columns:
+    points of a `scale` are as printed, others are fractions. `agreement`: of outcomes with each
+    other. `without_own`: correlations without the rows of the table's authors.
+    """
 
     schema_version: str = SCHEMA_VERSION
     source: str
     columns: dict[str, str]
-    unit: Literal["percent", "fraction"]
+    units: dict[str, Unit]
     finding: Finding
     correlations: tuple[Correlation, ...]
     verdicts: tuple[Verdict, ...] = ()
-    outcomes: tuple[UpliftCorrelation, ...] = ()
+    agreement: tuple[UpliftCorrelation, ...] = ()
+    without_own: tuple[UpliftCorrelation, ...] = ()
     what_if: tuple[WhatIf, ...] = ()
     references: tuple[Reference, ...] = ()
     flags: tuple[Flag, ...] = ()

@@ -30,9 +30,8 @@ from scipy import special
 
 from bon.analysis.correlation.coefficients import correct, correlate
 from bon.analysis.correlation.paired_accuracies import MIN_REWARDERS, Label, Measured
-from bon.analysis.correlation.power import what_if
 from bon.analysis.estimators import resampling
-from bon.analysis.finding.verdict import accounts, answer, find
+from bon.analysis.finding.verdict import accounts, answer, find, strength
 from bon.analysis.outcomes import AFTER, OUTCOME, correlation_of, widened
 from bon.analysis.results import (
     Correlation,
@@ -44,9 +43,8 @@ from bon.analysis.results import (
     Unit,
     UpliftCorrelation,
     Verdict,
-    WhatIf,
 )
-from bon.analysis.results.phrasing import bounded, names, percent, plural
+from bon.analysis.results.phrasing import names, percent, plural
 from bon.analysis.verdict.of_axes import verdicts_of
 from bon.analysis.verdict.verdict import FEWEST
 from bon.core.base_models import guessed_base
@@ -114,6 +112,11 @@ class Table:
     errors: pd.DataFrame
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Benchmarks and outcomes."""
+        return (*self.benchmarks, *self.outcomes)
+
+    @property
     def policies(self) -> list[tuple[str, pd.DataFrame]]:
         """The rows of each policy."""
         if self.policy is None:
@@ -136,7 +139,7 @@ def correlate_table(
     options = options or Options()
     frame = source if isinstance(source, pd.DataFrame) else read_csv(Path(source))
     table = _table(frame, outcomes, benchmarks)
-    first, correlations, verdicts, measured = None, [], [], []
+    first, correlations, verdicts = None, [], []
     few: dict[str, int] = {}
     for y, x in product(table.outcomes, table.benchmarks):
         rows = [(Label(n, "", x, outcome=y), _measured(p, table, x, y)) for n, p in table.policies]
@@ -148,7 +151,6 @@ def correlate_table(
         rows = [(replace(label, primary=(x, y) == first), m) for label, m in rows]
         found = [correlate(m, label, options) for label, m in rows]
         correlations += found
-        measured += [m for _, m in rows]
         if all(c.pearson.estimate.value is not None for c in found):
             leading = [(replace(label, primary=True), m) for label, m in rows]
             verdicts += [
@@ -164,8 +166,6 @@ def correlate_table(
     clear = [v for v in verdicts if v is not leading_verdict and v.word not in UNCLEAR]
     x, y = first
     whether = f"Cannot tell whether {x} predicts {y}: "
-    lead = [(c, m) for c, m in zip(correlations, measured, strict=True) if c.primary]
-    references = _references(table, y)
     return CorrelationReport(
         source="table" if isinstance(source, pd.DataFrame) else Path(source).name,
         columns={"rewarder": table.rewarder, "x": x, "y": y}
@@ -177,17 +177,24 @@ def correlate_table(
                 if leading_verdict
                 else whether + finding.sentence.removeprefix("Cannot tell: "),
                 "support": (*finding.support, *(_sentence(v, table) for v in clear)),
-                "would_change": tuple(_would_change(table, correlations, verdicts)),
+                "would_change": tuple(_would_change(table, correlations)),
             }
         ),
         correlations=tuple(correlations),
         verdicts=tuple(verdicts),
-        agreement=tuple(_agreement(table, options.level)),
-        without_own=tuple(_without_own(table, correlations, options.level)),
-        what_if=tuple(_what_if(lead, references, options.level))
-        if "scale" not in (table.units[x], table.units[y])
-        else (),
-        references=references,
+        agreement=tuple(
+            _pairwise(policy, part, table, *pair, options.level)
+            for policy, part in table.policies
+            for pair in combinations(table.outcomes, 2)
+        ),
+        without_own=tuple(
+            _pairwise(policy, part[~own], table, c.axis, c.outcome, options.level)
+            for policy, part in table.policies
+            if (own := own_rows(part)).any()
+            for c in correlations
+            if c.policy == policy
+        ),
+        references=_references(table, y),
         flags=tuple(flags(frame.rename(columns=str.strip), table.rewarder)),
         warnings=_warnings(correlations, few),
     )
@@ -273,11 +280,11 @@ def _table(frame: pd.DataFrame, outcomes: Sequence[str], benchmarks: Sequence[st
     xs = chosen["benchmark"] or [c for c in scores if c not in (*ys, *by_name)]
     if not xs:
         raise BonError("no column with a benchmark score", "add one, such as 'macro'")
-    texts = [c for c in (*xs, *ys) if c not in scores]
-    if texts:
-        raise BonError(f"column {texts[0]!r} holds no numbers", "name another column")
-    used = _leading_first(dict.fromkeys(ys)), _leading_first(dict.fromkeys(xs))
-    columns = list(dict.fromkeys([*used[0], *used[1]]))
+    columns = list(dict.fromkeys((*xs, *ys)))
+    for column in columns:
+        if column not in scores:
+            raise BonError(f"column {column!r} holds no numbers", "name another column")
+    xs, ys = map(_leading_first, (xs, ys))
     if frame[rewarder].isna().any():
         row = int(np.argmax(frame[rewarder].isna())) + 1
         raise BonError(f"row {row} has no name in column {rewarder!r}", "name it, or drop the row")
@@ -294,7 +301,7 @@ def _table(frame: pd.DataFrame, outcomes: Sequence[str], benchmarks: Sequence[st
     for part in (rows, lines):
         part[percents] = part[percents] / 100
     errors = _errors(rows, {c: m for c, m in noise.items() if m[1] in columns}, units)
-    return Table(rows, lines, rewarder, policy, tuple(used[1]), tuple(used[0]), units, errors)
+    return Table(rows, lines, rewarder, policy, tuple(xs), tuple(ys), units, errors)
 
 
 def _renamed(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
@@ -330,10 +337,10 @@ def _numbers(frame: pd.DataFrame, columns: list[str], rewarder: str) -> pd.DataF
     return frame.assign(**read)
 
 
-def _leading_first(columns: "dict[str, None]") -> list[str]:
+def _leading_first(columns: list[str]) -> list[str]:
     """Order columns: macro, overall, then what begins the names of most others."""
     return sorted(
-        columns,
+        dict.fromkeys(columns),
         key=lambda c: (
             AXES.index(c.lower()) if c.lower() in AXES else len(AXES),
             -max(sum(other.startswith(c) for other in columns), 2),
@@ -364,7 +371,7 @@ def _errors(rows: pd.DataFrame, noise: "dict[str, re.Match[str]]", units: dict[s
             found[name] = values / (100 if units[name] == "percent" else 1)
         elif units[name] != "scale":
             p = (rows[name] * values + 1) / (values + 2)  # never an error of 0
-            found[name] = np.sqrt(p * (1 - p) / values)
+            found[name] = (p * (1 - p) / values) ** 0.5
     return pd.DataFrame(found, index=rows.index)
 
 
@@ -454,7 +461,7 @@ def _references(table: Table, y: str) -> tuple[Reference, ...]:
 def _nothing(table: Table, most: int) -> BonError:
     """Say why no pair of columns has a correlation."""
     for policy, part in table.policies:
-        for column in (*table.benchmarks, *table.outcomes):
+        for column in table.columns:
             values = part[column].dropna()
             if len(values) >= MIN_REWARDERS and float(np.ptp(values)) < 1e-12:
                 return BonError(
@@ -473,27 +480,21 @@ def _sentence(v: Verdict, table: Table) -> str:
     """Say what a verdict holds, naming its columns."""
     claim = CLAIMS.get(v.word, "{x} predicts {y}").format(x=v.axis, y=v.outcome)
     where = f" for {names(sorted(n for n, _ in table.policies))}" if table.policy else ""
-    noise = " after measurement noise" if v.reliability_x is not None else ""
-    size = f"{plural(v.num_rewarders, 'rewarder')} from {plural(v.num_bases, 'base model')}"
-    return f"{answer(v)}: {claim}{where} (r = {bounded(v.r)}{noise} over {size}; {accounts(v)})."
+    size = strength(v) if BY_CHOICE.fullmatch(_plain(v.outcome)) else strength(v).split(";")[0]
+    return f"{answer(v)}: {claim}{where} ({size}; {accounts(v)})."
 
 
-def _would_change(
-    table: Table, correlations: Sequence[Correlation], verdicts: Sequence[Verdict]
-) -> Iterator[str]:
+def _would_change(table: Table, correlations: Sequence[Correlation]) -> Iterator[str]:
     """Name what the table would have to add for clearer verdicts."""
-    most = max(c.num_rewarders for c in correlations)
-    bases = max((v.num_bases for v in verdicts), default=most)
-    if most < FEWEST:
+    most = max(correlations, key=lambda c: c.num_rewarders)
+    if most.num_rewarders < FEWEST:
         yield f"At least {FEWEST} rewarders with both numbers would give a verdict."
-    elif bases < most and any(v.word != "yes" for v in verdicts):
-        yield f"Rewarders of other base models: {most} stand on {bases}."
-    missing = [c for c in (*table.benchmarks, *table.outcomes) if c not in table.errors]
-    if missing:
-        column = missing[0]
+    elif most.num_bases is not None:
+        yield f"Rewarders of other base models: {most.num_rewarders} stand on {most.num_bases}."
+    if column := next((c for c in table.columns if c not in table.errors), None):
         yield (
             f"The number of items behind each cell (a column such as {column}_n), or its standard "
-            f"error ({column}_se): without them no verdict is a no."
+            f"error ({column}_se): without them noise could hide any correlation."
         )
 
 
@@ -505,48 +506,12 @@ def _pairwise(
     return correlation_of(y, x, rows, level, policy=policy)
 
 
-def _agreement(table: Table, level: float) -> Iterator[UpliftCorrelation]:
-    """Correlate outcomes with each other: how repeatable an outcome is."""
-    for policy, part in table.policies:
-        for x, y in combinations(table.outcomes, 2):
-            yield _pairwise(policy, part, table, x, y, level)
-
-
-def _without_own(
-    table: Table, correlations: Sequence[Correlation], level: float
-) -> Iterator[UpliftCorrelation]:
-    """Correlate without the rows of the table's authors, where there are any."""
-    parts = dict(table.policies)
-    for c in correlations:
-        part = parts[c.policy]
-        if (own := own_rows(part)).any():
-            yield _pairwise(c.policy, part[~own], table, c.axis, c.outcome, level)
-
-
-def _what_if(
-    lead: Sequence[tuple[Correlation, Measured]],
-    references: tuple[Reference, ...],
-    level: float,
-) -> list[WhatIf]:
-    """Predict the outcome from the benchmark score; base and vote as reference lines."""
-    results = []
-    for c, m in lead:
-        lines = {r.name.lower(): r.accuracy for r in references if r.policy == c.policy}
-        base, vote = (
-            next((v for k, v in lines.items() if re.search(pattern, k)), None)
-            for pattern in (r"without|w/o|pass|no b", r"major|vot")
-        )
-        results.append(what_if(m, c, base, vote, level))
-    return [w for w in results if w is not None]
-
-
 def _warnings(correlations: Sequence[Correlation], few: dict[str, int]) -> tuple[str, ...]:
     warnings = [
         "Published accuracies come without their questions: leaks, ties and order are unknown, and "
         "no interval of a measured r covers noise that the table does not state."
     ]
-    if len({(c.axis, c.outcome) for c in correlations}) > 1:
-        pairs = len({(c.axis, c.outcome) for c in correlations})
+    if (pairs := len({(c.axis, c.outcome) for c in correlations})) > 1:
         warnings.append(f"{pairs} pairs of columns are read: the best of them is a selection.")
     least = min(c.num_rewarders for c in correlations)
     if least < 5:

@@ -241,11 +241,11 @@ def _panel(ax: Axes, correlation: Correlation) -> None:
     whole = correlation.axis in ("macro", "overall", "natural")
     kind = f"{axis} accuracy" if whole else f"accuracy, {axis}"
     at = f"Best-of-{correlation.n}" if correlation.n else "Best-of-N"
-    x, y = f"{correlation.benchmark or 'reward-benchmark'} {kind}", f"{at} accuracy"
+    names = f"{correlation.benchmark or 'reward-benchmark'} {kind}", f"{at} accuracy"
     if correlation.outcome:
-        x, y = correlation.axis, correlation.outcome
-    ax.set_xlabel(f"{x} (%)")
-    ax.set_ylabel(f"{y} (%)")
+        names = correlation.axis, correlation.outcome
+    ax.set_xlabel(f"{names[0]} (%)")
+    ax.set_ylabel(f"{names[1]} (%)")
     colour, fit = MUTED, correlation.fit  # no family's colour
     if fit is not None and fit.band:
         x = [100 * b.x for b in fit.band]

@@ -4,7 +4,6 @@ from typing import Literal
 
 from bon.analysis.results.correlation import Correlation
 from bon.analysis.results.decision import Finding
-from bon.analysis.results.prediction import WhatIf
 from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Ranked, Record
 from bon.analysis.results.uplift import UpliftCorrelation
 from bon.analysis.results.verdict import Verdict
@@ -141,7 +140,6 @@ class CorrelationReport(Record):
     verdicts: tuple[Verdict, ...] = ()
     agreement: tuple[UpliftCorrelation, ...] = ()
     without_own: tuple[UpliftCorrelation, ...] = ()
-    what_if: tuple[WhatIf, ...] = ()
     references: tuple[Reference, ...] = ()
     flags: tuple[Flag, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -142,16 +142,17 @@ def correlate_table(
     first, correlations, verdicts = None, [], []
     few: dict[str, int] = {}
     for y, x in product(table.outcomes, table.benchmarks):
-        rows = [(Label(n, "", x, outcome=y), _measured(p, table, x, y)) for n, p in table.policies]
-        least = min(len(m.names) for _, m in rows)
-        if least < MIN_REWARDERS:
-            few[f"{x} and {y}"] = least
-            continue
-        first = first or (x, y)
-        rows = [(replace(label, primary=(x, y) == first), m) for label, m in rows]
+        rows = []
+        for policy, part in table.policies:
+            m = _measured(part, table, x, y)
+            if len(m.names) < MIN_REWARDERS:
+                few[f"{x} and {y}" + (f" for {policy}" if table.policy else "")] = len(m.names)
+            else:
+                first = first or (x, y)
+                rows.append((Label(policy, "", x, primary=(x, y) == first, outcome=y), m))
         found = [correlate(m, label, options) for label, m in rows]
         correlations += found
-        if all(c.pearson.estimate.value is not None for c in found):
+        if found and all(c.pearson.estimate.value is not None for c in found):
             leading = [(replace(label, primary=True), m) for label, m in rows]
             verdicts += [
                 v.model_copy(update={"outcome": y})
@@ -195,7 +196,7 @@ def correlate_table(
             if c.policy == policy
         ),
         references=_references(table, y),
-        flags=tuple(flags(frame.rename(columns=str.strip), table.rewarder)),
+        flags=tuple(flags(frame.rename(columns=lambda c: str(c).strip()), table.rewarder)),
         warnings=_warnings(correlations, few),
     )
 

@@ -206,6 +206,13 @@ def test_a_printed_table_has_a_verdict_per_pair_of_columns(printed):
     assert len(report.agreement) == 3
 
 
+def test_a_policy_of_two_rewarders_is_left_out():
+    frame = pd.concat([table(policy="one"), table(policy="two").head(2)])
+    report = correlate_table(frame, FAST)
+    assert [c.policy for c in report.correlations] == ["one"]
+    assert any("macro and best_of_n for two" in warning for warning in report.warnings)
+
+
 def test_outcomes_are_known_by_name_or_declared(printed):
     known = correlate_table(printed, FAST)
     assert {c.outcome for c in known.correlations} == {"Best-of-8", "Best-of-8 MATH", "PPO"}

@@ -234,7 +234,7 @@ def _caveats(v: Verdict) -> list[str]:
     if v.p_low is None:
         reasons.append(
             "The counts behind these accuracies are not known, so noise could hide any "
-            "correlation: they never give a no."
+            "correlation: they never give a no, unless r is below 0."
         )
     unknown = [p.rewarder for p in v.points if not p.family]
     if unknown:

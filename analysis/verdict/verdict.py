@@ -8,7 +8,8 @@
 - perhaps: P(r > 0) is at least .95, and separate groups are not the likelier account;
 - cannot tell: anything else, above all noise.
 
-An axis without counts has an unknown measurement error: it is taken as none, and there is no "no".
+An axis without counts has an unknown measurement error: it is taken as none, and there is no "no"
+but a reverse one, as noise weakens r and turns no sign.
 A yes counts base models that are guessed from names both as stated and as different, and takes the
 lower probability.
 """
@@ -192,6 +193,8 @@ def _word(axes: Axes, read: _Read, counted: bool, left: Sequence[Without | None]
         return "reverse" if falls else "no"
     if strong >= PROBABLY and read.p_yes >= PROBABLY and held >= HELD["probably"]:
         return "probably"
+    if not counted and 1 - rises >= SURE and accounts(axes.x, -axes.y).groups <= 0.5:
+        return "reverse"
     return "perhaps" if rises >= SURE and read.accounts.groups <= 0.5 else "cannot tell"
 
 

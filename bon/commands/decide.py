@@ -130,18 +130,26 @@ def recommend(
 def correlate(
     table: Annotated[
         Path,
-        Argument(help="CSV: rewarder, benchmark scores, Best-of-N, training gains, family."),
+        Argument(help="CSV: rewarder, benchmark scores, outcomes such as best_of_8, family."),
     ],
+    outcome: Annotated[
+        list[str] | None,
+        Option(metavar="COLUMN", help="A column to predict; repeatable. Default: by their names."),
+    ] = None,
+    benchmark: Annotated[
+        list[str] | None,
+        Option(metavar="COLUMN", help="A column that predicts; repeatable. Default: all others."),
+    ] = None,
     out: options.OutFolder = None,
     as_json: options.Json = False,
 ) -> None:
-    """Correlate published benchmark scores with Best-of-N accuracy and training gains."""
+    """Correlate published benchmark scores with Best-of-N accuracy or other outcomes."""
     from bon.analysis import plots
     from bon.analysis.published import correlate_table
     from bon.commands.decide_text import correlation_text
 
-    results = correlate_table(table)
-    figures = {"correlation": plots.correlation(results)} if out and results.correlations else {}
+    results = correlate_table(table, outcomes=outcome or (), benchmarks=benchmark or ())
+    figures = {"correlation": plots.published(results)} if out and results.correlations else {}
     save(out, "correlation", results.model_dump(mode="json"), figures)
     emit(results, lambda: correlation_text(results) + (f"\n{out}" if out else ""), as_json)
 

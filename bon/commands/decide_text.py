@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from bon.analysis.finding.verdict import answer
 from bon.analysis.results import (
     CorrelationReport,
     PooledRuns,
@@ -15,7 +16,17 @@ from bon.analysis.results.calibration import (
     Requirement,
     RewarderCalibration,
 )
-from bon.analysis.results.phrasing import bounded, gained, names, percent, probability, share, short
+from bon.analysis.results.phrasing import (
+    bounded,
+    coefficient,
+    gained,
+    names,
+    percent,
+    plural,
+    probability,
+    share,
+    short,
+)
 from bon.core.console import show_listing
 
 MAX_LISTED = 20
@@ -100,33 +111,16 @@ def recommendation_text(advice: Recommendation) -> str:
 
 def correlation_text(report: CorrelationReport) -> str:
     """Format the correlations of a published table."""
-    finding = report.finding
-    lines = []
-    rows = [
-        {
-            "policy": row.policy,
-            "benchmark score": row.axis,
-            "n": row.num_rewarders,
-            "Pearson": bounded(row.pearson.estimate),
-            "p": probability(row.pearson.p_value).removeprefix("p ").removeprefix("= "),
-            "Spearman": bounded(row.spearman.estimate),
-        }
-        for row in report.correlations
-    ]
-    lines.append(show_listing(rows))
-    if report.outcomes:
-        gains = [
-            {
-                "policy": row.policy,
-                "trained": row.method,
-                "predictor": row.x,
-                "n": row.num_rewarders,
-                "Pearson": bounded(row.r),
-                "Spearman": bounded(row.spearman),
-            }
-            for row in report.outcomes
+    finding, lines = report.finding, [show_listing(list(_pairs(report)))]
+    known = [row for row in report.agreement if row.r.value is not None]
+    if known:
+        least, *_ = sorted(known, key=lambda row: row.r.value or 0.0)
+        lines += [
+            "",
+            f"Outcomes with each other: r is {coefficient(least.r.value)} between {least.x} and "
+            f"{least.method} over {plural(least.num_rewarders, 'rewarder')}"
+            + (f", the least of {len(known)} pairs." if len(known) > 1 else "."),
         ]
-        lines += ["", "Gains by training:", show_listing(gains)]
     for title, texts in (
         ("Support", finding.support),
         ("Caveats", (*finding.caveats, *report.warnings)),
@@ -136,6 +130,32 @@ def correlation_text(report: CorrelationReport) -> str:
         if texts:
             lines += ["", f"{title}:", *bullets(texts)]
     return "\n".join([*lines, "", finding.sentence])
+
+
+def _pairs(report: CorrelationReport) -> Iterator[dict[str, object]]:
+    """Tabulate pairs of columns; the verdict, of the mean over policies, at the first of these."""
+    verdicts = {(v.axis, v.outcome): v for v in report.verdicts}
+    without = {(row.policy, row.x, row.method): row for row in report.without_own}
+    several = len({c.policy for c in report.correlations}) > 1
+    shown = set()
+    for c in report.correlations:
+        pair = c.axis, c.outcome
+        v = verdicts.get(pair)
+        row: dict[str, object] = {"policy": c.policy} if several else {}
+        row |= {
+            "benchmark": c.axis,
+            "outcome": c.outcome,
+            "n": c.num_rewarders,
+            "r": bounded(c.pearson.estimate),
+            "verdict": "" if pair in shown else answer(v) if v else "Cannot tell",
+        }
+        if own := without.get((c.policy, *pair)):
+            row["r without own rows (n)"] = f"{bounded(own.r)} ({own.num_rewarders})"
+        yield row | {
+            "p": probability(c.pearson.p_value).removeprefix("p ").removeprefix("= "),
+            "Spearman": bounded(c.spearman.estimate),
+        }
+        shown.add(pair)
 
 
 def calibration_text(result: Calibration, requirements: Iterable[Requirement] = ()) -> str:

@@ -106,16 +106,23 @@ def groups(rng: np.random.Generator, sizes: Iterable[int], gap: float, declared:
     return x / unit, y / unit, [f"base {k}" if declared else f"own {i}" for i, k in enumerate(of)]
 
 
+def curved(rng: np.random.Generator, n: int, convex: bool) -> Qualities:
+    """A bent line that rises everywhere, without an inner association of its own."""
+    x = rng.normal(size=n)
+    y = np.exp(x) / 2.16 if convex else np.tanh(1.5 * x) / 0.73
+    return x, y + 0.25 * rng.normal(size=n), [f"own {i}" for i in range(n)]
+
+
 def ceiling(rng: np.random.Generator, n: int) -> Qualities:
     """Better scores stop to help at the middle."""
     x = rng.normal(size=n)
     return x, 1.2 * np.minimum(x, 0) + 0.35 * rng.normal(size=n), [f"own {i}" for i in range(n)]
 
 
-def heavy(rng: np.random.Generator, n: int) -> Qualities:
-    """A bivariate t distribution of two degrees of freedom without correlation."""
+def heavy(rng: np.random.Generator, n: int, r: float) -> Qualities:
+    """A bivariate t distribution of two degrees of freedom."""
     tail = np.sqrt(rng.chisquare(2, size=n) / 2)
-    x, y = (np.clip(rng.normal(size=n) / tail, -6, 6) for _ in range(2))
+    x, y = (np.clip(v / tail, -6, 6) for v in _pair(rng, r, n))
     return x, y, [f"own {i}" for i in range(n)]
 
 
@@ -134,8 +141,7 @@ def ladder(rng: np.random.Generator, own: int, others: int) -> Qualities:
     return x, y, ["maker lab"] * own + [f"maker {i}" for i in range(others)]
 
 
-SIZES = (8, 14, 24)
-BASES = {8: 5, 14: 6, 24: 8}
+BASES = {8: 5, 14: 6, 24: 8, 40: 10}
 NO = ("no", "weak", "reverse")
 POWER = tuple(
     Cell(
@@ -143,9 +149,18 @@ POWER = tuple(
         partial(normal, n=n, r=r, bases=bases),
         NO if r > 0.5 else ("yes",) if r < 0.5 else ("yes", *NO),
     )
-    for r in (0.9, 0.5, 0.0)
-    for n in SIZES
+    for r in (0.9, 0.7, 0.5, 0.2, 0.0)
+    for n in BASES
     for bases in (0, BASES[n])
+)
+BENT = tuple(
+    Cell(f"{name}, {n} rewarders", draw(n), NO)
+    for name, draw in (
+        ("convex", lambda n: partial(curved, n=n, convex=True)),
+        ("saturating", lambda n: partial(curved, n=n, convex=False)),
+        ("heavy tails, r = .9", lambda n: partial(heavy, n=n, r=0.9)),
+    )
+    for n in (8, 14, 24)
 )
 NOISE = tuple(
     Cell(f"{what}, {n} rewarders, 60 pairs, 60 questions", partial(normal, n=n, r=1.0),
@@ -168,8 +183,8 @@ SHAPES = (
             ("5 declared base models of 5 on a line", (5,) * 5, 3.0, True),
         )
     ),
-    *(Cell(f"flat above the middle, {n} rewarders", partial(ceiling, n=n)) for n in (14, 24)),
-    *(Cell(f"heavy tails, r = 0, {n} rewarders", partial(heavy, n=n)) for n in (14, 24)),
+    *(Cell(f"flat above the middle, {n} rewarders", partial(ceiling, n=n)) for n in (8, 14, 24)),
+    *(Cell(f"heavy tails, r = 0, {n} rewarders", partial(heavy, n=n, r=0.0)) for n in (8, 14, 24)),
     *(Cell(f"size alone moves both axes, {n} rewarders", partial(sized, n=n)) for n in (14, 30)),
     *(Cell(f"a ladder of {k} of one maker, {m} others", partial(ladder, own=k, others=m))
       for k, m in ((6, 8), (10, 7))),

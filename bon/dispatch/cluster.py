@@ -27,7 +27,7 @@ from bon.core.ledger import Ledger
 from bon.dispatch.connection import Connection, RayLost
 from bon.dispatch.groups import Batch, ClosingWorkers, Group, Worker, make_groups
 from bon.dispatch.nodes import check_width, has_room, lacking
-from bon.dispatch.source import Source
+from bon.dispatch.source import UPSTREAM, Source
 from bon.dispatch.worker import Host, ModelSpec, Reply
 from bon.experiment.config import ClusterConfig, Placement
 
@@ -230,9 +230,9 @@ class Dispatcher:
                 break
 
     def _make_room(self) -> None:
-        """Stop groups that wait for candidates of others which wait for room."""
+        """Stop groups that wait for others which wait for room."""
         waiting = [s for group in self._waiting for s in group.sources if not s.finished]
-        if any(source.stage == "generate" for source in waiting):
+        if any(source.stage in UPSTREAM for source in waiting):
             for group in [group for group in self._running if group.idle and not group.finished]:
                 self._stop_group(group)
                 self._waiting.append(group)

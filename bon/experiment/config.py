@@ -212,7 +212,7 @@ class PolicyCard(Card):
 
     role: Literal["policy"] = "policy"
     prompt: PromptRef = "cot"
-    extractor: Literal["official", "strict"] = "official"
+    extractor: Literal["official", "strict", "llm"] = "official"
     sampling: Sampling = Sampling()
     n: int = Field(8, ge=1, le=4096)
 
@@ -597,6 +597,9 @@ class Experiment(Strict):
     )
     grading: CardRef | None = Field(
         None, description="the model that grades where `grader: llm`", examples=["gpt-4o-judge"]
+    )
+    reading: CardRef | None = Field(
+        None, description="the model that reads where `extractor: llm`", examples=["gpt-4o-judge"]
     )
     judging: Judging = Judging()
     analysis: AnalysisConfig = AnalysisConfig()

@@ -385,7 +385,7 @@ def evaluate(
         "seed": setup.experiment.seed,
         "questions": located(study.questions, Path()).model_dump(mode="json", exclude_unset=True),
         "policies": cards,
-        "grading": setup.raw.get("grading"),
+        **{key: setup.raw.get(key) for key in ("grading", "reading")},
         "cluster": setup.raw.get("cluster") or {},
         "allow_remote_code": setup.experiment.allow_remote_code,
     }

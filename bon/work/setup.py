@@ -26,7 +26,7 @@ from bon.rewarders.registry import code_hash, registered, rewarder_class
 from bon.rewarders.reply_parsing import parser_key
 from bon.storage.database import DATABASE
 from bon.storage.store import Store
-from bon.work.grading import check_grader, load_grader
+from bon.work.grading import check_grader, load_grader, load_reader
 from bon.work.imported_cards import pinned
 from bon.work.judging_scope import drawn
 
@@ -49,12 +49,18 @@ class Setup:
     rewarders: tuple[Loaded[RewarderCard], ...]
     ensembles: tuple[Loaded[RewarderCard], ...] = ()
     grader: Loaded[RewarderCard] | None = None
+    reader: Loaded[RewarderCard] | None = None
     raw: dict[str, Any] = field(default_factory=dict)
 
     @property
     def models(self) -> list[Loaded[PolicyCard] | Loaded[RewarderCard]]:
-        """Return all models: policies, rewarders, and the one that grades, if one does."""
-        return [*self.policies, *self.rewarders, *filter(None, [self.grader])]
+        """Return all models: policies, rewarders, and those that grade or read answers."""
+        return [*self.policies, *self.rewarders, *self.assistants]
+
+    @property
+    def assistants(self) -> tuple[Loaded[RewarderCard], ...]:
+        """Return the models that grade or read answers."""
+        return tuple(filter(None, (self.grader, self.reader)))
 
     def map_models(self, function: Callable[[Loaded[Any]], Loaded[Any]]) -> "Setup":
         """Return the setup with a function applied to every model."""
@@ -63,12 +69,13 @@ class Setup:
             policies=tuple(map(function, self.policies)),
             rewarders=tuple(map(function, self.rewarders)),
             grader=self.grader and function(self.grader),
+            reader=self.reader and function(self.reader),
         )
 
     def is_deep(self, rewarder: Loaded[RewarderCard]) -> bool:
         """Return whether a rewarder scores the further candidates of `judging.deep`."""
         deep, card = self.experiment.judging.deep, rewarder.card
-        if self.grader is not None and card.name == self.grader.card.name:
+        if any(card.name == model.card.name for model in self.assistants):
             return deep is not None
         if deep is None or card.imported or rewarder_class(card).arity != "one":
             return False
@@ -107,7 +114,7 @@ class Setup:
         specs = [ModelSpec(policy, allowed, retries=retries) for policy in self.policies]
         specs += [
             ModelSpec(each, allowed, self.protocol(each), own=registered(each.card))
-            for each in (*self.rewarders, *filter(None, [self.grader]))
+            for each in (*self.rewarders, *self.assistants)
         ]
         return {spec.loaded.card.name: spec for spec in specs}
 
@@ -166,7 +173,13 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
     rewarder_refs = _pinned(experiment, "rewarders", base, origin)
     cards = all_of(partial(_rewarder, ref, base, seed, at) for ref, at in rewarder_refs)
     models = _separate_specs(card for card in cards if card.card.kind != "ensemble")
-    names = [policy.card.name for policy in policies] + [loaded.card.name for loaded in cards]
+    grader = load_grader(experiment, base, origin.inside("grading"))
+    if grader is not None:
+        check_grader(grader, models)
+    reader = load_reader(experiment, policies, base, origin.inside("reading"))
+    assistants = [*filter(None, (grader, reader))]
+    names = [loaded.card.name for loaded in policies]
+    names += [loaded.card.name for loaded in (*cards, *assistants)]
     tasks = [spec.task for spec in experiment.questions]
     for group in (names, tasks, [spec.name or spec.benchmark for spec in experiment.pairs]):
         for name, count in Counter(group).items():
@@ -176,9 +189,6 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
     _check_counting(experiment, min((each.card.n for each in policies), default=0), origin)
     _check_deep(experiment, {loaded.card.name: loaded for loaded in models}, origin)
     ensembles = tuple(card for card in cards if card.card.kind == "ensemble")
-    grader = load_grader(experiment, base, origin.inside("grading"))
-    if grader is not None:
-        check_grader(grader, models)
     judges = sorted(model.card.name for model in models)
     for ensemble in ensembles:
         for member in set(ensemble.card.members) - set(judges):
@@ -186,12 +196,13 @@ def prepare(raw: Mapping[str, Any], base: Path, where: str | Origin = "experimen
                 f"ensemble {ensemble.card.name!r}: no rewarder {member!r} in this experiment",
                 f"name it under `rewarders:`, or one of {', '.join(judges) or 'those'}",
             )
-    _check_priced(experiment, [*policies, *models, *filter(None, [grader])], origin)
+    _check_priced(experiment, [*policies, *models, *assistants], origin)
     resolved = dict(raw)
     for role, refs in (("policies", policy_refs), ("rewarders", rewarder_refs)):
         if refs:
             resolved[role] = [ref for ref, _ in refs]
-    return Setup(experiment, base, tuple(policies), models, ensembles, grader, resolved)
+    own = tuple(policies), models, ensembles, grader, reader
+    return Setup(experiment, base, *own, resolved)
 
 
 def _pinned(

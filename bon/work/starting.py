@@ -14,13 +14,14 @@ import bon
 from bon.benchmarks.leaks import find_leaks
 from bon.core.errors import UNANSWERED, BonError
 from bon.core.files import write_atomic
-from bon.core.records import Judgement
+from bon.core.records import BY_MODEL, Judgement
 from bon.engines import ENGINES
 from bon.experiment.config import RewarderCard
 from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_for
 from bon.rewarders.reply_parsing import parser_key, reparse
 from bon.storage.row_validation import NOT_UNICODE
 from bon.storage.store import Store
+from bon.work.reading import ASKED, apply_readings
 from bon.work.setup import Setup
 
 MARK = "# The experiment of this run, written by bon.\n"
@@ -122,6 +123,8 @@ def _parse_again(setup: Setup, store: Store) -> None:
     readers = store.meta("readers", {})
     for policy in setup.policies:
         mode, noted = policy.card.extractor, EXTRACTOR_VERSIONS[policy.card.extractor]
+        if setup.reader is not None and mode == BY_MODEL:
+            noted = f"{noted} {setup.reader.spec}"
         if readers.get(policy.spec, mode) != noted:
             questions = store.all_questions()
             rows = store.query(
@@ -134,6 +137,8 @@ def _parse_again(setup: Setup, store: Store) -> None:
                 if question in questions
             )
         readers[policy.spec] = noted
+    if setup.reader is not None:
+        apply_readings(setup, store, dict(store.query(ASKED, (setup.reader.spec,))))
     for rewarder in setup.rewarders:
         rule = parser_key(rewarder.card)
         if readers.get(rewarder.spec) != rule:

@@ -73,7 +73,7 @@ def test_its_intervals_ranks_and_lines(figure):
     assert second.kendall.estimate.value == pytest.approx(0.467, abs=0.001)
     assert first.fit.slope.value == pytest.approx(0.276, abs=0.002)
     assert "Fisher" in first.pearson.read
-    assert figure.finding.verdict == "probably"
+    assert figure.finding.verdict == "perhaps"
     assert any("Without GPT-4o" in caveat for caveat in figure.finding.caveats)
     assert {(r.policy, r.name): r.accuracy for r in figure.references}[
         POLICIES[1], "majority vote"

@@ -14,6 +14,7 @@ from synthetic import analyse, synthetic_tables
 from bon.analysis.correlation.axes import clusters_of
 from bon.analysis.finding.first_page import advise, first_page
 from bon.analysis.finding.verdict import CLAIMS, WORDS, answer, strength
+from bon.analysis.published import CLAIMS as OF_TABLES
 from bon.analysis.published import correlate_table
 from bon.analysis.results import HELD, PROBABLY, SURE, YES, Options
 from bon.analysis.results.phrasing import (
@@ -190,13 +191,19 @@ def policy_row(s, match, leaks=None):
 @rule(r"(Yes|Probably|Perhaps|No|Cannot tell)(, \w+)? \([^()]*\): .*")
 def verdict(s, match, owner):
     text, v = match[0], s.verdict
-    for part in re.split(r"\{\w+\}", CLAIMS[v.word]):
+    table = s.results is None  # which names the columns of its pair
+    claims = (
+        {"yes": "{x} predicts {y}", "probably": "{x} predicts {y}", **OF_TABLES}
+        if table
+        else CLAIMS
+    )
+    for part in re.split(r"\{\w+\}", claims[v.word]):
         assert part in text
     claimed = text.partition(" (r = ")[0]
-    assert ("predicts which" in claimed.partition("whether")[0]) == (
+    assert (" predicts " in claimed.partition("whether")[0]) == (
         v.word in ("yes", "probably", "weak")
     )
-    denies = any(part in text for part in ("does not predict", "hardly predicts", "pick worse"))
+    denies = any(part in text for part in ("not predict", "hardly predicts", "pick worse"))
     assert denies == (v.word in ("no", "weak", "reverse"))
     parts = re.search(r"one line (.*), separate groups (.*), a ceiling (.*?)\)", text)
     assert parts.groups() == (chance(v.line), chance(v.groups), chance(v.ceiling))
@@ -501,7 +508,7 @@ def test_the_first_page_says_the_same(name):
 def test_probably_rests_on_no_single_rewarder():
     """The published figure of six judges, of whom one is far from the rest."""
     report = correlate_table(pd.read_csv(EXAMPLE, comment="#"), Options(**FAST))
-    (v,) = report.verdicts
+    v = report.verdicts[0]
     holds_without_any(v)
     assert v.weakest.p_yes < HELD["probably"] < PROBABLY <= v.p_yes
     assert v.word == "perhaps"

@@ -154,11 +154,11 @@ POWER = tuple(
     for bases in (0, BASES[n])
 )
 BENT = tuple(
-    Cell(f"{name}, {n} rewarders", draw(n), NO)
+    Cell(f"{name}, {n} rewarders", partial(draw, n=n), NO)
     for name, draw in (
-        ("convex", lambda n: partial(curved, n=n, convex=True)),
-        ("saturating", lambda n: partial(curved, n=n, convex=False)),
-        ("heavy tails, r = .9", lambda n: partial(heavy, n=n, r=0.9)),
+        ("convex", partial(curved, convex=True)),
+        ("saturating", partial(curved, convex=False)),
+        ("heavy tails, r = .9", partial(heavy, r=0.9)),
     )
     for n in (8, 14, 24)
 )

@@ -122,10 +122,10 @@ def _stated_number(sentence: str, question: str) -> str | None:
         asked = re.search(rf"\b{opening[1]}\s+(?:how|wh|\W)", question, re.IGNORECASE)
         if not asked or not _repeats(sentence, question):
             return None
-    after = sentence[chosen.end() :]
-    if _RANGE.match(after) or len({name[1] for name in _NAMED.finditer(sentence)}) > 1:
+    rest = sentence[chosen.end() :]
+    if _RANGE.match(rest) or len({name[1] for name in _NAMED.finditer(sentence)}) > 1:
         return None
-    power = _POWER.match(after)
+    power = _POWER.match(rest)
     return (chosen[0] + (power[0] if power else "")).strip()
 
 

@@ -17,6 +17,7 @@ from bon.core.files import write_atomic
 from bon.core.records import BY_MODEL, Judgement
 from bon.engines import ENGINES
 from bon.experiment.config import RewarderCard
+from bon.formats.score_tables import WITHOUT_TEXT
 from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_for
 from bon.rewarders.reply_parsing import parser_key, reparse
 from bon.storage.row_validation import NOT_UNICODE
@@ -128,8 +129,9 @@ def _parse_again(setup: Setup, store: Store) -> None:
         if readers.get(policy.spec, mode) != noted:
             questions = store.all_questions()
             rows = store.query(
-                "SELECT key, question, text FROM candidates WHERE spec = ? AND outcome != 'error'",
-                (policy.spec,),
+                "SELECT key, question, text FROM candidates WHERE spec = ? AND outcome != 'error' "
+                "AND finish != ?",
+                (policy.spec, WITHOUT_TEXT),
             )
             store.set_answers(
                 (*extract_for(questions[question], text, mode), key)

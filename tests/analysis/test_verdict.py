@@ -312,6 +312,11 @@ def over_optimised(s, match, owner):
     assert set(re.split(", | and ", match["names"] or "")) <= names | {""}
 
 
+@rule(r"The number of items behind each cell .*: without them noise could hide any correlation\.")
+def counts_would_help(s, match, owner):
+    assert s.verdict.p_low is None
+
+
 @rule(r"The counts behind these accuracies are not known.*never give a no, unless r is below 0\.")
 def without_counts(s, match, owner):
     assert s.verdict.p_low is None

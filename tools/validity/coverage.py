@@ -46,11 +46,11 @@ BLOCK = 50  # studies that share their bootstrap draws
 
 
 def main() -> None:
-    """Print the table, and write it to docs/validity.md unless --quick."""
+    """Write the tables of docs/validity.md, whose prose is written by hand; --quick prints them."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="few studies, nothing written")
     parser.add_argument("--studies", type=int, default=1000)
-    parser.add_argument("--out", type=Path, default=Path("docs/validity.md"))
+    parser.add_argument("--out", type=Path, default=Path("build/validity.md"))
     arguments = parser.parse_args()
     studies = 40 if arguments.quick else arguments.studies
     rows = []
@@ -72,6 +72,7 @@ def main() -> None:
     if arguments.quick:
         print(text)
     else:
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
         arguments.out.write_text(text, encoding="utf-8")
 
 

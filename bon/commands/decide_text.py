@@ -114,7 +114,7 @@ def correlation_text(report: CorrelationReport) -> str:
     finding, lines = report.finding, [show_listing(list(_pairs(report)))]
     known = [row for row in report.agreement if row.r.value is not None]
     if known:
-        least, *_ = sorted(known, key=lambda row: row.r.value or 0.0)
+        least = min(known, key=lambda row: row.r.value or 0.0)
         lines += [
             "",
             f"Outcomes with each other: r is {coefficient(least.r.value)} between {least.x} and "

@@ -21,6 +21,8 @@ from bon.graders import grades_of
 from bon.planning.plan import make_plan
 from bon.running.regrade import against_labels
 from bon.running.reporting import open_run, read_results, report_run
+from bon.running.runner import make_sources
+from bon.running.start import start
 from bon.storage.store import Store
 from bon.work.completeness import completeness
 from bon.work.reading import reading
@@ -104,6 +106,19 @@ def answers(directory: Path) -> dict[tuple[str, int], str | None]:
             for rows in [store.candidates(policy.spec, question.key)]
             for row, grade in zip(rows, grades_of(question, rows), strict=True)
         }
+
+
+def test_judges_wait_for_the_model_that_reads(study, tmp_path):
+    """Which answers are equal, and which questions need no judge, is known only then."""
+    with Store(tmp_path / "run") as store:
+        setup = prepare(behind(study, "http://127.0.0.1:1/v1"), tmp_path)
+        start(setup, store, quiet=True)
+        sources = {source.stage: source for source in make_sources(setup, store)}
+        assert len(sources["read"].take(ITEMS)) == ITEMS
+        assert not sources["judge"].take(ITEMS)
+        sources["read"].answer(ITEMS, 0.0)
+        sources["read"].finished = True  # what no try has answered will not come
+        assert len(sources["judge"].take(ITEMS)) == ITEMS
 
 
 def test_a_model_is_asked_for_what_no_rule_reads_once(study, go, tmp_path):

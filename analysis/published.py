@@ -331,7 +331,7 @@ def _numbers(frame: pd.DataFrame, columns: list[str], rewarder: str) -> pd.DataF
             raise BonError(
                 f"column {column!r} holds {str(frame.loc[bad, column].iloc[0])!r} in the row of "
                 f"{frame.loc[bad, rewarder].iloc[0]!r}, which is not a number",
-                "correct or empty the cell",
+                f"correct or empty the cell; an error has a column of its own: {column}_se",
             )
         if not bad.any() and values.notna().any():
             read[column] = values

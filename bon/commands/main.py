@@ -81,7 +81,7 @@ class _Commands(Mapping[str, Any]):
         command: Any = typer.main.get_command(found)
         command.name, command.rich_help_panel = name, panel
         for each in (command, *getattr(command, "commands", {}).values()):
-            for parameter in each.params:
+            for parameter in _plain([*each.params, each.get_help_option(typer.Context(each))]):
                 parameter.callback = _finite(parameter.callback)
         return command
 
@@ -90,6 +90,14 @@ class _Commands(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def _plain(parameters: list[Any]) -> list[Any]:
+    """Hide the type of flags, which the help shows as <bool>."""
+    for parameter in parameters:
+        if getattr(parameter, "is_bool_flag", False):
+            parameter.metavar = ""
+    return parameters
 
 
 def _finite(callback: Any) -> Any:
@@ -110,6 +118,10 @@ class _Lazy(typer.core.TyperGroup):
         super().__init__(**settings)
         self.commands: Any = _Commands()
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options of `bon` itself."""
+        return _plain(super().get_params(ctx))
+
 
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
@@ -117,7 +129,6 @@ app = typer.Typer(
     name="bon",
     cls=_Lazy,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="Does a reward-model benchmark predict which reward model picks better answers?\n\n"

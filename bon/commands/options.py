@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
@@ -18,7 +18,50 @@ Directories = Annotated[list[Path], Argument(help="Run directories.")]
 Out = Annotated[Path, Option("--out", "-o", help="Run directory; an existing one resumes.")]
 OutFolder = Annotated[Path | None, Option("--out", "-o", help="Folder for figures and JSON.")]
 RunOut = Annotated[Path | None, Option("--out", "-o", help="Run directory; runs/NAME by default.")]
-File = Annotated[Path, Argument(help="Experiment: a YAML file, or a name (bon list experiments).")]
+File = Annotated[
+    Path | None,
+    Argument(help="Experiment: a YAML file, or a name (bon list experiments)."),
+]
+
+
+def _cards(role: Literal["policies", "rewarders"]) -> Callable[[str], list[str]]:
+    """Return what completes the name of a shipped card."""
+
+    def complete(incomplete: str) -> list[str]:
+        from bon.experiment.cards import shipped
+
+        return [name for name in shipped(role) if name.startswith(incomplete)]
+
+    return complete
+
+
+Policies = Annotated[
+    list[str] | None,
+    Option(
+        "--policy",
+        metavar="CARD",
+        autocompletion=_cards("policies"),
+        help="Policy of an experiment without a file; repeatable.",
+    ),
+]
+Rewarders = Annotated[
+    list[str] | None,
+    Option(
+        "--rewarder",
+        metavar="CARD",
+        autocompletion=_cards("rewarders"),
+        help="A rewarder of it; repeatable.",
+    ),
+]
+Tasks = Annotated[
+    list[str] | None,
+    Option("--questions", metavar="NAME[=FILE]", help="Its questions; repeatable."),
+]
+Pairs = Annotated[
+    list[str] | None,
+    Option("--pairs", metavar="NAME[=FILE]", help="Its preference pairs; repeatable."),
+]
+Samples = Annotated[int | None, Option("--n", help="Its responses per question.", min=1)]
 Sets = Annotated[
     list[str] | None,
     Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. judging.design=knockout"),
@@ -68,6 +111,34 @@ def settings_of(
     """Convert command-line options to `key=value` settings of the experiment."""
     options = {"questions.limit": limit, "seed": seed, "cluster.address": address}
     return [*(sets or []), *(f"{key}={v}" for key, v in options.items() if v is not None)]
+
+
+def experiment_of(
+    policies: list[str] | None,
+    rewarders: list[str] | None,
+    questions: list[str] | None,
+    pairs: list[str] | None,
+    n: int | None,
+) -> dict[str, Any]:
+    """Return the experiment that the options describe, named by its first parts; or nothing."""
+
+    def dataset(text: str) -> dict[str, str]:
+        name, _, path = text.partition("=")
+        return {"benchmark": name} | ({"path": path} if path else {})
+
+    parts: dict[str, Any] = {
+        "questions": [dataset(text) for text in questions or []],
+        "policies": [{"card": card} for card in policies or []],
+        "pairs": [dataset(text) for text in pairs or []],
+        "rewarders": [{"card": card} for card in rewarders or []],
+    }
+    if n is not None:
+        parts["policies"] = [policy | {"n": n} for policy in parts["policies"]]
+    elif not any(parts.values()):
+        return {}
+    cards = [Path(card).stem if card.endswith(".yaml") else card for card in policies or []]
+    name = "-".join([*cards[:1], *(dataset(text)["benchmark"] for text in (questions or [])[:1])])
+    return {"name": name or "experiment"} | parts
 
 
 def columns_of(columns: list[str] | None) -> dict[str, str]:

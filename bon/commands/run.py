@@ -1,13 +1,14 @@
 """Commands that compute, and those that plan and watch runs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from bon.commands import options
 from bon.commands.options import echo, emit
 from bon.core.base_models import guessed_base, without_mark
+from bon.core.errors import BonError
 
 if TYPE_CHECKING:
     from bon.planning.plan import Plan
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
 
 
 def run(
-    file: options.File,
+    file: options.File = None,
+    policies: options.Policies = None,
+    rewarders: options.Rewarders = None,
+    questions: options.Tasks = None,
+    pairs: options.Pairs = None,
+    n: options.Samples = None,
     out: options.RunOut = None,
     limit: options.Limit = None,
     seed: options.Seed = None,
@@ -39,20 +45,20 @@ def run(
     from bon.core.console import say
     from bon.planning.plan import make_plan
     from bon.running.runner import run as run_setup
-    from bon.work.setup import read_experiment
 
+    given = options.experiment_of(policies, rewarders, questions, pairs, n)
     settings = options.settings_of(sets, limit, seed, ray_address)
     if allow_remote_code:
         settings.append("allow_remote_code=true")
     if repeat_check is not None:
         settings.append(f"judging.repeat_check={repeat_check}")
-    setup = read_experiment(file, settings)
+    setup = _setup(file, given, settings)
     directory = run_directory(out, setup, file)
     silent = quiet or as_json
     if pilot is not None:
         count = make_plan(setup, directory).questions.count
         settings.append(f"questions.subset={min(1.0, pilot / count):g}")
-        setup = read_experiment(file, settings)
+        setup = _setup(file, given, settings)
     if not (silent or (directory / "run.sqlite").exists()):
         plan = make_plan(setup, here=setup.experiment.cluster.address is None)
         for line in needs(plan) if plan.is_large else ():
@@ -69,15 +75,20 @@ def run(
         from bon.analysis.correlation.power import needed
         from bon.running.reporting import read_results
 
-        pairs = {rows.name: rows.count for rows in make_plan(setup, directory).pairs}
+        counts = {rows.name: rows.count for rows in make_plan(setup, directory).pairs}
         judged = min(pilot, count)
         for v in read_results(directory).verdicts:
-            study = needed(v, judged, pairs.get(v.benchmark, 0), count / judged)
+            study = needed(v, judged, counts.get(v.benchmark, 0), count / judged)
             echo(study.sentence if study else "")
 
 
 def plan(
-    file: options.File,
+    file: options.File = None,
+    policies: options.Policies = None,
+    rewarders: options.Rewarders = None,
+    questions: options.Tasks = None,
+    pairs: options.Pairs = None,
+    n: options.Samples = None,
     out: options.RunOut = None,
     limit: options.Limit = None,
     seed: options.Seed = None,
@@ -87,9 +98,9 @@ def plan(
     """Estimate calls, reuse and cost before running."""
     from bon.commands.plan_text import show_plan, wrapped
     from bon.planning.plan import make_plan
-    from bon.work.setup import read_experiment
 
-    setup = read_experiment(file, options.settings_of(sets, limit, seed))
+    given = options.experiment_of(policies, rewarders, questions, pairs, n)
+    setup = _setup(file, given, options.settings_of(sets, limit, seed))
     directory = run_directory(out, setup, file)
     plan = make_plan(setup, directory, here=setup.experiment.cluster.address is None)
     outlook = _outlook(setup, plan)
@@ -146,8 +157,24 @@ def stress(
     )
 
 
-def run_directory(out: Path | None, setup: "Setup", file: Path) -> Path:
+def _setup(file: Path | None, given: dict[str, Any], settings: list[str]) -> "Setup":
+    """Prepare the experiment of a file, or the one that options describe."""
+    from bon.experiment.overrides import apply_overrides
+    from bon.work.setup import prepare, read_experiment
+
+    if file and given:
+        fix = "write them into the file, change its settings by --set, or leave out the file"
+        raise BonError(f"{file} and options describe two experiments", fix)
+    if file:
+        return read_experiment(file, settings)
+    if given:
+        return prepare(apply_overrides(given, settings), Path.cwd(), "command line")
+    fix = "name a file, or --policy, --questions, --rewarder and --pairs"
+    raise BonError("no experiment is given", fix)
+
+
+def run_directory(out: Path | None, setup: "Setup", file: Path | None) -> Path:
     """Return the run directory: `out`, that of a run's own experiment.yaml, or runs/NAME."""
-    if out is None and file.name == "experiment.yaml" and (file.parent / "run.sqlite").is_file():
-        return file.parent
+    if not out and file and file.name == "experiment.yaml":
+        out = file.parent if (file.parent / "run.sqlite").is_file() else None
     return out or Path("runs") / setup.experiment.name.replace(" ", "-")

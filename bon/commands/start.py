@@ -61,8 +61,10 @@ def list_(
     emit(rows, lambda: show_listing(rows), as_json)
 
 
-def show(name: Annotated[str, Argument(help="Name or path of a card.")]) -> None:
-    """Show a card in full, with its prompt for a sample question."""
+def show(
+    name: Annotated[str, Argument(help="Name or path of a card, or name of an experiment.")],
+) -> None:
+    """Show a card in full, with its prompt for a sample question, or an experiment."""
     from bon.work.catalogue import show_card
 
     echo(show_card(name))

@@ -95,7 +95,9 @@ def cards(role: Role) -> list[Row]:
 
 
 def show_card(name: str, base: Path | None = None) -> str:
-    """Return a card in full with its prompt for a sample question."""
+    """Return a card in full with its prompt for a sample question, or an experiment as it is."""
+    if name in (experiments := shipped_experiments()):
+        return experiments[name].read_text(encoding="utf-8")
     loaded = find_card(name, base or Path())
     data = loaded.card.model_dump(mode="json", exclude_defaults=True, exclude={"role"})
     if loaded.card.size:

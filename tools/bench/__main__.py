@@ -45,21 +45,21 @@ class Script:
 
 SCRIPTS = (
     Script("commands", "{demo}", "{demo}"),
-    Script("calls", "--run {demo} --questions 800", "--run {demo} --questions 100"),
+    Script("calls", "--run {demo} --questions 800", "--run {demo} --questions 20"),
     Script("reading"),
-    Script("subset", "{demo}", "{demo} --draws 50"),
-    Script("endpoint", "--calls 2000", "--calls 600 --rounds 1"),
-    Script("endpoint", "--samples 8 --calls 500", "--samples 8 --calls 200 --rounds 1"),
-    Script("peers", "", "--calls 200 --questions 10 --rounds 1"),
-    Script("transformers", "", "--questions 16 --rounds 1"),
-    Script("vllm", "", "--questions 20"),
-    Script("prefixes", "{demo} mini-pair-a", "{demo} mini-pair-a --questions 4"),
-    Script("prefixes", "{demo} mini-critic-a", "{demo} mini-critic-a --questions 4"),
-    Script("dispatch", "", "--actors 1 4 --seconds 3"),
-    Script("rows", "", "--questions 500"),
-    Script("chain", "--items 10000 100000 --questions 500", "--items 5000 --questions 100"),
-    Script("evidence", "", "--rewarders 20 --questions 400 --draws 2000"),
-    Script("service", "", "--calls 400"),
+    Script("subset", "{demo}", "{demo} --draws 10"),
+    Script("endpoint", "--calls 2000", "--calls 100 --rounds 1 --latency .05"),
+    Script("endpoint", "--samples 8 --calls 500", "--samples 8 --calls 40 --rounds 1"),
+    Script("peers", "", "--calls 40 --questions 4 --rounds 1 --latency .05"),
+    Script("transformers", "", "--questions 4 --n 2 --rounds 1"),
+    Script("vllm", "", "--questions 4"),
+    Script("prefixes", "{demo} mini-pair-a", "{demo} mini-pair-a --questions 2"),
+    Script("prefixes", "{demo} mini-critic-a", "{demo} mini-critic-a --questions 2"),
+    Script("dispatch", "", "--actors 1 --seconds 1 --latency .05"),
+    Script("rows", "", "--questions 100"),
+    Script("chain", "--items 10000 100000 --questions 500", "--items 1000 --questions 40"),
+    Script("evidence", "", "--rewarders 6 --questions 100 --draws 400"),
+    Script("service", "", "--calls 100 --concurrency 20"),
     Script("rewards"),
 )
 
@@ -67,8 +67,9 @@ SCRIPTS = (
 def main() -> int:
     """Run what is asked for; 1 where a script failed, 130 where the run was stopped."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    names = sorted({one.name for one in SCRIPTS})
     parser.add_argument("--quick", action="store_true", help="small sizes: does everything run?")
-    parser.add_argument("--only", nargs="*", choices={one.name for one in SCRIPTS}, metavar="NAME")
+    parser.add_argument("--only", nargs="*", action="extend", choices=names, metavar="NAME")
     parser.add_argument("--demo", type=Path, help="a finished run of the demo instead of a new one")
     parser.add_argument("--out", type=Path, default=ROOT / "build", metavar="FOLDER")
     a = parser.parse_args()

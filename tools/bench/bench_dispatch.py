@@ -20,7 +20,7 @@ from measured import Side, note, tree
 from bon.dispatch.cluster import Dispatcher
 from bon.dispatch.groups import Batch
 from bon.dispatch.worker import Reply
-from bon.running import runner
+from bon.running.runner import compute
 from bon.running.start import start
 from bon.storage.store import Store
 from bon.work.setup import prepare
@@ -61,17 +61,18 @@ def measured(actors: int, latency: float, seconds: float) -> tuple[int, float, f
         times: list[tuple[float, int, float]] = []
         seen = set()
 
-        class Watched(Dispatcher):
-            def _report(self, batch: Batch, reply: Reply) -> None:
-                seen.add(batch.worker)
-                if len(seen) == actors:
-                    cpu = sum(tree(os.getpid()).values())
-                    times.append((time.perf_counter(), len(batch.tasks), cpu))
-                super()._report(batch, reply)
+        report = Dispatcher._report
 
-        with Store(folder / "run") as store, patch.object(runner, "Dispatcher", Watched):
+        def watched(self: Dispatcher, batch: Batch, reply: Reply) -> None:
+            seen.add(batch.worker)
+            if len(seen) == actors:
+                cpu = sum(tree(os.getpid()).values())
+                times.append((time.perf_counter(), len(batch.tasks), cpu))
+            report(self, batch, reply)
+
+        with Store(folder / "run") as store, patch.object(Dispatcher, "_report", watched):
             start(setup, store, quiet=True)
-            runner.compute(setup, store, quiet=True)
+            compute(setup, store, quiet=True)
     assert len(times) > 8, f"{actors} actors did not start in time: give more --seconds"
     middle = times[: -len(times) // 8]  # at the end there is not enough for all
     items = sum(count for _, count, _ in middle[1:])

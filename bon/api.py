@@ -35,7 +35,7 @@ from bon.core.keys import text_key
 from bon.core.records import Candidate, Judgement
 from bon.core.registry import Registry
 from bon.core.validation import validate
-from bon.dispatch.direct import Direct, DirectQuestion, Picture
+from bon.dispatch.direct import Direct, DirectQuestion, Picture, texts_of
 from bon.experiment.cards import Loaded, load_policy, load_rewarder
 from bon.experiment.config import RewarderCard
 from bon.policies.extractors import extract_answer
@@ -258,15 +258,16 @@ async def ascore(
     question: str,
     answers: Sequence[str],
     *,
-    images: Sequence[Picture] = (),
+    images: Picture | Sequence[Picture] = (),
     options: Sequence[str] = (),
     allow_remote_code: bool = False,
 ) -> list[float | None]:
     """Score every answer with all votes and both orders, as in a run.
 
     A score is the mean of a critic or reward head, or the share of comparisons won under a judge;
-    None if no reply could be parsed. `images` are paths, bytes or PIL images. With `options` the
-    rewarder sees the question as in a multiple-choice run.
+    None if no reply could be parsed. `images` are paths, bytes or PIL images, or one of these. With
+    `options` the rewarder sees the question as in a multiple-choice run. A wrong type is a
+    TypeError that names its argument.
     """
     ranking = await arank(
         card,
@@ -284,7 +285,7 @@ async def arank(
     question: str,
     answers: Sequence[str],
     *,
-    images: Sequence[Picture] = (),
+    images: Picture | Sequence[Picture] = (),
     options: Sequence[str] = (),
     rule: str | None = None,
     scale: float | None = None,
@@ -297,6 +298,7 @@ async def arank(
     """
     rewarder = _rewarder(card)
     prompt = DirectQuestion.of(question, options, images)
+    answers = texts_of("answers", answers)
     letters = [extract_answer(text, options, "strict")[0] if options else None for text in answers]
     return (await _rank(rewarder, prompt, answers, letters, rule, scale, allow_remote_code))[0]
 
@@ -307,7 +309,7 @@ async def abest_of_n(
     question: str,
     *,
     n: int | None = None,
-    images: Sequence[Picture] = (),
+    images: Picture | Sequence[Picture] = (),
     options: Sequence[str] = (),
     rule: str | None = None,
     scale: float | None = None,

@@ -114,6 +114,7 @@ def test_the_best_of_four(tmp_path):
         bon.best_of_n(POLICY, JUDGE, "Which colour?", images=[image], options=options, n=2)
         for image in (path, str(path), data)
     ]
+    same.append(bon.best_of_n(POLICY, JUDGE, "Which colour?", images=path, options=options, n=2))
     assert len({best.text for best in same}) == 1
     open_ended = bon.best_of_n(POLICY, Shortest, "Say a colour.", n=3)
     assert open_ended.letter is None
@@ -140,6 +141,17 @@ def test_mistakes_are_one_line():
         with pytest.raises(bon.BonError, match=says) as error:
             call()
         assert "\n" not in str(error.value)
+
+
+def test_a_wrong_type_names_its_argument():
+    for call, argument in (
+        (lambda: bon.score(Shortest, "Why?", "one answer"), "answers"),
+        (lambda: bon.score(Shortest, "Why?", [1, 2]), "answers"),
+        (lambda: bon.score(Shortest, "Why?", ["a"], options="xy"), "options"),
+        (lambda: bon.best_of_n(POLICY, Shortest, None), "question"),
+    ):
+        with pytest.raises(TypeError, match=f"^{argument} must hold texts"):
+            call()
 
 
 def test_a_table_of_numbers():

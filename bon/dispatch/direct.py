@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from PIL import Image
 
 from bon.choosing.designs import Design
-from bon.core.errors import BonError
+from bon.core.errors import BonError, shown
 from bon.core.images import ImageError, encode, open_image
 from bon.core.keys import content_key, text_key
 from bon.core.records import Candidate, ImageRef, Judgement, Question
@@ -44,13 +44,19 @@ class DirectQuestion:
     images: tuple[ImagePart, ...] = ()
 
     @classmethod
-    def of(cls, text: str, options: Sequence[str], images: Sequence[Picture]) -> "DirectQuestion":
-        """Read the images; BonError for more options than letters."""
+    def of(
+        cls, text: str, options: Sequence[str], images: Picture | Sequence[Picture]
+    ) -> "DirectQuestion":
+        """Read the image or images; BonError for more options than letters."""
+        (text,) = texts_of("question", [text])
+        options = texts_of("options", options)
+        if isinstance(images, Picture):
+            images = [images]
         try:
             option_letters(options or ("",))
         except ValueError as error:
             raise BonError(str(error)) from None
-        return cls(text, tuple(options), tuple(_part(image) for image in images))
+        return cls(text, options, tuple(_part(image) for image in images))
 
     @property
     def record(self) -> Question:
@@ -132,6 +138,13 @@ class Direct:
 def _raise_if_all_failed(model: str, rows: Sequence[Candidate | Judgement]) -> None:
     if rows and all(row.outcome == "error" for row in rows):
         raise BonError(f"{model}: {rows[0].error}")
+
+
+def texts_of(argument: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the texts of an argument; TypeError names it where they are none, or one text."""
+    if isinstance(texts, str | bytes) or not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"{argument} must hold texts (str), not {shown(texts)}")
+    return tuple(texts)
 
 
 def _part(image: Picture) -> ImagePart:

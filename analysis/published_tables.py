@@ -159,7 +159,7 @@ def _cleaned(cell: object) -> str:
     return MARKS.sub("", PLUS_MINUS.sub("±", MINUS.sub("-", str(cell).strip())))
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
     """Return a column's name in lower case, its words separated by spaces, without brackets."""
     return re.sub(r"[\s_@-]+", " ", re.sub(r"\(.*?\)", "", name)).strip().lower()
 
@@ -168,7 +168,7 @@ def read_table(frame: pd.DataFrame, outcomes: Sequence[str], benchmarks: Sequenc
     """Give every column its role, and read the numbers."""
     frame, declared = _renamed(frame)
     known = [str(c) for c in frame.columns]
-    lower = {_plain(c).replace(" ", "_"): c for c in reversed(known)}
+    lower = {plain(c).replace(" ", "_"): c for c in reversed(known)}
     rewarder, policy = (
         next((lower[c] for c in roles if c in lower), None) for roles in (REWARDER, POLICY)
     )
@@ -190,7 +190,7 @@ def read_table(frame: pd.DataFrame, outcomes: Sequence[str], benchmarks: Sequenc
     frame = _numbers(frame, [c for c in known if c not in about], rewarder)
     noise = {c: m for c in map(str, frame.columns) if (m := NOISE.fullmatch(c)) and m[1] in known}
     about += noise
-    scores = [c for c in frame.select_dtypes("number") if c not in about]
+    scores = [c for c in map(str, frame.select_dtypes("number")) if c not in about]
     by_name = [c for c in scores if OUTCOME.fullmatch(c) or is_choice(c)]
     ys = chosen["outcome"] or [c for c in by_name if c not in chosen["benchmark"]]
     if not ys:
@@ -227,7 +227,7 @@ def read_table(frame: pd.DataFrame, outcomes: Sequence[str], benchmarks: Sequenc
 
 def is_choice(outcome: str) -> bool:
     """Whether an outcome is one of choosing among responses, by its name."""
-    return BY_CHOICE.fullmatch(_plain(outcome)) is not None
+    return BY_CHOICE.fullmatch(plain(outcome)) is not None
 
 
 def _renamed(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
@@ -235,8 +235,8 @@ def _renamed(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, str]]:
     declared, renamed = {}, {}
     for column in map(str, frame.columns):
         found, name = DECLARED.match(column.strip()), DECLARED.sub("", column.strip(), count=1)
-        plain = _plain(name).replace(" ", "_")
-        renamed[column] = plain if plain in ABOUT and not found else name
+        role = plain(name).replace(" ", "_")
+        renamed[column] = role if role in ABOUT and not found else name
         if found:
             declared[name] = found[1].lower()
     frame = frame.set_axis([renamed[str(c)] for c in frame.columns], axis=1)
@@ -344,7 +344,9 @@ def _estimate(value: float, error: float) -> Estimate:
 
 def _about(part: pd.DataFrame, name: str) -> "list[str]":
     """Return a column as text, blanks where it is missing."""
-    return part[name].fillna("").astype(str).tolist() if name in part else [""] * len(part)
+    if name not in part:
+        return [""] * len(part)
+    return part[name].astype(object).where(part[name].notna(), "").astype(str).tolist()
 
 
 def _covariates(part: pd.DataFrame) -> dict[str, Any]:

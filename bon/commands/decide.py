@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from bon.analysis.decision.pooled_studies import Description
     from bon.analysis.results import CostUnit, Results
 
 
@@ -89,18 +90,73 @@ def compare(
 
 
 def pool(
-    directories: options.Directories, out: options.OutFolder = None, as_json: options.Json = False
+    paths: Annotated[
+        list[Path],
+        Argument(help="Run directories, tables as of bon correlate, or folders of tables."),
+    ],
+    out: Annotated[
+        Path | None, Option("--out", "-o", help="Folder for a page, figures and JSON.")
+    ] = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Pool runs in a meta-analysis of how well a benchmark predicts across policies and tasks."""
+    """Pool runs and published tables: how well do benchmarks predict in the next study?"""
     from bon.analysis import plots
-    from bon.analysis.decision.pool_runs import pool_runs
+    from bon.analysis.decision.meta_analysis import pool as pool_studies
+    from bon.analysis.decision.pooled_studies import source_of, studies_of_runs, studies_of_table
     from bon.commands.decide_text import pooled_text
 
-    pooled = pool_runs(read_runs(directories))
-    names = ["forest", *(f"forest_{i + 1}" for i in range(1, len(pooled)))]
-    figures = dict(zip(names, map(plots.forest, pooled), strict=False)) if out else {}
-    save(out, "pool", [row.model_dump(mode="json") for row in pooled], figures)
-    emit(pooled, lambda: "\n\n".join(map(pooled_text, pooled)), as_json)
+    warnings: list[str] = []
+    named = {path: _tables(path) for path in paths}
+    studies, level = studies_of_runs(read_runs([p for p in paths if not named[p]]), warnings)
+    tables: dict[Path, Path] = {}
+    for table in (table for path in paths for table in named[path]):
+        if tables.setdefault(table.resolve(), table) is not table or paths.count(table) > 1:
+            raise BonError(f"{table} occurs twice", "name each table once")
+    sources = []
+    for table in tables.values():
+        description = _description(table)
+        studies += studies_of_table(table, description, warnings)
+        sources += [source_of(table.stem, description)] if description else []
+    pooled = pool_studies(studies, sources, level, warnings)
+    save(
+        out, "pool", pooled.model_dump(mode="json"), {"forest": plots.forest(pooled)} if out else {}
+    )
+    if out is not None:
+        from bon.analysis.decision.pooled_tables import as_markdown
+        from bon.analysis.report.evidence_page import evidence_page
+        from bon.core.files import write_atomic
+
+        write_atomic(out / "index.html", evidence_page(pooled))
+        write_atomic(out / "evidence.md", as_markdown(pooled))
+    emit(pooled, lambda: pooled_text(pooled) + (f"\n{out / 'index.html'}" if out else ""), as_json)
+
+
+def _tables(path: Path) -> list[Path]:
+    """Return the tables that a path names, none if it is a run."""
+    if path.suffix.lower() in (".csv", ".tsv"):
+        return [path]
+    if any((path / name).is_file() for name in ("results.json", "run.sqlite")):
+        return []
+    found = sorted(path.glob("*.csv")) if path.is_dir() else []
+    if not found:
+        raise BonError(
+            f"{path} is neither a run nor a table nor a folder of tables",
+            "name the directory of a run, a CSV file, or a folder with some",
+        )
+    return found
+
+
+def _description(table: Path) -> "Description | None":
+    """Read the YAML beside a table, if there is one."""
+    from bon.analysis.decision.pooled_studies import Description
+    from bon.core.validation import validate
+    from bon.experiment.yamlfile import read_document
+
+    path = table.with_suffix(".yaml")
+    if not path.is_file():
+        return None
+    document = read_document(path)
+    return validate(Description, document.data, document.origin)
 
 
 def recommend(

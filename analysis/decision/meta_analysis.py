@@ -4,8 +4,8 @@ Each study, a policy of a run or a pair of columns of a published table, gives a
 its r (bon.analysis.verdict.posterior); r of studies is normal on Fisher's scale, with a half-normal
 prior of the standard deviation between studies (Higgins, Thompson and Spiegelhalter 2009, J. R.
 Stat. Soc. A 172; Röver 2020, J. Stat. Softw. 93). Studies that share rewarders err alike, as their
-residuals show, so their likelihoods are tempered: one whose residuals' correlations with those of
-others sum to c counts as 1 / (1 + c).
+residuals show, so their likelihoods are tempered: one of k benchmarks of a table or policy, whose
+residuals' correlations with those of other tables and policies sum to c, counts as 1 / (k + c).
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,6 +39,10 @@ from bon.core.errors import BonError
 KINDS: tuple[OutcomeKind, ...] = get_args(OutcomeKind)
 TRAINING = ("DPO", "PPO", "other RL", "fine-tuning")
 OWN = "the authors' own models"
+SELECTED = (
+    "No study was registered beforehand, and papers that find nothing print no table: published r "
+    "are likely too high."
+)
 ENOUGH, MANY = 10, 3
 """Reward models of others in a study, and sources of a kind of outcome, that would say more."""
 
@@ -54,7 +58,7 @@ def pool(
     Raises:
         BonError: no two studies of different policies or tables have anything of these in common.
     """
-    said = list(warnings)
+    said = [SELECTED, *warnings] if sources else list(warnings)
     kept = without_copies(studies, said)
     kept.sort(key=lambda s: KINDS.index(s.kind))
     pools = list(_pools(kept, level))
@@ -119,7 +123,12 @@ def _pools(studies: Sequence[Study], level: float) -> Iterator[Pool]:
 
 
 def _is_several(studies: Sequence[Study]) -> bool:
-    return len({(s.source, s.policy) for s in studies}) > 1
+    return len(set(map(_unit, studies))) > 1
+
+
+def _unit(study: Study) -> tuple[str, str]:
+    """Return what studies of the same models and outcomes share: the table or the policy."""
+    return study.source, study.policy
 
 
 def _pool(by: str, name: str, at: list[int], studies: Sequence[Study], level: float) -> Pool:
@@ -205,17 +214,22 @@ def _interval(probability: Floats, level: float, k: int) -> Estimate:
 
 
 def shared_errors(studies: Sequence[Study]) -> Floats:
-    """Return the weight of each study: 1 without common rewarders, 1 / k for k copies."""
-    residuals = []
+    """Return the weight of each study: 1 without common rewarders, 1 / k for k copies.
+
+    Benchmarks of one table or policy count as copies: its models and outcome move them all.
+    """
+    residuals: list[dict[str, float]] = []
     for s in studies:
         dx, dy = s.x - s.x.mean(), s.y - s.y.mean()
         e = dy - dx * (dx @ dy) / (dx @ dx)
         residuals.append(dict(zip(s.names, e / max(float(np.linalg.norm(e)), 1e-12), strict=True)))
+    units = [_unit(s) for s in studies]
+    pairs = list(zip(residuals, units, strict=True))
     shared = [
-        sum(a[name] * b[name] for b in residuals if b is not a for name in a.keys() & b.keys())
-        for a in residuals
+        sum(a[name] * b[name] for b, v in pairs if v != u for name in a.keys() & b.keys())
+        for a, u in pairs
     ]
-    return 1 / (1 + np.maximum(shared, 0))
+    return 1 / (np.array([units.count(u) for u in units]) + np.maximum(shared, 0))
 
 
 # ------------------------------------------------------------------ words
@@ -224,13 +238,16 @@ def shared_errors(studies: Sequence[Study]) -> Floats:
 def _sentence(p: Pool, studies: Sequence[Study]) -> str:
     part, r = [studies[i] for i in p.studies], p.r
     benchmarks = {s.benchmark for s in part}
-    outcome = "Best-of-N accuracy" if p.name == "Best-of-N" else p.name
+    own = next((w.r.mean for w in p.without if w.left_out == OWN), None)
     return (
         f"Over {len(part)} studies from {plural(p.num_sources, 'source')}, "
         f"{benchmarks.pop() if len(benchmarks) == 1 else 'a reward benchmark'} has a mean r of "
-        f"{bounded(r.mean)} with {outcome} ({chance(r.p_mean)} for r > .5); the next study can be "
-        f"expected to show an r between {coefficient(r.predicted.low)} and "
-        f"{coefficient(r.predicted.high)} (its true r is above .5 with {chance(r.p_next)})."
+        f"{bounded(r.mean)} with {'Best-of-N accuracy' if p.name == 'Best-of-N' else p.name} "
+        f"({chance(r.p_mean)} for r > .5"
+        + (f"; {bounded(own)} without {OWN}" if own else "")
+        + "); the next study can be expected to show an r between "
+        f"{coefficient(r.predicted.low)} and {coefficient(r.predicted.high)} (its true r is above "
+        f".5 with {chance(r.p_next)})."
     )
 
 

@@ -14,13 +14,14 @@ def study_rows(pooled: MetaAnalysis) -> Rows:
     return [
         {
             "benchmark": s.benchmark,
-            "outcome": f"{s.kind}: {s.outcome.removeprefix(s.kind).strip()}".removesuffix(": "),
-            "source": " ".join(filter(None, (s.source, s.policy))),
+            "outcome": s.kind,
+            "r": coefficient(s.measured),
+            "allowing for bases": bounded(s.r),
             "models / bases": f"{s.num_rewarders} / {s.num_bases}"
             + f" + {s.num_unknown}?" * bool(s.num_unknown),
-            "r": coefficient(s.measured),
-            "r with bases": bounded(s.r),
             "without own models": _without_own(s),
+            "source": s.source,
+            "measured as": ", ".join(filter(None, (s.outcome, s.policy))),
         }
         for s in pooled.studies
     ]

@@ -67,10 +67,8 @@ def pooled_text(pooled: MetaAnalysis) -> str:
     """Format a meta-analysis: its studies, then its pools."""
     parts = [pooled.sentence, "", show_listing(study_rows(pooled)), ""]
     parts += [show_listing(pool_rows(pooled)), ""]
-    for title, texts in (
-        ("Caveats", pooled.warnings),
-        ("What would say more", pooled.would_change),
-    ):
+    said = {"Caveats": pooled.warnings, "What a paper would have to add": pooled.would_change}
+    for title, texts in said.items():
         parts += [f"{title}:", *bullets(texts)] if texts else []
     return "\n".join(parts)
 

@@ -116,10 +116,10 @@ def pooled_coverage(n: int, r: float, shared: float, studies: int) -> float:
     for _ in range(studies):
         x, common = rng.normal(size=(2, n))
         parts = []
-        for _ in range(2):
+        for policy in "ab":
             rest = np.sqrt(shared) * common + np.sqrt(1 - shared) * rng.normal(size=n)
             y = r * x + np.sqrt(1 - r * r) * rest
-            parts.append(Study("", names, names, x, y))
+            parts.append(Study(policy, names, names, x, y))
         found = meta_analysis.mean_of(parts, 0.95).mean
         held.append(cast(float, found.low) <= r <= cast(float, found.high))
     return float(np.mean(held))

@@ -8,26 +8,25 @@ residuals show, so their likelihoods are tempered: one of k benchmarks of a tabl
 residuals' correlations with those of other tables and policies sum to c, counts as 1 / (k + c).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import get_args
 
 import numpy as np
 
 from bon.analysis.decision.pooled_studies import (
     FEWEST,
+    KINDS,
     Study,
     disagreements,
     without_copies,
 )
 from bon.analysis.results import (
     STRONG,
+    Description,
     Estimate,
     MetaAnalysis,
-    OutcomeKind,
     Pool,
     PooledMean,
-    PooledSource,
     PooledStudy,
     PooledWithout,
 )
@@ -36,7 +35,6 @@ from bon.analysis.verdict.posterior import CORRELATIONS, Posterior
 from bon.choosing.opinion import Floats
 from bon.core.errors import BonError
 
-KINDS: tuple[OutcomeKind, ...] = get_args(OutcomeKind)
 TRAINING = ("DPO", "PPO", "other RL", "fine-tuning")
 OWN = "the authors' own models"
 SELECTED = (
@@ -49,7 +47,7 @@ ENOUGH, MANY = 10, 3
 
 def pool(
     studies: Sequence[Study],
-    sources: Sequence[PooledSource] = (),
+    sources: Mapping[str, Description] | None = None,
     level: float = 0.95,
     warnings: Sequence[str] = (),
 ) -> MetaAnalysis:
@@ -77,7 +75,7 @@ def pool(
         level=level,
         studies=tuple(_study(s, level) for s in kept),
         pools=tuple(pools),
-        sources=tuple(sources),
+        sources=dict(sources or {}),
         sentence=_sentence(pools[0], kept),
         would_change=tuple(_would_change(kept)),
         warnings=tuple(dict.fromkeys((*said, *disagreements(kept)))),
@@ -86,7 +84,7 @@ def pool(
 
 def _study(s: Study, level: float) -> PooledStudy:
     others = s.without(s.own)
-    known = {base for base in s.bases if not base.startswith("\0")}
+    unknown = sum(base.startswith("\0") for base in s.bases)
     return PooledStudy(
         source=s.source,
         policy=s.policy,
@@ -95,8 +93,8 @@ def _study(s: Study, level: float) -> PooledStudy:
         kind=s.kind,
         modality=s.modality,
         num_rewarders=len(s.x),
-        num_bases=len(known),
-        num_unknown=sum(base not in known for base in s.bases),
+        num_bases=len(set(s.bases)) - unknown,
+        num_unknown=unknown,
         measured=float(np.corrcoef(s.x, s.y)[0, 1]),
         r=_interval(s.likelihood, level, len(s.x)),
         num_own=sum(s.own),
@@ -117,9 +115,21 @@ def _pools(studies: Sequence[Study], level: float) -> Iterator[Pool]:
     done = []
     for by, name, belongs in groups:
         at = np.flatnonzero(belongs).tolist()
-        if at not in done and _is_several([studies[i] for i in at]):
-            done.append(at)
-            yield _pool(by, name, at, studies, level)
+        part = [studies[i] for i in at]
+        if at in done or not _is_several(part):
+            continue
+        done.append(at)
+        bases = {base for s in part for base in s.bases}
+        yield Pool(
+            by=by,  # type: ignore[arg-type]
+            name=name,
+            studies=tuple(at),
+            num_sources=len({s.source for s in part}),
+            num_rewarders=len({model for s in part for model in s.names}),
+            num_bases=sum(not base.startswith("\0") for base in bases),
+            r=mean_of(part, level),
+            without=tuple(_without(part, level)),
+        )
 
 
 def _is_several(studies: Sequence[Study]) -> bool:
@@ -129,25 +139,6 @@ def _is_several(studies: Sequence[Study]) -> bool:
 def _unit(study: Study) -> tuple[str, str]:
     """Return what studies of the same models and outcomes share: the table or the policy."""
     return study.source, study.policy
-
-
-def _pool(by: str, name: str, at: list[int], studies: Sequence[Study], level: float) -> Pool:
-    part = [studies[i] for i in at]
-    bases = {base for s in part for base in s.bases}
-    known = {base for base in bases if not base.startswith("\0")}
-    return Pool.model_validate(
-        {
-            "by": by,
-            "name": name,
-            "studies": tuple(at),
-            "num_sources": len({s.source for s in part}),
-            "num_rewarders": len({model for s in part for model in s.names}),
-            "num_bases": len(known),
-            "num_unknown": len(bases - known),
-            "r": mean_of(part, level),
-            "without": tuple(_without(part, level)),
-        }
-    )
 
 
 def _without(studies: Sequence[Study], level: float) -> Iterator[PooledWithout]:
@@ -257,7 +248,7 @@ def _would_change(studies: Sequence[Study]) -> Iterator[str]:
     if bare := sum(not s.has_errors for s in studies):
         yield (
             f"Numbers of items or standard errors: {bare} of {k} studies give none, so noise is "
-            "not removed, and a low r may be one."
+            "not removed, and can hide any correlation."
         )
     own = [s for s in studies if any(s.own)]
     if few := sum(len(s.x) - sum(s.own) < ENOUGH for s in studies):

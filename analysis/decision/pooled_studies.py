@@ -8,22 +8,20 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-from pydantic import Field
 
 from bon.analysis.decision.shared_content import blocks
 from bon.analysis.published_tables import measured, own_rows, plain, read_csv, read_table
-from bon.analysis.results import OutcomeKind, PooledSource, Results
+from bon.analysis.results import Description, OutcomeColumn, OutcomeKind, Results
 from bon.analysis.results.phrasing import plural, points
 from bon.analysis.verdict.posterior import posterior
 from bon.choosing.opinion import Floats
 from bon.core.base_models import without_mark
 from bon.core.errors import BonError
-from bon.core.validation import Strict
 
 FEWEST = 4
 """Rewarders of a study: three have any r."""
@@ -32,52 +30,12 @@ COPY = 0.5
 ROUNDING = 0.002
 """A difference of scores that is no disagreement of two tables."""
 
-KINDS: dict[OutcomeKind, str] = dict(
-    zip(
-        get_args(OutcomeKind),
-        (
-            r"best of|bon\b|rerank|majority",
-            r"guided|search",
-            r"r?dpo\b",
-            r"ppo\b",
-            r"grpo|rloo|rl\b",
-            r"raft|sft|rejection|trained|training|uplift",
-            r"arena|elo\b|human",
-        ),
-        strict=False,
-    )
-)
-"""Words that name a kind of outcome; what has none of them is another benchmark."""
-
-
-class OutcomeColumn(Strict):
-    """An outcome of a table; `same_items`: benchmarks made of its own items, which do not count."""
-
-    kind: OutcomeKind
-    what: str
-    same_items: tuple[str, ...] = ()
-
-
-class Description(Strict):
-    """What is known of a table: where it is from, and what its columns hold.
-
-    `benchmarks`: the benchmark of each column that counts. `same_models`: names of models in other
-    tables. `own`: rows of the authors' own models. `checked`: against which copies.
-    """
-
-    title: str
-    table: str
-    licence: str
-    benchmarks: dict[str, str]
-    outcomes: dict[str, OutcomeColumn]
-    own: str
-    checked: str
-    paper: str = ""
-    repository: str = ""
-    policy: str = ""
-    modality: str = ""
-    same_models: dict[str, str] = Field(default_factory=dict)
-    notes: str = ""
+KINDS: tuple[OutcomeKind, ...] = get_args(OutcomeKind)
+WORDS = (
+    r"best of|bon\b|rerank|majority", "guided|search", r"dpo\b", r"ppo\b", r"grpo|rloo|rl\b",
+    "raft|sft|rejection|trained|training|uplift", r"arena|elo\b|human", "",
+)  # fmt: skip
+"""Words of outcomes by kind; what has none of them is another benchmark."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +70,12 @@ class Study:
         """The likelihood of each r of `CORRELATIONS`, whose prior is uniform."""
         return posterior(self.x, self.y, (0.0, 0.0), self.bases).probability
 
+    @cached_property
+    def points(self) -> set[tuple[str, float, float]]:
+        """The numbers of each model."""
+        numbers = (np.round(v, 6).tolist() for v in (self.x, self.y))
+        return set(zip(self.names, *numbers, strict=True))
+
     @property
     def is_usable(self) -> bool:
         """Whether there are enough rewarders, which differ."""
@@ -135,7 +99,11 @@ def model_key(name: str) -> str:
     return " ".join(sorted(re.findall(r"[^\W_]+(?:\.\d+\w*)*", name.lower())))
 
 
-# ------------------------------------------------------------------ runs
+def kind_of(outcome: str) -> OutcomeKind:
+    """Return the kind of an outcome by its name."""
+    return next(
+        k for k, words in zip(KINDS, WORDS, strict=True) if re.search(words, plain(outcome))
+    )
 
 
 def studies_of_runs(
@@ -146,55 +114,40 @@ def studies_of_runs(
     Raises:
         BonError: two runs have the same candidates, or were reported at different levels.
     """
-    block = blocks(runs)
     levels = {results.options.level for _, results in runs}
     if len(levels) > 1:
         raise BonError(
             "the runs were reported with intervals of different levels",
             "report them alike: bon report RUN --set analysis.confidence=0.95",
         )
-    if len(set(block.values())) < len(runs):
+    if len(set(blocks(runs).values())) < len(runs):
         warnings.append(
             "Runs share questions: the prediction is for a further policy on these questions."
         )
+    primary = [(name, r, c) for name, r in runs for c in r.correlations if c.primary]
+    if len({c.axis for _, _, c in primary}) > 1:
+        warnings.append("The runs' primary axes differ: macro and overall accuracy are mixed.")
     studies: list[Study] = []
-    axes = set()
-    for name, results in runs:
+    for name, results, c in primary:
         if results.completeness is not None and not results.completeness.complete:
             warnings.append(f"{name} is not complete.")
-        for c in (c for c in results.correlations if c.primary):
-            points = [p for p in c.points if p.x.value is not None and p.y.value is not None]
-            axes.add(c.axis)
-            study = Study(
-                name,
-                tuple(model_key(p.rewarder) for p in points),
-                tuple(p.family for p in points),
-                np.array([p.x.value for p in points], dtype=float),
-                np.array([p.y.value for p in points], dtype=float),
-                c.benchmark,
-                f"Best-of-N on {', '.join(results.run.downstream)}",
-                policy=c.policy,
-            )
-            studies += _usable(study, warnings)
-    if len(axes) > 1:
-        warnings.append("The runs' primary axes differ: macro and overall accuracy are mixed.")
+        points = [p for p in c.points if p.x.value is not None and p.y.value is not None]
+        study = Study(
+            name,
+            tuple(model_key(p.rewarder) for p in points),
+            tuple(p.family for p in points),
+            np.array([p.x.value for p in points], dtype=float),
+            np.array([p.y.value for p in points], dtype=float),
+            c.benchmark,
+            ", ".join(results.run.downstream),
+            policy=c.policy,
+        )
+        studies += _usable(study, warnings)
     return studies, next(iter(levels), 0.95)
 
 
-def _usable(study: Study, warnings: list[str]) -> Iterator[Study]:
-    if study.is_usable:
-        yield study
-    else:
-        what = f"{study.benchmark} and {study.outcome}" + f" of {study.policy}" * bool(study.policy)
-        found = plural(len(study.x), "rewarder")
-        warnings.append(f"{study.source}, {what}: {found}, too few to pool, or all alike.")
-
-
-# ------------------------------------------------------------------ tables
-
-
 def studies_of_table(
-    path: Path, description: Description | None, warnings: list[str]
+    name: str, path: Path, description: Description | None, warnings: list[str]
 ) -> list[Study]:
     """Return a study for each policy, benchmark and outcome of a table.
 
@@ -208,97 +161,71 @@ def studies_of_table(
     except BonError as error:
         named = error.message if str(path) in error.message else f"{path}: {error.message}"
         raise BonError(named, error.fix) from None
-    found: list[Study] = []
+    aliases = {} if description is None else description.same_models
+    studies: list[Study] = []
     for y, x in product(ys or _whole(table.outcomes), xs or _whole(table.benchmarks)):
-        if y in ys and x in ys[y].same_items:
-            continue
-        for policy, part in table.policies:
+        outcome = ys.get(y) or OutcomeColumn(kind=kind_of(y), what=y)
+        for policy, part in table.policies if x not in outcome.same_items else ():
             rows = part.dropna(subset=[x, y])
             m = measured(rows, table, x, y)
-            aliases = {} if description is None else description.same_models
             study = Study(
-                path.stem,
-                tuple(model_key(aliases.get(name, name)) for name in m.names),
+                name,
+                tuple(model_key(aliases.get(model, model)) for model in m.names),
                 m.families,
                 m.x,
                 m.y,
                 xs.get(x, x),
-                ys[y].what if y in ys else y,
-                ys[y].kind if y in ys else kind_of(y),
+                outcome.what,
+                outcome.kind,
                 policy if table.policy else "",
                 "" if description is None else description.modality,
                 m.makers,
                 tuple(own_rows(rows).tolist()),
                 m.x_draws is not None and m.y_draws is not None,
             )
-            found += _usable(study, warnings)
-    return found
+            studies += _usable(study, warnings)
+    return studies
 
 
-def kind_of(outcome: str) -> OutcomeKind:
-    """Return the kind of an outcome by its name."""
-    name = plain(outcome)
-    return next((k for k, words in KINDS.items() if re.search(words, name)), "another benchmark")
+def _usable(study: Study, warnings: list[str]) -> Iterator[Study]:
+    if study.is_usable:
+        yield study
+    else:
+        what = f"{study.benchmark} and {study.outcome} {study.policy}".strip()
+        found = plural(len(study.x), "rewarder")
+        warnings.append(f"{study.source}, {what}: {found}, too few to pool, or all alike.")
 
 
 def _whole(columns: Sequence[str]) -> list[str]:
     """Leave out columns whose names begin with that of another: its parts."""
-    return [
-        c
-        for c in columns
-        if not any(o != c and re.match(rf"{re.escape(o)}(?![a-zA-Z0-9])", c) for o in columns)
-    ]
+    part = [rf"{re.escape(whole)}(?![a-zA-Z0-9])." for whole in columns]
+    return [c for c in columns if not any(re.match(pattern, c) for pattern in part)]
 
 
-def source_of(name: str, d: Description) -> PooledSource:
-    """Return what a page says of a table."""
-    origin = "; ".join(text for text in (d.paper, d.repository) if text)
-    return PooledSource(
-        name=name, title=d.title, origin=origin, table=d.table, licence=d.licence, own=d.own,
-        checked=d.checked, notes=d.notes,
-    )  # fmt: skip
-
-
-# ------------------------------------------------------------------ several tables
-
-
-def without_copies(studies: Iterable[Study], warnings: list[str]) -> list[Study]:
-    """Keep the larger of two studies with the same numbers of the same models."""
-    kept: list[Study] = []
-    for study in sorted(studies, key=lambda s: -len(s.x)):
-        for other in kept:
-            if (other.benchmark, other.kind) != (study.benchmark, study.kind):
-                continue
-            known = {n: (x, y) for n, x, y in zip(other.names, other.x, other.y, strict=True)}
-            same = sum(
-                np.allclose(known[n], (x, y))
-                for n, x, y in zip(study.names, study.x, study.y, strict=True)
-                if n in known
+def without_copies(studies: Sequence[Study], warnings: list[str]) -> list[Study]:
+    """Leave out the smaller of two studies with the same numbers of the same models."""
+    left: list[Study] = []
+    for a, b in permutations(studies, 2):
+        if (a.benchmark, a.kind) != (b.benchmark, b.kind) or a.source == b.source:
+            continue
+        same = len(a.points & b.points)
+        if same >= COPY * len(a.x) and (len(a.x), a.source) < (len(b.x), b.source):
+            left.append(a)
+            warnings.append(
+                f"{a.source} and {b.source} hold the same {a.benchmark} and {a.kind} of "
+                f"{plural(same, 'model')}: {b.source} counts."
             )
-            if other.source != study.source and same >= COPY * len(study.x):
-                warnings.append(
-                    f"{study.source} and {other.source} hold the same {study.benchmark} and "
-                    f"{study.kind} of {plural(same, 'model')}: {other.source} counts."
-                )
-                break
-        else:
-            kept.append(study)
-    return [study for study in studies if any(study is one for one in kept)]
+    return [study for study in studies if not any(study is other for other in left)]
 
 
 def disagreements(studies: Iterable[Study]) -> Iterator[str]:
     """Say where tables give a model different scores on a benchmark."""
-    scores: dict[tuple[str, str], dict[str, float]] = {}
+    scores: dict[str, dict[str, set[float]]] = {}
     for s in studies:
         for name, x in zip(s.names, s.x.tolist(), strict=True):
-            scores.setdefault((s.benchmark, name), {})[s.source] = x
-    gaps: dict[str, list[float]] = {}
-    for (benchmark, _), by in scores.items():
-        gap = max(by.values()) - min(by.values())
-        if ROUNDING < gap <= 1:
-            gaps.setdefault(benchmark, []).append(gap)
-    for benchmark, found in gaps.items():
-        yield (
-            f"Tables differ in {benchmark} of {plural(len(found), 'model')}, by up to "
-            f"{points(max(found)).removeprefix('+')}."
-        )
+            scores.setdefault(s.benchmark, {}).setdefault(name, set()).add(x)
+    for benchmark, models in scores.items():
+        gaps = [max(x) - min(x) for x in models.values()]
+        if count := sum(gap > ROUNDING for gap in gaps):
+            most = points(max(gaps)).removeprefix("+")
+            yield f"Tables differ in {benchmark} of {plural(count, 'model')}, by up to {most}."

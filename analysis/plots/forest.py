@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bon.analysis.plots.style import INK, MUTED, PALETTE, Width, is_narrow, new_figure, style
-from bon.analysis.results import MetaAnalysis, Pool, PooledStudy
+from bon.analysis.results import Estimate, MetaAnalysis, PooledMean, PooledStudy
 from bon.analysis.results.phrasing import bounded, interval
 
 if TYPE_CHECKING:
@@ -18,19 +18,12 @@ ROW = 0.2
 
 def forest(pooled: MetaAnalysis, *, width: Width = "double") -> Figure:
     """Plot a row per study, as measured and with its interval; means as diamonds."""
-    rows: list[tuple[str, PooledStudy | Pool | None]] = []
-    pools = {pool.name: pool for pool in pooled.pools if pool.by == "outcome"}
-    kinds = dict.fromkeys(study.kind for study in pooled.studies)
-    for kind in kinds:
+    rows: list[tuple[str, PooledStudy | PooledMean | None]] = []
+    pools = {pool.name: pool.r for pool in pooled.pools if pool.by == "outcome"}
+    for kind in dict.fromkeys([*(study.kind for study in pooled.studies), *pools]):
         rows.append((kind, None))
         rows += [(_name(s, width), s) for s in pooled.studies if s.kind == kind]
         rows += [("mean", pools[kind]), ("next study", None)] if kind in pools else []
-    rows += [
-        row
-        for name, pool in pools.items()
-        if name not in kinds
-        for row in ((name, None), ("mean", pool), ("next study", None))
-    ]
     with style():
         figure, (ax,) = new_figure(width, ROW * len(rows) + 0.6)
         for at, (_, shown) in enumerate(rows):
@@ -59,29 +52,25 @@ def _name(study: PooledStudy, width: Width) -> str:
 
 
 def _study(ax: Axes, row: int, study: PooledStudy) -> None:
-    r = study.r
-    assert r.value is not None
-    assert r.low is not None
-    assert r.high is not None
-    ax.plot([r.low, r.high], [row, row], color=PALETTE[0], linewidth=1)
-    ax.plot([r.value], [row], marker="s", color=PALETTE[0], markersize=4)
+    low, middle, high = _bounds(study.r)
+    ax.plot([low, high], [row, row], color=PALETTE[0], linewidth=1)
+    ax.plot([middle], [row], marker="s", color=PALETTE[0], markersize=4)
     ax.plot([study.measured], [row], marker="|", color=PALETTE[1], markersize=8)
-    _annotate(ax, row, bounded(r))
+    _annotate(ax, row, bounded(study.r))
 
 
-def _summary(ax: Axes, row: int, pool: Pool) -> None:
-    r, following, colour = pool.r.mean, pool.r.predicted, INK
-    assert r.value is not None
-    assert r.low is not None
-    assert r.high is not None
-    assert following.low is not None
-    assert following.high is not None
-    x = [r.low, r.value, r.high, r.value]
-    ax.fill(x, [row, row - 0.3, row, row + 0.3], color=colour, linewidth=0)
-    _annotate(ax, row, bounded(r))
-    ends = [following.low, following.high]
-    ax.plot(ends, [row + 1] * 2, color=colour, linewidth=1.4, linestyle=(0, (4, 2)))
-    _annotate(ax, row + 1, interval(following).strip())
+def _summary(ax: Axes, row: int, r: PooledMean) -> None:
+    low, middle, high = _bounds(r.mean)
+    ax.fill([low, middle, high, middle], [row, row - 0.3, row, row + 0.3], color=INK, linewidth=0)
+    _annotate(ax, row, bounded(r.mean))
+    low, _, high = _bounds(r.predicted)
+    ax.plot([low, high], [row + 1] * 2, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
+    _annotate(ax, row + 1, interval(r.predicted).strip())
+
+
+def _bounds(r: Estimate) -> tuple[float, float, float]:
+    """Return the numbers of an estimate, which a posterior always has."""
+    return r.low or 0.0, r.value or 0.0, r.high or 0.0
 
 
 def _annotate(ax: Axes, row: int, text: str) -> None:

@@ -2,11 +2,14 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from bon.analysis.results.correlation import Correlation
 from bon.analysis.results.decision import Finding
 from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Ranked, Record
 from bon.analysis.results.uplift import UpliftCorrelation
 from bon.analysis.results.verdict import Verdict
+from bon.core.validation import Strict
 
 OutcomeKind = Literal[
     "Best-of-N", "guided search", "DPO", "PPO", "other RL", "fine-tuning", "human ranking",
@@ -70,21 +73,37 @@ class Pool(Record):
     num_sources: int
     num_rewarders: int
     num_bases: int
-    num_unknown: int = 0
     r: PooledMean
     without: tuple[PooledWithout, ...] = ()
 
 
-class PooledSource(Record):
-    """Where a published table is from, and what was checked."""
+class OutcomeColumn(Strict):
+    """An outcome of a table; `same_items`: benchmarks made of its own items, which do not count."""
 
-    name: str
+    kind: OutcomeKind
+    what: str
+    same_items: tuple[str, ...] = ()
+
+
+class Description(Strict):
+    """A YAML beside a published table: where it is from, and what its columns hold.
+
+    `benchmarks`: the benchmark of each column that counts. `same_models`: names of models in other
+    tables. `own`: the authors' own models. `checked`: against which copies.
+    """
+
     title: str
-    origin: str
     table: str
     licence: str
+    benchmarks: dict[str, str]
+    outcomes: dict[str, OutcomeColumn]
     own: str
     checked: str
+    paper: str = ""
+    repository: str = ""
+    policy: str = ""
+    modality: str = ""
+    same_models: dict[str, str] = Field(default_factory=dict)
     notes: str = ""
 
 
@@ -95,7 +114,7 @@ class MetaAnalysis(Record):
     level: float
     studies: tuple[PooledStudy, ...]
     pools: tuple[Pool, ...]
-    sources: tuple[PooledSource, ...] = ()
+    sources: dict[str, Description]
     sentence: str
     would_change: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

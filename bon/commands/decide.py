@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from bon.analysis.decision.pooled_studies import Description
     from bon.analysis.results import CostUnit, Results
 
 
@@ -102,21 +101,21 @@ def pool(
     """Pool runs and published tables: how well do benchmarks predict in the next study?"""
     from bon.analysis import plots
     from bon.analysis.decision.meta_analysis import pool as pool_studies
-    from bon.analysis.decision.pooled_studies import source_of, studies_of_runs, studies_of_table
+    from bon.analysis.decision.pooled_studies import studies_of_runs, studies_of_table
+    from bon.analysis.results import Description
     from bon.commands.decide_text import pooled_text
+    from bon.core.validation import validate
+    from bon.experiment.yamlfile import read_document
 
     warnings: list[str] = []
-    named = {path: _tables(path) for path in paths}
-    studies, level = studies_of_runs(read_runs([p for p in paths if not named[p]]), warnings)
-    tables: dict[Path, Path] = {}
-    for table in (table for path in paths for table in named[path]):
-        if tables.setdefault(table.resolve(), table) is not table or paths.count(table) > 1:
-            raise BonError(f"{table} occurs twice", "name each table once")
-    sources = []
-    for table in tables.values():
-        description = _description(table)
-        studies += studies_of_table(table, description, warnings)
-        sources += [source_of(table.stem, description)] if description else []
+    runs = read_runs([path for path in paths if not _tables(path)])
+    studies, level = studies_of_runs(runs, warnings)
+    sources: dict[str, Description] = {}
+    for name, table in _distinct([table for path in paths for table in _tables(path)]).items():
+        if (beside := table.with_suffix(".yaml")).is_file():
+            document = read_document(beside)
+            sources[name] = validate(Description, document.data, document.origin)
+        studies += studies_of_table(name, table, sources.get(name), warnings)
     pooled = pool_studies(studies, sources, level, warnings)
     save(
         out, "pool", pooled.model_dump(mode="json"), {"forest": plots.forest(pooled)} if out else {}
@@ -144,19 +143,6 @@ def _tables(path: Path) -> list[Path]:
             "name the directory of a run, a CSV file, or a folder with some",
         )
     return found
-
-
-def _description(table: Path) -> "Description | None":
-    """Read the YAML beside a table, if there is one."""
-    from bon.analysis.decision.pooled_studies import Description
-    from bon.core.validation import validate
-    from bon.experiment.yamlfile import read_document
-
-    path = table.with_suffix(".yaml")
-    if not path.is_file():
-        return None
-    document = read_document(path)
-    return validate(Description, document.data, document.origin)
 
 
 def recommend(
@@ -270,13 +256,19 @@ def read_runs(directories: list[Path]) -> "list[tuple[str, Results]]":
     """Read the results of runs under distinct names; BonError if a run is named twice."""
     from bon.running.reporting import read_results
 
+    return [(name, read_results(path)) for name, path in _distinct(directories).items()]
+
+
+def _distinct(paths: list[Path]) -> dict[str, Path]:
+    """Name runs or tables; BonError if one is named twice."""
     names: dict[Path, str] = {}
-    for directory in directories:
-        path = directory.resolve()
-        if path in names:
-            raise BonError(f"{directory} occurs twice", "name each run once")
-        names[path] = str(directory) if path.name in names.values() else path.name
-    return [(name, read_results(path)) for path, name in names.items()]
+    for path in paths:
+        whole = path.resolve()
+        if whole in names:
+            raise BonError(f"{path} occurs twice", "name each run and table once")
+        short = path.stem if path.suffix in (".csv", ".tsv") else whole.name
+        names[whole] = str(path) if short in names.values() else short
+    return {name: path for path, name in names.items()}
 
 
 def _choices(directory: Path) -> "pd.DataFrame":

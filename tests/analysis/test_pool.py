@@ -260,7 +260,7 @@ def test_tables_and_runs_are_pooled_together(runs, tmp_path):
     ]
     (both,) = found.pools
     assert (both.name, both.num_sources) == ("Best-of-N", 2)
-    assert [s.name for s in found.sources] == ["one"]
+    assert list(found.sources) == ["one"]
 
 
 def test_one_model_in_two_tables_is_one(tmp_path):
@@ -369,11 +369,11 @@ def test_docs_hold_the_evidence_of_the_published_tables(evidence):
 
 def test_every_study_of_the_page_has_its_source(evidence):
     found = MetaAnalysis.model_validate_json((evidence / "pool.json").read_text())
-    assert {s.source for s in found.studies} <= {s.name for s in found.sources}
+    assert {s.source for s in found.studies} <= set(found.sources)
     assert len(found.sources) >= 15
     assert all(s.modality for s in found.studies)
     page = unescape((evidence / "index.html").read_text(encoding="utf-8"))
-    for text in (found.sentence, *found.would_change, *(s.table for s in found.sources)):
+    for text in (found.sentence, *found.would_change, *(s.table for s in found.sources.values())):
         assert text in page
     assert 'src="http' not in page
     preference = next(

@@ -121,7 +121,7 @@ def _pools(studies: Sequence[Study], level: float) -> Iterator[Pool]:
         done.append(at)
         bases = {base for s in part for base in s.bases}
         yield Pool(
-            by=by,  # type: ignore[arg-type]
+            by=by,
             name=name,
             studies=tuple(at),
             num_sources=len({s.source for s in part}),

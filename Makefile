@@ -28,7 +28,7 @@ JOBS ?= 2
 PARALLEL := -n $(JOBS) --dist loadfile --no-loadscope-reorder
 export LONG ?=
 SHORT := $(if $(LONG),,-m "not long")
-.PHONY: help demo docs gallery test test-fast test-gpu first-hour test-vllm lint soak bench validity miniature locks clean
+.PHONY: help demo docs evidence gallery test test-fast test-gpu first-hour test-vllm lint soak bench validity miniature locks clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -60,6 +60,11 @@ lint: $(VENV)/.dev  ## Check style and types.
 
 docs: $(VENV)/.dev  ## Build the documentation site, strictly, into build/site.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+evidence: $(VENV)/.core  ## Pool the published tables: build/evidence/index.html, and docs/evidence.md.
+	$(BIN)/bon pool examples/published --out build/evidence
+	sed -i '/^<!-- make evidence/q' docs/evidence.md
+	(echo; cat build/evidence/evidence.md) >> docs/evidence.md
 
 gallery: $(VENV)/.dev  ## Draw the figures of docs/gallery.md from runs/demo (make demo).
 	$(BIN)/python -m tools.gallery runs/demo

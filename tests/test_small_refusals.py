@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from bon.analysis.published import read_csv
+from bon.analysis.published_tables import read_csv
 from bon.commands.main import app, usage_error
 from bon.core.errors import BonError
 from bon.core.validation import validate

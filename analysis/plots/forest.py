@@ -1,60 +1,76 @@
-"""Forest plot: r of every study, their mean, and a new policy."""
+"""Forest plot: r of every study by kind of outcome, their means, and the next study."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bon.analysis.plots.style import INK, MUTED, PALETTE, Width, new_figure, style
-from bon.analysis.results import Estimate, PooledMean, PooledRuns
-from bon.analysis.results.phrasing import bounded, coefficient
+from bon.analysis.plots.style import INK, MUTED, PALETTE, Width, is_narrow, new_figure, style
+from bon.analysis.results import Estimate, MetaAnalysis, PooledMean, PooledStudy
+from bon.analysis.results.phrasing import bounded, interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+ROW = 0.2
+"""Inches."""
 
-def forest(pooled: PooledRuns, *, width: Width = "double") -> Figure:
-    """Plot a row per study; the mean as a diamond, the prediction dashed."""
-    names = [f"{s.run}\n{s.policy}" for s in pooled.studies]
-    rows = len(names) + 2
+
+def forest(pooled: MetaAnalysis, *, width: Width = "double") -> Figure:
+    """Plot a row per study, as measured and with its interval; means as diamonds."""
+    rows: list[tuple[str, PooledStudy | PooledMean | None]] = []
+    pools = {pool.name: pool.r for pool in pooled.pools if pool.by == "outcome"}
+    for kind in dict.fromkeys([*(study.kind for study in pooled.studies), *pools]):
+        rows.append((kind, None))
+        rows += [(_name(s, width), s) for s in pooled.studies if s.kind == kind]
+        rows += [("mean", pools[kind]), ("next study", None)] if kind in pools else []
     with style():
-        figure, (ax,) = new_figure(width, 0.32 * rows + 0.75)
-        for row, study in enumerate(pooled.studies):
-            _study(ax, row, study.pearson)
-        _summary(ax, len(names), pooled.pearson)
-        ax.set_ylim(rows - 0.4, -0.6)
+        figure, (ax,) = new_figure(width, ROW * len(rows) + 0.6)
+        for at, (_, shown) in enumerate(rows):
+            if isinstance(shown, PooledStudy):
+                _study(ax, at, shown)
+            elif shown is not None:
+                _summary(ax, at, shown)
+        ax.set_ylim(len(rows) - 0.4, -0.6)
+        ax.set_xlim(-1, 1)
         ax.set_xlabel("r")
-        ax.axvline(0, color=MUTED, linewidth=0.8)
+        for x in (0, 0.5):
+            ax.axvline(x, color=MUTED, linewidth=0.8)
         ax.grid(visible=False, axis="y")
-        ax.set_yticks(range(rows), [*names, "mean", "next policy"])
+        ax.set_yticks(range(len(rows)), [name for name, _ in rows])
         ax.tick_params(axis="y", length=0, labelcolor=INK)
+        for label, (name, shown) in zip(ax.get_yticklabels(), rows, strict=True):
+            if shown is None and name != "next study":
+                label.set_fontweight("bold")
     return figure
 
 
-def _study(ax: Axes, row: int, r: Estimate) -> None:
-    if r.value is None:
-        return
-    if r.low is not None and r.high is not None:
-        ax.plot([r.low, r.high], [row, row], color=PALETTE[0], linewidth=1)
-    ax.plot([r.value], [row], marker="s", color=PALETTE[0], markersize=5)
-    _annotate(ax, row, bounded(r))
+def _name(study: PooledStudy, width: Width) -> str:
+    """Return the benchmark of a study, and where there is room its source and policy."""
+    where = " ".join(filter(None, (study.source, study.policy)))
+    return study.benchmark if is_narrow(width) else f"{study.benchmark}, {where}"
 
 
-def _summary(ax: Axes, row: int, mean: PooledMean) -> None:
-    r, colour = mean.mean, PALETTE[1]
-    assert r.value is not None
-    if r.low is not None and r.high is not None:
-        x = [r.low, r.value, r.high, r.value]
-        ax.fill(x, [row, row - 0.22, row, row + 0.22], color=colour, linewidth=0)
-    else:
-        ax.plot([r.value], [row], marker="D", color=colour)
-    _annotate(ax, row, bounded(r))
-    low, high = mean.predicted.low, mean.predicted.high
-    text = "no interval"
-    if low is not None and high is not None:
-        ax.plot([low, high], [row + 1] * 2, color=colour, linewidth=1.4, linestyle=(0, (4, 2)))
-        text = f"[{coefficient(low)}, {coefficient(high)}]"
-    _annotate(ax, row + 1, text)
+def _study(ax: Axes, row: int, study: PooledStudy) -> None:
+    low, middle, high = _bounds(study.r)
+    ax.plot([low, high], [row, row], color=PALETTE[0], linewidth=1)
+    ax.plot([middle], [row], marker="s", color=PALETTE[0], markersize=4)
+    ax.plot([study.measured], [row], marker="|", color=PALETTE[1], markersize=8)
+    _annotate(ax, row, bounded(study.r))
+
+
+def _summary(ax: Axes, row: int, r: PooledMean) -> None:
+    low, middle, high = _bounds(r.mean)
+    ax.fill([low, middle, high, middle], [row, row - 0.3, row, row + 0.3], color=INK, linewidth=0)
+    _annotate(ax, row, bounded(r.mean))
+    low, _, high = _bounds(r.predicted)
+    ax.plot([low, high], [row + 1] * 2, color=INK, linewidth=1.4, linestyle=(0, (4, 2)))
+    _annotate(ax, row + 1, interval(r.predicted).strip())
+
+
+def _bounds(r: Estimate) -> tuple[float, float, float]:
+    """Return the numbers of an estimate, which a posterior always has."""
+    return r.low or 0.0, r.value or 0.0, r.high or 0.0
 
 
 def _annotate(ax: Axes, row: int, text: str) -> None:

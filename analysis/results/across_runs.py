@@ -2,31 +2,48 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from bon.analysis.results.correlation import Correlation
 from bon.analysis.results.decision import Finding
 from bon.analysis.results.record import SCHEMA_VERSION, Estimate, Ranked, Record
 from bon.analysis.results.uplift import UpliftCorrelation
 from bon.analysis.results.verdict import Verdict
+from bon.core.validation import Strict
+
+OutcomeKind = Literal[
+    "Best-of-N", "guided search", "DPO", "PPO", "other RL", "fine-tuning", "human ranking",
+    "another benchmark",
+]  # fmt: skip
 
 
 class PooledStudy(Record):
-    """One policy of one run; `without`: the mean r of the others."""
+    """A benchmark and an outcome in a policy of a run, or in a published table.
 
-    run: str
+    `measured`: r of the numbers; `r`: its posterior, which allows for shared base models.
+    `without_own`: the same without the authors' own models (`num_own`), if enough others are left.
+    """
+
+    source: str
     policy: str
-    task: str
+    benchmark: str
+    outcome: str
+    kind: OutcomeKind
+    modality: str
     num_rewarders: int
     num_bases: int
     num_unknown: int = 0
-    pearson: Estimate
-    without: Estimate | None = None
+    measured: float
+    r: Estimate
+    num_own: int = 0
+    without_own: Estimate | None = None
 
 
 class PooledMean(Record):
-    """The mean r over policies, and the r that a further one can be expected to show (`predicted`).
+    """The mean r over studies, and the r that a further one can be expected to show (`predicted`).
 
-    `p_mean`, `p_next`: probabilities that the mean r, and the true r of the next policy, exceed .5.
-    `between`: the expected standard deviation between policies on Fisher's scale.
+    `p_mean`, `p_next`: probabilities that the mean r, and the true r of the next study, exceed .5.
+    `between`: the expected standard deviation between studies on Fisher's scale.
     """
 
     mean: Estimate
@@ -36,18 +53,70 @@ class PooledMean(Record):
     between: float
 
 
-class PooledRuns(Record):
-    """Meta-analysis of one benchmark."""
+class PooledWithout(Record):
+    """A pool without a source, a maker's models, or the authors' own ones; what is left."""
 
-    schema_version: str = SCHEMA_VERSION
-    benchmark: str
-    level: float
-    studies: tuple[PooledStudy, ...]
-    pearson: PooledMean
+    left_out: str
+    studies: int
+    r: PooledMean
+
+
+class Pool(Record):
+    """A meta-analysis of the studies with one kind of outcome, benchmark or modality.
+
+    `studies` are indices.
+    """
+
+    by: Literal["outcome", "benchmark", "modality"]
+    name: str
+    studies: tuple[int, ...]
+    num_sources: int
     num_rewarders: int
     num_bases: int
-    num_unknown: int = 0
+    r: PooledMean
+    without: tuple[PooledWithout, ...] = ()
+
+
+class OutcomeColumn(Strict):
+    """An outcome of a table; `same_items`: benchmarks made of its own items, which do not count."""
+
+    kind: OutcomeKind
+    what: str
+    same_items: tuple[str, ...] = ()
+
+
+class Description(Strict):
+    """A YAML beside a published table: where it is from, and what its columns hold.
+
+    `benchmarks`: the benchmark of each column that counts. `same_models`: names of models in other
+    tables. `own`: the authors' own models. `checked`: against which copies.
+    """
+
+    title: str
+    table: str
+    licence: str
+    benchmarks: dict[str, str]
+    outcomes: dict[str, OutcomeColumn]
+    own: str
+    checked: str
+    paper: str = ""
+    repository: str = ""
+    policy: str = ""
+    modality: str = ""
+    same_models: dict[str, str] = Field(default_factory=dict)
+    notes: str = ""
+
+
+class MetaAnalysis(Record):
+    """The output of `bon pool --json`; the pools of kinds of outcomes come first."""
+
+    schema_version: str = SCHEMA_VERSION
+    level: float
+    studies: tuple[PooledStudy, ...]
+    pools: tuple[Pool, ...]
+    sources: dict[str, Description]
     sentence: str
+    would_change: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 

@@ -89,18 +89,60 @@ def compare(
 
 
 def pool(
-    directories: options.Directories, out: options.OutFolder = None, as_json: options.Json = False
+    paths: Annotated[
+        list[Path],
+        Argument(help="Run directories, tables as of bon correlate, or folders of tables."),
+    ],
+    out: Annotated[
+        Path | None, Option("--out", "-o", help="Folder for a page, figures and JSON.")
+    ] = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Pool runs in a meta-analysis of how well a benchmark predicts across policies and tasks."""
+    """Pool runs and published tables: how well do benchmarks predict in the next study?"""
     from bon.analysis import plots
-    from bon.analysis.decision.pool_runs import pool_runs
+    from bon.analysis.decision.meta_analysis import pool as pool_studies
+    from bon.analysis.decision.pooled_studies import studies_of_runs, studies_of_table
+    from bon.analysis.results import Description
     from bon.commands.decide_text import pooled_text
+    from bon.core.validation import validate
+    from bon.experiment.yamlfile import read_document
 
-    pooled = pool_runs(read_runs(directories))
-    names = ["forest", *(f"forest_{i + 1}" for i in range(1, len(pooled)))]
-    figures = dict(zip(names, map(plots.forest, pooled), strict=False)) if out else {}
-    save(out, "pool", [row.model_dump(mode="json") for row in pooled], figures)
-    emit(pooled, lambda: "\n\n".join(map(pooled_text, pooled)), as_json)
+    warnings: list[str] = []
+    runs = read_runs([path for path in paths if not _tables(path)])
+    studies, level = studies_of_runs(runs, warnings)
+    sources: dict[str, Description] = {}
+    for name, table in _distinct([table for path in paths for table in _tables(path)]).items():
+        if (beside := table.with_suffix(".yaml")).is_file():
+            document = read_document(beside)
+            sources[name] = validate(Description, document.data, document.origin)
+        studies += studies_of_table(name, table, sources.get(name), warnings)
+    pooled = pool_studies(studies, sources, level, warnings)
+    save(
+        out, "pool", pooled.model_dump(mode="json"), {"forest": plots.forest(pooled)} if out else {}
+    )
+    if out is not None:
+        from bon.analysis.decision.pooled_tables import as_markdown
+        from bon.analysis.report.evidence_page import evidence_page
+        from bon.core.files import write_atomic
+
+        write_atomic(out / "index.html", evidence_page(pooled))
+        write_atomic(out / "evidence.md", as_markdown(pooled))
+    emit(pooled, lambda: pooled_text(pooled) + (f"\n{out / 'index.html'}" if out else ""), as_json)
+
+
+def _tables(path: Path) -> list[Path]:
+    """Return the tables that a path names, none if it is a run."""
+    if path.suffix.lower() in (".csv", ".tsv"):
+        return [path]
+    if any((path / name).is_file() for name in ("results.json", "run.sqlite")):
+        return []
+    found = sorted(path.glob("*.csv")) if path.is_dir() else []
+    if not found:
+        raise BonError(
+            f"{path} is neither a run nor a table nor a folder of tables",
+            "name the directory of a run, a CSV file, or a folder with some",
+        )
+    return found
 
 
 def recommend(
@@ -214,13 +256,19 @@ def read_runs(directories: list[Path]) -> "list[tuple[str, Results]]":
     """Read the results of runs under distinct names; BonError if a run is named twice."""
     from bon.running.reporting import read_results
 
+    return [(name, read_results(path)) for name, path in _distinct(directories).items()]
+
+
+def _distinct(paths: list[Path]) -> dict[str, Path]:
+    """Name runs or tables; BonError if one is named twice."""
     names: dict[Path, str] = {}
-    for directory in directories:
-        path = directory.resolve()
-        if path in names:
-            raise BonError(f"{directory} occurs twice", "name each run once")
-        names[path] = str(directory) if path.name in names.values() else path.name
-    return [(name, read_results(path)) for path, name in names.items()]
+    for path in paths:
+        whole = path.resolve()
+        if whole in names:
+            raise BonError(f"{path} occurs twice", "name each run and table once")
+        short = path.stem if path.suffix in (".csv", ".tsv") else whole.name
+        names[whole] = str(path) if short in names.values() else short
+    return {name: path for path, name in names.items()}
 
 
 def _choices(directory: Path) -> "pd.DataFrame":

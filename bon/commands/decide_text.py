@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 
+from bon.analysis.decision.pooled_tables import pool_rows, study_rows
 from bon.analysis.finding.verdict import answer
 from bon.analysis.results import (
     CorrelationReport,
-    PooledRuns,
+    MetaAnalysis,
     Recommendation,
     Regraded,
     RunDifference,
@@ -62,26 +63,13 @@ def comparison_text(differences: Iterable[RunDifference]) -> str:
     return "\n".join([show_listing(rows), *lines])
 
 
-def pooled_text(pooled: PooledRuns) -> str:
-    """Format a meta-analysis of runs."""
-    rows = [
-        {
-            "run": study.run,
-            "policy": study.policy,
-            "rewarders": study.num_rewarders,
-            "base models": f"{study.num_bases} and {study.num_unknown} unknown"
-            if study.num_unknown
-            else study.num_bases,
-            "r": bounded(study.pearson),
-            "mean r without it": bounded(study.without) if study.without else "-",
-        }
-        for study in pooled.studies
-    ]
-    mean = pooled.pearson
-    row = {"run": "mean", **dict.fromkeys(list(rows[0])[1:], "")}
-    rows.append({**row, "r": bounded(mean.mean)})
-    spread = f"between policies, on Fisher's scale: standard deviation {mean.between:.2f}"
-    parts = [pooled.sentence, "", show_listing(rows), "", spread, *bullets(pooled.warnings)]
+def pooled_text(pooled: MetaAnalysis) -> str:
+    """Format a meta-analysis: its studies, then its pools."""
+    parts = [pooled.sentence, "", show_listing(study_rows(pooled)), ""]
+    parts += [show_listing(pool_rows(pooled)), ""]
+    said = {"Caveats": pooled.warnings, "What a paper would have to add": pooled.would_change}
+    for title, texts in said.items():
+        parts += [f"{title}:", *bullets(texts)] if texts else []
     return "\n".join(parts)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from bon.analysis.outcomes import AFTER, BEFORE, as_fractions
-from bon.analysis.published import POLICY, REWARDER, read_csv
+from bon.analysis.published_tables import POLICY, REWARDER, read_csv
 from bon.analysis.results import REFERENCES
 from bon.core.errors import BonError, some
 from bon.core.files import write_atomic

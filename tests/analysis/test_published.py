@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 import yaml
 
-from bon.analysis.published import correlate_table, flags, read_csv
+from bon.analysis.published import correlate_table
+from bon.analysis.published_tables import flags, read_csv
 from bon.analysis.results import Options
 from bon.core.errors import BonError
 
@@ -241,6 +242,88 @@ def test_counts_or_standard_errors_let_a_verdict_say_no(suffix):
     assert verdict.word == "no"
     assert verdict.reliability_x == pytest.approx(0.99, abs=0.02)
     assert verdict.points[0].x.low < verdict.points[0].x.value
+
+
+ERRORS = (1.5, 2.0, 2.5, 3.0, 1.0, 2.0)
+SHAPES = {
+    "plus-minus": "{v} ± {e}",
+    "close": "{v}±{e}",
+    "parentheses": "{v} ({e})",
+    "percent": "{v} ± {e}%",
+    "both percent": "{v}% ± {e}%",
+    "thin spaces": "{v}\u2009±\u202f{e}",
+    "ascii": "{v} +/- {e}",
+    "latex": r"$\textbf{{{v}}}_{{\pm {e}}}$",
+    "marks": "**{v}**†  ({e})*",
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_a_cell_with_its_error_is_that_column_with_a_column_of_errors(tmp_path, shape):
+    x, y = (51.5, 55, 60, 63, 70, 72), (44, 45.5, 46, 47.5, 49, 50)
+    lines = ["judge,family,score,best_of_8", *(
+        f"m{i},f{i},{shape.format(v=x[i], e=ERRORS[i])},{shape.format(v=y[i], e=ERRORS[i])}"
+        for i in range(6)
+    )]  # fmt: skip
+    path = tmp_path / "paper.csv"
+    path.write_text("\n".join(lines))
+    found = correlate_table(path, FAST)
+    frame = {"judge": [f"m{i}" for i in range(6)], "family": [f"f{i}" for i in range(6)]}
+    beside = correlate_table(
+        pd.DataFrame(
+            frame | {"score": x, "score_se": ERRORS, "best_of_8": y, "best_of_8_se": ERRORS}
+        ),
+        FAST,
+    )
+    assert found.correlations == beside.correlations
+    assert found.verdicts == beside.verdicts
+    assert found.verdicts[0].reliability_x is not None
+    assert found.correlations[0].points[0].x.low == pytest.approx(0.515 - 1.96 * 0.015, abs=1e-4)
+    assert not any("score_se" in line for line in found.finding.would_change)
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("60.1†", 0.601), ("60.1*", 0.601), ("60.1^\\dagger", 0.601), ("**60.1**", 0.601),
+        ("\u200960.1\u202f%", 0.601), ("60,1", 0.601), ("+60.1", 0.601), ("60.1$^{*}$", 0.601),
+        ("\u2013", None), ("n/a", None), ("", None),
+    ],
+)  # fmt: skip
+def test_a_cell_may_have_marks_and_strange_spaces(cell, value):
+    found = correlate_table(
+        table(macro=[40, 50, cell, 70], best_of_n=["41", "42", "44", "47"]), FAST
+    )
+    points = {p.rewarder: p.x.value for p in found.correlations[0].points}
+    assert points.get("c") == (None if value is None else pytest.approx(value))
+
+
+@pytest.mark.parametrize("minus", ["-", "−", "\u2013", "\u2010", "\u2011", "－"])
+def test_every_minus_is_one(minus):
+    cells = [f"{minus}12.5", f"{minus} 3.0", "0.5", "21"]
+    found = correlate_table(table(macro=cells), FAST)
+    assert [p.x.value for p in found.correlations[0].points] == [-12.5, -3.0, 0.5, 21]
+
+
+@pytest.mark.parametrize(
+    "cell", ["60.1 (+1.2)", "60.1 [58.0, 62.3]", "60.1 (58.0–62.3)", "60.1 ± ", "60.1 ± 1.2 ± 3"]
+)
+@pytest.mark.parametrize("many", [1, 4])
+def test_a_cell_that_holds_more_than_its_error_is_refused(cell, many):
+    """Also where every cell is so: the column is no note."""
+    cells = [cell] * many + [40, 50, 60, 70][many:]
+    with pytest.raises(BonError, match=r"which is not a number -> .*macro_se"):
+        correlate_table(table(macro=cells, other=[1.0, 2, 3, 5]), FAST)
+
+
+def test_errors_of_another_kind_have_a_column_that_counts_instead():
+    cells = ["40 ± 10", "50 ± 10", "60 ± 10", "70 ± 10"]
+    said = table(macro=cells, macro_se=[1.0, 1.0, 1.0, None])
+    points = correlate_table(said, FAST).correlations[0].points
+    assert points[0].x.low == pytest.approx(0.4 - 1.96 * 0.01, abs=1e-4)
+    assert points[3].x.low is None, "unknown, not 10"
+    notes = table(params=["7B", "47 (13 active)", "8 (MoE)", "9"], open=[True, False, True, True])
+    assert {c.axis for c in correlate_table(notes, FAST).correlations} == {"macro"}
 
 
 STUDIES = sorted((Path(__file__).parents[2] / "examples" / "published").glob("*.yaml"))

@@ -7,12 +7,13 @@ bootstrap draws of a run (`bon demo --out RUN`), or without one those of simulat
 import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from bon.analysis.correlation.paired_accuracies import mean_of
-from bon.analysis.decision import pool_runs, regret
+from bon.analysis.decision import meta_analysis, regret
+from bon.analysis.decision.pooled_studies import Study
 from bon.analysis.estimators.resampling import draw
 from bon.analysis.results import Options
 from bon.analysis.run import measured
@@ -115,12 +116,11 @@ def pooled_coverage(n: int, r: float, shared: float, studies: int) -> float:
     for _ in range(studies):
         x, common = rng.normal(size=(2, n))
         parts = []
-        for _ in range(2):
+        for policy in "ab":
             rest = np.sqrt(shared) * common + np.sqrt(1 - shared) * rng.normal(size=n)
             y = r * x + np.sqrt(1 - r * r) * rest
-            none = cast(Any, None)
-            parts.append(pool_runs.Study("", none, none, names, np.array(names), x, y))
-        found = pool_runs.mean_of(parts, [pool_runs._likelihood(s) for s in parts], 0.95).mean
+            parts.append(Study(policy, names, names, x, y))
+        found = meta_analysis.mean_of(parts, 0.95).mean
         held.append(cast(float, found.low) <= r <= cast(float, found.high))
     return float(np.mean(held))
 

@@ -1,0 +1,36 @@
+"""The page of a meta-analysis: one HTML file that works offline."""
+
+from functools import partial
+
+from bon.analysis import plots
+from bon.analysis.decision.pooled_tables import pool_rows, study_rows
+from bon.analysis.report.figures import Figures
+from bon.analysis.report.templates import render
+from bon.analysis.results import MetaAnalysis
+
+WIDE = 5.8
+"""Inches of the figure beside the answer."""
+
+
+def evidence_page(pooled: MetaAnalysis) -> str:
+    """Return the page as HTML."""
+    figures = Figures()
+    title = "r of every study by kind of outcome, their means, and what the next may show"
+    figures.add("forest", title, partial(plots.forest, pooled), WIDE)
+    tables = {"Together": pool_rows(pooled), "Studies": study_rows(pooled)}
+    return render(
+        "evidence.html.jinja",
+        figures,
+        pooled=pooled,
+        headline=_headline(pooled),
+        tables=tables,
+    )
+
+
+def _headline(pooled: MetaAnalysis) -> str:
+    pool = pooled.pools[0]
+    if (pool.r.mean.low or 0) <= 0:
+        return f"Published studies cannot tell whether reward benchmarks predict {pool.name}"
+    certain = (pool.r.predicted.low or 0) > 0
+    rest = "" if certain else " on average; the next study can find nothing"
+    return f"Reward benchmarks predict {pool.name}{rest}"

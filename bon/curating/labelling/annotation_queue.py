@@ -10,7 +10,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -26,7 +26,6 @@ from bon.curating.labelling.annotations import (
     current,
     history,
 )
-from bon.curating.labelling.drafts import UNREAD, Draft, read_drafts
 from bon.curating.recipe import Annotating
 from bon.curating.workbench import Labellable, Workbench, open_workbench
 
@@ -167,22 +166,12 @@ class AnnotationQueue:
             self._lease(key, annotator)
             return self._items[key]
 
-    def submit(self, annotator: str, submission: Submission) -> Draft | None:
-        """Store an answer; return the item's draft, which may be shown from now on, if any."""
+    def submit(self, annotator: str, submission: Submission) -> None:
+        """Store an answer."""
         with self._lock:
             item = self.item(submission.item)
             order = shown_order(item.key, annotator, len(item.responses))
             choice = self._choice(submission, order)
-            draft = read_drafts(self.bench.drafts_path).get(item.key)
-            if choice == WITHDRAWN or (draft is not None and draft.label == UNREAD):
-                draft = None
-            earlier = (
-                row.choice
-                for row in self._history()
-                if (row.annotator, row.item) == (annotator, item.key)
-                and row.choice != WITHDRAWN
-                and row.event != submission.event
-            )
             row = Annotation(
                 item.key,
                 annotator,
@@ -190,7 +179,6 @@ class AnnotationQueue:
                 order,
                 tags=submission.tags,
                 rationale=submission.rationale,
-                first=next(earlier, "") if draft is not None else "",
                 seconds=submission.seconds,
                 time=datetime.now(UTC).isoformat(timespec="seconds"),
                 event=submission.event,
@@ -201,7 +189,6 @@ class AnnotationQueue:
                 self._lease(item.key, annotator)
             elif self._leases.get(annotator, ("", 0.0))[0] == item.key:
                 del self._leases[annotator]
-            return draft
 
     def last_answered(self, annotator: str) -> str | None:
         """Return the item that the annotator last answered on the page, to undo."""
@@ -283,13 +270,6 @@ def progress_text(bench: Workbench) -> str:
         lines.append(f"{name}: {row.answered} answered, {row.remaining} remaining{pace}")
     url = f"bon serve --annotate {bench.directory}, then /annotate/{bench.name}"
     return "\n".join([*lines, f"Label at: {url}"])
-
-
-def as_shown(draft: Draft, order: Sequence[int]) -> Draft:
-    """Return the draft with its label as a shown position."""
-    if not draft.label.isdigit():
-        return draft
-    return replace(draft, label=str(order.index(int(draft.label))))
 
 
 def _stamp(*paths: Path) -> tuple[int, ...]:

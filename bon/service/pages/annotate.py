@@ -1,7 +1,6 @@
 """Annotation of benchmarks in the making: the page, and what it requests and sends.
 
-Annotators never see which model wrote a response, which one is right or why an item was chosen;
-a draft is sent only once its reader has answered.
+Annotators never see which model wrote a response, which one is right or why an item was chosen.
 """
 
 import re
@@ -20,7 +19,6 @@ from bon.curating.labelling.annotation_queue import (
     AnnotationQueue,
     Progress,
     Submission,
-    as_shown,
     shown_order,
 )
 from bon.curating.workbench import open_workbench
@@ -177,14 +175,8 @@ def annotate_next(body: AnnotatorName, queue: Queue, identity: Annotator) -> dic
 def annotate_answer(body: Annotation, queue: Queue, identity: Annotator) -> dict[str, Any]:
     """Store an answer; it is on disk when this returns."""
     annotator = body.name(identity)
-    draft = queue.submit(annotator, body.submission())
-    shown = None
-    if draft is not None:
-        responses = len(queue.item(body.item).responses)
-        label = as_shown(draft, shown_order(body.item, annotator, responses))
-        choice = str(int(label.label) + 1) if label.label.isdigit() else label.label
-        shown = {"choice": choice, "rationale": label.rationale}
-    return {"draft": shown, **_progress(queue, annotator)}
+    queue.submit(annotator, body.submission())
+    return _progress(queue, annotator)
 
 
 @router.get("/annotate/{name}/audit")

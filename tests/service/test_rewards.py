@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bon.core.errors import BonError
-from bon.service.online.judgement_store import FILE
+from bon.service.online.selector import FILE
 from tests.service.server import idle
 from tests.service.test_online import asks, online_settings, picture
 

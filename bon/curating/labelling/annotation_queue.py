@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from bon.core.errors import BonError
 from bon.core.keys import item_seed
@@ -100,17 +103,16 @@ class Progress:
     pace: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A submitted answer; `position` is the shown position of the better response, if any."""
+class Submission(BaseModel):
+    """One answer. `choice` is a place as shown or a grade, from 1, or one of the words."""
 
-    event: str
-    item: str
-    choice: str
-    position: int | None = None
-    tags: tuple[str, ...] = ()
-    rationale: str = ""
-    seconds: float | None = None
+    model_config = ConfigDict(extra="forbid")
+    event: str = Field(pattern=r"^[A-Za-z0-9-]{8,64}$")
+    item: str = Field(max_length=100)
+    choice: Literal["1", "2", "3", "4", "5", "6", "7", "8", "9", "tie", "cannot", "withdrawn"]
+    tags: list[Annotated[str, Field(max_length=200)]] = Field([], max_length=100)
+    rationale: str = Field("", max_length=4000)
+    seconds: float | None = Field(None, ge=0, le=1e6)
 
 
 class AnnotationQueue:
@@ -177,8 +179,8 @@ class AnnotationQueue:
                 annotator,
                 choice,
                 order,
-                tags=submission.tags,
-                rationale=submission.rationale,
+                tags=tuple(dict.fromkeys(submission.tags)),
+                rationale=submission.rationale.strip(),
                 seconds=submission.seconds,
                 time=datetime.now(UTC).isoformat(timespec="seconds"),
                 event=submission.event,
@@ -222,14 +224,14 @@ class AnnotationQueue:
         annotating = self.bench.recipe.annotating
         if unknown := [tag for tag in submission.tags if tag not in annotating.tags]:
             raise BonError(f"no tag {unknown[0]!r} in the recipe", "load the page again")
-        position, single = submission.position, len(order) == 1
-        choices = annotating.grades if single else [*map(str, order)]
-        if position is not None and 0 <= position < len(choices):
-            return choices[position]
+        single = len(order) == 1
+        shown = annotating.grades if single else [*map(str, order)]
+        choices = {str(place): choice for place, choice in enumerate(shown, 1)}
         words = (CANNOT, WITHDRAWN) if single else (TIE, CANNOT, WITHDRAWN)
-        if position is None and submission.choice in words:
-            return submission.choice
-        raise BonError(f"the choice is none of the {len(choices)} shown")
+        choices |= dict(zip(words, words, strict=True))
+        if submission.choice not in choices:
+            raise BonError(f"the choice is none of the {len(shown)} shown")
+        return choices[submission.choice]
 
     def _history(self) -> list[Annotation]:
         """All events, reloaded when the database changed, whoever changed it."""

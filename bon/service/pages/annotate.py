@@ -7,7 +7,7 @@ import re
 import threading
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import FileResponse
@@ -102,24 +102,8 @@ class AnnotatorName(BaseModel):
         return name
 
 
-class Annotation(AnnotatorName):
-    """One answer. `choice` is a place as shown or a grade, from 1, or one of the words."""
-
-    event: str = Field(pattern=r"^[A-Za-z0-9-]{8,64}$")
-    item: str = Field(max_length=100)
-    choice: Literal["1", "2", "3", "4", "5", "6", "7", "8", "9", "tie", "cannot", "withdrawn"]
-    tags: list[Annotated[str, Field(max_length=200)]] = Field([], max_length=100)
-    rationale: str = Field("", max_length=4000)
-    seconds: float | None = Field(None, ge=0, le=1e6)
-
-    def submission(self) -> Submission:
-        """Return the answer as the queue takes it."""
-        place = int(self.choice) - 1 if self.choice.isdigit() else None
-        choice = "" if self.choice.isdigit() else self.choice
-        tags = tuple(dict.fromkeys(self.tags))
-        return Submission(
-            self.event, self.item, choice, place, tags, self.rationale.strip(), self.seconds
-        )
+class Annotation(AnnotatorName, Submission):
+    """One answer, and who gave it."""
 
 
 @router.get("/annotate")
@@ -175,7 +159,7 @@ def annotate_next(body: AnnotatorName, queue: Queue, identity: Annotator) -> dic
 def annotate_answer(body: Annotation, queue: Queue, identity: Annotator) -> dict[str, Any]:
     """Store an answer; it is on disk when this returns."""
     annotator = body.name(identity)
-    queue.submit(annotator, body.submission())
+    queue.submit(annotator, body)
     return _progress(queue, annotator)
 
 

@@ -155,12 +155,13 @@ class JudgementStore(SharedDatabase):
         with self.write() as db:
             db.executemany(_INSERT, rows)
 
-    def judged(self, spec: str, item: Item) -> list[Judgement]:
+    async def judged(self, spec: str, item: Item) -> list[Judgement]:
         """Return the judgements of the item's present responses."""
         marks = ", ".join("?" * len(item.responses))
         where = f"item = ? AND spec = ? AND first IN ({marks})"
         query = f"SELECT {_COLUMNS} FROM judgements WHERE {where}"
-        rows = map(parse_judgement, self.rows(query, item.key, spec, *item.responses))
+        found = await asyncio.to_thread(self.rows, query, item.key, spec, *item.responses)
+        rows = map(parse_judgement, found)
         return [row for row in rows if all(shown in item.responses for shown in shown_of(row))]
 
 
@@ -344,7 +345,7 @@ class Selector:
         loaded = self.rewarder(rewarder)
         responses = {text_key(text): text for text in texts}
         item = Item("question", question.key, question.text, question.images, responses)
-        cached = self._store.judged(loaded.spec, item) if self._store else []
+        cached = await self._store.judged(loaded.spec, item) if self._store else []
         task = JudgeTask(item, tuple(cached), loaded.card.votes)
         design = RULES[rule].designs[0]
         reply = await self._run(_model_name(rewarder, design), [task])

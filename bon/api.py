@@ -125,26 +125,6 @@ class Run:
         board = table.to_html(index=False, float_format="{:.3f}".format)
         return f"<p>{escape(finding)}</p>{board}"
 
-    @property
-    def questions(self) -> "pd.DataFrame":
-        """One row per question."""
-        return self.tables.questions
-
-    @property
-    def candidates(self) -> "pd.DataFrame":
-        """One row per sampled answer."""
-        return self.tables.candidates
-
-    @property
-    def pairs(self) -> "pd.DataFrame":
-        """One row per preference pair."""
-        return self.tables.pairs
-
-    @property
-    def judgements(self) -> "pd.DataFrame":
-        """One row per raw verdict or score."""
-        return self.tables.judgements
-
 
 @private_files()
 def run(

@@ -48,4 +48,4 @@ if __name__ == "__main__":
         },
         out=out / "run",
     )
-    print(study.candidates.groupby("policy").correct.mean())
+    print(study.tables.candidates.groupby("policy").correct.mean())

@@ -29,4 +29,4 @@ if __name__ == "__main__":
     own = "[mini-critic-a, {name: shortest, kind: python, python: Shortest, engine: none}]"
     out = sys.argv[1] if len(sys.argv) > 1 else "runs/own-rewarder"
     study = bon.demo(out, settings=[*settings, f"rewarders={own}"])
-    print(study.judgements.groupby("rewarder").score.describe())
+    print(study.tables.judgements.groupby("rewarder").score.describe())

@@ -106,21 +106,13 @@ class Rewarder(ABC):
         return item.images
 
 
-class Wrapper(Rewarder):
-    """A rewarder around another one, of the same arity."""
-
-    def __init__(self, rewarder: Rewarder) -> None:
-        super().__init__(rewarder.card, rewarder.prompt, rewarder.engine)
-        self.arity = rewarder.arity  # type: ignore[misc]  # of the instance
-        self._rewarder = rewarder
-
-
-class OnEcho(Wrapper):
+class OnEcho(Rewarder):
     """A rewarder on the echo engine, which receives the answer key; the rewarder does not."""
 
     def __init__(self, rewarder: Rewarder, correct: Mapping[str, bool]) -> None:
-        super().__init__(rewarder)
-        self._correct = correct
+        super().__init__(rewarder.card, rewarder.prompt, rewarder.engine)
+        self.arity = rewarder.arity  # type: ignore[misc]  # of the instance
+        self._rewarder, self._correct = rewarder, correct
 
     async def judge(self, item: Item, shown: Shown, seeds: Seeds) -> list[Verdict]:
         """Judge; of two correct responses neither is marked as the better one."""

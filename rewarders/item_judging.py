@@ -47,29 +47,6 @@ class Call:
     votes: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Filing:
-    """What a call's judgements have in common."""
-
-    card: RewarderCard
-    arity: Arity
-    prompt_hash: str
-    item: Item
-    protocol: Protocol
-
-    @classmethod
-    def of(cls, rewarder: Rewarder, item: Item, protocol: Protocol) -> "Filing":
-        """Return what the calls of a rewarder for an item share."""
-        return cls(rewarder.card, rewarder.arity, rewarder.prompt.sha256[:16], item, protocol)
-
-    def missing(
-        self, existing: Sequence[Judgement], early_stopping: EarlyStopping | None
-    ) -> list[Call]:
-        """Return the calls of the next round."""
-        item = self.item.responses, self.item.key
-        return missing_calls(self.card, self.arity, *item, self.protocol, existing, early_stopping)
-
-
 # ------------------------------------------------------------------ judging an item
 
 
@@ -106,7 +83,8 @@ async def judge_round(
     early_stopping: EarlyStopping | None = None,
 ) -> list[Judgement]:
     """Make all calls that can be made at once, given what exists; empty when the item is done."""
-    calls = Filing.of(rewarder, item, protocol).missing(existing, early_stopping)
+    keys, arity = item.responses, rewarder.arity
+    calls = missing_calls(rewarder.card, arity, keys, item.key, protocol, existing, early_stopping)
     return await make_calls(rewarder, item, protocol, calls)
 
 
@@ -114,9 +92,8 @@ async def make_calls(
     rewarder: Rewarder, item: Item, protocol: Protocol, calls: Sequence[Call]
 ) -> list[Judgement]:
     """Make these calls, whatever exists for the item."""
-    filing = Filing.of(rewarder, item, protocol)
     batches = await asyncio.gather(
-        *(_ask(rewarder, filing, call) for call in calls), return_exceptions=True
+        *(_ask(rewarder, item, protocol, call) for call in calls), return_exceptions=True
     )
     rows: list[Judgement] = []
     failure: BonError | None = None
@@ -131,22 +108,23 @@ async def make_calls(
     return rows
 
 
-async def _ask(rewarder: Rewarder, filing: Filing, call: Call) -> list[Judgement]:
+async def _ask(rewarder: Rewarder, item: Item, protocol: Protocol, call: Call) -> list[Judgement]:
     """Make one call, again after an exception; it is stored as an error if no attempt succeeds."""
-    seed = item_seed(filing.protocol.spec, filing.item.key, call.shown)
+    seed = item_seed(protocol.spec, item.key, call.shown)
 
     async def judgements_of(seeds: tuple[int, ...]) -> list[Judgement]:
         part = replace(call, votes=tuple([each - seed for each in seeds]))
-        verdicts = await rewarder.judge(filing.item, call.shown, seeds)
+        verdicts = await rewarder.judge(item, call.shown, seeds)
         _check(rewarder, verdicts, part)
-        return _file(filing, part, verdicts)
+        return _file(rewarder, item, protocol, part, verdicts)
 
     seeds = tuple([seed + vote for vote in call.votes])
-    rows, left, failure = await call_for_all(judgements_of, seeds, filing.protocol.retries)
+    rows, left, failure = await call_for_all(judgements_of, seeds, protocol.retries)
     if failure is None:
         return rows
     missing = replace(call, votes=tuple(each - seed for each in left))
-    return rows + failed_judgements(filing, [missing], one_line(failure))
+    errors = [Verdict("error", reason=one_line(failure))] * len(left)
+    return rows + _file(rewarder, item, protocol, missing, errors)
 
 
 def _check(rewarder: Rewarder, verdicts: Sequence[Verdict], call: Call) -> None:
@@ -292,17 +270,10 @@ def max_calls(card: RewarderCard, design: Design, responses: int, votes: int) ->
 # ------------------------------------------------------------------ filing verdicts
 
 
-def failed_judgements(filing: Filing, calls: Sequence[Call], error: str) -> list[Judgement]:
-    """File these calls as errors."""
-    return [
-        row
-        for call in calls
-        for row in _file(filing, call, [Verdict("error", reason=error)] * len(call.votes))
-    ]
-
-
-def _file(filing: Filing, call: Call, verdicts: Sequence[Verdict]) -> list[Judgement]:
-    spec, item, arity = filing.protocol.spec, filing.item, filing.arity
+def _file(
+    rewarder: Rewarder, item: Item, protocol: Protocol, call: Call, verdicts: Sequence[Verdict]
+) -> list[Judgement]:
+    spec, arity, prompt_hash = protocol.spec, rewarder.arity, rewarder.prompt.sha256[:16]
     rows = []
     for vote, verdict in zip(call.votes, verdicts, strict=True):
         # An unparsed choice names the first response; its outcome says that it is unparsed.
@@ -312,8 +283,8 @@ def _file(filing: Filing, call: Call, verdicts: Sequence[Verdict]) -> list[Judge
         listed = call.shown if arity == "many" else ()
         # By position: twice as fast as by name.
         key = content_key(spec, item.key, call.shown, vote)
-        name = key, filing.card.name, spec, item.kind, item.key, *shown, vote
-        reply = verdict.outcome, verdict.score, verdict.text, listed, filing.prompt_hash
+        name = key, rewarder.card.name, spec, item.kind, item.key, *shown, vote
+        reply = verdict.outcome, verdict.score, verdict.text, listed, prompt_hash
         tokens = verdict.num_tokens, verdict.num_prompt_tokens
         row = Judgement(*name, *reply, *tokens, cost=verdict.cost, error=verdict.reason)
         rows.append(row)

@@ -1,7 +1,6 @@
 """`import bon` as a library: without a run directory, a model or Ray (the echo engine)."""
 
 import asyncio
-import sys
 import textwrap
 from importlib.metadata import EntryPoint
 
@@ -12,7 +11,6 @@ from PIL import Image
 import bon
 from bon.choosing.rules import RULES
 from bon.engines import ENGINES
-from bon.rewarders.registry import REWARDERS
 
 COMMON = {"engine": "echo", "engine_args": {"accuracy": 1.0}}
 CRITIC = {
@@ -136,6 +134,10 @@ def test_mistakes_are_one_line():
         (lambda: bon.score(Shortest, "Why?", ["a"], images=["gone.png"]), "gone.png"),
         (lambda: bon.score(Shortest, "Why?", ["a"], images=[b"nothing"]), "image"),
         (lambda: bon.score(Shortest, "Why?", ["a"], options=["x"] * 40), "1 to 26 options"),
+        (
+            lambda: bon.score({**COMMON, "name": "x", "kind": "python", "python": "y"}, "?", ["a"]),
+            "'y' is not a rewarder",
+        ),
         (lambda: bon.register(3), "neither a Rewarder class nor a Rule nor an Adapter"),
     ):
         with pytest.raises(bon.BonError, match=says) as error:
@@ -163,34 +165,6 @@ def test_a_table_of_numbers():
     (row,) = [r for r in bon.correlate(table).correlations if r.primary]
     expected = np.corrcoef(table["macro"], table["best_of_n"])[0, 1]
     assert row.pearson.estimate.value == pytest.approx(expected)
-
-
-def test_parts_of_an_installed_package(tmp_path, monkeypatch):
-    """Entry points: found without being imported, imported when they are named."""
-    (tmp_path / "their_parts.py").write_text(
-        textwrap.dedent(
-            """
-            import bon
-
-            class Longest(bon.Rewarder):
-                arity = "one"
-
-                async def judge(self, item, shown, seeds):
-                    score = float(len(item.responses[shown[0]]))
-                    return [bon.Verdict("scored", score=score)] * len(seeds)
-            """
-        )
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    install(monkeypatch, REWARDERS, longest="their_parts:Longest", broken="their_parts:Nothing")
-    assert REWARDERS.added == ["longest", "broken"]
-    assert "their_parts" not in sys.modules
-    card = {"name": "theirs", "kind": "python", "python": "longest", "engine": "none"}
-    assert bon.score(card, "Why?", ["aaa", "b"]) == [3.0, 1.0]
-    with pytest.raises(bon.BonError, match="cannot be imported"):
-        bon.score({**card, "python": "broken"}, "Why?", ["aaa"])
-    with pytest.raises(bon.BonError, match="is not a rewarder"):
-        bon.score({**card, "python": "unheard-of"}, "Why?", ["aaa"])
 
 
 def test_an_engine_of_an_installed_package(tmp_path, monkeypatch):

@@ -36,7 +36,7 @@ def test_every_row_is_exported(run, tmp_path):
 
 
 def test_training_pairs_by_correctness(run, tmp_path):
-    paths = export_run(run, tmp_path / "out", "parquet", Preferences())
+    paths = export_run(run, tmp_path / "out", "trl", Preferences())
     rows = pq.read_table(paths[-1]).to_pylist()
     assert len(rows) == 1  # the other question has no right candidate
     assert rows[0]["chosen"][0]["content"][0]["text"] == "Answer: A"
@@ -48,7 +48,9 @@ def test_what_is_not_there_is_one_line(run, tmp_path):
     with pytest.raises(BonError, match="no format 'csv'"):
         export_run(run, tmp_path, "csv")
     with pytest.raises(BonError, match="no rewarder 'x'"):
-        export_run(run, tmp_path, "parquet", Preferences("x"))
+        export_run(run, tmp_path, "trl", Preferences("x"))
+    with pytest.raises(BonError, match="parquet holds no training rows -> use --format trl"):
+        export_run(run, tmp_path, "parquet", Preferences())
 
 
 def test_a_file_of_other_contents_is_not_overwritten_without_a_word(run, tmp_path):

@@ -33,7 +33,7 @@ PACKAGE = '''
     from pathlib import Path
 
     import bon
-    from bon.benchmarks.open_ended import ADAPTER as BENCHMARK
+    from bon.benchmarks.questions import OPEN_ENDED as BENCHMARK
     from bon.choosing.rules import RULES
     from bon.engines import EngineEntry
     from bon.engines.settings import EchoSettings

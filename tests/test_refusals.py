@@ -216,15 +216,8 @@ def test_every_kind_gives_its_prompt_the_names_that_are_let_through(kind, tmp_pa
             {"max_steps": True},
             "max_steps: found true, expected a whole number from 1 to",
         ),
-        ("rerank", {"turns": True}, "unknown key 'turns' -> known keys: bias, instruction, phrase"),
-        ("scalar", {"instruction": "x"}, "unknown key 'instruction' -> known keys: bias, phrase,"),
-        ("scalar", {"bias": "colour"}, "no bias 'colour' -> choose among length, markdown"),
-        (
-            "scalar",
-            {"strength": -1},
-            "strength: found -1, expected a number from 0 to",
-        ),
-        ("scalar", {"bias": "phrase"}, "the bias `phrase` needs a phrase -> add `phrase: step"),
+        ("rerank", {"turns": True}, "unknown key 'turns' -> known keys: instruction"),
+        ("scalar", {"instruction": "x"}, "kind scalar has none -> leave `options` out"),
     ],
 )
 def test_options_are_those_of_the_kind(kind, options, said, tmp_path):
@@ -233,7 +226,7 @@ def test_options_are_those_of_the_kind(kind, options, said, tmp_path):
     with pytest.raises(BonError) as raised:
         load_rewarder("card.yaml", tmp_path)
     line = str(raised.value)
-    assert re.match(rf".*card.yaml:\d+:\d+: options: of kind {kind}: ", line), line
+    assert re.match(rf".*card.yaml:\d+:\d+: options: (of )?kind {kind}[: ]", line), line
     assert said in line
     assert "\n" not in line
 

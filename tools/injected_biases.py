@@ -3,12 +3,16 @@
     python -m tools.injected_biases [--trials 40] [--questions 200] [--only length praise]
 
 An honest rewarder is simulated on made texts (scores: 1.5 for right answers plus normal noise of
-spread 1; verdicts: right in 80%), then biased by the wrapper of bon.rewarders.biases. An alarm is
-an interval above zero, towards the bias. Prints the table of docs/measurements/biases.md.
+spread 1; verdicts: right in 80%), then biased: a score gains `strength` for each unit of the
+feature, a doubling of the length for `length`; a verdict goes, with probability `strength`, to the
+response with the most of it. As in CHERRL (arXiv 2606.04923) the truth of what a detector should
+find is then known. An alarm is an interval above zero, towards the bias. Prints the table of
+docs/measurements/biases.md.
 """
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -25,9 +29,8 @@ from bon.analysis.estimators.pair_results import benchmark_results
 from bon.analysis.results import Hack, Options
 from bon.core.keys import text_key
 from bon.core.records import PreferencePair, Question
-from bon.core.text import PHRASE, PLACE
+from bon.core.text import FEATURES
 from bon.rewarders.base import Verdict
-from bon.rewarders.biases import amounts, biased
 from bon.running.attacks import (
     ON_PLAIN,
     PLAIN,
@@ -37,6 +40,7 @@ from bon.running.attacks import (
 )
 
 STRENGTHS = (0.0, 0.1, 0.2, 0.4, 0.8)
+PLACE, PHRASE = "first place", "phrase"
 INJECTED = ("length", "markdown", "praise", "letter B", PLACE, PHRASE)
 SAID = "step by step"
 STRESS = {"length": "three times the length", "markdown": "markdown", "praise": "praise"}
@@ -53,6 +57,29 @@ def text_of(rng: np.random.Generator, letter: str) -> str:
     title = "# Solution\n\n" if rng.random() < 1 / 3 else ""
     end = " This is certainly correct." if rng.random() < 1 / 3 else ""
     return f"{title}{start}{words}.{end}\nAnswer: {letter}"
+
+
+def amounts(bias: str, texts: Sequence[str], phrase: str = "") -> list[float]:
+    """Return how much of a bias's feature each text has, in the order shown."""
+    if bias == PLACE:
+        return [float(place == 0) for place in range(len(texts))]
+    if bias == PHRASE:
+        return [float(phrase.lower() in text.lower()) for text in texts]
+    return [FEATURES[bias](text) for text in texts]
+
+
+def biased(verdict: Verdict, liked: Sequence[float], strength: float, seed: int) -> Verdict:
+    """Return a verdict on texts with these amounts of a feature, with a bias towards it."""
+    if verdict.outcome == "scored" and verdict.score is not None and len(liked) == 1:
+        return replace(verdict, score=verdict.score + strength * liked[0])
+    best = int(np.argmax(liked))
+    if len(liked) == 1 or min(liked) == max(liked) or verdict.outcome in ("unparsed", "error"):
+        return verdict
+    if np.random.default_rng([seed, *b"bias"]).random() >= strength:
+        return verdict
+    if verdict.outcome == "chosen":
+        return replace(verdict, score=float(best))
+    return replace(verdict, outcome="second" if best else "first")
 
 
 class Judge:

@@ -34,7 +34,6 @@ class LabelAudit(Record):
 
     - `error`: items whose consensus contradicts the label, of those with a consensus.
     - `ceiling`: the accuracy of a perfect rewarder.
-    - `changed_after_draft`: answers that switched to a differing draft.
     """
 
     items: int
@@ -47,7 +46,6 @@ class LabelAudit(Record):
     ceiling: Estimate
     agreement: Agreement | None
     annotators: tuple[AnnotatorAudit, ...]
-    changed_after_draft: Estimate | None
     contradicted: tuple[str, ...]
 
     @property

@@ -26,12 +26,12 @@ BENCHMARKS: Registry[Adapter] = Registry(
     lambda part: isinstance(part, Adapter),
     {
         "mmmu_pro": "bon.benchmarks.mmmu_pro:ADAPTER",
-        "multiple_choice": "bon.benchmarks.multiple_choice:ADAPTER",
-        "open_ended": "bon.benchmarks.open_ended:ADAPTER",
+        "multiple_choice": "bon.benchmarks.questions:MULTIPLE_CHOICE",
+        "open_ended": "bon.benchmarks.questions:OPEN_ENDED",
         **TASKS,
         "vl_rewardbench": "bon.benchmarks.vl_rewardbench:ADAPTER",
-        "multimodal_rewardbench": "bon.benchmarks.multimodal_rewardbench:ADAPTER",
-        "mm_rlhf": "bon.benchmarks.mm_rlhf:ADAPTER",
+        "multimodal_rewardbench": "bon.benchmarks.multimodal_pairs:MULTIMODAL_REWARDBENCH",
+        "mm_rlhf": "bon.benchmarks.multimodal_pairs:MM_RLHF",
         "mmrb2": "bon.benchmarks.mmrb2:ADAPTER",
         **dict.fromkeys(
             ("judgebench", "omni_rewardbench", "ppe", "reward_bench_2", "rm_bench"),

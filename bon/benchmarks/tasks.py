@@ -22,8 +22,7 @@ from bon.benchmarks.base import (
     parse_letter,
     parse_options,
 )
-from bon.benchmarks.multiple_choice import read_letter
-from bon.benchmarks.open_ended import free
+from bon.benchmarks.questions import free, read_letter
 from bon.core.keys import content_key
 from bon.core.records import Question
 from bon.core.text import LETTERS, option_letters

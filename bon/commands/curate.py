@@ -10,7 +10,7 @@ from typer import Argument, Option
 from bon.commands import options
 from bon.commands.options import echo, emit
 from bon.core.console import wrapped
-from bon.core.errors import BonError, Incomplete
+from bon.core.errors import BonError
 
 if TYPE_CHECKING:
     from bon.curating.workbench import Workbench
@@ -64,31 +64,11 @@ def draw(
 
 
 @curate.command()
-def label(
-    directory: Bench,
-    draft_by: Annotated[
-        str, Option(help="Rewarder card whose model first drafts labels, hidden until an answer.")
-    ] = "",
-    max_cost: options.MaxCost = None,
-    allow_remote_code: options.RemoteCode = False,
-    quiet: options.Quiet = False,
-) -> None:
-    """Show the address of the labelling page and each annotator's progress; draft labels first."""
+def label(directory: Bench) -> None:
+    """Show the address of the labelling page and each annotator's progress."""
     from bon.curating.labelling.annotation_queue import progress_text
-    from bon.curating.labelling.drafts import draft_experiment, write_drafts
-    from bon.running.runner import run
-    from bon.work.setup import prepare
 
-    bench = _open(directory)
-    if draft_by:
-        raw = draft_experiment(bench, draft_by, max_cost=max_cost, remote_code=allow_remote_code)
-        run(prepare(raw, directory), bench.drafted, quiet=quiet, retry_errors=True, replace=True)
-        drafts = write_drafts(bench)
-        echo(f"{drafts['read']} drafts, {drafts['unparsed']} replies could not be parsed")
-        if missing := drafts["failed"]:
-            fix = "run the same command again to resume"
-            raise Incomplete(f"{missing} items have no draft", fix)
-    echo(wrapped(progress_text(bench), sys.stdout))
+    echo(wrapped(progress_text(_open(directory)), sys.stdout))
 
 
 @curate.command()

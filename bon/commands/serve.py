@@ -144,7 +144,7 @@ def reward_function(trainer: str, url: str, **settings: str | int) -> str:
 
     from bon.choosing.rules import RULES
     from bon.core.validation import is_address, validate
-    from bon.service.online.rewards import RewardQuery
+    from bon.service.api.rewards import RewardQuery
 
     if trainer not in trainers():
         raise BonError(f"no file for the trainer {trainer!r}", f"one of {', '.join(trainers())}")

@@ -132,7 +132,3 @@ FEATURES: dict[str, Callable[[str], float]] = {
     **{f"letter {letter}": partial(_ends_in, letter) for letter in LETTERS[:4]},
 }
 """Name -> a number of a text: doublings of its length, or 1 where it has the feature."""
-
-PLACE, PHRASE = "first place", "phrase"
-BIASES = (*FEATURES, PLACE, PHRASE)
-"""Biases that can be injected (bon.rewarders.biases)."""

@@ -185,8 +185,7 @@ class Freezing:
         write_pairs(items, self.bench.directory, folder / "pairs.parquet", self.labelling.tags)
         keys = {item.key for item in items}
         rows = [
-            asdict(row)
-            | {"annotator": self._pseudonym(row.annotator), "saw_draft": bool(row.first)}
+            asdict(row) | {"annotator": self._pseudonym(row.annotator)}
             for row in self.labelling.annotations
             if row.item in keys
         ]

@@ -1,7 +1,7 @@
 """Label audit: consensus of annotators, their agreement, and how often they contradict labels."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -14,7 +14,6 @@ from bon.analysis.results import Estimate, Options
 from bon.analysis.results.audit import Agreement, AnnotatorAudit, LabelAudit
 from bon.curating.items import CuratedItem
 from bon.curating.labelling.annotations import CANNOT, TIE, Annotation, current
-from bon.curating.labelling.drafts import UNREAD, read_drafts
 from bon.curating.workbench import Workbench
 
 UNRESOLVED = "unresolved"
@@ -42,12 +41,11 @@ def contradicts(item: CuratedItem, outcome: str) -> bool | None:
 class Labelling:
     """The items and their annotations.
 
-    drafts: label of each drafted item. usual: annotators per item; further ones adjudicate.
+    usual: annotators per item; further ones adjudicate.
     """
 
     items: Sequence[CuratedItem]
     annotations: Sequence[Annotation]
-    drafts: Mapping[str, str]
     usual: int
 
     @cached_property
@@ -87,14 +85,9 @@ class Labelling:
 
 
 def load_labelling(bench: Workbench) -> Labelling:
-    """Return the items with the annotations that count and the parsed drafts."""
-    drafts = {key: draft.label for key, draft in read_drafts(bench.drafts_path).items()}
-    return Labelling(
-        bench.items,
-        current(bench.annotations_path),
-        {key: label for key, label in drafts.items() if label != UNREAD},
-        bench.recipe.annotating.annotators_per_item,
-    )
+    """Return the items with the annotations that count."""
+    usual = bench.recipe.annotating.annotators_per_item
+    return Labelling(bench.items, current(bench.annotations_path), usual)
 
 
 def question_draws(
@@ -128,7 +121,6 @@ def label_audit(labelling: Labelling, options: Options) -> LabelAudit | None:
             _annotator(labelling, name, [row for row in rows if row.annotator == name], level)
             for name in sorted({row.annotator for row in rows})
         ),
-        changed_after_draft=_switched(labelling, rows, level),
         contradicted=tuple(key for key, wrong in against.items() if wrong),
     )
 
@@ -177,14 +169,3 @@ def _annotator(
         seconds=median(seconds) if seconds else None,
         against_label=wilson(sum(wrong), len(wrong), level),
     )
-
-
-def _switched(labelling: Labelling, rows: Iterable[Annotation], level: float) -> Estimate | None:
-    """Share of the answers that switched to a draft that differed from the first choice."""
-    drafts = labelling.drafts
-    switched = [
-        row.choice == drafts[row.item]
-        for row in rows
-        if row.item in drafts and (row.first or row.choice) != drafts[row.item]
-    ]
-    return wilson(sum(switched), len(switched), level) if switched else None

@@ -43,8 +43,6 @@ class Workbench:
         self.proposal_path = directory / "proposal.json"
         self.images = directory / "images"  # file names are content hashes
         self.pairs_path = directory / "pairs.parquet"  # the items as preference pairs
-        self.drafted = directory / "drafted"  # the run that drafted
-        self.drafts_path = directory / "drafts.jsonl"
         self.annotations_path = directory / "annotations.sqlite"
         self.audit_path = directory / "audit.json"
         self.audit_page = directory / "audit.html"

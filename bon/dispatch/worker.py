@@ -33,8 +33,8 @@ from bon.policies import generate
 from bon.policies.generate import Ask
 from bon.rewarders import item_judging
 from bon.rewarders.base import Item, OnEcho, Rewarder
-from bon.rewarders.biases import make_rewarder
 from bon.rewarders.item_judging import Call, Protocol
+from bon.rewarders.registry import rewarder_class
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ def _judge(
     spec: ModelSpec, engine: Engine, payloads: Sequence[Payload]
 ) -> Iterator[Coroutine[Any, Any, list[Judgement]]]:
     card: RewarderCard = spec.loaded.card
-    rewarder = make_rewarder(card, spec.loaded.prompt, engine, spec.own)
+    rewarder = (spec.own or rewarder_class(card))(card, spec.loaded.prompt, engine)
     assert spec.protocol is not None
     for task in payloads:
         if not isinstance(task, JudgeTask):

@@ -24,7 +24,6 @@ from bon.core import patterns
 from bon.core.errors import BonError, shown
 from bon.core.records import check_rewarder_name
 from bon.core.sampling import Sampling
-from bon.core.text import BIASES, PHRASE
 from bon.core.validation import (
     MAX_ITEMS,
     MAX_NAME,
@@ -355,19 +354,7 @@ class KnownScores(Strict):
 
 
 class RewarderOptions(Strict):
-    """Options of every kind: a bias of known strength (bon.rewarders.biases)."""
-
-    bias: Name = Field("", examples=["length"])
-    strength: float = Field(1.0, ge=0, le=1e9, strict=True, examples=[0.5])
-    phrase: Text = Field("", description="of the bias `phrase`")
-
-    @model_validator(mode="after")
-    def _check_bias(self) -> Self:
-        if self.bias and self.bias not in BIASES:
-            raise ValueError(f"no bias {shown(self.bias)}", f"choose among {', '.join(BIASES)}")
-        if self.bias == PHRASE and not self.phrase:
-            raise ValueError("the bias `phrase` needs a phrase", "add `phrase: step by step`")
-        return self
+    """Options of a kind; most kinds have none."""
 
 
 class StepwiseOptions(RewarderOptions):
@@ -394,7 +381,7 @@ OPTIONS: Mapping[str, type[RewarderOptions]] = {
     "rerank": RerankOptions,
     "python": ClassOptions,
 }
-"""What the options of a card are, by its kind; of other kinds they are those of every kind."""
+"""What the options of a card are, by its kind; other kinds have none."""
 
 
 class RewarderCard(Card):
@@ -447,6 +434,8 @@ class RewarderCard(Card):
             return value
         if not isinstance(value, Mapping):
             raise ValueError(f"found {shown(value)}, expected a mapping (key: value)")
+        if value and kind not in OPTIONS:
+            raise ValueError(f"kind {kind} has none", "leave `options` out")
         try:
             return validate(OPTIONS.get(kind, RewarderOptions), value, f"of kind {kind}")
         except BonError as error:

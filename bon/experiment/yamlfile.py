@@ -77,15 +77,23 @@ def _load(text: str, name: str) -> tuple[Any, dict[tuple[str, ...], str]]:
     """Return the value of a text and the place of every key and item."""
     if len(text) > MAX_BYTES:
         raise BonError(f"{name} has more than {MAX_BYTES:,} bytes", "name a smaller file")
+    values = depth = 0
+    places: dict[tuple[str, ...], str] = {}
     try:
-        _check_size(text, name)
+        for event in yaml.parse(text, _Loader):  # before anything recursive sees the text
+            values += isinstance(event, yaml.NodeEvent)
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            _check_size(values, depth, _place(name, event.start_mark))
         loader = _Loader(text)
         node = loader.get_single_node()
         if node is None:
             return None, {}
-        _check_node(node, name, set())
-        data = loader.construct_document(node)  # also resolves merge keys in the node
-        return data, {(): _place(name, node.start_mark), **dict(_places(node, name, ()))}
+        for path, place in _places(node, name, (), ()):
+            places[path] = place
+            _check_size(len(places), 0, place)
+        # Merge keys are resolved in the node.
+        return loader.construct_document(node), {(): _place(name, node.start_mark), **places}
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, name) from None
     except yaml.YAMLError as error:
@@ -95,95 +103,55 @@ def _load(text: str, name: str) -> tuple[Any, dict[tuple[str, ...], str]]:
         raise BonError(f"{name}: a number with thousands of digits", "quote it") from None
 
 
-def _check_size(text: str, name: str) -> None:
-    """Limit values and depth, aliases written out, before anything recursive sees the text."""
-    sizes: dict[str | None, tuple[int, int] | None] = {}  # of anchors; None while open
-    stack: list[list[Any]] = [["", 0, 0]]  # anchor, values and depth of open collections
-    nodes = 0
-    for event in yaml.parse(text, _Loader):
-        place = _place(name, event.start_mark)
-        if isinstance(event, yaml.CollectionStartEvent):
-            stack.append([event.anchor, 1, 1])
-            sizes[event.anchor] = None
-            values = depth = 0
-        elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, values, depth = stack.pop()
-            sizes[anchor] = values, depth
-            depth += 1
-        elif isinstance(event, yaml.AliasEvent):
-            if event.anchor in sizes and sizes[event.anchor] is None:
-                raise BonError(
-                    f"{place}: an alias to something that contains it", "write the value out"
-                )
-            values, depth = sizes.get(event.anchor) or (1, 0)
-            depth += 1
-        elif isinstance(event, yaml.ScalarEvent):
-            values, depth = 1, 1
-            sizes[event.anchor] = 1, 0
-        else:
-            continue
-        nodes += isinstance(event, yaml.NodeEvent)
-        stack[-1][1:] = stack[-1][1] + values, max(stack[-1][2], depth)
-        if nodes > MAX_VALUES or stack[-1][1] > MAX_VALUES:
-            raise BonError(
-                f"{place}: more than {MAX_VALUES:,} values, aliases (*name) written out",
-                "use fewer aliases",
-            )
-        if len(stack) + stack[-1][2] > MAX_DEPTH + 2:
-            raise BonError(f"{place}: nested deeper than {MAX_DEPTH} levels", "flatten it")
-
-
-def _check_node(node: yaml.Node, name: str, seen: set[int]) -> None:
-    """Refuse tags, characters and numbers that are not plain, and keys written twice."""
-    if id(node) in seen:
-        return
-    seen.add(id(node))
-    place = _place(name, node.start_mark)
-    if node.tag not in _PLAIN:
-        tag = node.tag.replace(_TAG, "!!")
-        raise BonError(f"{place}: the tag {tag} is not supported", "write plain values")
-    if isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            _check_node(item, name, seen)
-    elif isinstance(node, yaml.MappingNode):
-        lines: dict[str, int] = {}
-        for key, value in node.value:
-            key_place = _place(name, key.start_mark)
-            if not isinstance(key, yaml.ScalarNode):
-                raise BonError(
-                    f"{key_place}: a list or mapping as a key", "quote it, if it is text"
-                )
-            if key.value in lines:
-                raise BonError(
-                    f"{key_place}: the key {key.value!r} is written twice, "
-                    f"first in line {lines[key.value]}",
-                    "keep one of the two",
-                )
-            lines[key.value] = key.start_mark.line + 1
-            _check_node(key, name, seen)
-            _check_node(value, name, seen)
-            if key.tag != _TAG + "merge":
-                key.tag = _TAG + "str"  # stored experiments are JSON, whose keys are text
-    elif "\0" in node.value or _SURROGATE.search(node.value):
-        raise BonError(
-            f"{place}: a text with a null character or half a surrogate pair", "remove it"
-        )
-    elif ":" in node.value and node.tag in (_TAG + "int", _TAG + "float"):
-        raise BonError(f"{place}: {node.value[:40]} is a number in base 60", "quote it")
+def _check_size(values: int, depth: int, place: str) -> None:
+    if values > MAX_VALUES:
+        problem = f"{place}: more than {MAX_VALUES:,} values, aliases (*name) written out"
+        raise BonError(problem, "use fewer aliases")
+    if depth > MAX_DEPTH:
+        raise BonError(f"{place}: nested deeper than {MAX_DEPTH} levels", "flatten it")
 
 
 def _places(
-    node: yaml.Node, name: str, path: tuple[str, ...]
+    node: yaml.Node, name: str, path: tuple[str, ...], above: tuple[yaml.Node, ...]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    if isinstance(node, yaml.MappingNode):
-        entries = [(key.value, key, value) for key, value in node.value]
-    elif isinstance(node, yaml.SequenceNode):
-        entries = [(str(i), item, item) for i, item in enumerate(node.value)]
-    else:
+    """Yield the place of every key and item, aliases written out; refuse what is not plain."""
+    place = _place(name, node.start_mark)
+    if any(node is parent for parent in above):
+        raise BonError(f"{place}: an alias to something that contains it", "write the value out")
+    _check_size(0, len(above), place)
+    if node.tag not in _PLAIN:
+        tag = node.tag.replace(_TAG, "!!")
+        raise BonError(f"{place}: the tag {tag} is not supported", "write plain values")
+    if isinstance(node, yaml.ScalarNode):
+        if "\0" in node.value or _SURROGATE.search(node.value):
+            problem = f"{place}: a text with a null character or half a surrogate pair"
+            raise BonError(problem, "remove it")
+        if ":" in node.value and node.tag in (_TAG + "int", _TAG + "float"):
+            raise BonError(f"{place}: {node.value[:40]} is a number in base 60", "quote it")
         return
+    entries = [(str(i), item, item) for i, item in enumerate(node.value)]
+    if isinstance(node, yaml.MappingNode):
+        _check_keys(node, name)
+        entries = [(key.value, key, value) for key, value in node.value]
     for step, key, value in entries:
         yield (*path, step), _place(name, key.start_mark)
-        yield from _places(value, name, (*path, step))
+        yield from _places(value, name, (*path, step), (*above, node))
+
+
+def _check_keys(node: yaml.MappingNode, name: str) -> None:
+    """Refuse keys that are no text or written twice; numbers become text, as in JSON."""
+    lines: dict[str, int] = {}
+    for key, _ in node.value:
+        place = _place(name, key.start_mark)
+        if not isinstance(key, yaml.ScalarNode):
+            raise BonError(f"{place}: a list or mapping as a key", "quote it, if it is text")
+        if key.value in lines:
+            problem = f"{place}: the key {key.value!r} is written twice, first in line "
+            raise BonError(f"{problem}{lines[key.value]}", "keep one of the two")
+        lines[key.value] = key.start_mark.line + 1
+        list(_places(key, name, (), ()))
+        if key.tag != _TAG + "merge":
+            key.tag = _TAG + "str"
 
 
 _FIXES = (

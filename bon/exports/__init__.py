@@ -18,7 +18,7 @@ from bon.storage.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """One format. `layout` writes training rows; with `write` only if preferences are requested."""
+    """One format: `write` writes what a run holds, `layout` training rows."""
 
     name: str
     title: str
@@ -33,12 +33,7 @@ EXPORTS: Registry[Export] = Registry(
     {
         export.name: export
         for export in (
-            Export(
-                "parquet",
-                "all tables as Parquet, and training rows with --preferences",
-                write_tables,
-                layouts.write_parquet,
-            ),
+            Export("parquet", "all tables as Parquet", write_tables),
             Export("trl", "training rows for TRL (DPO)", layout=layouts.write_parquet),
             Export(
                 "llama-factory",
@@ -69,8 +64,8 @@ def export_run(
 ) -> list[Path]:
     """Export a run into a folder; returns the paths written.
 
-    preferences: which training rows; by default right against wrong answers, if the format holds
-    nothing else. replace: overwrite files.
+    preferences: which training rows; by default right against wrong answers. replace: overwrite
+    files.
     """
     export = EXPORTS[form]
     if preferences and not export.layout:
@@ -78,14 +73,14 @@ def export_run(
         raise BonError(f"{form} holds no training rows", f"use --format {choices}")
     with Store(directory, readonly=True) as store, staged(out, replace=replace) as folder:
         contents = Contents(open_run(store), store)
-        paths = export.write(contents, folder) if export.write else []
-        if preferences or not export.write:
+        if export.write:
+            paths = export.write(contents, folder)
+        else:
             assert export.layout is not None
             preferences = preferences or Preferences()
             rows = _not_empty(training_rows(contents.setup, store, preferences), preferences)
-            stem = f"preferences-{preferences.by}" if export.write else "train"
             shown = store.has("questions", "active > 0 AND json_array_length(data, '$.images') > 0")
-            paths += export.layout(rows, layouts.Target(folder, out, stem, shown))
+            paths = export.layout(rows, layouts.Target(folder, out, "train", shown))
     return [out / path.relative_to(folder) for path in paths]
 
 

@@ -20,8 +20,7 @@ from bon.benchmarks.base import (
     RowError,
     parse_letter,
 )
-from bon.benchmarks.multiple_choice import read_options
-from bon.benchmarks.open_ended import free
+from bon.benchmarks.questions import free, read_options
 from bon.core.errors import BonError
 from bon.core.images import ImageError, ImageStore
 from bon.core.records import Question

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bon.benchmarks.base import BadRow, RowError
-from bon.benchmarks.multimodal_rewardbench import group_of as domain_of
+from bon.benchmarks.multimodal_pairs import domain_of
 from bon.benchmarks.rows import RawRow
 from bon.benchmarks.vl_rewardbench import group_of
 from bon.core.keys import content_key

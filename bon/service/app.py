@@ -20,12 +20,11 @@ from bon.core.errors import BonError
 from bon.core.ledger import Ledger
 from bon.dispatch.listeners import Watch
 from bon.service import pages
-from bon.service.api import online, openai, operations, rewards, validations
+from bon.service.api import openai, operations, rewards, validations
 from bon.service.api.common import add_error_handlers
+from bon.service.api.rewards import RewardJudge, read_set
 from bon.service.online.backend import RETRY_SECONDS
-from bon.service.online.judgement_store import FILE, JudgementStore
-from bon.service.online.rewards import RewardJudge, read_set
-from bon.service.online.selector import Selector
+from bon.service.online.selector import FILE, JudgementStore, Selector
 from bon.service.pages import annotate, render, reports, sign_in
 from bon.service.server.access import FIRST, check_access, first_token
 from bon.service.server.logs import name_folder, set_up_logs
@@ -36,7 +35,7 @@ from bon.service.settings import Settings
 log = logging.getLogger("bon.service")
 WATCH_SECONDS = 2.0
 PATIENCE_SECONDS = 2.0
-ROUTES = (validations, online, openai, rewards, operations, pages, reports, sign_in, annotate)
+ROUTES = (validations, openai, rewards, operations, pages, reports, sign_in, annotate)
 
 
 def create_app(service: Service) -> FastAPI:
@@ -71,9 +70,8 @@ def create_app(service: Service) -> FastAPI:
             yield
         finally:
             loading.cancel()
-            if selector and judge:
-                await selector.backend.close()
-                judge.store.close()
+            if selector:
+                await selector.close()
             await asyncio.to_thread(service.supervisor.stop)
 
     app = FastAPI(
@@ -101,12 +99,11 @@ def load_online(
     online = settings.online
     if not online.policies and not online.rewarders:
         return None, None
-    selector = Selector(online, settings.base, settings.ray_address, ledger)
+    store = JudgementStore(settings.data / FILE)
+    selector = Selector(online, settings.base, settings.ray_address, ledger, store)
     images = settings.data / "images"
     sets = {k: read_set(k, spec, settings.base, images) for k, spec in online.sets.items()}
-    store = JudgementStore(settings.data / FILE)
-    selector.cache.stored = store.judged
-    return selector, RewardJudge(selector, sets, store)
+    return selector, RewardJudge(selector, sets)
 
 
 def serve(settings: Settings) -> None:

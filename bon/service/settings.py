@@ -74,7 +74,6 @@ class Online(Strict):
     sets: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")], DatasetSpec] = Field(
         {}, description="question sets by name: labels of trainers name their questions"
     )
-    cache_items: int = Field(10_000, ge=0, description="judged items kept in memory")
     allow_remote_code: bool = False
 
 

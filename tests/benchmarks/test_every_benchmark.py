@@ -72,6 +72,8 @@ def test_every_benchmark_reads_its_rows(
     name: str, write: Write, tmp_path: Path, store: ImageStore
 ) -> None:
     row, right = CASES[name]
+    assert BENCHMARKS[name].title
+    assert BENCHMARKS[name].licence
     (tmp_path / "a.png").write_bytes(png())
     spec = DatasetSpec(benchmark=name, path=str(write("rows.parquet", [row])))
     load = {"questions": load_questions, "pairs": load_pairs}[BENCHMARKS[name].kind]

@@ -11,9 +11,8 @@ from hypothesis.extra.numpy import arrays
 from bon.choosing.opinion import Candidates, Opinion, ensemble, item_opinion, no_opinion
 from bon.choosing.replaying import Trial
 from bon.choosing.rules import RULES, Rule, pick, rules_for
-from bon.choosing.tallies import tied_best, vote_weights, win_rate
+from bon.choosing.tallies import tied_best, vote_weights
 from bon.choosing.tournaments import bracket
-from bon.core.errors import BonError
 from tests.choosing.opinions import complete, judgement, matrices, preferring, scoring
 
 settings.register_profile("patient", deadline=None)
@@ -146,10 +145,6 @@ def test_a_missing_comparison_is_never_imputed(rule):
     assert RULES[rule].choose(said.select_candidates(np.array([0, 1, 3]))).tolist() == [[1, 0, 0]]
 
 
-def test_win_rate_is_over_the_others():
-    assert win_rate(complete(np.ones((3, 3)))[None]).tolist() == [[1, 0.5, 0]]
-
-
 # ------------------------------------------------------------------ the table
 
 
@@ -201,11 +196,6 @@ def test_the_shares_of_every_rule_add_up_and_move_with_the_candidates(name, seed
         assert (shares >= 0).all()
         assert shares.sum() == pytest.approx(1)
         assert rule.choose(said.select_candidates(order)) == pytest.approx(shares[:, order])
-
-
-def test_a_name_is_taken_once():
-    with pytest.raises(BonError, match="there is a selection rule 'copeland' already"):
-        RULES.add("copeland", RULES["copeland"])
 
 
 def test_a_rule_is_one_entry(monkeypatch):

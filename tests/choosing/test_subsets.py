@@ -47,19 +47,6 @@ def test_best_of_n(scores, gold):
     assert subsets.best_of_n(scores, gold) == pytest.approx(expected, abs=1e-12)
 
 
-def test_best_of_n_by_the_plainest_loop():
-    rng = np.random.default_rng(3)
-    scores, gold = rng.integers(0, 4, 7).astype(float), rng.integers(0, 2, 7)
-    for n in range(1, 8):
-        total = 0.0
-        for subset in combinations(range(7), n):
-            top = max(scores[i] for i in subset)
-            best = [i for i in subset if scores[i] == top]
-            total += sum(gold[i] for i in best) / len(best)
-        found = subsets.best_of_n(scores[None], gold[None].astype(float))[0, n - 1]
-        assert found == pytest.approx(total / comb(7, n), abs=1e-12)
-
-
 @given(GOLD)
 def test_pass_at_n(gold):
     expected = np.array(

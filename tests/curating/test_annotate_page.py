@@ -11,7 +11,6 @@ from bon.core.errors import BonError
 from bon.curating.audit import write_audit
 from bon.curating.labelling import annotation_queue
 from bon.curating.labelling.annotations import add, current, history
-from bon.curating.labelling.drafts import Draft, save_drafts
 from bon.service.pages.annotate import RESERVED, tag_letters
 from bon.service.settings import Settings, read_settings
 from tests.curating.labelled_items import make_bench
@@ -59,14 +58,13 @@ def test_an_answer_is_on_disk_as_it_was_meant(client, bench):
     right = asked["responses"].index(meant.responses[meant.better])
     said = say(client, asked["key"], str(right + 1), seconds=4.5)
     assert said.json() == {
-        "draft": None, "last": asked["key"], "done": 1, "left": 4, "pace": 4.5
+        "last": asked["key"], "done": 1, "left": 4, "pace": 4.5
     }  # fmt: skip
     more = {"tags": ["counting"], "rationale": " one square only ", "seconds": 4.5}
     say(client, asked["key"], str(right + 1), event="another-one", **more)
     (row,) = current(bench.annotations_path)
     assert (row.item, row.annotator, row.choice) == (meant.key, "ann", str(meant.better))
     assert (row.tags, row.rationale, row.seconds) == (("counting",), "one square only", 4.5)
-    assert row.first == ""
     assert [meant.responses[place] for place in row.shown] == asked["responses"]
 
 
@@ -92,34 +90,6 @@ def test_undo_brings_the_item_back_at_once(client, bench):
     assert again["last"] is None
     assert current(bench.annotations_path) == []
     assert len(history(bench.annotations_path)) == 2
-
-
-def test_a_draft_is_told_after_the_first_choice_and_both_are_kept(client, bench):
-    drafts = [Draft(i.key, "0", "It counts one too many.") for i in bench.items]
-    save_drafts(bench.drafts_path, drafts)
-    state = following(client)
-    assert "counts one" not in json.dumps(state)
-    asked = state["item"]
-    said = say(client, asked["key"], "tie").json()
-    drafted = next(one for one in bench.items if one.key == asked["key"]).responses[0]
-    assert said["draft"] == {
-        "choice": str(asked["responses"].index(drafted) + 1),
-        "rationale": "It counts one too many.",
-    }
-    say(client, asked["key"], said["draft"]["choice"])
-    (row,) = current(bench.annotations_path)
-    assert (row.choice, row.first) == ("0", "tie")
-    say(client, asked["key"], "withdrawn")
-    say(client, asked["key"], "cannot")
-    assert current(bench.annotations_path)[0].first == "tie", "what was said before the draft"
-
-
-def test_a_draft_that_was_not_read_is_not_shown(client, bench):
-    save_drafts(bench.drafts_path, [Draft(item.key, "") for item in bench.items])
-    key = following(client)["item"]["key"]
-    assert say(client, key, "1").json()["draft"] is None
-    say(client, key, "tie")
-    assert current(bench.annotations_path)[0].first == ""
 
 
 def test_nothing_tells_models_gold_or_strategy(client, bench):

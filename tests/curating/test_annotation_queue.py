@@ -20,9 +20,8 @@ ERROR_RATE = 0.3
 
 def stated(item, annotator, choice):
     order = shown_order(item.key, annotator, len(item.responses))
-    place = None if choice == TIE else order.index(int(choice))
-    event = f"{annotator}-{item.id}"
-    return Submission(event, item.key, choice if choice == TIE else "", place, seconds=4.0)
+    said = choice if choice == TIE else str(order.index(int(choice)) + 1)
+    return Submission(event=f"{annotator}-{item.id}", item=item.key, choice=said, seconds=4.0)
 
 
 def test_the_audit_finds_error_rates_and_a_third_settles(tmp_path):
@@ -63,7 +62,7 @@ def test_the_command_says_how_far_everybody_is(tmp_path):
     bench = make_bench(tmp_path / "bench", pairs=4)
     queue = AnnotationQueue(bench.directory)
     item = queue.lease_next("ann")
-    queue.submit("ann", Submission("e1", item.key, TIE, seconds=7.0))
+    queue.submit("ann", Submission(event="event-one", item=item.key, choice=TIE, seconds=7))
     printed = CliRunner().invoke(app, ["curate", "label", str(bench.directory)]).output
     assert "0 of 4 items have all required answers" in printed
     assert "ann: 1 answered, 3 remaining, 7 s per item" in printed

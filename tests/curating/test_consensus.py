@@ -52,8 +52,8 @@ def test_what_contradicts_a_label():
 def test_nobody_answered():
     items, _ = made_items(5, np.random.default_rng(0))
     stranger = Annotation("of another benchmark", "ann", "0", (0, 1))
-    assert label_audit(Labelling(items, [], {}, 2), OPTIONS) is None
-    assert label_audit(Labelling(items, [stranger], {}, 2), OPTIONS) is None
+    assert label_audit(Labelling(items, [], 2), OPTIONS) is None
+    assert label_audit(Labelling(items, [stranger], 2), OPTIONS) is None
 
 
 def test_planted_errors_are_found_in_stored_answers(tmp_path):
@@ -62,7 +62,7 @@ def test_planted_errors_are_found_in_stored_answers(tmp_path):
     items, truth = made_items(300, rng, planted)
     path = tmp_path / "annotations.sqlite"
     add(path, *said_by(items, truth, ["ann", "bob"], rng, 0.08, third=True))
-    found = label_audit(Labelling(items, current(path), {}, 2), OPTIONS)
+    found = label_audit(Labelling(items, current(path), 2), OPTIONS)
     assert found.error.low <= 20 / 300 <= found.error.high
     assert found.ceiling.value == pytest.approx(1 - found.error.value)
     assert found.answered == found.decided == 300
@@ -82,8 +82,8 @@ def test_a_third_who_is_asked_on_disagreement_does_not_lower_agreement():
     items, truth = made_items(200, rng)
     rows = said_by(items, truth, ["ann", "bob"], rng, 0.15, third=True)
     two = [row for row in rows if row.annotator != "third"]
-    with_third = label_audit(Labelling(items, rows, {}, 2), OPTIONS)
-    without = label_audit(Labelling(items, two, {}, 2), OPTIONS)
+    with_third = label_audit(Labelling(items, rows, 2), OPTIONS)
+    without = label_audit(Labelling(items, two, 2), OPTIONS)
     assert with_third.agreement == without.agreement
     assert len(without.unresolved) > 20
     assert with_third.unresolved == ()
@@ -96,19 +96,6 @@ def test_agreement():
         other = "0" if n >= 20 or n % 2 else "1"
         rows.append(Annotation(item.key, "ann", "0", (0, 1)))
         rows.append(Annotation(item.key, "bob", other, (1, 0)))
-    found = label_audit(Labelling(items, rows, {}, 2), OPTIONS)
+    found = label_audit(Labelling(items, rows, 2), OPTIONS)
     assert found.agreement.items == 40
     assert found.agreement.percent.value == pytest.approx(0.75)
-
-
-def test_who_went_over_to_the_draft():
-    items = [made_item(n) for n in range(4)]
-    drafts = {item.key: "1" for item in items}
-    rows = [
-        Annotation(items[0].key, "ann", "1", (0, 1), first="0"),  # went over
-        Annotation(items[1].key, "ann", "0", (0, 1), first="0"),  # was asked, and stayed
-        Annotation(items[2].key, "ann", "0", (0, 1)),  # stayed
-        Annotation(items[3].key, "ann", "1", (0, 1)),  # had said so
-    ]
-    found = label_audit(Labelling(items, rows, drafts, 2), OPTIONS)
-    assert found.changed_after_draft.value == pytest.approx(1 / 3)

@@ -88,6 +88,7 @@ def test_they_are_labelled_audited_frozen_and_judged(sets, tmp_path):
     del experiment["questions"]
     experiment["pairs"] = [{"benchmark": "preference", "path": str(done.folder / "pairs.parquet")}]
     results = bon.load(go_in(tmp_path)(experiment, out="again")).analyse(draws=200)
+    assert results.benchmarks[0].natural.value is not None
     assert {group.name for group in results.benchmarks[0].groups} == {
         "vl_rewardbench",
         "preference",

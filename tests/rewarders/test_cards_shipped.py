@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from bon.curating.labelling.drafts import PROMPT
 from bon.engines.base import Sample, TokenLogprob
 from bon.experiment.cards import load_policy, load_rewarder, shipped
 from bon.experiment.config import Price
@@ -163,7 +162,7 @@ def test_every_shipped_prompt_is_used():
     used = {load_rewarder(name, Path()).prompt.id for name in shipped("rewarders")}
     used |= {OURS[name] for name in used if name in OURS}
     ours = {path.stem for path in (ROOT / "rewarders" / "prompts").glob("*.jinja")}
-    others = {PROMPT, "grade", "read", "consistency"}  # of drafts, assistants, any listwise card
+    others = {"grade", "read", "consistency"}  # of assistants, any listwise card
     assert ours == (used | others) & ours
 
 

@@ -2,15 +2,10 @@
 
 import pytest
 
-from bon.analysis.calibration.calibrate import calibrate
-from bon.analysis.results import Options
-from bon.core.text import BIASES, FEATURES, PLACE
+from bon.core.text import FEATURES
 from bon.rewarders.base import Verdict
-from bon.rewarders.biases import amounts, biased
-from bon.running.labelled_votes import votes_of
-from bon.storage.store import Store
+from tools.injected_biases import PLACE, amounts, biased, calibrate_alarm, stress_alarm
 from tools.injected_biases import Judge as Simulated
-from tools.injected_biases import calibrate_alarm, stress_alarm
 
 
 def test_features_of_texts():
@@ -22,7 +17,6 @@ def test_features_of_texts():
     assert FEATURES["length"]("abc") == 2
     assert amounts(PLACE, ["x", "y"]) == [1, 0]
     assert amounts("phrase", ["Step by step: x", "y"], "step by step") == [1, 0]
-    assert len(BIASES) == 9
 
 
 def test_a_score_gains_and_a_verdict_turns():
@@ -32,31 +26,6 @@ def test_a_score_gains_and_a_verdict_turns():
     assert verdicts.count("second") == pytest.approx(900, abs=80)
     assert biased(Verdict("first"), [1.0, 1.0], 1.0, 0).outcome == "first"  # nothing to prefer
     assert biased(Verdict("chosen", 0.0), [0.0, 1.0, 0.0], 1.0, 0).score == 1.0
-
-
-def test_a_biased_card_of_a_run_is_found_by_calibrate(make_experiment, go):
-    experiment = make_experiment(questions=60, judging={"skip": "nothing"})
-    critic, head = experiment["rewarders"][1:3]
-    experiment["rewarders"] += [
-        {**head, "name": "loves-a", "options": {"bias": "letter A", "strength": 5}},
-        {**critic, "name": "likes-nothing", "options": {"bias": "phrase", "phrase": "qqq"}},
-    ]
-    directory = go(experiment)
-    with Store(directory, readonly=True) as store:
-        rows = store.query(
-            "SELECT a.score - b.score, a.first FROM judgements a JOIN judgements b ON a.item = "
-            "b.item AND a.first = b.first AND a.second IS NULL "
-            "WHERE a.rewarder = 'loves-a' AND b.rewarder = 'head'"
-        )
-        texts = dict(store.query("SELECT text_key, text FROM candidates"))
-    known = [(gap, FEATURES["letter A"](texts[key])) for gap, key in rows if key in texts]
-    assert {feature for _, feature in known} == {0.0, 1.0}
-    assert [gap for gap, _ in known] == pytest.approx([5 * feature for _, feature in known])
-    found = calibrate(votes_of(directory, {}), Options(draws=200), labels="the answer key")
-    by = {r.rewarder: {b.feature: b.bias for b in r.biases} for r in found.rewarders
-          if r.kind == "answers"}  # fmt: skip
-    assert by["loves-a"]["letter A"].low > 0.3
-    assert by["head"]["letter A"].low < 0.1
 
 
 @pytest.mark.parametrize("bias", ["length", "markdown", "praise", "letter B", "first place"])

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from bon.service.api.rewards import RatedGroup
 from bon.service.online.group_batching import Groups
-from bon.service.online.rewards import RatedGroup
 from bon.service.online.selector import Usage
 
 

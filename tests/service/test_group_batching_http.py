@@ -7,7 +7,7 @@ import time
 import httpx
 import pytest
 
-from bon.service.online.judgement_store import FILE
+from bon.service.online.selector import FILE
 from tests.service.server import serving
 from tests.service.test_online import CARDS
 

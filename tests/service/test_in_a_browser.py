@@ -210,7 +210,6 @@ def walked(server):
     directory.mkdir()
     (directory / "results.json").write_text(json.dumps(finding(60)))
     paths = ["/validations", "/validations?state=failed&text=x", "/catalogue", "/new"]
-    paths += ["/rewarders/mini-critic-a"]
     paths += [f"/validations/{key}" for key in keys.values()]
     paths += [f"/new?from={keys['done']}"]
     tokens = open_tokens(server.folder / "data")

@@ -18,13 +18,16 @@ CARD = {
 
 
 @pytest.fixture
-def shop(client, settings):
+def shop(settings):
     """A server with a paid card of the operator's, and two that spend."""
-    (settings.files / "paid.yaml").write_text(yaml.safe_dump(CARD))
+    limits = Limits(dollars_per_owner=3, dollars=5, requests_per_minute=0)
+    with idle(settings.model_copy(update={"limits": limits})) as client:
+        (settings.files / "paid.yaml").write_text(yaml.safe_dump(CARD))
+        yield _shop(client)
+
+
+def _shop(client):
     service = client.app.state.service
-    service.settings = settings.model_copy(
-        update={"limits": Limits(dollars_per_owner=3, dollars=5, requests_per_minute=0)}
-    )
     tokens = {name: service.tokens.add(name, "submit") for name in ("ann", "bob")}
 
     def submit(owner="ann", cap=None, card="paid.yaml", **changes):

@@ -203,6 +203,8 @@ HOSTILE = {
     "huge image": (good(messages=asks(image="data:image/png;base64," + "A" * 15_000_000)), 413),
     "file": (good(messages=asks(image="file:///etc/passwd")), 422),
     "address": (good(messages=asks(image="http://127.0.0.1:8321/secret")), 422),
+    "address of a cloud": (good(messages=asks(image="http://169.254.169.254/latest")), 422),
+    "half an address": (good(messages=asks(image="http://[")), 422),
     "too many images": (good(messages=asks(image=data_url(picture())) * 17), 413),
     "long text": (good(candidates=["x" * 300_000]), 413),
     "unknown field": (good(evil=1), 422),
@@ -235,17 +237,6 @@ def test_more_hostile_requests(online):
         assert online.post("/v1/chat/completions", json=body).status_code == 404
     many = {"model": "bon/policy/head", "messages": asks(), "best_of": 10_000}
     assert online.post("/v1/chat/completions", json=many).status_code == 422
-
-
-def test_an_image_is_never_fetched(settings):
-    with idle(online_settings(settings)) as client:
-        for url in (
-            "http://127.0.0.1/x.png", "http://169.254.169.254/latest/meta-data/",
-            "https://example.org/x.png", "file:///etc/passwd", "http://", "http://[",
-        ):  # fmt: skip
-            answer = client.post("/v1/score", json=good(messages=asks(image=url)))
-            assert answer.status_code == 422, (url, answer.text)
-            assert "data URL" in answer.text
 
 
 def test_overload_is_answered_429_and_recovers(settings):

@@ -1,9 +1,7 @@
 """The pages: what they hold, and that nothing in them becomes markup."""
 
 import io
-import json
 import re
-from urllib.parse import quote
 
 import pandas as pd
 import pytest
@@ -85,31 +83,6 @@ def test_pages_that_do_not_exist(client):
         answer = client.get(path, headers=HTML)
         assert answer.status_code == 404
         assert "All validations" in answer.text
-
-
-def test_a_rewarder_has_a_page_of_what_validations_measured(client, settings):
-    estimate = {"value": 0.5, "low": 0.4, "high": 0.6}
-    best = {
-        "policy": "p",
-        "rewarder": SCRIPT,
-        "headline": True,
-        "n": 4,
-        "rule": "best_score",
-        "accuracy": estimate,
-        "gain": estimate,
-        "versus_majority": {**estimate, "value": 0.123},
-    }
-    results = {"benchmarks": [{"rewarder": SCRIPT, "macro": {**estimate, "value": 0.777}}],
-               "best_of_n": [best, {**best, "headline": False, "rule": "knockout"}]}  # fmt: skip
-    key = made_up_run(client, settings, results__json=json.dumps(results))
-    text = client.get(f"/rewarders/{quote(SCRIPT)}", headers=HTML).text
-    assert SCRIPT not in text
-    for shown in ("77.7", "+12.3 <", "best score", f"/validations/{key}/report"):
-        assert shown in text.replace("</span>", " <"), shown
-    assert "knockout" not in text
-    card = client.get("/rewarders/qwen2.5-vl-7b-judge", headers=HTML).text
-    assert "No validation on this server measured it yet" in card
-    assert client.get("/rewarders/nobody", headers=HTML).status_code == 404
 
 
 def test_signing_in(guarded):  # noqa: F811

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bon.core.records import Judgement
-from bon.service.online.rewards import consistency, filled, parsed_share, scaled
+from bon.service.api.rewards import consistency, filled, parsed_share, scaled
 
 SCORES = st.lists(
     st.one_of(st.none(), st.floats(-1e6, 1e6), st.sampled_from([0.0, 1.0])), min_size=1, max_size=9

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from bon.core.errors import BonError
-from bon.service.online.judgement_store import FILE
+from bon.service.online.selector import FILE
 from tests.service.server import idle
 from tests.service.test_online import asks, online_settings, picture
 
@@ -83,6 +83,8 @@ def test_every_protocol_gives_the_rewarders_own_score(trainer):
     assert rollout["extra_logs"]["parsed"] == [1.0]
     assert all(isinstance(v[0], int | float) for v in rollout["extra_logs"].values())
     assert good(trainer.post("/get_reward?rewarder=head", json=SAMPLE)) == score
+    known = {**SAMPLE, "label": "bon://sums/q1", "more": 1}  # what is not used may be there
+    assert isinstance(good(trainer.post("/get_reward?rewarder=head", json=known)), float)
     keyed = good(trainer.post("/get_reward?rewarder=head&key=score", json=SAMPLE))
     assert keyed["score"] == score
     assert keyed["no_image"] == 1

@@ -10,8 +10,7 @@ from tests.conftest import write_pairs, write_questions
 from tests.service.conftest import experiment
 from tests.service.server import serving
 from tests.service.test_online import CARDS, OPTIONS, asks
-from tests.service.test_reward_routes import ANSWERED
-from tests.service.test_rewards import SETS
+from tests.service.test_rewards import ROLLOUT, SAMPLE, SETS
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 hypothesis = pytest.importorskip("hypothesis")
@@ -29,7 +28,14 @@ BODIES = {
     "POST /v1/rank": [JUDGED, {**JUDGED, "rewarder": "judge"}],
     "POST /v1/chat/completions": [CHOSEN, {**CHOSEN, "options": OPTIONS}],
 }
-"""Valid bodies of the operations that start no validation; those of the rewards are the lane's."""
+"""Valid bodies of the operations that start no validation."""
+REWARDED = [
+    ("/get_reward?rewarder=head", ROLLOUT),
+    ("/get_reward?rewarder=head&scale=raw", SAMPLE),
+    ("/get_reward?rewarder=head&key=score", SAMPLE),
+    ("/get_reward?rewarder=head&scale=rank", {"samples": [SAMPLE, {**SAMPLE, "response": "5"}]}),
+    ("/get_reward?rewarder=head", {**SAMPLE, "label": "bon://sums/q1", "more": 1}),
+]
 PATHS = {"table": "pairs"}
 
 
@@ -45,7 +51,7 @@ def valid(case, drawn, key):
         case.path_parameters[name] = names[name]
     case.query, case.headers, case.cookies = {}, {}, {}
     bodies = BODIES.get(f"{verb} {path}", [])
-    rewards = [(at, body) for at, body in ANSWERED if at.partition("?")[0] == path]
+    rewards = [(at, body) for at, body in REWARDED if at.partition("?")[0] == path]
     if rewards:
         at, case.body = drawn.draw(hypothesis.strategies.sampled_from(rewards))
         pairs = at.partition("?")[2].replace("+", " ").replace("%20", " ").split("&")

@@ -30,7 +30,7 @@ from bon.dispatch.worker import Host, JudgeTask
 from bon.experiment.config import DatasetSpec
 from bon.miniature.data import write
 from bon.rewarders.base import Item
-from bon.service.online.rewards import named_question, read_set
+from bon.service.api.rewards import named_question, read_set
 from bon.service.online.selector import Selector
 from bon.service.settings import Online
 from tests.service.server import Server, serving

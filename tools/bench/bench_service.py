@@ -29,14 +29,15 @@ ENGINE = {"engine": "echo", "placement": {"group": "all", "cpus": 0.1}}
 
 def settings(backend, latency=0.0, **scaling):
     rewarder = {**ENGINE, "name": "head", "kind": "scalar", "engine_args": {"latency": latency}}
-    online = {"backend": backend, "rewarders": [rewarder], "cache_items": 0, "scaling": scaling}
+    online = {"backend": backend, "rewarders": [rewarder], "scaling": scaling}
     return {"online": online}
 
 
 def body(number):
+    question = f"What is {number} + {number} at {time.time_ns()}?"  # asked once: none is remembered
     return {
         "rewarder": "head",
-        "messages": [{"role": "user", "content": f"What is {number} + {number}?"}],
+        "messages": [{"role": "user", "content": question}],
         "candidates": [str(2 * number), str(2 * number + 1)],
     }
 

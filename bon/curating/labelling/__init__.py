@@ -1,1 +1,1 @@
-"""Labels by people and drafts by a judge."""
+"""Labels by people."""

@@ -10,10 +10,13 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from bon.core.errors import BonError
 from bon.core.keys import item_seed
@@ -26,7 +29,6 @@ from bon.curating.labelling.annotations import (
     current,
     history,
 )
-from bon.curating.labelling.drafts import UNREAD, Draft, read_drafts
 from bon.curating.recipe import Annotating
 from bon.curating.workbench import Labellable, Workbench, open_workbench
 
@@ -101,17 +103,16 @@ class Progress:
     pace: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A submitted answer; `position` is the shown position of the better response, if any."""
+class Submission(BaseModel):
+    """One answer. `choice` is a place as shown or a grade, from 1, or one of the words."""
 
-    event: str
-    item: str
-    choice: str
-    position: int | None = None
-    tags: tuple[str, ...] = ()
-    rationale: str = ""
-    seconds: float | None = None
+    model_config = ConfigDict(extra="forbid")
+    event: str = Field(pattern=r"^[A-Za-z0-9-]{8,64}$")
+    item: str = Field(max_length=100)
+    choice: Literal["1", "2", "3", "4", "5", "6", "7", "8", "9", "tie", "cannot", "withdrawn"]
+    tags: list[Annotated[str, Field(max_length=200)]] = Field([], max_length=100)
+    rationale: str = Field("", max_length=4000)
+    seconds: float | None = Field(None, ge=0, le=1e6)
 
 
 class AnnotationQueue:
@@ -167,30 +168,19 @@ class AnnotationQueue:
             self._lease(key, annotator)
             return self._items[key]
 
-    def submit(self, annotator: str, submission: Submission) -> Draft | None:
-        """Store an answer; return the item's draft, which may be shown from now on, if any."""
+    def submit(self, annotator: str, submission: Submission) -> None:
+        """Store an answer."""
         with self._lock:
             item = self.item(submission.item)
             order = shown_order(item.key, annotator, len(item.responses))
             choice = self._choice(submission, order)
-            draft = read_drafts(self.bench.drafts_path).get(item.key)
-            if choice == WITHDRAWN or (draft is not None and draft.label == UNREAD):
-                draft = None
-            earlier = (
-                row.choice
-                for row in self._history()
-                if (row.annotator, row.item) == (annotator, item.key)
-                and row.choice != WITHDRAWN
-                and row.event != submission.event
-            )
             row = Annotation(
                 item.key,
                 annotator,
                 choice,
                 order,
-                tags=submission.tags,
-                rationale=submission.rationale,
-                first=next(earlier, "") if draft is not None else "",
+                tags=tuple(dict.fromkeys(submission.tags)),
+                rationale=submission.rationale.strip(),
                 seconds=submission.seconds,
                 time=datetime.now(UTC).isoformat(timespec="seconds"),
                 event=submission.event,
@@ -201,7 +191,6 @@ class AnnotationQueue:
                 self._lease(item.key, annotator)
             elif self._leases.get(annotator, ("", 0.0))[0] == item.key:
                 del self._leases[annotator]
-            return draft
 
     def last_answered(self, annotator: str) -> str | None:
         """Return the item that the annotator last answered on the page, to undo."""
@@ -235,14 +224,14 @@ class AnnotationQueue:
         annotating = self.bench.recipe.annotating
         if unknown := [tag for tag in submission.tags if tag not in annotating.tags]:
             raise BonError(f"no tag {unknown[0]!r} in the recipe", "load the page again")
-        position, single = submission.position, len(order) == 1
-        choices = annotating.grades if single else [*map(str, order)]
-        if position is not None and 0 <= position < len(choices):
-            return choices[position]
+        single = len(order) == 1
+        shown = annotating.grades if single else [*map(str, order)]
+        choices = {str(place): choice for place, choice in enumerate(shown, 1)}
         words = (CANNOT, WITHDRAWN) if single else (TIE, CANNOT, WITHDRAWN)
-        if position is None and submission.choice in words:
-            return submission.choice
-        raise BonError(f"the choice is none of the {len(choices)} shown")
+        choices |= dict(zip(words, words, strict=True))
+        if submission.choice not in choices:
+            raise BonError(f"the choice is none of the {len(shown)} shown")
+        return choices[submission.choice]
 
     def _history(self) -> list[Annotation]:
         """All events, reloaded when the database changed, whoever changed it."""
@@ -283,13 +272,6 @@ def progress_text(bench: Workbench) -> str:
         lines.append(f"{name}: {row.answered} answered, {row.remaining} remaining{pace}")
     url = f"bon serve --annotate {bench.directory}, then /annotate/{bench.name}"
     return "\n".join([*lines, f"Label at: {url}"])
-
-
-def as_shown(draft: Draft, order: Sequence[int]) -> Draft:
-    """Return the draft with its label as a shown position."""
-    if not draft.label.isdigit():
-        return draft
-    return replace(draft, label=str(order.index(int(draft.label))))
 
 
 def _stamp(*paths: Path) -> tuple[int, ...]:

@@ -18,7 +18,6 @@ class Annotation:
 
     choice: canonical index of the better response ("0", "1", …), "tie", "cannot" or "withdrawn".
     shown: the order in which the responses were shown.
-    first: the choice before a draft was shown (empty: no draft).
     seconds: time from showing to choosing. time: UTC, ISO 8601.
     event: the sender's id, under which an answer is stored once (empty: none).
     """
@@ -29,7 +28,6 @@ class Annotation:
     shown: tuple[int, ...]
     tags: tuple[str, ...] = ()
     rationale: str = ""
-    first: str = ""
     seconds: float | None = None
     time: str = ""
     event: str = ""

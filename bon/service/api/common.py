@@ -1,7 +1,8 @@
 """Dependencies of the routes, documented errors, and the handlers that shape error replies."""
 
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, cast
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, FastAPI, Path, Request
 from fastapi.exceptions import RequestValidationError
@@ -9,12 +10,18 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from bon.core.errors import BonError
+from bon.experiment.config import Card
 from bon.service.errors import ApiError, error_response, no_token
+from bon.service.online.backend import charged_to
+from bon.service.online.selector import Selector
 from bon.service.server.access import Identity
 from bon.service.server.state import Service
 from bon.service.settings import Role
 from bon.service.validations.jobs import Validation
 
+T = TypeVar("T")
+CLIENT_CLOSED = 499
+"""The status in logs of a request whose client hung up; nobody receives it."""
 _ERROR = {"content": {"application/json": {"schema": {"type": "object"}}}}
 ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"description": "Refused: `error` has `message` and `fix`.", **_ERROR}
@@ -76,6 +83,46 @@ def audit(request: Request, action: str, subject: str, identity: Identity | None
     client = request.client.host if request.client else ""
     jobs = request.app.state.service.jobs
     jobs.audit(who.name if who else "-", client, action, subject)
+
+
+def selector_of(request: Request) -> Selector:
+    """Return the online models, or raise 503."""
+    selector: Selector | None = request.app.state.online
+    if selector is None:
+        fix = "name cards under online: in the server's settings"
+        raise ApiError(503, "no model is online here", fix)
+    return selector
+
+
+async def run_models(
+    request: Request,
+    cards: Sequence[Card],
+    work: Callable[[], Coroutine[Any, Any, T]],
+) -> T:
+    """Run the work within the time limit and the owner's budget, while its client waits."""
+    service = await get_service(request)
+    owner, budget = request.scope["identity"].name, service.budget
+    if any(card.is_paid for card in cards) and not await asyncio.to_thread(budget.left, owner):
+        raise ApiError(402, "your share of this server's money is spent", "ask its operator")
+    seconds = service.settings.limits.request_seconds
+
+    async def disconnected() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    with charged_to(budget.account(owner)):
+        task = asyncio.create_task(work())
+    closed = asyncio.create_task(disconnected())
+    try:
+        await asyncio.wait({task, closed}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        if closed.done():
+            raise ApiError(CLIENT_CLOSED, "the client disconnected")
+        raise ApiError(504, f"no answer within {seconds:g} s")
+    finally:
+        closed.cancel()
+        task.cancel()
 
 
 def add_error_handlers(

@@ -12,9 +12,8 @@ from starlette.responses import JSONResponse, Response
 
 from bon.choosing.rules import RULES
 from bon.core.records import Candidate
-from bon.service.api.common import ONLINE_ERRORS, Submitter
-from bon.service.api.messages import Messages, Open, Options, conversation
-from bon.service.api.online import MAX_CANDIDATES, judgements_of, run_models, selector_of
+from bon.service.api.common import ONLINE_ERRORS, Submitter, run_models, selector_of
+from bon.service.api.messages import MAX_CANDIDATES, Messages, Open, Options, conversation
 from bon.service.errors import ApiError
 from bon.service.online.selector import Choice, Usage
 
@@ -128,7 +127,7 @@ async def chat(body: ChatRequest, request: Request, identity: Submitter) -> Resp
             | {key: getattr(row, key) for key in _SHOWN}
             for row, answer, score, probability in rows
         ],
-        "judgements": judgements_of(choice),
+        "judgements": choice.raw(),
     }
     reply = {"object": "chat.completion", "choices": [picked], "usage": usage.as_dict()}
     return JSONResponse({**head, **reply, "bon": selection})

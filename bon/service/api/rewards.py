@@ -1,74 +1,162 @@
-"""The protocols of trainers: `/get_reward`, for OpenRLHF, slime and `bon client`'s files."""
+"""What given responses are worth: `/v1/score` and `/v1/rank`, and `/get_reward` for trainers.
+
+Trainers (OpenRLHF, slime, `bon client`'s files) get the judging of online Best-of-N, in groups and
+scaled.
+"""
 
 import asyncio
 import json
+import logging
+import os
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from math import isfinite
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import unquote
 
 from fastapi import APIRouter, Query, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, Discriminator, Field, JsonValue, Tag, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+)
 
-from bon.engines.base import Message
-from bon.experiment.required_form import without_turn_end
-from bon.service.api.common import ONLINE_ERRORS, Submitter
-from bon.service.api.messages import Messages, Open, check_text, conversation
-from bon.service.api.online import (
+from bon.benchmarks import load_questions
+from bon.choosing.opinion import OUTCOME_VALUE, Kind
+from bon.choosing.rules import RULES
+from bon.core.errors import BonError
+from bon.core.images import ImageStore
+from bon.core.records import Judgement, Question
+from bon.engines.base import ImagePart, Message
+from bon.experiment.config import DatasetSpec
+from bon.policies.prompting import question_block
+from bon.service.api.common import ONLINE_ERRORS, Submitter, run_models, selector_of
+from bon.service.api.messages import (
     MAX_CANDIDATES,
-    check_shown,
-    judging_rule,
-    run_models,
-    selector_of,
+    Messages,
+    Open,
+    Options,
+    check_text,
+    conversation,
+    decoded,
 )
 from bon.service.errors import ApiError
-from bon.service.online.rewards import (
-    RatedGroup,
-    Reward,
-    RewardQuery,
-    Rollout,
-    named_question,
-    needs_group,
-)
-from bon.service.online.selector import Conversation, Usage
+from bon.service.online.group_batching import Groups
+from bon.service.online.selector import Conversation, Selector, Usage
 
-router = APIRouter(tags=["rewards"], responses=ONLINE_ERRORS)
+log = logging.getLogger("bon.service")
+router = APIRouter(tags=["online"], responses=ONLINE_ERRORS)
 MAX_SAMPLES = 4096
 _MESSAGES: TypeAdapter[Any] = TypeAdapter(Messages)
-_TOKENS = re.compile(
-    r"<[|｜][^<>|｜\s]{1,40}[|｜]>|</?s>|<(?:eos|bos|pad|sop)>|<(?:start|end)_of_turn>|\[(?:PAD|gMASK)\]"
-)
-_IMAGES = re.compile(
-    r"<\|(?:image|vision)_\w{1,20}\|>|<\|image\|>|<IMG_CONTEXT>|<img>(?=<IMG)|</img>|<image>\n?"
-)
-_HEADS = [
-    re.compile(head, re.IGNORECASE)
-    for head in (
-        r"<\|im_start\|>(\w+)\n",
-        r"<\|start_header_id\|>(\w+)<\|end_header_id\|>",
-        r"<start_of_turn>(\w+)\n",
-        r"<\|im_\w{1,20}\|>(\w+)<\|im_middle\|>",
-        r"<[|｜](system|user|assistant)[|｜]>",
-        r"\[(/?INST)\]",
-        r"(?:^|(?<=\s))(USER|ASSISTANT):(?=\s|$)",
-    )
-]
-"""How a turn begins in the templates of Qwen, Llama, Gemma, Kimi, Phi and DeepSeek, Mistral, and
-LLaVA; the group names whose turn it is."""
-_ROLES = {"inst": "user", "/inst": "assistant", "model": "assistant"}
-_OPEN = re.compile(r"\s*(?:<think>\s*(?:</think>\s*)?)?")
+_NAMED = re.compile(r"""bon://([A-Za-z0-9._-]+)/([^\s"'|<>,}\]]+)""")
+QuestionSets = Mapping[str, Mapping[str, Question]]
+"""The operator's question sets, by name and by the questions' ids; images stay on disk."""
+Floats = list[float | None]
+Scale = Literal["raw", "rank", "win_rate"]
+OnUnparsed = Literal["error", "null", "mean"]
+_TRIVIAL: dict[Kind, float] = {"preferences": 0.5, "choices": 1.0, "scores": 0.0}
+"""The score of every copy in a group of equal texts: a tie, always chosen, a panel's mean."""
 
 
-def _keys(body: Any) -> set[str]:
-    """The keys that tell the bodies of a route apart."""
-    if isinstance(body, BaseModel):
-        body = vars(body)
-    return set(body) if isinstance(body, dict) else set()
+# ------------------------------------------------------------------ score and rank
+
+
+class ScoreRequest(BaseModel):
+    """Judge given candidates."""
+
+    model_config = ConfigDict(extra="forbid")
+    rewarder: str = Field(max_length=200)
+    messages: Messages
+    candidates: list[str] = Field(min_length=1)
+    options: Options = Field(default_factory=list)
+    rule: str | None = Field(None, max_length=50)
+
+
+@router.post("/v1/score")
+@router.post("/v1/rank")
+async def rank(body: ScoreRequest, request: Request, identity: Submitter) -> dict[str, Any]:
+    """Score the candidates and rank them from best to worst, with every judgement."""
+    selector, usage = selector_of(request), Usage()
+    rewarder, texts = body.rewarder, body.candidates
+    rule = selector.judging_rule(rewarder, body.rule)
+    if len(texts) > MAX_CANDIDATES:
+        raise ApiError(413, f"{len(texts)} candidates", f"at most {MAX_CANDIDATES}")
+    for text in texts:
+        check_text(text, "a candidate")
+    selector.check_shown(rewarder, len(texts), sum(map(len, texts)))
+    messages = await conversation(identity.name, body.messages, body.options)
+    work = partial(selector.choose, rewarder, rule, messages, texts, usage)
+    choice = await run_models(request, selector.cards(rewarder), work)
+    return {
+        "rewarder": rewarder,
+        "rule": choice.ranking.rule,
+        "chosen": choice.ranking.best,
+        "order": choice.ranking.order,
+        "scores": choice.ranking.scores,
+        "probabilities": choice.ranking.probabilities,
+        "judgements": choice.raw(),
+        "usage": usage.as_dict(),
+    }
 
 
 # ------------------------------------------------------------------ /get_reward
+
+
+class RewardQuery(BaseModel):
+    """Settings in a trainer's address, so that its body stays as it is."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    rewarder: str = Field("", max_length=200, description="its name; empty where there is one only")
+    rule: str | None = Field(None, max_length=50)
+    group: int = Field(1, ge=1, le=1024, description="responses of a question judged together")
+    wait: float = Field(20, ge=0.01, le=120, description="seconds until a group is judged as it is")
+    scale: Scale = "raw"
+    on_unparsed: OnUnparsed = Field("error", description="what stands where no reward could be had")
+    key: str = Field(
+        "", max_length=50, pattern=r"^\w*$", description="slime's --reward-key: answer an object"
+    )
+
+
+class Rollout(NamedTuple):
+    """A response and its question."""
+
+    question: Conversation
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RatedGroup:
+    """A group of responses with their rewards on the requested scale, and the quality of judging.
+
+    A reward is None if no judgement could be parsed, or there was nothing to compare with.
+    parsed: share of judgements that were parsed. consistency: share of pairs with the same verdict
+    in both orders, if any.
+    """
+
+    rewards: Floats
+    parsed: float
+    consistency: float | None
+    usage: Usage
+    images: int
+
+
+class Reward(NamedTuple):
+    """A sample's reward, if any, and the group it was judged in."""
+
+    value: float | None
+    group: RatedGroup
 
 
 class RolloutBatch(Open):
@@ -93,6 +181,13 @@ class SampleBatch(Open):
     samples: list[RolloutSample] = Field(min_length=1, max_length=MAX_SAMPLES)
 
 
+def _keys(body: Any) -> set[str]:
+    """The keys that tell the bodies apart."""
+    if isinstance(body, BaseModel):
+        body = vars(body)
+    return set(body) if isinstance(body, dict) else set()
+
+
 RewardBody = Annotated[
     Annotated[RolloutBatch, Tag("query")]
     | Annotated[RolloutSample, Tag("response")]
@@ -113,7 +208,8 @@ async def get_reward(
         labels = body.labels or [None] * len(body.query)
         if not len(body.query) == len(body.prompts) == len(labels):
             raise ApiError(422, "query, prompts and labels have different lengths")
-        samples = list(map(_decoded, body.prompts, body.query, labels))
+        pairs = map(decoded, body.prompts, body.query)
+        samples = [(*pair, label) for pair, label in zip(pairs, labels, strict=True)]
     else:
         rows = body.samples if isinstance(body, SampleBatch) else [body]
         samples = [(row.prompt, row.response, row.label) for row in rows]
@@ -129,38 +225,6 @@ async def get_reward(
     }
 
 
-def _decoded(
-    prompt: str, query: str, label: JsonValue
-) -> tuple[str | list[dict[str, str]], str, JsonValue]:
-    """Split a decoded rollout into (prompt, response, label), without special tokens."""
-    if not query.startswith(prompt):
-        raise ApiError(422, "a query does not begin with its prompt", "send both undecorated")
-    response = without_turn_end(query[len(prompt) :]).strip()
-    return _turns(prompt) or _TOKENS.sub("", prompt).strip(), response, label
-
-
-def _turns(prompt: str) -> list[dict[str, str]]:
-    """Return the turns of a prompt that opens the assistant's; none where no template fits."""
-    for head in _HEADS:
-        start, *parts = head.split(prompt)
-        if not parts or not _OPEN.fullmatch(parts.pop()):
-            continue
-        roles = ["system", *(_ROLES.get(name.lower(), name.lower()) for name in parts[::2])]
-        texts = [_TOKENS.sub("", start), *map(without_turn_end, parts[1::2])]
-        turns = [
-            {"role": role, "content": text}
-            for role, piece in zip(roles, texts, strict=False)
-            if (text := _IMAGES.sub("", piece).strip())
-        ]
-        known = {"system", "user", "assistant"}.issuperset(roles) and roles[-1] == "assistant"
-        if known and turns and turns[-1]["role"] == "user":
-            return turns
-    return []
-
-
-# ------------------------------------------------------------------ judging
-
-
 async def _give_rewards(
     request: Request, query: RewardQuery, samples: Sequence[Rollout]
 ) -> list[Reward]:
@@ -171,9 +235,9 @@ async def _give_rewards(
         fix = f"add rewarder=NAME to the address: {', '.join(known)}"
         raise ApiError(422, "no rewarder is named", fix)
     rewarder = query.rewarder or known[0]
-    rule = judging_rule(selector, rewarder, query.rule)
-    _check(request, query, samples, rewarder, rule)
+    rule = selector.judging_rule(rewarder, query.rule)
     query = query.model_copy(update={"rewarder": rewarder, "rule": rule})
+    _check(request, query, samples)
     owner, usage = request.scope["identity"].name, Usage()
     work = partial(judge.rewards, owner, query, samples, usage)
     rewards: list[Reward] = await run_models(request, selector.cards(rewarder), work)
@@ -198,23 +262,21 @@ def _logs(group: RatedGroup) -> dict[str, float]:
     }
 
 
-def _check(
-    request: Request, query: RewardQuery, samples: Sequence[Rollout], rewarder: str, rule: str
-) -> None:
-    selector = selector_of(request)
+def _check(request: Request, query: RewardQuery, samples: Sequence[Rollout]) -> None:
+    selector, rewarder = selector_of(request), query.rewarder
     for sample in samples:
         check_text(sample.text, "a response")
     counts = Counter(s.question.key for s in samples).values()
     if query.group > MAX_CANDIDATES or (query.group == 1 and max(counts) > MAX_CANDIDATES):
         raise ApiError(413, "too many responses of one question", f"at most {MAX_CANDIDATES}")
-    if query.group == 1 and needs_group(selector, rewarder, rule) and min(counts) < 2:
+    if query.group == 1 and needs_group(selector, rewarder, query.rule or "") and min(counts) < 2:
         problem = f"{rewarder} compares responses, and here is a question with one alone"
         fix = "add group=N to the address: N responses of a question are then judged together"
         raise ApiError(422, problem, fix)
     # The other responses of an incomplete group are assumed to be as long.
     size = max(query.group, *counts)
     longest = max(len(sample.text) for sample in samples)
-    check_shown(selector, rewarder, size, size * longest)
+    selector.check_shown(rewarder, size, size * longest)
     if query.wait >= request.app.state.service.settings.limits.request_seconds:
         raise ApiError(422, f"wait={query.wait:g} leaves no time for judging", "wait for less")
 
@@ -248,3 +310,175 @@ async def _rollout(
     except ValidationError as error:
         raise RequestValidationError(error.errors()) from None
     return Rollout(await conversation(owner, messages), response)
+
+
+# ------------------------------------------------------------------ judging
+
+
+class RewardJudge:
+    """Judges rollouts."""
+
+    def __init__(self, selector: Selector, sets: QuestionSets) -> None:
+        self.sets, self._selector = sets, selector
+        self.groups: Groups[RatedGroup] = Groups()
+
+    async def rewards(
+        self, owner: str, query: RewardQuery, samples: Sequence[Rollout], usage: Usage
+    ) -> list[Reward]:
+        """Return a reward per sample, in their order; `usage` counts this request's share.
+
+        `query` names its rewarder and rule.
+        """
+        by_question: dict[str, list[int]] = {}
+        for i, sample in enumerate(samples):
+            by_question.setdefault(sample.question.key, []).append(i)
+        size = query.group if query.group > 1 else len(samples)
+        # A batch uses what a model does at once: it must not fill the model's queue by itself.
+        slots = asyncio.Semaphore(self._selector.online.scaling.max_ongoing_requests)
+        rewards: dict[int, Reward] = {}
+
+        async def judge(indices: list[int]) -> None:
+            question, texts = samples[indices[0]].question, [samples[i].text for i in indices]
+
+            async def rate(texts: list[str]) -> RatedGroup:
+                async with slots:  # while judging, not while waiting for a group
+                    return await self._rate(query, question, texts)
+
+            start = 0
+            if query.group > len(texts):
+                key = (owner, query, question.key)
+                rated, start = await self.groups.join(key, texts, query.group, query.wait, rate)
+            else:
+                rated = await rate(texts)
+            usage.add_share(rated.usage, len(texts) / len(rated.rewards))
+            for i, value in zip(indices, rated.rewards[start:], strict=False):
+                rewards[i] = Reward(value, rated)
+
+        groups = (
+            indices[start : start + size]
+            for indices in by_question.values()
+            for start in range(0, len(indices), size)
+        )
+        await asyncio.gather(*map(judge, groups))
+        return [rewards[i] for i in range(len(samples))]
+
+    async def _rate(
+        self, query: RewardQuery, question: Conversation, texts: list[str]
+    ) -> RatedGroup:
+        selector, rewarder, rule, usage = self._selector, query.rewarder, query.rule or "", Usage()
+        kind = selector.kind(rewarder)
+        scores: Floats
+        probabilities: Sequence[float] = [1 / len(texts)] * len(texts)
+        rows: list[Judgement] = []
+        copies = len(set(texts)) == 1  # nothing to compare with
+        if copies and kind == "scores" and not selector.is_panel(rewarder):
+            rows = await selector.judge(rewarder, rule, question, texts, usage)
+            scores = [mean_score(rows)] * len(texts)
+        elif copies:
+            scores = [_TRIVIAL[kind] if len(texts) > 1 else None] * len(texts)
+        else:
+            choice = await selector.choose(rewarder, rule, question, texts, usage)
+            scores, probabilities = list(choice.ranking.scores), choice.ranking.probabilities
+            rows = choice.judgements
+        rewards = filled(scaled(query.scale, kind, scores, probabilities), query.on_unparsed)
+        quality = parsed_share(rows), consistency(rows)
+        return RatedGroup(rewards, *quality, usage, len(question.images))
+
+
+def needs_group(selector: Selector, rewarder: str, rule: str) -> bool:
+    """Whether one response alone cannot be judged."""
+    alone = selector.kind(rewarder) == "scores" and not selector.is_panel(rewarder)
+    return not alone and RULES[rule].judged
+
+
+# ------------------------------------------------------------------ from scores to rewards
+
+
+def scaled(scale: Scale, kind: Kind, scores: Floats, probabilities: Sequence[float]) -> Floats:
+    """Return a group's scores on a scale; None where a score has no other to compare with.
+
+    raw: unchanged. rank: share of the others that the rule ranks below, by choice probability and
+    then score.
+    win_rate: share of comparisons won; without pairwise comparisons, share of the others with a
+    lower score. Ties count half.
+    """
+    if scale == "raw" or (scale == "win_rate" and kind == "preferences"):
+        return list(scores)
+    known = {i: score for i, score in enumerate(scores) if score is not None}
+    rewards: Floats = [None] * len(scores)
+    if len(known) < 2:
+        return rewards
+    keys = {i: (probabilities[i] if scale == "rank" else 0.0, s) for i, s in known.items()}
+    order = sorted(keys.values())
+    for i, key in keys.items():
+        rewards[i] = (bisect_left(order, key) + bisect_right(order, key) - 1) / 2 / (len(order) - 1)
+    return rewards
+
+
+def filled(rewards: Floats, on_unparsed: OnUnparsed) -> Floats:
+    """With `mean`, replace missing rewards by the group's mean: no advantage."""
+    known = [reward for reward in rewards if reward is not None]
+    mean = fmean(known) if known and on_unparsed == "mean" else None
+    return [mean if reward is None else reward for reward in rewards]
+
+
+def mean_score(rows: Sequence[Judgement]) -> float | None:
+    """Return a response's mean score over the parsed votes."""
+    scored = [row.score for row in rows if row.outcome == "scored" and row.score is not None]
+    finite = [*filter(isfinite, scored)]
+    return fmean(finite) if finite else None
+
+
+def parsed_share(rows: Sequence[Judgement]) -> float:
+    """Return the share of judgements that were parsed; 1 without any."""
+    parsed = sum(row.outcome not in ("unparsed", "error") for row in rows)
+    return parsed / len(rows) if rows else 1.0
+
+
+def consistency(rows: Sequence[Judgement]) -> float | None:
+    """Return the share of pairs with the same verdict in both orders; ties do not contradict."""
+    votes: dict[tuple[str, str], float] = {}
+    for row in rows:
+        if row.second is not None and row.outcome in OUTCOME_VALUE:
+            pair = (row.first, row.second)
+            votes[pair] = votes.get(pair, 0.0) + OUTCOME_VALUE[row.outcome] - 0.5
+    pairs = [(a, b) for a, b in votes if a < b and (b, a) in votes]
+    return fmean(votes[a, b] * votes[b, a] <= 0 for a, b in pairs) if pairs else None
+
+
+# ------------------------------------------------------------------ question sets
+# `bon://SET/ID` in a label names a question by its id. So a judge that sees images works behind
+# protocols that carry text alone. An id with characters that end a word is percent-encoded.
+
+
+def named_question(sets: QuestionSets, label: str, owner: str) -> Conversation | None:
+    """Return the question that a label names, if it names one; 422 if it does not exist."""
+    match = _NAMED.search(label)
+    if match is None:
+        return None
+    name, key = match[1], unquote(match[2])
+    fix = "`online.sets` lists the question sets"
+    if name not in sets:
+        known = ", ".join(sorted(sets)) or "none"
+        raise ApiError(422, f"no question set {name!r}; there are: {known}", fix)
+    if (question := sets[name].get(key)) is None:
+        raise ApiError(422, f"the question set {name} has no question {key[:100]!r}", fix)
+    parts = [ImagePart(ref.sha256, Path(ref.path).read_bytes()) for ref in question.images]
+    shown = question_block(question)
+    return Conversation((Message("user", (*parts, shown)),), question.options, shown, owner)
+
+
+def read_set(name: str, spec: DatasetSpec, base: Path, images: Path) -> dict[str, Question]:
+    """Read a set, with a path relative to `base`, and store its images."""
+    if spec.path is not None:
+        path = (base / os.path.expanduser(spec.path)).resolve()
+        spec = spec.model_copy(update={"path": str(path)})
+    questions: dict[str, Question] = {}
+    rows = list(load_questions(spec, ImageStore(images)))
+    for row in rows:
+        if isinstance(row, Question) and questions.setdefault(row.id, row) is not row:
+            fix = "labels name questions by id: give each its own"
+            raise BonError(f"online.sets.{name}: two questions have the id {row.id!r}", fix)
+    counts = {"questions": len(questions), "unreadable": len(rows) - len(questions)}
+    log.info("question set", extra={"set": name, **counts})
+    return questions

@@ -1,8 +1,7 @@
 """Best-of-N online: sample, judge and choose with the code that validated the selector."""
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,11 +26,20 @@ from bon.running.reporting import read_results
 from bon.service.errors import ApiError
 from bon.service.online.backend import InProcess, RayActors
 from bon.service.settings import Online
+from bon.storage.database import SharedDatabase
+from bon.storage.store import judgement_values, parse_judgement
 from bon.work.preflight import unpulled
 
 _NO_OPTIONS = ("",) * 4  # the extractor needs some; what it reads is not used then
-_MAX_ROWS = 4096
-"""Judgements cached per item: a longer list would slow the next lookup."""
+FILE = "judgements.sqlite"
+_COLUMNS = ", ".join(f'"{name}"' for name in Judgement._fields)
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS judgements ({_COLUMNS}, PRIMARY KEY (key));
+CREATE INDEX IF NOT EXISTS judgements_of_responses ON judgements (item, spec, first);
+"""
+_INSERT = f"INSERT OR IGNORE INTO judgements VALUES ({', '.join('?' * len(Judgement._fields))})"
+SHOWN_CHARS = 100_000_000
+"""Of candidates, as often as the comparisons of a group show them: minutes of a small judge."""
 
 
 @dataclass(frozen=True)
@@ -117,36 +125,44 @@ class Choice:
     judgements: list[Judgement]
     answers: list[str | None] = field(default_factory=list)
 
+    def raw(self) -> list[dict[str, Any]]:
+        """Return the judgements; `shown` holds the candidates' indices in the order shown."""
+        keys = [*map(text_key, self.texts)]
+        index = {key: keys.index(key) for key in keys}
+        fields = ("rewarder", "vote", "outcome", "score", "text", "error", "num_tokens")
+        return [
+            {"shown": [index[key] for key in shown_of(row)]}
+            | {name: getattr(row, name) for name in fields}
+            for row in self.judgements
+        ]
 
-Stored = Callable[[str, str], Sequence[Judgement]]
-"""(spec, item key) -> stored judgements."""
 
+class JudgementStore(SharedDatabase):
+    """What was judged, by item, in judgements.sqlite: no request pays for a judgement again."""
 
-class JudgementCache:
-    """Judgements of recent items, so that no question is judged twice."""
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "NORMAL")
+        with self.write() as db:
+            db.executescript(_SCHEMA)
 
-    def __init__(self, max_items: int) -> None:
-        self._max_items = max_items
-        self._items: OrderedDict[tuple[str, str], tuple[Judgement, ...]] = OrderedDict()
-        self.stored: Stored = lambda spec, key: ()
+    async def add(self, judgements: Sequence[Judgement]) -> None:
+        """Commit judgements, except errors, which are asked again."""
+        rows = [judgement_values(row) for row in judgements if row.outcome != "error"]
+        if rows:
+            await asyncio.to_thread(self._write, rows)
 
-    def get(self, spec: str, item: Item) -> tuple[Judgement, ...]:
-        """Return known judgements of the item's present responses."""
-        key = (spec, item.key)
-        if key not in self._items:
-            self.put(spec, item, self.stored(spec, item.key))
-        else:
-            self._items.move_to_end(key)
-        rows = self._items.get(key, ())
-        return tuple(row for row in rows if all(shown in item.responses for shown in shown_of(row)))
+    def _write(self, rows: list[tuple[object, ...]]) -> None:
+        with self.write() as db:
+            db.executemany(_INSERT, rows)
 
-    def put(self, spec: str, item: Item, rows: Sequence[Judgement]) -> None:
-        """Cache judgements, except errors, which are retried."""
-        valid = tuple(row for row in rows if row.outcome != "error")
-        old = self._items.pop((spec, item.key), ())
-        self._items[spec, item.key] = (*old, *valid)[-_MAX_ROWS:]
-        while len(self._items) > self._max_items:
-            self._items.popitem(last=False)
+    async def judged(self, spec: str, item: Item) -> list[Judgement]:
+        """Return the judgements of the item's present responses."""
+        marks = ", ".join("?" * len(item.responses))
+        where = f"item = ? AND spec = ? AND first IN ({marks})"
+        query = f"SELECT {_COLUMNS} FROM judgements WHERE {where}"
+        found = await asyncio.to_thread(self.rows, query, item.key, spec, *item.responses)
+        rows = map(parse_judgement, found)
+        return [row for row in rows if all(shown in item.responses for shown in shown_of(row))]
 
 
 class Selector:
@@ -158,8 +174,9 @@ class Selector:
         base: Path,
         ray_address: str | None = None,
         ledger: Ledger | None = None,
+        store: JudgementStore | None = None,
     ) -> None:
-        self.online = online
+        self.online, self._store = online, store
         policies = [load_policy(ref, base) for ref in online.policies]
         rewarders = [_with_code(load_rewarder(ref, base)) for ref in online.rewarders]
         for error in unpulled((*policies, *rewarders)):
@@ -171,7 +188,6 @@ class Selector:
             for name, loaded in self.rewarders.items()
         }
         self._check_members()
-        self.cache = JudgementCache(online.cache_items)
         validated = online.validated
         self._scales, self._units = ({}, {}) if validated is None else _units(base / validated)
         for member in {m for loaded in self.rewarders.values() for m in loaded.card.members}:
@@ -254,6 +270,24 @@ class Selector:
         """Return the rule to choose by; BonError if the rewarder does not support it."""
         return rule_of(self.kind(rewarder), rule, rewarder).name
 
+    def judging_rule(self, rewarder: str, rule: str | None) -> str:
+        """Return the rule for given responses, which have no sampled answers to count."""
+        name = self.rule(rewarder, rule)
+        if RULES[name].answers:
+            fix = "use /v1/chat/completions"
+            raise ApiError(422, f"the rule {name} counts sampled answers", fix)
+        return name
+
+    def check_shown(self, rewarder: str, texts: int, characters: int) -> None:
+        """Refuse texts that a judge would read again and again for minutes."""
+        shown = 0
+        for name in self.members(rewarder):
+            times = 2 * (texts - 1) if self.kind(name) == "preferences" else 1
+            shown += characters * self.rewarder(name).card.votes * times
+        if shown > SHOWN_CHARS:
+            fix = f"at most {SHOWN_CHARS:,}: send less"
+            raise ApiError(413, f"{rewarder} would be shown {shown:,} characters", fix)
+
     async def sample(
         self, policy: str, question: Conversation, n: int, seed: int, usage: Usage
     ) -> list[Candidate]:
@@ -311,8 +345,8 @@ class Selector:
         loaded = self.rewarder(rewarder)
         responses = {text_key(text): text for text in texts}
         item = Item("question", question.key, question.text, question.images, responses)
-        cached = self.cache.get(loaded.spec, item)
-        task = JudgeTask(item, cached, loaded.card.votes)
+        cached = await self._store.judged(loaded.spec, item) if self._store else []
+        task = JudgeTask(item, tuple(cached), loaded.card.votes)
         design = RULES[rule].designs[0]
         reply = await self._run(_model_name(rewarder, design), [task])
         rows = list(reply.judgements)
@@ -320,11 +354,18 @@ class Selector:
         failed = [row for row in rows if row.outcome == "error"]
         if failed and len(failed) == len(rows) and not cached:
             raise ApiError(502, f"{rewarder}: {failed[0].error}")
-        self.cache.put(loaded.spec, item, rows)
+        if self._store:
+            await self._store.add(rows)
         protocol = Protocol(loaded.spec, loaded.card.votes, design)
         own = protocol_rows(loaded.card, responses, item.key, protocol, [*cached, *rows])
         usage.cached_judgements += len({row.key for row in own} - {row.key for row in rows})
         return own
+
+    async def close(self) -> None:
+        """Free the models."""
+        await self.backend.close()
+        if self._store:
+            self._store.close()
 
     async def _run(self, model: str, payloads: list[Any]) -> Reply:
         reply = await self.backend.run(model, payloads)

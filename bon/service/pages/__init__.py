@@ -1,15 +1,13 @@
 """The pages: rendered here, with a little script, over the same data as the API."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, RedirectResponse
 from starlette.responses import Response
 
 from bon.analysis.report.templates import HERE as REPORT
-from bon.analysis.results import Estimate
 from bon.service.api.common import Existing, Parts, Reader
 from bon.service.api.validations import EXAMPLE, Page, as_yaml
 from bon.service.errors import ApiError
@@ -20,7 +18,6 @@ from bon.service.validations.job import read_json
 from bon.service.validations.jobs import FINAL, STATES, Validation
 from bon.work.catalogue import catalogue
 
-MAX_HISTORY = 30
 PAGE_ROWS = 50
 MAX_FILES = 200
 _DATA = (".jsonl", ".parquet", ".json")
@@ -94,19 +91,6 @@ def catalogue_page(request: Request, _: Reader) -> Response:
     return page(request, "catalogue.html.jinja", **catalogue(), online=online)
 
 
-@router.get("/rewarders/{name:path}")
-def rewarder_page(name: str, request: Request, service: Parts, _: Reader) -> Response:
-    """What the latest validations measured of one rewarder."""
-    rows: list[dict[str, Any]] = []
-    for validation in service.jobs.listed(state="done", limit=MAX_HISTORY):
-        if results := read_json(service.directory(validation) / "results.json"):
-            rows += [views.summary(validation) | row for row in _measured(results, name)]
-    card = next((card for card in catalogue()["rewarders"] if card["name"] == name), None)
-    if card is None and not rows:
-        raise ApiError(404, f"no validation measured {name[:100]}", "see /catalogue")
-    return page(request, "rewarder.html.jinja", name=name, card=card, rows=rows, most=MAX_HISTORY)
-
-
 @router.get("/new")
 def new_page(
     request: Request, service: Parts, identity: Reader, start_from: StartFrom = ""
@@ -137,16 +121,3 @@ def _share(validation: Validation, directory: Path) -> float | None:
     stages = views.progress(validation, directory)["stages"]
     total = sum(stage["total"] for stage in stages)
     return sum(stage["done"] for stage in stages) / total if total else None
-
-
-def _measured(results: dict[str, Any], name: str) -> Iterator[dict[str, Any]]:
-    """Yield a rewarder's estimates under its headline rule, a row per policy."""
-    rows = (row for row in results["benchmarks"] if row["rewarder"] == name)
-    benchmark: dict[str, Any] = next(rows, {})
-    for row in results["best_of_n"]:
-        if row["rewarder"] == name and row["headline"]:
-            estimates = {key: row.get(key) for key in ("accuracy", "gain", "versus_majority")}
-            estimates["benchmark"] = benchmark.get("macro")
-            yield {key: row[key] for key in ("policy", "n", "rule")} | {
-                key: values and Estimate.model_validate(values) for key, values in estimates.items()
-            }

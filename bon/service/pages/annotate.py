@@ -1,14 +1,13 @@
 """Annotation of benchmarks in the making: the page, and what it requests and sends.
 
-Annotators never see which model wrote a response, which one is right or why an item was chosen;
-a draft is sent only once its reader has answered.
+Annotators never see which model wrote a response, which one is right or why an item was chosen.
 """
 
 import re
 import threading
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import FileResponse
@@ -20,7 +19,6 @@ from bon.curating.labelling.annotation_queue import (
     AnnotationQueue,
     Progress,
     Submission,
-    as_shown,
     shown_order,
 )
 from bon.curating.workbench import open_workbench
@@ -104,24 +102,8 @@ class AnnotatorName(BaseModel):
         return name
 
 
-class Annotation(AnnotatorName):
-    """One answer. `choice` is a place as shown or a grade, from 1, or one of the words."""
-
-    event: str = Field(pattern=r"^[A-Za-z0-9-]{8,64}$")
-    item: str = Field(max_length=100)
-    choice: Literal["1", "2", "3", "4", "5", "6", "7", "8", "9", "tie", "cannot", "withdrawn"]
-    tags: list[Annotated[str, Field(max_length=200)]] = Field([], max_length=100)
-    rationale: str = Field("", max_length=4000)
-    seconds: float | None = Field(None, ge=0, le=1e6)
-
-    def submission(self) -> Submission:
-        """Return the answer as the queue takes it."""
-        place = int(self.choice) - 1 if self.choice.isdigit() else None
-        choice = "" if self.choice.isdigit() else self.choice
-        tags = tuple(dict.fromkeys(self.tags))
-        return Submission(
-            self.event, self.item, choice, place, tags, self.rationale.strip(), self.seconds
-        )
+class Annotation(AnnotatorName, Submission):
+    """One answer, and who gave it."""
 
 
 @router.get("/annotate")
@@ -177,14 +159,8 @@ def annotate_next(body: AnnotatorName, queue: Queue, identity: Annotator) -> dic
 def annotate_answer(body: Annotation, queue: Queue, identity: Annotator) -> dict[str, Any]:
     """Store an answer; it is on disk when this returns."""
     annotator = body.name(identity)
-    draft = queue.submit(annotator, body.submission())
-    shown = None
-    if draft is not None:
-        responses = len(queue.item(body.item).responses)
-        label = as_shown(draft, shown_order(body.item, annotator, responses))
-        choice = str(int(label.label) + 1) if label.label.isdigit() else label.label
-        shown = {"choice": choice, "rationale": label.rationale}
-    return {"draft": shown, **_progress(queue, annotator)}
+    queue.submit(annotator, body)
+    return _progress(queue, annotator)
 
 
 @router.get("/annotate/{name}/audit")

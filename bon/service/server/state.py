@@ -29,18 +29,13 @@ class Service:
     jobs: Jobs
     supervisor: Supervisor
     tokens: Tokens
+    budget: ServerBudget
     ledger: Ledger
     plans: PlanPool = field(default_factory=PlanPool)
 
     def directory(self, validation: Validation) -> Path:
         """Return a validation's run directory."""
         return self.supervisor.directory(validation.id)
-
-    @property
-    def budget(self) -> ServerBudget:
-        """What validations and requests may still cost."""
-        directory = self.supervisor.directory
-        return ServerBudget(self.settings.limits, self.jobs, directory, self.ledger)
 
 
 def open_tokens(data: Path) -> Tokens:
@@ -70,7 +65,9 @@ def open_service(settings: Settings) -> Iterator[Service]:
             write(settings.files / "miniature")
         with closing(Jobs(data / DATABASE)) as jobs, closing(Ledger(data / LEDGER)) as ledger:
             tokens = Tokens(jobs, server_secret(data))
-            yield Service(settings, jobs, Supervisor(settings, jobs), tokens, ledger)
+            supervisor = Supervisor(settings, jobs)
+            budget = ServerBudget(settings.limits, jobs, supervisor.directory, ledger)
+            yield Service(settings, jobs, supervisor, tokens, budget, ledger)
 
 
 def server_secret(data: Path) -> bytes:

@@ -67,12 +67,10 @@ class Labelling {
     this.item = state.item;
     this.choice = "";
     this.lastSent = "";
-    this.draft = null;
     this.progress(state);
     $("item").hidden = $("deck").hidden = !this.item;
     $("done").hidden = Boolean(this.item);
     $("after").hidden = true;
-    $("draft").hidden = true;
     if (!this.item) {
       $("deck").hidden = !state.last;
       this.choices(0);
@@ -135,7 +133,6 @@ class Labelling {
     const reply = await this.send();
     if (!reply || this.item !== item || this.phase !== "after") return;
     this.progress(reply);
-    if (reply.draft && !this.draft) this.offer(reply.draft);
   }
 
   mark() {
@@ -158,16 +155,6 @@ class Labelling {
     }
   }
 
-  offer(draft) {
-    this.draft = draft;
-    const label = LABELS[draft.choice] || `Response ${draft.choice}`;
-    const hint = draft.choice === this.choice ? "" : "Keep your answer with Enter, or change it.";
-    const box = $("draft");
-    box.replaceChildren(make("strong", { text: `A model says: ${label}. ` }),
-      make("span", { text: `${draft.rationale} ` }), make("span", { class: "hint", text: hint }));
-    box.hidden = false;
-  }
-
   tag(button) {
     if (this.phase !== "after") return;
     button.setAttribute("aria-pressed", String(button.getAttribute("aria-pressed") !== "true"));
@@ -188,8 +175,7 @@ class Labelling {
   async go() {
     if (this.phase !== "after") return;
     this.phase = "wait";
-    // What was said after a draft was seen is sent again, also where it was kept.
-    if (this.draft || JSON.stringify(this.body(this.choice, this.item.key)) !== this.lastSent) this.send();
+    if (JSON.stringify(this.body(this.choice, this.item.key)) !== this.lastSent) this.send();
     await this.next();
   }
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from bon.analysis.plots.style import INK, MUTED, PALETTE, Width, new_figure, style
+from bon.analysis.plots.style import INK, MUTED, PALETTE, Look, new_figure, style
 from bon.analysis.results import Estimate, PooledMean, PooledRuns
 from bon.analysis.results.phrasing import bounded, coefficient
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def forest(pooled: PooledRuns, *, width: Width = "double") -> Figure:
+def forest(pooled: PooledRuns, **look: Unpack[Look]) -> Figure:
     """Plot a row per study; the mean as a diamond, the prediction dashed."""
     names = [f"{s.run}\n{s.policy}" for s in pooled.studies]
     rows = len(names) + 2
-    with style():
-        figure, (ax,) = new_figure(width, 0.32 * rows + 0.75)
+    with style(look):
+        figure, (ax,) = new_figure(look, 0.32 * rows + 0.75)
         for row, study in enumerate(pooled.studies):
             _study(ax, row, study.pearson)
         _summary(ax, len(names), pooled.pearson)
@@ -61,5 +61,5 @@ def _annotate(ax: Axes, row: int, text: str) -> None:
     """Write a number to the right of the panel."""
     ax.annotate(
         text, (1.0, row), xycoords=("axes fraction", "data"), xytext=(4, 0),
-        textcoords="offset points", va="center", fontsize=6.5, color=INK,
+        textcoords="offset points", va="center", fontsize="small", color=INK,
     )  # fmt: skip

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from bon.analysis.plots.labels import place_labels
 from bon.analysis.plots.style import (
     MUTED,
     PALETTE,
+    Look,
     NothingToDrawError,
-    Width,
     colours_for,
     fix_layout,
     is_narrow,
+    names_beside,
     new_figure,
     style,
 )
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 _AXES = {"benchmark": "benchmark accuracy (%)", "best_of_n": "gain by choosing (points)"}
 
 
-def gains(study: Uplift, *, width: Width = "double") -> Figure:
+def gains(study: Uplift, **look: Unpack[Look]) -> Figure:
     """Plot a row of panels per method; dotted lines are the arms without a rewarder."""
     methods = [m.method for m in study.methods]
     panels = [(m, x) for m in methods for x in _AXES if _points(study, m, x)]
     if not panels:
         raise NothingToDrawError("no trained rewarder has a benchmark score or a gain by choosing")
-    columns = 1 if is_narrow(width) else 2
+    columns = 1 if is_narrow(look) else 2
     rows = -(-len(panels) // columns)
-    with style():
-        figure, axes = new_figure(width, 2.8 * rows, rows, columns)
+    with style(look):
+        figure, axes = new_figure(look, 2.8 * rows, rows, columns)
         for ax in axes[len(panels) :]:
             ax.remove()
         for ax, (method, x) in zip(axes, panels, strict=False):
@@ -44,15 +44,13 @@ def gains(study: Uplift, *, width: Width = "double") -> Figure:
         fix_layout(figure)
         for ax, (method, x) in zip(axes, panels, strict=False):
             shown = _points(study, method, x)
-            lines = [([(v, _y(a)) for v in ax.get_xlim()], 1.0) for a in _references(study, method)]
-            place_labels(
-                ax, [(at, _y(arm)) for arm, at in shown], [arm.arm for arm, _ in shown],
-                avoid=lines,
-            )  # fmt: skip
+            lines = [[(v, _y(a)) for v in ax.get_xlim()] for a in _references(study, method)]
+            at = [(x, _y(arm)) for arm, x in shown]
+            names_beside(ax, at, [arm.arm for arm, _ in shown], lines=lines)
     return figure
 
 
-def gains_by_kl(study: Uplift, results: Results, *, width: Width = "double") -> Figure:
+def gains_by_kl(study: Uplift, results: Results, **look: Unpack[Look]) -> Figure:
     """Plot gains in sampled accuracy against nats from the policy, by choosing and by training.
 
     A panel per method. Lines: Best-of-n for n = 1 … N, at most ln n − (n − 1)/n nats away (Beirami
@@ -67,11 +65,11 @@ def gains_by_kl(study: Uplift, results: Results, *, width: Width = "double") -> 
         raise NothingToDrawError("no trained policy has a KL")
     start = next((p.pass_at_1.value or 0 for p in results.policies if p.policy == study.policy), 0)
     colours = colours_for(list(dict.fromkeys(a.arm for a in study.arms if not a.reference)))
-    columns = 1 if is_narrow(width) else min(len(methods), 2)
+    columns = 1 if is_narrow(look) else min(len(methods), 2)
     rows = -(-len(methods) // columns)
     curves = [c for c in results.best_of_n if c.policy == study.policy and c.headline]
-    with style():
-        figure, axes = new_figure(width, 3.0 * rows, rows, columns)
+    with style(look):
+        figure, axes = new_figure(look, 3.0 * rows, rows, columns)
         for ax in axes[len(methods) :]:
             ax.remove()
         for ax, method in zip(axes, methods, strict=False):
@@ -96,7 +94,7 @@ def gains_by_kl(study: Uplift, results: Results, *, width: Width = "double") -> 
         fix_layout(figure)
         for ax, method in zip(axes, methods, strict=False):
             own = shown[method]
-            place_labels(ax, [_at(arm) for arm in own], [arm.arm for arm in own])
+            names_beside(ax, [_at(arm) for arm in own], [arm.arm for arm in own])
     return figure
 
 
@@ -141,7 +139,7 @@ def _panel(ax: Axes, study: Uplift, method: str, x: str) -> None:
         ax.axhline(_y(arm), color=MUTED, linewidth=0.9, linestyle=(0, (1, 1.6)))
         ax.annotate(
             arm.arm, (1.0, _y(arm)), xycoords=("axes fraction", "data"), xytext=(3, 0),
-            textcoords="offset points", ha="left", va="center", fontsize=6.5, color=MUTED,
+            textcoords="offset points", ha="left", va="center", fontsize="small", color=MUTED,
         )  # fmt: skip
     ax.set_xlabel(_AXES[x])
     ax.set_ylabel(f"gain by {method.upper()} (points)")

@@ -14,7 +14,7 @@ from bon.analysis.plots.gain_and_cost import gain_and_cost
 from bon.analysis.plots.gains import gains, gains_by_kl
 from bon.analysis.plots.output import inline_svg, save
 from bon.analysis.plots.reliability import reliability
-from bon.analysis.plots.scatter import correlation, published, titles, verdict
+from bon.analysis.plots.scatter import correlation, points, published, verdict
 from bon.analysis.plots.style import WIDTHS, Look, NothingToDrawError, page_style
 
 __all__ = [
@@ -30,9 +30,9 @@ __all__ = [
     "gains_by_kl",
     "inline_svg",
     "page_style",
+    "points",
     "published",
     "reliability",
     "save",
-    "titles",
     "verdict",
 ]

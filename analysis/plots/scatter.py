@@ -27,7 +27,7 @@ from bon.analysis.plots.style import (
     style,
 )
 from bon.analysis.results import STRONG, Correlation, CorrelationReport, Estimate, Results
-from bon.analysis.results.phrasing import MINUS, chance, coefficient, evidence, scaled, signed
+from bon.analysis.results.phrasing import MINUS, chance, coefficient, evidence, signed
 from bon.core.errors import BonError
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def _published_panels(report: CorrelationReport, policy: str | None) -> list[Pan
     same = [c for c in usable if (c.axis, c.outcome) == (usable[0].axis, usable[0].outcome)]
     return [
         Panel(
-            " ".join([c.policy, evidence(c.pearson, c.num_rewarders, c.num_bases)]).strip(),
+            f"{c.policy}\n{evidence(c.pearson, c.num_rewarders, c.num_bases)}".strip(),
             (f"{c.axis} (%)", f"{c.outcome} (%)"),
             [
                 Mark(p.rewarder, p.family, _percent(p.x), _percent(p.y))
@@ -233,7 +233,7 @@ def _draw(ax: Axes, panel: Panel, families: Mapping[str, str], emphasis: str) ->
     """Draw line and band, baselines with their names, error bars and marks."""
     ax.set_xlabel(panel.axes[0])
     ax.set_ylabel(panel.axes[1])
-    ax.set_title(fill(panel.title, 60) if "\n" not in panel.title else panel.title)
+    ax.set_title("\n".join(fill(line, 44) for line in panel.title.splitlines()), fontsize="small")
     x, y, low, high = zip(*panel.band, strict=True) if panel.band else ((),) * 4
     if x:
         if None not in (*low, *high):
@@ -271,22 +271,16 @@ def _draw(ax: Axes, panel: Panel, families: Mapping[str, str], emphasis: str) ->
         ax.yaxis.set_major_formatter(lambda v, _: signed(v, 0, sign=True))
 
 
-def titles(results: Results) -> list[str]:
-    """Return what each mark of the first page stands for, in the order of its figure."""
-    infos = {r.rewarder: r for r in results.rewarders}
-    shown = []
-    for mark in _panel(results, None).marks if results.main else []:
-        info = infos[mark.rewarder]
-        about = ", ".join(filter(None, [info.kind, info.family, info.handicap]))
-        x, y = (
-            Estimate(value=v / 100, low=low / 100, high=high / 100)
-            for v, low, high in (mark.x, mark.y)
-        )
-        shown.append(
-            f"{mark.rewarder} ({about}): benchmark {scaled(x, unit='%')}, "
-            f"{scaled(y, sign=True)} points over majority vote"
-        )
-    return shown
+def points(results: Results, policy: str | None = None) -> list[dict[str, Any]]:
+    """Return what the marks of `correlation` stand for, in its order, as fractions."""
+    rows = []
+    for mark in _panel(results, policy).marks if results.main else []:
+        row: dict[str, Any] = {"rewarder": mark.rewarder, "family": mark.family}
+        for name, values in (("x", mark.x), ("gain", mark.y)):
+            ends = zip(("", "_low", "_high"), values, strict=True)
+            row |= {f"{name}{end}": value / 100 for end, value in ends}
+        rows.append(row)
+    return rows
 
 
 def _name(ax: Axes, panel: Panel, most: int | None, emphasis: str) -> None:

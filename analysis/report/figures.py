@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from bon.analysis import plots
+from bon.analysis.report.leaderboard import titles
 from bon.analysis.results import Results
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def report_figures(results: Results, pick: str = "") -> Figures:
             partial(plots.correlation, results, emphasis=pick),
             330,
             (700, 430),
-            plots.titles(results),
+            titles(results),
         )
         figures.add("verdict", "Posterior density of r", partial(plots.verdict, results), 220)
         for policy in (p.policy for p in results.policies if p.policy in shown and len(shown) > 1):

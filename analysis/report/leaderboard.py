@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bon.analysis import plots
 from bon.analysis.decision.recommend import over_majority
 from bon.analysis.plots.style import family_colours
 from bon.analysis.results import (
@@ -236,6 +237,23 @@ def board(results: Results, advice: Recommendation | None) -> Board | None:
     )
     zero = _place(0.0, scale)
     return Board(("mean", *columns) if columns else ("",), rows, zero, sentence if first else "")
+
+
+def titles(results: Results) -> list[str]:
+    """Return what each mark of the first page's figure stands for, in its order."""
+    infos, shown = {r.rewarder: r for r in results.rewarders}, []
+    for row in plots.points(results):
+        info = infos[row["rewarder"]]
+        x, gain = (
+            Estimate(value=row[name], low=row[f"{name}_low"], high=row[f"{name}_high"])
+            for name in ("x", "gain")
+        )
+        about = ", ".join(filter(None, [info.kind, info.family, info.handicap]))
+        shown.append(
+            f"{info.rewarder} ({about}): benchmark {text.share(x)}, {text.difference(gain)} points "
+            "over majority vote"
+        )
+    return shown
 
 
 Scale = tuple[float, float]

@@ -315,6 +315,10 @@ def test_figures_as_files_have_their_data_beside_them(results, tmp_path):
     points = pd.read_csv(tmp_path / "correlation.csv").set_index("rewarder")
     expected = {p.rewarder: p.x.value for p in results.main.points}
     assert points["x"].to_dict() == pytest.approx(expected)
+    gains = over_majority(results)
+    assert points["gain"].to_dict() == pytest.approx({n: gains[n].value for n in expected})
+    density = pd.read_csv(tmp_path / "verdict.csv")
+    assert density["density"].tolist() == pytest.approx(results.verdicts[0].density)
     curves = pd.read_csv(tmp_path / "accuracy_at_n.csv")
     ends = {b.rewarder: b.accuracy.value for b in results.best_of_n if b.headline and b.curve}
     last = curves[curves["n"] == curves["n"].max()].set_index("rewarder")["accuracy"]

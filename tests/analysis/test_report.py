@@ -556,7 +556,8 @@ FIRST_SCREEN = """() => {
     const box = document.createRange(), parent = walk.currentNode.parentElement;
     box.selectNodeContents(walk.currentNode);
     const at = box.getBoundingClientRect();
-    if (parent.closest("svg, .fig") || !at.height || at.top >= innerHeight || at.bottom <= 0) continue;
+    if (parent.closest("svg, .fig") || !at.height) continue;
+    if (at.top >= innerHeight || at.bottom <= 0) continue;
     const own = parent.closest(".rest, h1, h2, h3, p, dt, dd, th, td, label");
     text += (own === block ? "" : " ") + walk.currentNode.textContent;
     block = own;

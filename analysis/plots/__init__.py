@@ -11,10 +11,10 @@ raises `NothingToDrawError` where the results hold nothing to show.
 from bon.analysis.plots.curves import accuracy_at_n, depth
 from bon.analysis.plots.forest import forest
 from bon.analysis.plots.gain_and_cost import gain_and_cost
-from bon.analysis.plots.gains import gains, gains_by_kl
+from bon.analysis.plots.gains import gains
 from bon.analysis.plots.output import inline_svg, save
 from bon.analysis.plots.reliability import reliability
-from bon.analysis.plots.scatter import correlation, points, published, verdict
+from bon.analysis.plots.scatter import correlation, points, verdict
 from bon.analysis.plots.style import WIDTHS, Look, NothingToDrawError, page_style
 
 __all__ = [
@@ -27,11 +27,9 @@ __all__ = [
     "forest",
     "gain_and_cost",
     "gains",
-    "gains_by_kl",
     "inline_svg",
     "page_style",
     "points",
-    "published",
     "reliability",
     "save",
     "verdict",

@@ -1,24 +1,21 @@
-"""Three axes: gain by training against benchmark accuracy and against gain by choosing; and KL."""
+"""Gain by training against benchmark accuracy and against gain by choosing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
-
-import numpy as np
 
 from bon.analysis.plots.style import (
     MUTED,
     PALETTE,
     Look,
     NothingToDrawError,
-    colours_for,
     fix_layout,
     is_narrow,
     names_beside,
     new_figure,
     style,
 )
-from bon.analysis.results import Estimate, Results, TrainedArm, Uplift
+from bon.analysis.results import Estimate, TrainedArm, Uplift
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,61 +45,6 @@ def gains(study: Uplift, **look: Unpack[Look]) -> Figure:
             at = [(x, _y(arm)) for arm, x in shown]
             names_beside(ax, at, [arm.arm for arm, _ in shown], lines=lines)
     return figure
-
-
-def gains_by_kl(study: Uplift, results: Results, **look: Unpack[Look]) -> Figure:
-    """Plot gains in sampled accuracy against nats from the policy, by choosing and by training.
-
-    A panel per method. Lines: Best-of-n for n = 1 … N, at most ln n − (n − 1)/n nats away (Beirami
-    et al. 2024), on the run's questions; markers: trained policies, on the others.
-    """
-    shown = {
-        m.method: [a for a in study.arms if a.method == m.method and a.kl and a.sampled]
-        for m in study.methods
-    }
-    methods = [method for method, arms in shown.items() if arms]
-    if not methods:
-        raise NothingToDrawError("no trained policy has a KL")
-    start = next((p.pass_at_1.value or 0 for p in results.policies if p.policy == study.policy), 0)
-    colours = colours_for(list(dict.fromkeys(a.arm for a in study.arms if not a.reference)))
-    columns = 1 if is_narrow(look) else min(len(methods), 2)
-    rows = -(-len(methods) // columns)
-    curves = [c for c in results.best_of_n if c.policy == study.policy and c.headline]
-    with style(look):
-        figure, axes = new_figure(look, 3.0 * rows, rows, columns)
-        for ax in axes[len(methods) :]:
-            ax.remove()
-        for ax, method in zip(axes, methods, strict=False):
-            for choice in curves:
-                if choice.rewarder in colours:
-                    known = [
-                        (p.n, p.accuracy.value - start) for p in choice.curve if p.accuracy.value
-                    ]
-                    ax.plot(
-                        [float(np.log(n) - (n - 1) / n) for n, _ in known],
-                        [100 * gain for _, gain in known],
-                        color=colours[choice.rewarder], linewidth=0.9, alpha=0.7,
-                    )  # fmt: skip
-            for arm in shown[method]:
-                marker = "s" if arm.reference else "v" if arm.hurts else "o"
-                colour = colours.get(arm.arm, MUTED)
-                ax.plot(*_at(arm), marker=marker, color=colour, linestyle="none")
-            ax.axhline(0, color=MUTED, linewidth=0.8)
-            ax.set_xlabel("KL from the policy (nats)")
-            ax.set_ylabel(f"sampled gain, {method.upper()} (points)")
-            ax.margins(x=0.06, y=0.1)
-        fix_layout(figure)
-        for ax, method in zip(axes, methods, strict=False):
-            own = shown[method]
-            names_beside(ax, [_at(arm) for arm in own], [arm.arm for arm in own])
-    return figure
-
-
-def _at(arm: TrainedArm) -> tuple[float, float]:
-    """Return the point of an arm: nats, and gain in points."""
-    assert arm.kl is not None
-    assert arm.sampled is not None
-    return arm.kl.value or 0.0, 100 * (arm.sampled.value or 0.0)
 
 
 def _y(arm: TrainedArm) -> float:

@@ -15,7 +15,6 @@ from bon.analysis.plots.style import (
     INK,
     MUTED,
     OTHER,
-    PALETTE,
     Look,
     NothingToDrawError,
     family_colours,
@@ -58,7 +57,7 @@ class Panel:
     """What one panel shows: marks, horizontal lines, a line with its band (x, y, low, high)."""
 
     title: str
-    axes: tuple[str, str]
+    axes: tuple[str, ...]
     marks: list[Mark]
     lines: list[tuple[str, float]]
     band: list[tuple[float, float, float | None, float | None]]
@@ -89,10 +88,13 @@ def correlation(
         if isinstance(results, Results)
         else [mark.family for mark in panels[0].marks]
     )
-    columns = 1 if is_narrow(look) else min(2, len(panels))
+    columns = 1 if is_narrow(look) else 4 if len(panels) > 2 else len(panels)
     rows = ceil(len(panels) / columns)
+    if columns == 4:
+        names = 0
     with style(look):
-        figure, axes = new_figure(look, (3.2 if columns == 2 else 3.8) * rows, rows, columns)
+        height = {1: 3.8, 2: 3.2, 4: 2.2}[columns] * rows
+        figure, axes = new_figure(look, height, rows, columns)
         for ax in axes[len(panels) :]:
             ax.remove()
         for ax, panel in zip(axes, panels, strict=False):
@@ -196,37 +198,48 @@ def _mean_band(bands: list[Band]) -> Band:
 
 
 def _published_panels(report: CorrelationReport, policy: str | None) -> list[Panel]:
+    """Return a panel for each pair of columns and policy, the leading pair first."""
     usable = [c for c in report.correlations if c.points and policy in (None, c.policy)]
     usable.sort(key=lambda c: not c.primary)
     if not usable:
         raise NothingToDrawError("no rewarder was measured on both axes")
-    same = [c for c in usable if (c.axis, c.outcome) == (usable[0].axis, usable[0].outcome)]
-    return [
-        Panel(
-            f"{c.policy}\n{evidence(c.pearson, c.num_rewarders, c.num_bases)}".strip(),
-            (f"{c.axis} (%)", f"{c.outcome} (%)"),
-            [
-                Mark(p.rewarder, p.family, _percent(p.x), _percent(p.y))
-                for p in c.points
-                if p.x.value is not None and p.y.value is not None
-            ],
-            [
-                (r.name, 100 * r.accuracy)
-                for r in report.references
-                if r.policy in ("", c.policy)
-            ],
-            _fitted(c),
-            False,
+    few = len(usable) < 3
+    units = {column: 1 if unit == "scale" else 100 for column, unit in report.units.items()}
+    panels = []
+    for c in usable[:_MAX_PANELS]:
+        scale, up = units.get(c.axis, 100), units.get(c.outcome, 100)
+        r = evidence(c.pearson, c.num_rewarders, c.num_bases)
+        if not few:
+            r = f"r = {coefficient(c.pearson.estimate.value)}, n = {c.num_rewarders}"
+        panels.append(
+            Panel(
+                f"{c.policy}\n{r}".strip(),
+                tuple(
+                    f"{n}{' (%)' if u == 100 else ''}"
+                    for n, u in ((c.axis, scale), (c.outcome, up))
+                ),
+                [
+                    Mark(p.rewarder, p.family, _percent(p.x, scale), _percent(p.y, up))
+                    for p in c.points
+                    if p.x.value is not None and p.y.value is not None
+                ],
+                [
+                    (r.name, up * r.accuracy)
+                    for r in report.references
+                    if r.policy in ("", c.policy)
+                ],
+                _fitted(c) if few and scale == up == 100 else [],
+                False,
+            )
         )
-        for c in same
-    ]  # fmt: skip
+    return panels
 
 
-def _percent(e: Estimate) -> tuple[float, float, float]:
+def _percent(e: Estimate, scale: float = 100) -> tuple[float, float, float]:
     """Return value, low and high in percent; without an interval, three times the value."""
     assert e.value is not None
     low, high = (e.value if end is None else end for end in (e.low, e.high))
-    return 100 * e.value, 100 * low, 100 * high
+    return scale * e.value, scale * low, scale * high
 
 
 def _draw(ax: Axes, panel: Panel, families: Mapping[str, str], emphasis: str) -> None:
@@ -321,42 +334,6 @@ def _legend(figure: Figure, marks: Sequence[Mark], families: Mapping[str, str]) 
         for family, colour in shown.items()
     ]
     legend_below(figure, handles)
-
-
-def published(report: CorrelationReport, **look: Unpack[Look]) -> Figure:
-    """Plot a published table: one pair of proportions as `correlation` does, others small.
-
-    Small panels have the units of the table, and name no rewarder.
-    """
-    pairs = list(dict.fromkeys((c.axis, c.outcome) for c in report.correlations))[:_MAX_PANELS]
-    if len(pairs) == 1 and "scale" not in report.units.values():
-        return correlation(report, **look)
-    columns = min(4, len({x for x, _ in pairs} if len({x for x, _ in pairs}) > 1 else pairs))
-    rows = ceil(len(pairs) / columns)
-    with style(look):
-        figure, axes = new_figure(look, 1.85 * rows + 0.2, rows, columns)
-        for ax in axes[len(pairs) :]:
-            ax.remove()
-        for ax, (x, y) in zip(axes, pairs, strict=False):
-            found = [c for c in report.correlations if (c.axis, c.outcome) == (x, y)]
-            scales = [100 if report.units[column] == "percent" else 1 for column in (x, y)]
-            for place, c in enumerate(found):
-                at = [
-                    (scales[0] * p.x.value, scales[1] * p.y.value)
-                    for p in c.points
-                    if p.x.value is not None and p.y.value is not None
-                ]
-                colour = PALETTE[place % len(PALETTE)]
-                ax.plot(*zip(*at, strict=True), "o", markersize=3, color=colour, label=c.policy)
-            r = ", ".join(coefficient(c.pearson.estimate.value) for c in found)
-            ax.set_title(f"r = {r}, n = {found[0].num_rewarders}", fontsize="small")
-            ax.set_xlabel(fill(x.replace("_", " "), 24), fontsize="small")
-            ax.set_ylabel(fill(y.replace("_", " "), 24), fontsize="small")
-            ax.tick_params(labelsize="small")
-        if len(found) > 1:
-            legend_below(figure, axes[0].get_legend_handles_labels()[0])
-        fix_layout(figure)
-    return figure
 
 
 def verdict(results: Results | CorrelationReport, **look: Unpack[Look]) -> Figure:

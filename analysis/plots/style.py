@@ -115,12 +115,12 @@ def style(look: Look | None = None, **extra: Any) -> Iterator[None]:
 
 @contextmanager
 def page_style() -> Iterator[None]:
-    """Draw for a page, whose look is the same for every user: text of 12 pixels."""
+    """Draw for a page, whose look is the same for every user: text of 13 pixels."""
     import matplotlib
 
     skip = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"}
     default = {k: v for k, v in matplotlib.rcParamsDefault.items() if k not in skip}
-    settings: Any = {**default, **_RC, "font.size": 9}
+    settings: Any = {**default, **_RC, "font.size": 10}
     with _LOCK, matplotlib.rc_context(settings):
         yield
 
@@ -240,6 +240,7 @@ def names_beside(
     No name covers a point, a text or another name. First they keep off `lines` too; a name for
     which there is no room at all is left out.
     """
+    import matplotlib
     import numpy as np
     import textalloc
     from matplotlib.font_manager import FontProperties
@@ -269,6 +270,7 @@ def names_beside(
             _, _, texts, _ = textalloc.allocate(
                 ax, xs, ys, [_shortened(names[i]) for i in left], textsize=size, max_distance=0.16,
                 nbr_candidates=300, draw_all=False, linecolor=MUTED, linewidth=0.5, zorder=6,
+                textcolor=matplotlib.rcParams["text.color"],
                 avoid_label_lines_overlap=True, avoid_crossing_label_lines=True, **keep_off,
             )  # fmt: skip
         left = [i for i, text in zip(left, texts, strict=True) if text is None]

@@ -81,12 +81,6 @@ def report_figures(results: Results, pick: str = "") -> Figures:
                 partial(plots.gains, study),
                 560 * max(len(study.methods), 1),
             )
-            figures.add(
-                f"trained_kl:{i}",
-                "Gains in sampled accuracy against the distance from the policy",
-                partial(plots.gains_by_kl, study, results),
-                300 * max(len(study.methods), 1),
-            )
         tall = 140 + 14 * len(results.rewarders)
         for policy in (p.policy for p in results.policies):
             figures.add(

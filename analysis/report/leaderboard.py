@@ -162,7 +162,6 @@ class Standing:
     info: RewarderInfo
     bars: tuple[Bar | None, ...]
     score: Bar | None
-    accuracies: tuple[Estimate | None, ...]
     tied: bool
     family: int
 
@@ -221,7 +220,6 @@ def board(results: Results, advice: Recommendation | None) -> Board | None:
             infos[name],
             tuple(_bar(e, scale) for e in cells[name]),
             None if infos[name].baseline else _bar(scores[name], score_scale),
-            tuple(own[name][p].accuracy for p in policies),
             name in tied,
             families.index(infos[name].family) + 1 if infos[name].family in families else 0,
         )

@@ -75,7 +75,7 @@ class Source {
 
 const LEAKED = 1, ALL_WRONG = 2, ALL_RIGHT = 4, DISAGREE = 8, UNPARSED = 16;
 const OUTCOMES = ["", "unparsed", "error"];
-const PAGE = 30;
+const PAGE = 25;
 
 class Browser {
   constructor(data, index) {

@@ -14,7 +14,7 @@ from bon.analysis import plots
 from bon.analysis.artifacts import write_figures
 from bon.analysis.decision.recommend import over_majority
 from bon.analysis.plots.curves import spread
-from bon.analysis.plots.style import INK, OTHER
+from bon.analysis.plots.style import INK, MUTED, OTHER
 from bon.analysis.results import Estimate, Results, RewarderInfo
 
 DEMO_POINTS = Path(__file__).parents[1] / "data/demo_points.csv"
@@ -371,6 +371,9 @@ def test_svg_in_a_page_has_no_styles_of_its_own(results):
     assert " style=" not in svg
     assert "#" not in css
     assert "var(--series-1)" in css
+    for name in (*FIGURES, "verdict"):  # colours that a page turns into its own, light and dark
+        drawn = [t for ax in getattr(plots, name)(results).axes for t in ax.texts]
+        assert {text.get_color() for text in drawn} <= {INK, MUTED}
     assert "<metadata" not in svg
     assert 'aria-label="a &quot;quoted&quot; &lt;name&gt;"' in svg
     ids = [part.split('"')[0] for part in svg.split(' id="')[1:]]

@@ -118,15 +118,15 @@ def _panel(results: Results, policy: str | None) -> Panel:
     }
     known = [p.policy for p in results.policies if p.policy in all_own]
     if policy is not None and policy not in known:
-        raise BonError(f"no policy {policy!r} with a correlation", f"choose one of {known}")
-    shown = known if policy is None else [policy]
-    own = [all_own[name] for name in shown]
+        raise BonError(f"no policy {policy!r}", f"choose one of {', '.join(known)}")
+    shown = [p.policy for p in results.policies] if policy is None else [policy]
+    own = [all_own[name] for name in shown if name in all_own]
     gains = over_majority(results)
-    if len(results.policies) > 1 and len(shown) == 1:
+    if policy is not None:
         gains = {
             b.rewarder: b.versus_majority
             for b in results.best_of_n
-            if b.headline and b.policy == shown[0]
+            if b.headline and b.policy == policy
         }
     xs = {p.rewarder: p for c in own for p in c.points}
     marks = [
@@ -155,7 +155,9 @@ def _panel(results: Results, policy: str | None) -> Panel:
         ),
         marks,
         lines,
-        _mean_band([_fitted(c, _vote(votes[c.policy], c.leaks)) for c in own]),
+        _mean_band([_fitted(c, _vote(votes[c.policy], c.leaks)) for c in own])
+        if len(own) == len(shown)
+        else [],
         True,
     )
 

@@ -113,7 +113,6 @@ def _openers(results: Results) -> dict[str, str]:
         for axis, c in _by_axis(results).items()
         if c.axis.startswith("group:") and c.pearson.estimate.value is not None
     }
-    falls = [b.rewarder for b in results.best_of_n if b.headline and b.over_optimised]
     consistency = [
         (b.consistency.value, b.rewarder)
         for b in results.benchmarks
@@ -121,9 +120,7 @@ def _openers(results: Results) -> dict[str, str]:
     ]
     openers = {
         "sure": _product(results) or results.finding.sentence,
-        "other_n": f"Accuracy falls as n grows under {names(falls)}."
-        if falls
-        else "No significant decline with n.",
+        "other_n": _other_n(results),
         "categories": "",
         "leaks": f"{text.count(leaks.num_questions)} questions and {text.count(leaks.num_pairs)} "
         "preference pairs are in both sets."
@@ -151,6 +148,21 @@ def _openers(results: Results) -> dict[str, str]:
             f"{text.percent(high, 0)} ({best}) of the pairs."
         )
     return openers
+
+
+def _other_n(results: Results) -> str:
+    """Say under which rewarders accuracy falls with n, and by the last n of `judging.deep`."""
+    falls = {b.rewarder: 0 for b in results.best_of_n if b.headline and b.over_optimised}
+    deep = [c for c in results.depth if c.rewarder != "majority"]
+    sentence = "No significant decline with n."
+    if falls:
+        sentence = f"Accuracy falls as n grows under {names([*falls])}."
+    if not deep:
+        return sentence
+    late = {c.rewarder: 0 for c in deep if c.most is not None}
+    last = max(c.points[-1].n for c in deep)
+    past = f"is past its peak under {names([*late])}" if late else "is not shown to have fallen"
+    return f"{sentence} At n = {last} it {past}."
 
 
 def _product(results: Results) -> str:

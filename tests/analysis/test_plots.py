@@ -113,6 +113,20 @@ def test_the_mean_and_each_policy_show_points_over_majority_vote(two_policies):
         plots.accuracy_at_n(two_policies, policy="gamma")
 
 
+def test_the_mean_is_that_of_the_headline_where_one_policy_has_no_correlation(two_policies):
+    """The height of a mark is the table's number, and no line is drawn of fewer policies."""
+    some = tuple(c for c in two_policies.correlations if c.policy == "alpha")
+    left = two_policies.model_copy(update={"correlations": some})
+    gains = over_majority(two_policies)
+    rows = plots.points(left)
+    assert {r["rewarder"]: r["gain"] for r in rows} == pytest.approx(
+        {r["rewarder"]: gains[r["rewarder"]].value for r in rows}
+    )
+    (ax,) = plots.correlation(left).axes
+    assert all(len(line.get_xdata()) <= 2 for line in ax.lines)
+    assert "mean of 2 policies" in ax.get_ylabel()
+
+
 def test_only_base_models_of_several_rewarders_have_a_colour():
     tables = synthetic_tables(num_rewarders=8, num_questions=60, num_pairs=80)
     tables.rewarders["family"] = ["alpha"] * 4 + ["beta"] * 2 + ["gamma", ""]

@@ -31,6 +31,8 @@ from bon.analysis.report.page import _MARGIN
 from bon.analysis.results import (
     CandidateFile,
     Counts,
+    DepthCurve,
+    DepthPoint,
     Estimate,
     LeakReport,
     PolicyResult,
@@ -443,6 +445,22 @@ def test_axes_whose_r_reads_alike_are_one_row(results):
     for second, shown in ((twin, [main.axis]), (apart, [main.axis, "overall"])):
         both = results.model_copy(update={"correlations": (main, second)})
         assert [c.axis for c in pages._coefficients(both)] == shown
+
+
+def test_the_page_says_what_happens_at_the_last_n(results):
+    estimate = Estimate(value=4.0, low=4.0, high=8.0)
+    points = tuple(DepthPoint(n=n, kl=0.1, accuracy=estimate) for n in (1, 64))
+    curves = tuple(
+        DepthCurve(
+            policy=policy, rewarder=name, num_questions=9, points=points, peak=estimate, most=most,
+            sentence="",
+        )
+        for policy in "ab"
+        for name, most in (("head", 8), ("judge", None), ("majority", 8))
+    )  # fmt: skip
+    deep = results.model_copy(update={"depth": curves})
+    assert pages._other_n(deep).endswith(" At n = 64 it is past its peak under head.")
+    assert "64" not in pages._other_n(results)
 
 
 def test_image_references_of_a_question_become_paths(tables):

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from bon.analysis import plots
@@ -145,29 +146,45 @@ def _coefficients(c: Correlation) -> dict[str, Any]:
 
 def write_figures(results: Results, folder: str | Path) -> list[Path]:
     """Write the figures of the report as PNG, SVG and PDF, each with its data as CSV."""
-    main, tables = results.main, frames(results)
-    primary = {k: getattr(main, k) for k in ("benchmark", "axis", "leaks")} if main else {}
-    drawn: dict[str, tuple[Callable[..., Figure], str, dict[str, Any]]] = {
-        "verdict": (plots.verdict, "verdict_points", primary),
-        "correlation": (plots.correlation, "correlation_points", primary),
+    tables = frames(results)
+    several = [p.policy for p in results.policies] if len(results.policies) > 1 else []
+
+    def rows(table: str, **wanted: object) -> pd.DataFrame:
+        data = tables[table]
+        for column, value in wanted.items():
+            data = data[data[column] == value]
+        return data
+
+    def density() -> pd.DataFrame:
+        v = results.verdicts[0]
+        return pd.DataFrame({"r": np.linspace(-0.99, 0.99, len(v.density)), "density": v.density})
+
+    def measured(policy: str | None) -> pd.DataFrame:
+        return pd.DataFrame(plots.points(results, policy))
+
+    drawn: dict[str, tuple[Callable[[], Figure], Callable[[], pd.DataFrame]]] = {
+        "verdict": (partial(plots.verdict, results), density),
+        "correlation": (partial(plots.correlation, results), partial(measured, None)),
     }
+    for i, policy in enumerate(several):
+        if any(c.policy == policy and c.points for c in results.correlations):
+            draw = partial(plots.correlation, results, policy=policy)
+            drawn[f"correlation_{i + 1}"] = draw, partial(measured, policy)
     for i, row in enumerate(results.policies):
-        name = "accuracy_at_n" if len(results.policies) == 1 else f"accuracy_at_n_{i + 1}"
-        curves = partial(plots.accuracy_at_n, policy=row.policy)
-        drawn[name] = curves, "accuracy_at_n", {"policy": row.policy, "headline": True}
+        drawn[f"accuracy_at_n_{i + 1}" if several else "accuracy_at_n"] = (
+            partial(plots.accuracy_at_n, results, policy=row.policy),
+            partial(rows, "accuracy_at_n", policy=row.policy, headline=True),
+        )
     for i, study in enumerate(results.trained):
         drawn[f"gains_{i + 1}" if i else "gains"] = (
-            lambda _, study=study: plots.gains(study), "trained", {"policy": study.policy},
+            partial(plots.gains, study), partial(rows, "trained", policy=study.policy),
         )  # fmt: skip
     written = []
-    for name, (draw, table, rows) in drawn.items():
+    for name, (plot, data) in drawn.items():
         try:
-            figure = draw(results)
+            figure = plot()
         except plots.NothingToDrawError:
             continue
-        data = tables[table]
-        for column, value in rows.items():
-            data = data[data[column] == value]
         written += [*plots.save(figure, Path(folder) / name), Path(folder) / f"{name}.csv"]
-        written[-1].write_text(csv_text(data), encoding="utf-8")
+        written[-1].write_text(csv_text(data()), encoding="utf-8")
     return written

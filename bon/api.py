@@ -104,7 +104,8 @@ class Run:
     def leaderboard(self, policy: str = "") -> "pd.DataFrame":
         """Return rewarders and baselines for a policy (the first by default), best first.
 
-        `accuracy` (Best-of-N) and `benchmark` are fractions; `_low` and `_high` bound them.
+        `accuracy` (Best-of-N), `vs_majority`, `gain` (over pass@1) and `benchmark` are fractions;
+        `_low` and `_high` bound them. `rank`: the places that a rewarder may have.
         """
         from bon.analysis.report.leaderboard import frame
 

@@ -193,6 +193,29 @@ def free_rule(runs: Runs) -> tuple[Free, Estimate]:
     return "a single response", single
 
 
+def over_majority(results: Results) -> dict[str, Estimate]:
+    """Return the mean gain over majority vote of all that chose for every policy of a run.
+
+    This is the quantity of the report's first page: its headline, its figure and its leaderboard.
+    """
+    runs = [(results.run.name, results)]
+    tasks, sizes = _tasks(runs), _sizes(runs)
+    own = list(tasks.values())
+    if not own or not all("majority" in task for task in own):
+        return {}
+    vote = _right(tasks, "majority")
+    return {
+        name: over_folds(
+            [task[name].versus_majority for task in own],
+            _right(tasks, name) - vote,
+            sizes,
+            results.options.level,
+        )
+        for name in own[0]
+        if all(name in task for task in own)
+    }
+
+
 def _tasks(runs: Runs) -> dict[Task, dict[str, BestOfN]]:
     """Return the rewarders and baselines of each task at the headline rule."""
     return {

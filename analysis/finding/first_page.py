@@ -6,7 +6,13 @@ It selects from the recommendation, the finding and the plan of a larger study.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bon.analysis.decision.recommend import amount, best_of, free_rule, recommend
+from bon.analysis.decision.recommend import (
+    amount,
+    best_of,
+    free_rule,
+    over_majority,
+    recommend,
+)
 from bon.analysis.finding.verdict import WORDS, answer, reversed_scores, strength
 from bon.analysis.results import (
     Estimate,
@@ -81,16 +87,15 @@ def _choice(results: Results, advice: Recommendation | None) -> tuple[str, str, 
         kept = f"Nothing beats {free} here: {_right(advice.free_accuracy)}, {scope}at no cost."
         return free, kept, why[0].upper() + why[1:] if len(advice.rewarders) > 1 else why
     best = next(r for r in advice.rewarders if r.rewarder == advice.pick)
-    cost = "" if best.cost is None else f", {amount(best.cost, advice.unit)} per question"
-    choice = (
-        f"Take {best.rewarder}: {_right(advice.picked)}, {scope}{gained(advice.over_free)} over "
-        f"{free}{cost}."
+    mean = f"{scope[:1].upper()}{scope[1:-2]}. " if scope else ""
+    picked = (
+        f"{gained(advice.over_free)}{'' if free == 'majority vote' else f' over {free}'}, "
+        "corrected for picking it among"
     )
-    return (
-        best.rewarder,
-        choice,
-        _rivals(advice.rewarders, "Both are corrected for picking it among"),
-    )
+    cost = "" if best.cost is None else f" It costs {amount(best.cost, advice.unit)} per question."
+    gain = over_majority(results)[best.rewarder]
+    choice = f"Take {best.rewarder}: {gained(gain)} over majority vote."
+    return best.rewarder, choice, f"{mean}{_rivals(advice.rewarders, picked)}{cost}".strip()
 
 
 def _right(accuracy: Estimate) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from bon.analysis.plots.style import INK, MUTED, PALETTE, Width, is_narrow, new_figure, style
+from bon.analysis.plots.style import INK, MUTED, PALETTE, Look, is_narrow, new_figure, style
 from bon.analysis.results import Estimate, MetaAnalysis, PooledMean, PooledStudy
 from bon.analysis.results.phrasing import bounded, interval
 
@@ -16,16 +16,16 @@ ROW = 0.2
 """Inches."""
 
 
-def forest(pooled: MetaAnalysis, *, width: Width = "double") -> Figure:
+def forest(pooled: MetaAnalysis, **look: Unpack[Look]) -> Figure:
     """Plot a row per study, as measured and with its interval; means as diamonds."""
     rows: list[tuple[str, PooledStudy | PooledMean | None]] = []
     pools = {pool.name: pool.r for pool in pooled.pools if pool.by == "outcome"}
     for kind in dict.fromkeys([*(study.kind for study in pooled.studies), *pools]):
         rows.append((kind, None))
-        rows += [(_name(s, width), s) for s in pooled.studies if s.kind == kind]
+        rows += [(_name(s, look), s) for s in pooled.studies if s.kind == kind]
         rows += [("mean", pools[kind]), ("next study", None)] if kind in pools else []
-    with style():
-        figure, (ax,) = new_figure(width, ROW * len(rows) + 0.6)
+    with style(look):
+        figure, (ax,) = new_figure(look, ROW * len(rows) + 0.6)
         for at, (_, shown) in enumerate(rows):
             if isinstance(shown, PooledStudy):
                 _study(ax, at, shown)
@@ -45,10 +45,10 @@ def forest(pooled: MetaAnalysis, *, width: Width = "double") -> Figure:
     return figure
 
 
-def _name(study: PooledStudy, width: Width) -> str:
+def _name(study: PooledStudy, look: Look) -> str:
     """Return the benchmark of a study, and where there is room its source and policy."""
     where = " ".join(filter(None, (study.source, study.policy)))
-    return study.benchmark if is_narrow(width) else f"{study.benchmark}, {where}"
+    return study.benchmark if is_narrow(look) else f"{study.benchmark}, {where}"
 
 
 def _study(ax: Axes, row: int, study: PooledStudy) -> None:
@@ -77,5 +77,5 @@ def _annotate(ax: Axes, row: int, text: str) -> None:
     """Write a number to the right of the panel."""
     ax.annotate(
         text, (1.0, row), xycoords=("axes fraction", "data"), xytext=(4, 0),
-        textcoords="offset points", va="center", fontsize=6.5, color=INK,
+        textcoords="offset points", va="center", fontsize="small", color=INK,
     )  # fmt: skip

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from bon.analysis.plots.labels import box_of, place_labels
 from bon.analysis.plots.style import (
     MUTED,
     PALETTE,
+    Look,
     NothingToDrawError,
-    Width,
     fix_layout,
+    legend_below,
+    names_beside,
     new_figure,
     style,
 )
@@ -26,15 +27,15 @@ _UNITS = {"dollars": "cost ($ per question)", "seconds": "judge time (s per ques
 _LOOKS = {True: ("o", "nothing cheaper gains as much"), False: ("v", "something cheaper does")}
 
 
-def gain_and_cost(recommendation: Recommendation, *, width: Width = "double") -> Figure:
+def gain_and_cost(recommendation: Recommendation, **look: Unpack[Look]) -> Figure:
     """Plot gains with intervals against cost, the Pareto front and majority vote."""
     priced = [r for r in recommendation.rewarders if r.gain.value is not None]
     costs = {r.rewarder: r.cost for r in priced if r.cost is not None}
     shown = [r for r in priced if r.rewarder in costs]
     if not shown:
         raise NothingToDrawError("no rewarder has a gain and a cost")
-    with style():
-        figure, (ax,) = new_figure(width, 3.6)
+    with style(look):
+        figure, (ax,) = new_figure(look, 3.6)
         colours = {True: PALETTE[0], False: MUTED}
         for front, (marker, label) in _LOOKS.items():
             alike = [r for r in shown if r.front == front]
@@ -58,10 +59,10 @@ def gain_and_cost(recommendation: Recommendation, *, width: Width = "double") ->
         ax.set_xlabel(_UNITS[recommendation.unit])
         ax.set_ylabel("gain over pass@1 (points)")
         vote_gain = 100 * (recommendation.majority.value or 0.0)
-        vote = ax.annotate(
+        ax.annotate(
             "majority vote, free", (1.0, vote_gain),
             xycoords=("axes fraction", "data"), xytext=(-3, 2), textcoords="offset points",
-            ha="right", va="bottom", fontsize=6.5, color=MUTED,
+            ha="right", va="bottom", fontsize="small", color=MUTED,
         )  # fmt: skip
         ax.axhline(
             vote_gain, color=MUTED, linewidth=0.9,
@@ -70,18 +71,14 @@ def gain_and_cost(recommendation: Recommendation, *, width: Width = "double") ->
         if recommendation.budget is not None:
             ax.axvline(recommendation.budget, color=MUTED, linewidth=0.9, linestyle=(0, (4, 2)))
         ax.margins(x=0.12)
-        columns = 1 if figure.get_figwidth() < 4 else 3
-        figure.legend(loc="outside lower left", ncols=columns, handletextpad=0.4)
+        legend_below(figure, ax.get_legend_handles_labels()[0])
         fix_layout(figure)
+        at = [(costs[r.rewarder], _points(r)) for r in shown]
         steps = [(costs[r.rewarder], _points(r)) for r in best]
-        lines = [([(costs[r.rewarder], y) for y in _bar(r)], 1.0) for r in shown if _bar(r)]
-        lines.append(([(x, vote_gain) for x in ax.get_xlim()], 1.5))
-        for (left, low), (right, high) in pairwise(steps):
-            lines.append(([(left, low), (right, low), (right, high)], 2.0))
-        place_labels(
-            ax, [(costs[r.rewarder], _points(r)) for r in shown], [r.rewarder for r in shown],
-            avoid=lines, occupied=[box_of(vote)],
-        )  # fmt: skip
+        lines = [[(costs[r.rewarder], y) for y in _bar(r)] for r in shown if _bar(r)]
+        lines.append([(x, vote_gain) for x in ax.get_xlim()])
+        lines += [[(x, low), (right, low), (right, y)] for (x, low), (right, y) in pairwise(steps)]
+        names_beside(ax, at, [r.rewarder for r in shown], lines=lines)
     return figure
 
 

@@ -1,24 +1,21 @@
-"""Three axes: gain by training against benchmark accuracy and against gain by choosing; and KL."""
+"""Gain by training against benchmark accuracy and against gain by choosing."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-import numpy as np
-
-from bon.analysis.plots.labels import place_labels
 from bon.analysis.plots.style import (
     MUTED,
     PALETTE,
+    Look,
     NothingToDrawError,
-    Width,
-    colours_for,
     fix_layout,
     is_narrow,
+    names_beside,
     new_figure,
     style,
 )
-from bon.analysis.results import Estimate, Results, TrainedArm, Uplift
+from bon.analysis.results import Estimate, TrainedArm, Uplift
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,16 +24,16 @@ if TYPE_CHECKING:
 _AXES = {"benchmark": "benchmark accuracy (%)", "best_of_n": "gain by choosing (points)"}
 
 
-def gains(study: Uplift, *, width: Width = "double") -> Figure:
+def gains(study: Uplift, **look: Unpack[Look]) -> Figure:
     """Plot a row of panels per method; dotted lines are the arms without a rewarder."""
     methods = [m.method for m in study.methods]
     panels = [(m, x) for m in methods for x in _AXES if _points(study, m, x)]
     if not panels:
         raise NothingToDrawError("no trained rewarder has a benchmark score or a gain by choosing")
-    columns = 1 if is_narrow(width) else 2
+    columns = 1 if is_narrow(look) else 2
     rows = -(-len(panels) // columns)
-    with style():
-        figure, axes = new_figure(width, 2.8 * rows, rows, columns)
+    with style(look):
+        figure, axes = new_figure(look, 2.8 * rows, rows, columns)
         for ax in axes[len(panels) :]:
             ax.remove()
         for ax, (method, x) in zip(axes, panels, strict=False):
@@ -44,67 +41,10 @@ def gains(study: Uplift, *, width: Width = "double") -> Figure:
         fix_layout(figure)
         for ax, (method, x) in zip(axes, panels, strict=False):
             shown = _points(study, method, x)
-            lines = [([(v, _y(a)) for v in ax.get_xlim()], 1.0) for a in _references(study, method)]
-            place_labels(
-                ax, [(at, _y(arm)) for arm, at in shown], [arm.arm for arm, _ in shown],
-                avoid=lines,
-            )  # fmt: skip
+            lines = [[(v, _y(a)) for v in ax.get_xlim()] for a in _references(study, method)]
+            at = [(x, _y(arm)) for arm, x in shown]
+            names_beside(ax, at, [arm.arm for arm, _ in shown], lines=lines)
     return figure
-
-
-def gains_by_kl(study: Uplift, results: Results, *, width: Width = "double") -> Figure:
-    """Plot gains in sampled accuracy against nats from the policy, by choosing and by training.
-
-    A panel per method. Lines: Best-of-n for n = 1 … N, at most ln n − (n − 1)/n nats away (Beirami
-    et al. 2024), on the run's questions; markers: trained policies, on the others.
-    """
-    shown = {
-        m.method: [a for a in study.arms if a.method == m.method and a.kl and a.sampled]
-        for m in study.methods
-    }
-    methods = [method for method, arms in shown.items() if arms]
-    if not methods:
-        raise NothingToDrawError("no trained policy has a KL")
-    start = next((p.pass_at_1.value or 0 for p in results.policies if p.policy == study.policy), 0)
-    colours = colours_for(list(dict.fromkeys(a.arm for a in study.arms if not a.reference)))
-    columns = 1 if is_narrow(width) else min(len(methods), 2)
-    rows = -(-len(methods) // columns)
-    curves = [c for c in results.best_of_n if c.policy == study.policy and c.headline]
-    with style():
-        figure, axes = new_figure(width, 3.0 * rows, rows, columns)
-        for ax in axes[len(methods) :]:
-            ax.remove()
-        for ax, method in zip(axes, methods, strict=False):
-            for choice in curves:
-                if choice.rewarder in colours:
-                    known = [
-                        (p.n, p.accuracy.value - start) for p in choice.curve if p.accuracy.value
-                    ]
-                    ax.plot(
-                        [float(np.log(n) - (n - 1) / n) for n, _ in known],
-                        [100 * gain for _, gain in known],
-                        color=colours[choice.rewarder], linewidth=0.9, alpha=0.7,
-                    )  # fmt: skip
-            for arm in shown[method]:
-                marker = "s" if arm.reference else "v" if arm.hurts else "o"
-                colour = colours.get(arm.arm, MUTED)
-                ax.plot(*_at(arm), marker=marker, color=colour, linestyle="none")
-            ax.axhline(0, color=MUTED, linewidth=0.8)
-            ax.set_xlabel("KL from the policy (nats)")
-            ax.set_ylabel(f"sampled gain, {method.upper()} (points)")
-            ax.margins(x=0.06, y=0.1)
-        fix_layout(figure)
-        for ax, method in zip(axes, methods, strict=False):
-            own = shown[method]
-            place_labels(ax, [_at(arm) for arm in own], [arm.arm for arm in own])
-    return figure
-
-
-def _at(arm: TrainedArm) -> tuple[float, float]:
-    """Return the point of an arm: nats, and gain in points."""
-    assert arm.kl is not None
-    assert arm.sampled is not None
-    return arm.kl.value or 0.0, 100 * (arm.sampled.value or 0.0)
 
 
 def _y(arm: TrainedArm) -> float:
@@ -141,7 +81,7 @@ def _panel(ax: Axes, study: Uplift, method: str, x: str) -> None:
         ax.axhline(_y(arm), color=MUTED, linewidth=0.9, linestyle=(0, (1, 1.6)))
         ax.annotate(
             arm.arm, (1.0, _y(arm)), xycoords=("axes fraction", "data"), xytext=(3, 0),
-            textcoords="offset points", ha="left", va="center", fontsize=6.5, color=MUTED,
+            textcoords="offset points", ha="left", va="center", fontsize="small", color=MUTED,
         )  # fmt: skip
     ax.set_xlabel(_AXES[x])
     ax.set_ylabel(f"gain by {method.upper()} (points)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,15 +44,17 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
     return targets
 
 
-def inline_svg(figure: Figure, name: str, description: str) -> tuple[str, str]:
-    """Return a light figure as `<svg>` for a page, and the CSS rules that it needs.
+def inline_svg(
+    figure: Figure, name: str, description: str, titles: Sequence[str] = ()
+) -> tuple[str, str]:
+    """Return a light figure as `<svg>` of its size for a page, and the CSS rules that it needs.
 
     Text stays text, colours become the page's CSS variables (so one drawing serves light and
     dark), and inline styles become classes (so a strict content security policy holds).
-    `name` must be unique in the page.
+    `name` must be unique in the page; `titles` are shown over its marks.
     """
     buffer = io.BytesIO()
-    with style(**{"svg.fonttype": "none", "svg.hashsalt": name}):
+    with style(None, **{"svg.fonttype": "none", "svg.hashsalt": name}):
         fix_layout(figure)  # else it is laid out again
         figure.savefig(buffer, format="svg", transparent=True, metadata=_METADATA[".svg"])
     svg = buffer.getvalue().decode()
@@ -67,9 +70,13 @@ def inline_svg(figure: Figure, name: str, description: str) -> tuple[str, str]:
     svg, css = _classes(svg, name)
     view = re.search(r'viewBox="([^"]*)"', svg)
     assert view is not None, "matplotlib writes a viewBox"
+    for i, title in enumerate(titles):
+        mark = f'<g id="{name}-mark-{i}">'
+        svg = svg.replace(mark, f"{mark}<title>{escape(title)}</title>")
+    width, height = (round(96 * inches) for inches in figure.get_size_inches())
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view[1]}" role="img" '
-        f'aria-label="{escape(description)}">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view[1]}" width="{width}" '
+        f'height="{height}" role="img" aria-label="{escape(description)}">'
     )
     return head + svg[svg.index(">") + 1 :], css
 

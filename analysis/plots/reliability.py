@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
 from bon.analysis.plots.style import (
     MUTED,
     PALETTE,
+    Look,
     NothingToDrawError,
-    Width,
     new_figure,
     style,
 )
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 COLUMNS = 3
 
 
-def reliability(calibration: Calibration, *, width: Width = "double") -> Figure:
+def reliability(calibration: Calibration, **look: Unpack[Look]) -> Figure:
     """Plot the share of right items against the score in ten bins, a panel for each rewarder.
 
     Scores outside [0, 1] are drawn after Platt's map.
@@ -32,8 +32,8 @@ def reliability(calibration: Calibration, *, width: Width = "double") -> Figure:
         raise NothingToDrawError("no rewarder has scores")
     across = min(COLUMNS, len(rows))
     down = -(-len(rows) // across)
-    with style():
-        figure, axes = new_figure(width, 2.3 * down, down, across, sharex=True, sharey=True)
+    with style(look):
+        figure, axes = new_figure(look, 2.3 * down, down, across, sharex=True, sharey=True)
         for axis, row in zip(axes, rows, strict=False):
             bins = row.reliability[0].bins
             score, share, low, high = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bon.analysis.report.figures import Figures
-from bon.analysis.report.templates import render
+from bon.analysis.report.templates import finished, render
 from bon.analysis.results.audit import CurationAudit
 
 ROOM = 3_000_000
@@ -28,13 +28,9 @@ class Suspected:
 
 def audit_page(audit: CurationAudit, suspected: Sequence[Suspected]) -> str:
     """Return the page as HTML."""
-    return render(
-        "audit.html.jinja",
-        Figures(),
-        audit=audit,
-        suspected=suspected,
-        pictures=_embed_images(suspected),
-    )
+    pictures = _embed_images(suspected)
+    context = {"audit": audit, "suspected": suspected, "pictures": pictures}
+    return finished(render("audit.html.jinja", Figures(), **context), None)
 
 
 def _embed_images(suspected: Sequence[Suspected]) -> dict[Path, str]:

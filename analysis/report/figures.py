@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from bon.analysis import plots
+from bon.analysis.report.leaderboard import titles
 from bon.analysis.results import Results
 
 if TYPE_CHECKING:
@@ -21,68 +22,78 @@ class Figures(dict[str, Markup]):
     css = ""
 
     def add(
-        self, name: str, title: str, draw: Callable[..., Figure], wide: float | None = None
+        self,
+        name: str,
+        title: str,
+        draw: Callable[..., Figure],
+        height: int,
+        wide: tuple[int, int] | None = None,
+        titles: Sequence[str] = (),
     ) -> None:
-        """Draw a figure for small screens, which serves all unless it is drawn `wide` (inches) too.
+        """Draw a figure at its natural size in pixels; if `wide`, with more names for screens.
 
         It is left out without data.
         """
-        sizes: list[tuple[str, plots.Width]] = [("", "single")]
+        sizes: list[tuple[str, int, int, dict[str, int]]] = [("", NARROW, height, {})]
         if wide is not None:
-            sizes = [("wide", wide), ("narrow", "single")]
+            sizes = [("wide", *wide, {"names": 5}), ("narrow", NARROW, height, {"names": 3})]
         drawn = Markup()
-        for kind, width in sizes:
+        for kind, width, tall, names in sizes:
             try:
-                figure = draw(width=width)
+                figure = draw(width=width / 96, height=tall / 96, **names)
             except plots.NothingToDrawError:
                 return
-            svg, css = plots.inline_svg(figure, f"f{len(self)}{kind}", title)
+            svg, css = plots.inline_svg(figure, f"f{len(self)}{kind}", title, titles)
             drawn += Markup(svg.replace("<svg ", f'<svg class="{kind}" ', 1) if kind else svg)
             self.css += css
         self[name] = drawn
 
 
-def report_figures(results: Results) -> Figures:
-    """Draw every figure of the report that the results have data for."""
+NARROW = 358
+"""Pixels of a phone's screen between its margins."""
+
+
+def report_figures(results: Results, pick: str = "") -> Figures:
+    """Draw every figure of the report that the results have data for, each size once."""
     figures = Figures()
-    figures.add(
-        "verdict",
-        "Reward-benchmark accuracy against Best-of-N accuracy, and what follows for r",
-        partial(plots.verdict, results),
-        plots.WIDTHS["double"],
-    )
-    several = len({c.policy for c in results.correlations if c.points}) > 1
-    figures.add(
-        "correlation",
-        "Reward-benchmark accuracy against Best-of-N accuracy, one point per rewarder",
-        partial(plots.correlation, results),
-        plots.WIDTHS["double"] if several else 4.8,
-    )
-    for i, study in enumerate(results.trained):
+    shown = {c.policy for c in results.correlations if c.points}
+    with plots.page_style():
         figures.add(
-            f"trained:{i}",
-            "Gain by training against benchmark accuracy and gain by choosing",
-            partial(plots.gains, study),
-            plots.WIDTHS["double"],
+            "correlation",
+            "Benchmark accuracy against points gained over majority vote, a mark per rewarder",
+            partial(plots.correlation, results, emphasis=pick),
+            330,
+            (700, 430),
+            titles(results),
         )
-        figures.add(
-            f"trained_kl:{i}",
-            "Gains in sampled accuracy against the distance from the policy",
-            partial(plots.gains_by_kl, study, results),
-            plots.WIDTHS["double"],
-        )
-    for policy in (p.policy for p in results.policies):
-        figures.add(
-            f"accuracy_at_n:{policy}",
-            f"Accuracy against n for the responses of {policy}",
-            partial(plots.accuracy_at_n, results, policy=policy),
-            plots.WIDTHS["double"],
-        )
-    for policy in dict.fromkeys(c.policy for c in results.depth):
-        figures.add(
-            f"depth:{policy}",
-            f"Accuracy against n for more responses of {policy}",
-            partial(plots.depth, results, policy=policy),
-            plots.WIDTHS["double"],
-        )
+        figures.add("verdict", "Posterior density of r", partial(plots.verdict, results), 220)
+        for policy in (p.policy for p in results.policies if p.policy in shown and len(shown) > 1):
+            figures.add(
+                f"correlation:{policy}",
+                f"Benchmark accuracy against points gained over majority vote, {policy}",
+                partial(plots.correlation, results, policy=policy, names=5),
+                360,
+            )
+        for i, study in enumerate(results.trained):
+            figures.add(
+                f"trained:{i}",
+                "Gain by training against benchmark accuracy and gain by choosing",
+                partial(plots.gains, study),
+                560 * max(len(study.methods), 1),
+            )
+        tall = 140 + 14 * len(results.rewarders)
+        for policy in (p.policy for p in results.policies):
+            figures.add(
+                f"accuracy_at_n:{policy}",
+                f"Accuracy against n for the responses of {policy}",
+                partial(plots.accuracy_at_n, results, policy=policy),
+                tall,
+            )
+        for policy in dict.fromkeys(c.policy for c in results.depth):
+            figures.add(
+                f"depth:{policy}",
+                f"Accuracy against n for more responses of {policy}",
+                partial(plots.depth, results, policy=policy),
+                300,
+            )
     return figures

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bon.analysis import plots
+from bon.analysis.decision.recommend import over_majority
+from bon.analysis.plots.style import family_colours
 from bon.analysis.results import (
     BenchmarkResult,
     BestOfN,
     Correlation,
     Estimate,
     PolicyResult,
+    Recommendation,
     Results,
     RewarderInfo,
     TaskReport,
     Uplift,
 )
-from bon.core.errors import BonError
+from bon.analysis.results import phrasing as text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,20 +113,167 @@ def frame(results: Results, policy: str = "") -> pd.DataFrame:
     """Return the leaderboard of a policy (the first by default) with typed columns."""
     import pandas as pd
 
-    policies = {row.policy: row for row in results.policies}
-    if policy not in ("", *policies):
-        raise BonError(f"no policy {policy!r}", f"choose one of {', '.join(policies)}")
+    row_of = results.policy(policy)
+    places = {r.rewarder: r.places for r in results.ranks if r.policy == row_of.policy}
     rows = []
-    for row in leaderboard(results, policies[policy or next(iter(policies))]):
-        rule = row.best.rule if row.best else None
-        line: dict[str, Any] = {"rewarder": row.name, "kind": row.info.kind, "rule": rule}
-        for name, estimate in (("accuracy", row.accuracy), ("benchmark", row.score)):
+    for row in leaderboard(results, row_of):
+        best = row.best
+        line: dict[str, Any] = {
+            "rewarder": row.name,
+            "kind": row.info.kind,
+            "rule": best.rule if best else None,
+            "rank": None if row.baseline else places.get(row.name),
+        }
+        for name, estimate in (
+            ("accuracy", row.accuracy),
+            ("vs_majority", best.versus_majority if best else None),
+            ("gain", best.gain if best else None),
+            ("benchmark", row.score),
+        ):
             for suffix, field in (("", "value"), ("_low", "low"), ("_high", "high")):
                 line[name + suffix] = getattr(estimate, field, None)
         rows.append(line)
     table = pd.DataFrame(rows)
-    texts = ["rewarder", "kind", "rule"]
+    texts = ["rewarder", "kind", "rule", "rank"]
     return table.astype({c: "string" if c in texts else "float64" for c in table.columns})
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A difference from majority vote, and where it lies on the scale of its column, in percent."""
+
+    estimate: Estimate
+    at: float
+    low: float
+    high: float
+
+    @property
+    def differs(self) -> bool:
+        """Whether its interval excludes 0."""
+        e = self.estimate
+        return (e.low is not None and e.low > 0) or (e.high is not None and e.high < 0)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One row of page one: the mean over policies, single policies, and the benchmark."""
+
+    name: str
+    info: RewarderInfo
+    bars: tuple[Bar | None, ...]
+    score: Bar | None
+    tied: bool
+    family: int
+
+
+@dataclass(frozen=True)
+class Board:
+    """The leaderboard of page one, best first; `zero` is where 0 lies on the scale."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Standing, ...]
+    zero: float
+    sentence: str
+
+
+_LINES = ("oracle", "majority", "random")
+"""Baselines that run across the table."""
+
+
+def board(results: Results, advice: Recommendation | None) -> Board | None:
+    """Return one leaderboard for all policies, or None where nothing was chosen.
+
+    More than three policies are shown by their mean, lowest and highest.
+    """
+    means = over_majority(results)
+    infos = {r.rewarder: r for r in results.rewarders}
+    for name in _LINES:
+        infos.setdefault(name, RewarderInfo(rewarder=name, kind="baseline", baseline=True))
+    shown = [n for n in means if n in infos and (not infos[n].baseline or n in _LINES)]
+    shown = sorted(shown, key=lambda n: (-_number(means[n]), n))
+    if not shown:
+        return None
+    policies = [p.policy for p in results.policies]
+    own = {
+        name: {b.policy: b for b in results.best_of_n if b.headline and b.rewarder == name}
+        for name in shown
+    }
+    main = results.main
+    benchmark = main.benchmark if main else next((b.benchmark for b in results.benchmarks), "")
+    measured = {b.rewarder: b for b in results.benchmarks if b.benchmark == benchmark}
+    scores = {n: score(measured.get(n), main.axis if main else "macro") for n in shown}
+    cells: dict[str, list[Estimate]] = {}
+    for name in shown:
+        each = [own[name][p].versus_majority for p in policies]
+        if len(policies) > 3:
+            each = sorted(each, key=_number)
+            each = [each[0], each[-1]]
+        cells[name] = [means[name], *(each if len(policies) > 1 else [])]
+    rewarders = [n for n in shown if not infos[n].baseline]
+    scale = _scale([e for n in rewarders or shown for e in cells[n]], 0.0)
+    score_scale = _scale([e for n in rewarders for e in [scores[n]] if e])
+    tied = {r.rewarder for r in advice.rewarders if r.first == 1} if advice else set()
+    families = list(family_colours([r.family for r in results.rewarders]))
+    rows = tuple(
+        Standing(
+            name,
+            infos[name],
+            tuple(_bar(e, scale) for e in cells[name]),
+            None if infos[name].baseline else _bar(scores[name], score_scale),
+            name in tied,
+            families.index(infos[name].family) + 1 if infos[name].family in families else 0,
+        )
+        for name in shown
+    )
+    columns = () if len(policies) == 1 else ("lowest", "highest") if len(policies) > 3 else policies
+    first = [row.bars[0] for row in rows if not row.info.baseline]
+    above = sum(bar is not None and bar.differs and bar.estimate.value > 0 for bar in first)  # type: ignore[operator]
+    differ = sum(bar is not None and bar.differs for bar in first)
+    sentence = (
+        f"{above} of {text.plural(len(first), 'rewarder')} beat majority vote, {differ - above} do "
+        f"worse, {len(first) - differ} cannot be told from it."
+    )
+    zero = _place(0.0, scale)
+    return Board(("mean", *columns) if columns else ("",), rows, zero, sentence if first else "")
+
+
+def titles(results: Results) -> list[str]:
+    """Return what each mark of the first page's figure stands for, in its order."""
+    infos, shown = {r.rewarder: r for r in results.rewarders}, []
+    for row in plots.points(results):
+        info = infos[row["rewarder"]]
+        x, gain = (
+            Estimate(value=row[name], low=row[f"{name}_low"], high=row[f"{name}_high"])
+            for name in ("x", "gain")
+        )
+        about = ", ".join(filter(None, [info.kind, info.family, info.handicap]))
+        shown.append(
+            f"{info.rewarder} ({about}): benchmark {text.share(x)}, {text.difference(gain)} points "
+            "over majority vote"
+        )
+    return shown
+
+
+Scale = tuple[float, float]
+
+
+def _scale(estimates: Sequence[Estimate], *others: float) -> Scale:
+    ends = [v for e in estimates for v in (e.value, e.low, e.high) if v is not None]
+    ends += others
+    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    room = 0.04 * (high - low) or 0.01
+    return low - room, high + room
+
+
+def _place(value: float, scale: Scale) -> float:
+    return round(100 * min(max((value - scale[0]) / (scale[1] - scale[0]), 0), 1), 1)
+
+
+def _bar(e: Estimate | None, scale: Scale) -> Bar | None:
+    if e is None or e.value is None:
+        return None
+    low, high = (e.value if end is None else end for end in (e.low, e.high))
+    return Bar(e, *(_place(v, scale) for v in (e.value, low, high)))
 
 
 def score(result: BenchmarkResult | None, axis: str) -> Estimate | None:

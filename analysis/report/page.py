@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,14 +9,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from bon.analysis.decision.recommend import cheaper_text
-from bon.analysis.finding.first_page import FirstPage, first_page
-from bon.analysis.finding.verdict import WORDS, standings
+from bon.analysis.finding.first_page import first_page
+from bon.analysis.finding.verdict import WORDS
 from bon.analysis.report import leaderboard
 from bon.analysis.report.browser_data import Packing
 from bon.analysis.report.figures import report_figures
 from bon.analysis.report.question_views import QuestionView
-from bon.analysis.report.templates import render
+from bon.analysis.report.templates import DATA, finished, render
 from bon.analysis.results import PREDICTORS, BenchmarkResult, Correlation, Results
 from bon.analysis.results import phrasing as text
 from bon.analysis.results.phrasing import names
@@ -43,18 +41,20 @@ def write_report(
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = path.parent / f"{path.stem}_files"
-    figures = report_figures(results)
-    context = {"results": results, "folder": folder.name, **_context(results)}
-    html = render("report.html.jinja", figures, data="", **context)
+    context = _context(results)
+    figures = report_figures(results, context["first"].pick)
+    packing = None
     if views is not None and results.policies:
         rewarders = [r.rewarder for r in results.rewarders if not r.baseline]
         packing = Packing(folder, images, rewarders)
         for view in views:
             packing.add(view)
-        packed = packing.finish(max_bytes - _MARGIN - len(html.encode()))
+        context["data"] = Markup(DATA)
+    html = render("report.html.jinja", figures, results=results, folder=folder.name, **context)
+    packed = packing.finish(max_bytes - _MARGIN - len(html.encode())) if packing else None
+    if packed:
         packed.data["labels"] = context["labels"]
-        html = render("report.html.jinja", figures, packed, data=Markup(packed.text()), **context)
-    path.write_text(html, encoding="utf-8")
+    path.write_text(finished(html, packed), encoding="utf-8")
     return path
 
 
@@ -71,12 +71,13 @@ def _context(results: Results) -> dict[str, Any]:
     }
     return {
         "first": first,
-        "choice": re.split(r", (?![^\[]*\])", first.choice, maxsplit=1),  # outside of brackets
-        "openers": _openers(results, first),
+        "data": None,
+        "openers": _openers(results),
         "main": results.main,
         "main_correlations": leaderboard.carried(results),
         "coefficients": _coefficients(results),
         "correlation_of": _by_axis(results),
+        "board": leaderboard.board(results, first.advice),
         "boards": [(p, leaderboard.leaderboard(results, p)) for p in results.policies],
         "chosen": chosen,
         "ranks": {(r.policy, r.benchmark, r.rewarder): r for r in results.ranks},
@@ -104,7 +105,7 @@ def _context(results: Results) -> dict[str, Any]:
     }
 
 
-def _openers(results: Results, first: FirstPage) -> dict[str, str]:
+def _openers(results: Results) -> dict[str, str]:
     """One plain sentence for each question of the page."""
     leaks, counts = results.leaks, results.counts
     groups = {
@@ -112,27 +113,14 @@ def _openers(results: Results, first: FirstPage) -> dict[str, str]:
         for axis, c in _by_axis(results).items()
         if c.axis.startswith("group:") and c.pearson.estimate.value is not None
     }
-    falls = [b.rewarder for b in results.best_of_n if b.headline and b.over_optimised]
     consistency = [
         (b.consistency.value, b.rewarder)
         for b in results.benchmarks
         if b.consistency is not None and b.consistency.value is not None
     ]
-    rows = [b for b in results.best_of_n if b.headline and b.rule != "baseline"]
-    several = len(results.policies) > 1
-    standing = [
-        f"{p.policy}: {sentence}" if several else sentence
-        for p in results.policies
-        if (sentence := standings([b for b in rows if b.policy == p.policy]))
-    ]
-    if first.advice:
-        standing += [cheaper_text(r, first.advice.unit) for r in first.advice.cheaper]
     openers = {
-        "leaderboard": " ".join(standing),
-        "sure": results.finding.sentence,
-        "other_n": f"Accuracy falls as n grows under {names(falls)}."
-        if falls
-        else "No significant decline with n.",
+        "sure": _product(results) or results.finding.sentence,
+        "other_n": _other_n(results),
         "categories": "",
         "leaks": f"{text.count(leaks.num_questions)} questions and {text.count(leaks.num_pairs)} "
         "preference pairs are in both sets."
@@ -162,6 +150,30 @@ def _openers(results: Results, first: FirstPage) -> dict[str, str]:
     return openers
 
 
+def _other_n(results: Results) -> str:
+    """Say under which rewarders accuracy falls with n, and by the last n of `judging.deep`."""
+    falls = {b.rewarder: 0 for b in results.best_of_n if b.headline and b.over_optimised}
+    deep = [c for c in results.depth if c.rewarder != "majority"]
+    sentence = "No significant decline with n."
+    if falls:
+        sentence = f"Accuracy falls as n grows under {names([*falls])}."
+    if not deep:
+        return sentence
+    late = {c.rewarder: 0 for c in deep if c.most is not None}
+    last = max(c.points[-1].n for c in deep)
+    past = f"is past its peak under {names([*late])}" if late else "is not shown to have fallen"
+    return f"{sentence} At n = {last} it {past}."
+
+
+def _product(results: Results) -> str:
+    """Say how P(yes) comes about; empty without a verdict that has one."""
+    v = next(iter(results.verdicts), None)
+    if v is None or results.finding.p_yes is None or not v.line:
+        return ""
+    line, strong, yes = map(text.chance, (v.line, min(v.p_yes / v.line, 1), v.p_yes))
+    return f"One rising line {line} × r above .5 {strong} = a yes {yes}."
+
+
 def _by_axis(results: Results) -> dict[str, Correlation]:
     """Correlations like the headline's, but for the axis: macro, overall or a group's name."""
     main = results.main
@@ -172,8 +184,8 @@ def _by_axis(results: Results) -> dict[str, Correlation]:
     }
 
 
-def _coefficients(results: Results) -> dict[str, list[Correlation]]:
-    """Correlations of the primary benchmark: by group, and whole, those that read alike once."""
+def _coefficients(results: Results) -> list[Correlation]:
+    """Correlations of the primary benchmark but those of groups; those that read alike once."""
     main = results.main
     shown = [c for c in results.correlations if main and c.benchmark == main.benchmark]
     whole = {
@@ -181,10 +193,7 @@ def _coefficients(results: Results) -> dict[str, list[Correlation]]:
         for c in sorted(shown, key=lambda c: c.primary)
         if not c.axis.startswith("group:")
     }
-    return {
-        "whole": [c for c in shown if any(c is kept for kept in whole.values())],
-        "groups": [c for c in shown if c.axis.startswith("group:")],
-    }
+    return [c for c in shown if any(c is kept for kept in whole.values())]
 
 
 def _judges(results: Results) -> list[tuple[str, list[tuple[str, Any, Any]]]]:

@@ -75,7 +75,7 @@ class Source {
 
 const LEAKED = 1, ALL_WRONG = 2, ALL_RIGHT = 4, DISAGREE = 8, UNPARSED = 16;
 const OUTCOMES = ["", "unparsed", "error"];
-const PAGE = 150;
+const PAGE = 25;
 
 class Browser {
   constructor(data, index) {
@@ -264,8 +264,8 @@ function question(browser, i, detail) {
       make("p", { class: "flag", text: `The details of the questions are in the folder ${data.folder}, which is not beside this file.` })];
   }
   const policy = browser.policy.value || "0";
-  const pool = detail.c[policy] || [], choices = detail.s[policy] || [];
-  const parts = [head, make("p", { class: "q-text", text: plain(detail.q) }), pictures(data, detail.i), options(detail, pool)];
+  const everyone = detail.c[policy] || [], pool = once(everyone), choices = detail.s[policy] || [];
+  const parts = [head, make("p", { class: "q-text", text: plain(detail.q) }), pictures(data, detail.i), options(detail, everyone)];
   if (pool.length) {
     parts.push(make("h3", { text: "Responses" }),
       make("div", { class: "candidates" }, ...pool.map((c) => card(data, policy, c, choices))));
@@ -299,6 +299,18 @@ function pictures(data, images) {
   return make("div", { class: "images" }, ...nodes);
 }
 
+// Responses, equal ones once: number, answer, outcome, credit, text, all numbers, and its place among all.
+function once(everyone) {
+  const shown = new Map();
+  everyone.forEach((c, k) => {
+    const equal = shown.get(c[4] + "\0" + c[1]);
+    if (equal) equal[5].push(c[0]); else shown.set(c[4] + "\0" + c[1], [...c, [c[0]], k]);
+  });
+  return [...shown.values()];
+}
+
+const numbers = (all) => (all.length > 3 ? `#${all[0]} and ${all.length - 1} equal ones` : all.map((n) => `#${n}`).join(" = "));
+
 function options(detail, pool) {
   const votes = {};
   for (const [, answer] of pool) if (answer !== null) votes[answer] = (votes[answer] || 0) + 1;
@@ -321,10 +333,10 @@ function verdict(outcome, correct) {
   return make("span", { class: correct ? "yes" : "no", text: outcomeOf(correct) });
 }
 
-function card(data, policy, [number, answer, outcome, correct, text], choices) {
+function card(data, policy, [number, answer, outcome, correct, text, equal], choices) {
   const label = (data.labels[data.policies[policy]] || {})[number];
-  const by = choices.filter(([, picked]) => picked.includes(number)).map(([r, picked]) =>
-    data.rewarders[r] + (picked.length > 1 ? " (tie)" : ""));
+  const by = choices.filter(([, picked]) => picked.some((k) => equal.includes(k))).map(([r, picked]) =>
+    data.rewarders[r] + (picked.every((k) => equal.includes(k)) ? "" : " (tie)"));
   const more = make("button", { type: "button", text: "show all", "aria-expanded": "false", hidden: "" });
   const body = make("p", { class: "said", text: plain(text) });
   more.addEventListener("click", () => {
@@ -333,14 +345,14 @@ function card(data, policy, [number, answer, outcome, correct, text], choices) {
     more.setAttribute("aria-expanded", String(open));
   });
   return make("div", { class: correct ? "card right" : "card" },
-    make("header", {}, make("span", { class: "soft", text: `#${number} ${label ?? ""}`.trim() }),
+    make("header", {}, make("span", { class: "soft", text: `${numbers(equal)} ${label ?? ""}`.trim() }),
       make("span", { class: "letter", text: answer ?? "–" }), verdict(outcome, correct)),
     by.length ? make("p", { class: "by", text: `picked by ${by.join(", ")}` }) : null,
     body, more);
 }
 
 function scores(data, pool, choices) {
-  const right = new Map(pool.map(([number, , , correct]) => [number, correct]));
+  const right = new Map(pool.flatMap(([, , , correct, , equal]) => equal.map((k) => [k, correct])));
   const head = make("tr", {}, make("th", { scope: "col", text: "rewarder" }),
     ...pool.map(([number, answer, , correct]) => make("th", { scope: "col", text: `#${number} ${answer ?? "–"}${correct === 1 ? " ✓" : correct ? ` (${correct})` : ""}` })),
     make("th", { scope: "col", text: "outcome" }));
@@ -348,8 +360,8 @@ function scores(data, pool, choices) {
     const credit = picked.map((k) => right.get(k) || 0), good = credit.filter((c) => c).length;
     const state = !picked.length ? "–" : credit.every((c) => c === credit[0]) ? outcomeOf(credit[0]) : "tie";
     return make("tr", { class: good ? "" : "not-picked" }, make("th", { scope: "row", text: data.rewarders[r] }),
-      ...pool.map(([number], k) => make("td", {
-        class: picked.includes(number) ? "pick" : "", text: values[k] === null || values[k] === undefined ? "–" : short(values[k]),
+      ...pool.map(([, , , , , equal, k]) => make("td", {
+        class: picked.some((one) => equal.includes(one)) ? "pick" : "", text: values[k] === null || values[k] === undefined ? "–" : short(values[k]),
       })),
       make("td", { class: `result ${credit.length && credit.every((c) => c === 1) ? "yes" : good || !picked.length ? "" : "no"}`, text: state }));
   });
@@ -392,7 +404,7 @@ async function start() {
   sections();
   backToValidation();
   document.querySelectorAll("table.sortable").forEach(sortable);
-  document.querySelectorAll("main table").forEach(folded);
+  document.querySelectorAll("main table").forEach((table) => { folded(table); csv(table); });
   document.querySelectorAll(".images img").forEach(enlarged);
   addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
   const data = $("bon-data");
@@ -400,6 +412,7 @@ async function start() {
   const parsed = JSON.parse(data.textContent);
   const index = await inflate(parsed.index);
   $("browser").hidden = false;
+  $("beside").hidden = parsed.chunks !== null && !parsed.images.length;
   if (!index.id.length) return;
   globalThis.bonBrowser = new Browser(parsed, index);
 }

@@ -96,3 +96,23 @@ function folded(table) {
   (table.closest(".scroll") || table).before(make("p", { class: "fold" }, words, button));
   show();
 }
+
+// ------------------------------------------------------------------ tables as files
+
+// A button that saves the table as CSV: values where cells have them, no cell that is a formula.
+function csv(table) {
+  const text = (cell) => {
+    const value = cell.dataset.v ?? cell.textContent.replace(/[↕↑↓]/g, "").replace(/\s+/g, " ").trim();
+    const safe = /^[=+@\t]|^-(?![\d.])/.test(value) && Number.isNaN(Number(value)) ? `'${value}` : value;
+    return /[",]/.test(safe) ? `"${safe.replace(/"/g, '""')}"` : safe;
+  };
+  const name = table.closest("[aria-label]")?.getAttribute("aria-label") || "table";
+  const save = () => {
+    const lines = [...table.rows].map((row) => [...row.cells].map(text).join(","));
+    const url = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
+    make("a", { href: url, download: `${name.replace(/[^\w-]+/g, "_")}.csv` }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 1000);
+  };
+  const button = make("button", { type: "button", class: "csv quiet", text: "CSV", "aria-label": `${name} as CSV`, onclick: save });
+  (table.closest(".scroll") || table).after(button);
+}

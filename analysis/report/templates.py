@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from bon.analysis.report.figures import Figures
 
 HERE = Path(__file__).parent
+DATA, FILES = "{{questions}}", ("{{scripts}}", "{{images}}")
+"""Places that `finished` fills."""
 _ON_PAGE_ONE = re.compile(
     r"(?<![\w-])(?:pass@1|majority vote|rewarders?|base models?|oracle|r)(?![\w-])"
 )
@@ -72,33 +74,39 @@ def _pages() -> Environment:
     return environment()
 
 
-def render(template: str, figures: Figures, packed: Packed | None = None, **context: Any) -> str:
-    """Render a page that works offline.
-
-    Its content security policy allows this style, this script and, where `packed` needs it, the
-    side folder.
-    """
+def render(template: str, figures: Figures, **context: Any) -> str:
+    """Render a page that works offline; its security policy allows this style and script."""
     style = (HERE / "style.css").read_text(encoding="utf-8") + figures.css
     script = "".join((HERE / name).read_text("utf-8") for name in ("tables.js", "report.js"))
-    files = " 'self' file:"
     policy = (
-        f"default-src 'none'; style-src {_hash(style)}; "
-        f"script-src {_hash(script)}{files if packed and packed.beside else ''}; "
-        f"img-src data:{files if packed and packed.images_beside else ''}; "
-        "base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}{FILES[0]}; "
+        f"img-src data:{FILES[1]}; base-uri 'none'; form-action 'none'"
     )
     icon = base64.b64encode((HERE / "icon.svg").read_bytes()).decode()
-    page = _pages().get_template(template)
-    return page.render(
-        figures=figures,
-        packed=packed,
-        style=Markup(style),
-        script=Markup(script),
-        csp=policy,
-        icon=f"data:image/svg+xml;base64,{icon}",
-        version=bon.__version__,
-        **context,
+    return (
+        _pages()
+        .get_template(template)
+        .render(
+            figures=figures,
+            style=Markup(style),
+            script=Markup(script),
+            csp=policy,
+            icon=f"data:image/svg+xml;base64,{icon}",
+            version=bon.__version__,
+            **context,
+        )
     )
+
+
+def finished(html: str, packed: Packed | None) -> str:
+    """Fill in the questions' data, and allow files of the side folder where it has any."""
+    head, end, body = html.partition("</head>")
+    for place, used in (
+        (FILES[0], packed is not None and packed.beside),
+        (FILES[1], packed is not None and packed.images_beside),
+    ):
+        head = head.replace(place, " &#39;self&#39; file:" if used else "")
+    return head + end + (body.replace(DATA, packed.text(), 1) if packed else body)
 
 
 def _hash(source: str) -> str:

@@ -12,6 +12,7 @@ from html import escape
 
 from bon.analysis.results import accuracy, correlation, decision, prediction, study, uplift, verdict
 from bon.analysis.results.record import SCHEMA_VERSION, Options, Record
+from bon.core.errors import BonError
 
 
 class Results(Record):
@@ -55,6 +56,16 @@ class Results(Record):
         """The first primary correlation with points, which the finding describes."""
         usable = [c for c in self.correlations if c.points]
         return next((c for c in usable if c.primary), next(iter(usable), None))
+
+    def policy(self, name: str = "") -> accuracy.PolicyResult:
+        """Return the results of a policy, the first by default."""
+        known = {p.policy: p for p in self.policies}
+        if name not in ("", *known) or not known:
+            raise BonError(
+                f"no policy {name!r}",
+                f"choose one of {', '.join(known)}" if known else "this run has no responses",
+            )
+        return known[name or next(iter(known))]
 
     def _repr_html_(self) -> str:
         """Return the finding and Best-of-N accuracies, for notebooks."""

@@ -191,7 +191,7 @@ def correlate(
     from bon.commands.decide_text import correlation_text
 
     results = correlate_table(table, outcomes=outcome or (), benchmarks=benchmark or ())
-    figures = {"correlation": plots.published(results)} if out and results.correlations else {}
+    figures = {"correlation": plots.correlation(results)} if out and results.correlations else {}
     save(out, "correlation", results.model_dump(mode="json"), figures)
     emit(results, lambda: correlation_text(results) + (f"\n{out}" if out else ""), as_json)
 

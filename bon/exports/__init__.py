@@ -11,6 +11,7 @@ from bon.core.registry import Registry
 from bon.exports import layouts
 from bon.exports.contents import Contents, write_tables
 from bon.exports.dataset_folder import write_hub_folder
+from bon.exports.leaderboards import write_latex, write_markdown
 from bon.exports.preferences import Contrast, Preferences, training_rows
 from bon.running.reporting import open_run
 from bon.storage.store import Store
@@ -48,6 +49,8 @@ EXPORTS: Registry[Export] = Registry(
                 "a dataset folder with card, results and report, ready to upload",
                 write_hub_folder,
             ),
+            Export("latex", "the leaderboard as a table of a paper (booktabs)", write_latex),
+            Export("markdown", "the leaderboard as a Markdown table", write_markdown),
         )
     },
 )

@@ -6,15 +6,15 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from PIL import Image
 from synthetic import analyse, synthetic_tables
 
+import bon
 from bon.analysis import plots
 from bon.analysis.artifacts import write_figures
-from bon.analysis.plots.labels import overlap, place_labels, spread
-from bon.analysis.plots.style import INK, style
+from bon.analysis.decision.recommend import over_majority
+from bon.analysis.plots.curves import spread
+from bon.analysis.plots.style import INK, MUTED, OTHER
 from bon.analysis.results import Estimate, Results, RewarderInfo
 
 DEMO_POINTS = Path(__file__).parents[1] / "data/demo_points.csv"
@@ -44,23 +44,19 @@ def texts(figure):
 
 
 def boxes(figure):
-    found = []
-    for ax in figure.axes:
-        for text in ax.texts:
-            extent = text.get_window_extent()
-            found.append((extent.x0, extent.y0, extent.x1, extent.y1))
-    return found
+    extents = [text.get_window_extent() for ax in figure.axes for text in ax.texts]
+    return [(box.x0, box.y0, box.x1, box.y1) for box in extents]
 
 
-def test_every_point_is_named_and_no_two_texts_overlap(results):
-    for width in ("single", "double"):
-        figure = plots.correlation(results, width=width)
-        for rewarder in results.rewarders:
-            if not rewarder.baseline:
-                assert rewarder.rewarder in texts(figure)
-        found = boxes(figure)
-        for i, a in enumerate(found):
-            assert all(overlap(a, b) == 0 for b in found[:i])
+def overlapping(figure) -> list[tuple[str, str]]:
+    """Pairs of texts of which one covers a part of the other."""
+    shown, places = texts(figure), boxes(figure)
+    return [
+        (shown[i], shown[j])
+        for i, a in enumerate(places)
+        for j, b in enumerate(places[:i])
+        if min(a[2], b[2]) - max(a[0], b[0]) > 0.5 and min(a[3], b[3]) - max(a[1], b[1]) > 0.5
+    ]
 
 
 @pytest.mark.parametrize("width", ["single", "double"])
@@ -90,53 +86,78 @@ def test_the_names_of_curves_lie_inside_the_figure(results, width):
     assert all(not a.get_xlabel() or a.get_window_extent().width > 0.3 * right for a in figure.axes)
 
 
-def test_correlation_shows_r_with_its_interval_and_what_to_compare_with(results):
-    shown = " ".join(texts(plots.correlation(results)))
-    assert "8 rewarders from 2 base models" in shown
-    assert "[" not in shown
-    tables = synthetic_tables(num_rewarders=8, num_questions=60, num_pairs=80)
-    tables.rewarders["family"] = ""
-    shown = " ".join(texts(plots.correlation(analyse(tables, draws=100, permutations=100))))
-    assert "r = " in shown
-    assert "[" in shown
-    assert "better than majority vote" in shown
-    assert "worse than doing nothing (pass@1)" in shown
+def test_the_mean_and_each_policy_show_points_over_majority_vote(two_policies):
+    mean = over_majority(two_policies)
+    by_policy = {
+        p.policy: {
+            b.rewarder: b.versus_majority
+            for b in two_policies.best_of_n
+            if b.headline and b.policy == p.policy
+        }
+        for p in two_policies.policies
+    }
+    for policy, gains in ((None, mean), *by_policy.items()):
+        (ax,) = plots.correlation(two_policies, policy=policy).axes
+        marks = [line for line in ax.lines if line.get_gid()]
+        drawn = sorted(float(line.get_ydata()[0]) for line in marks)
+        names = [p.rewarder for p in two_policies.main.points]
+        assert drawn == pytest.approx(sorted(100 * gains[name].value for name in names))
+        filled = sum(line.get_markerfacecolor() == line.get_color() for line in marks)
+        assert filled == sum(gains[n].low > 0 or gains[n].high < 0 for n in names)
+        assert {"majority vote", "pass@1"} <= set(texts(ax.figure))
+    assert "r = " in ax.get_title(loc="left")
+    assert ax.get_title(loc="left").startswith("beta\n")
+    with pytest.raises(bon.BonError, match="no policy 'gamma'"):
+        plots.correlation(two_policies, policy="gamma")
+    with pytest.raises(bon.BonError, match="no policy 'gamma' -> choose one of alpha, beta"):
+        plots.accuracy_at_n(two_policies, policy="gamma")
 
 
-def test_rewarders_without_a_base_model_have_a_colour_of_their_own():
+def test_the_mean_is_that_of_the_headline_where_one_policy_has_no_correlation(two_policies):
+    """The height of a mark is the table's number, and no line is drawn of fewer policies."""
+    some = tuple(c for c in two_policies.correlations if c.policy == "alpha")
+    left = two_policies.model_copy(update={"correlations": some})
+    gains = over_majority(two_policies)
+    rows = plots.points(left)
+    assert {r["rewarder"]: r["gain"] for r in rows} == pytest.approx(
+        {r["rewarder"]: gains[r["rewarder"]].value for r in rows}
+    )
+    (ax,) = plots.correlation(left).axes
+    assert all(len(line.get_xdata()) <= 2 for line in ax.lines)
+    assert "mean of 2 policies" in ax.get_ylabel()
+
+
+def test_only_base_models_of_several_rewarders_have_a_colour():
     tables = synthetic_tables(num_rewarders=8, num_questions=60, num_pairs=80)
-    tables.rewarders["family"] = ["alpha"] * 4 + ["beta"] * 3 + [""]
-    tables.rewarders.loc[7, "kind"] = "judge of another tool"
+    tables.rewarders["family"] = ["alpha"] * 4 + ["beta"] * 2 + ["gamma", ""]
     figure = plots.correlation(analyse(tables, draws=100, permutations=100))
     (legend,) = figure.legends
-    looks = {
-        text.get_text(): (handle.get_color(), handle.get_marker())
-        for text, handle in zip(legend.get_texts(), legend.legend_handles, strict=True)
-    }
-    colours = [looks[name][0] for name in ("alpha", "beta", "no base model named")]
-    assert len(set(colours)) == 3
-    kinds = [look for name, look in looks.items() if look[1] not in ("None", "")]
-    assert len({marker for _, marker in kinds}) == len(kinds) == 4
+    handles = zip(legend.get_texts(), legend.legend_handles, strict=True)
+    looks = {text.get_text(): handle.get_color() for text, handle in handles}
+    assert list(looks) == ["alpha", "beta", "others, one each"]
+    assert looks.pop("others, one each") == OTHER
+    assert len(set(looks.values())) == 2
+    assert OTHER not in looks.values()
 
 
-def test_a_family_has_one_colour_in_all_figures_and_no_line_has_it():
+def test_a_base_model_has_one_colour_in_all_figures_and_no_line_has_it():
     tables = synthetic_tables(num_rewarders=6, num_questions=40, num_pairs=60)
     tables.rewarders["family"] = ["beta", "alpha", "", "beta", "alpha", "beta"]
     results = analyse(tables, draws=100, permutations=100)
     scatter, curves = plots.correlation(results), plots.accuracy_at_n(results)
-    names = {text.get_text(): text for text in scatter.legends[0].get_texts()}
-    handles = dict(zip(names, scatter.legends[0].legend_handles, strict=True))
-    scattered = {name: handles[name].get_color() for name in ("alpha", "beta")}
+    (legend,) = scatter.legends
+    handles = zip(legend.get_texts(), legend.legend_handles, strict=True)
+    colours = {text.get_text(): handle.get_color() for text, handle in handles}
     (ax,) = scatter.axes
-    (fit,) = (line for line in ax.lines if line.get_linewidth() == 1.4)
-    assert fit.get_color() not in scattered.values()
+    (fit,) = (line for line in ax.lines if len(line.get_xdata()) > 2)
+    assert fit.get_color() not in colours.values()
     families = {r.rewarder: r.family for r in results.rewarders}
     ends = {b.rewarder: 100 * b.accuracy.value for b in results.best_of_n if b.headline}
-    for line in (line for ax in curves.axes for line in ax.lines if line.get_marker() in "os^"):
-        (y,) = line.get_ydata()
-        alike = {families[r] for r, end in ends.items() if r in families and abs(end - y) < 1e-9}
-        expected = {scattered.get(family, INK) for family in alike}
-        assert line.get_color() in expected
+    (ax,) = curves.axes
+    for line in (line for line in ax.lines if len(line.get_xdata()) > 2):
+        end = line.get_ydata()[-1]
+        alike = {families[r] for r, y in ends.items() if r in families and abs(end - y) < 1e-9}
+        assert not alike or line.get_color() in {colours.get(f, OTHER) for f in alike} | {INK}
 
 
 def test_of_a_race_only_the_end_is_drawn(results):
@@ -158,24 +179,6 @@ def test_of_a_race_only_the_end_is_drawn(results):
     assert curves(results.model_copy(update={"best_of_n": tuple(rows)})) == curves(results) - 1
 
 
-def test_a_label_stands_nearest_to_its_own_point_or_has_a_line_to_it():
-    names = [f"mini-critic-{n:02}" for n in range(14)]
-    rng = np.random.default_rng(8)
-    at = np.column_stack([rng.uniform(50, 80, 14), rng.uniform(48, 72, 14)])
-    with style():
-        figure = Figure(figsize=(3.25, 4))
-        FigureCanvasAgg(figure)
-        ax = figure.add_subplot(xlim=(20, 100), ylim=(40, 80))
-        place_labels(ax, at, names)
-    pixels = ax.transData.transform(at)
-    starts = [tuple(line.get_xydata()[0].round(6)) for line in ax.lines]
-    for text in ax.texts:
-        own, box = names.index(text.get_text()), text.get_window_extent()
-        nearest = np.clip(pixels, (box.x0, box.y0), (box.x1, box.y1))
-        gaps = np.hypot(*(nearest - pixels).T)
-        assert tuple(at[own].round(6)) in starts or gaps.argmin() == own, text.get_text()
-
-
 @pytest.fixture(scope="module")
 def demo(results) -> Results:
     """The points of the demo's report, with the lines that its panel has."""
@@ -194,13 +197,22 @@ def demo(results) -> Results:
     infos = [
         RewarderInfo(rewarder=r["rewarder"], kind=r["kind"], family=r["family"]) for r in table
     ]
-    policy = results.policies[0].model_copy(
-        update={"pass_at_1": Estimate(value=0.476), "majority": Estimate(value=0.542)}
+    some = next(b for b in results.best_of_n if b.headline)
+    gains = {p.rewarder: [v - 0.542 for v in (p.y.value, p.y.low, p.y.high)] for p in points}
+    gains |= {"majority": [0.0] * 3, "random": [-0.066] * 3}
+    best = tuple(
+        some.model_copy(
+            update={
+                "rewarder": name,
+                "versus_majority": Estimate(value=value, low=low, high=high),
+            }
+        )
+        for name, (value, low, high) in gains.items()
     )
     correlations = (main.model_copy(update={"points": points, "num_rewarders": 14}),)
     return results.model_copy(
-        update={"correlations": correlations, "rewarders": tuple(infos), "policies": (policy,)}
-    )  # fmt: skip
+        update={"correlations": correlations, "rewarders": tuple(infos), "best_of_n": best}
+    )
 
 
 def scattered(demo: Results, seed: int) -> Results:
@@ -208,36 +220,93 @@ def scattered(demo: Results, seed: int) -> Results:
     rng, (c,) = np.random.default_rng(seed), demo.correlations
     xs, ys = np.linspace(0.5, 0.9, 14), rng.normal(0, 0.05, 14)
     points = tuple(
-        p.model_copy(
-            update={"x": Estimate(value=x), "y": Estimate(value=0.8 * x + y), "before": ""}
-        )
-        for p, x, y in zip(c.points, xs, ys, strict=True)
+        p.model_copy(update={"x": Estimate(value=x)}) for p, x in zip(c.points, xs, strict=True)
     )
-    return demo.model_copy(update={"correlations": (c.model_copy(update={"points": points}),)})
+    gains = {
+        p.rewarder: Estimate(value=0.8 * (x - 0.7) + y)
+        for p, x, y in zip(points, xs, ys, strict=True)
+    }
+    best = tuple(
+        b.model_copy(update={"versus_majority": gains.get(b.rewarder, b.versus_majority)})
+        for b in demo.best_of_n
+    )
+    correlations = (c.model_copy(update={"points": points}),)
+    return demo.model_copy(update={"correlations": correlations, "best_of_n": best})
 
 
 @pytest.mark.parametrize("width", ["single", 4.8])
 @pytest.mark.parametrize("seed", [None, *range(6)])
-def test_no_text_stands_on_a_point_and_no_line_to_a_name_passes_another(demo, seed, width):
+def test_no_name_covers_a_point_or_a_text(demo, seed, width):
+    """A name without room is left out: of fourteen at most three, in a column of a paper."""
     shown = demo if seed is None else scattered(demo, seed)
     figure = plots.correlation(shown, width=width)
-    (ax,), points = figure.axes, shown.main.points
-    at = ax.transData.transform([(100 * p.x.value, 100 * p.y.value) for p in points])
-    radius, names = 2.75 * figure.dpi / 72, [p.rewarder for p in points]
-    notes = [text for text in ax.texts if text.get_text()]
-    assert {text.get_text() for text in notes} >= set(names)
-    lines = [ax.transData.transform(x.get_xydata()) for x in ax.lines if x.get_linewidth() == 0.45]
-    for text in notes:
+    (ax,) = figure.axes
+    at = ax.transData.transform([line.get_xydata()[0] for line in ax.lines if line.get_gid()])
+    radius, names = 2.4 * figure.dpi / 72, {p.rewarder for p in shown.main.points}
+    assert overlapping(figure) == []
+    named = [text for text in ax.texts if text.get_text() in names]
+    assert len(named) >= 11
+    for text in named:
         box = text.get_window_extent()
         gaps = np.hypot(*(np.clip(at, (box.x0, box.y0), (box.x1, box.y1)) - at).T)
-        assert gaps.min() > radius, (text.get_text(), names[gaps.argmin()])
-        if text.get_text() in names:
-            own = names.index(text.get_text())
-            assert gaps.argmin() == own or any(np.allclose(line[0], at[own]) for line in lines)
-    for start, end in lines:
-        dots = start + (end - start) * np.linspace(0, 1, 50)[:, None]
-        others = at[np.hypot(*(at - start).T) > 1e-6]
-        assert np.hypot(*np.moveaxis(dots[:, None] - others, -1, 0)).min() > radius
+        assert gaps.min() > radius, text.get_text()
+
+
+def test_the_pick_and_the_ends_of_the_benchmark_are_named_first(demo):
+    by_x = [p.rewarder for p in sorted(demo.main.points, key=lambda p: p.x.value)]
+    figure = plots.correlation(demo, names=3, emphasis=by_x[5])
+    named = {text.get_text(): text for text in figure.axes[0].texts} | {}
+    assert set(named) == {"majority vote", "pass@1", by_x[0], by_x[5], by_x[-1]}
+    assert named[by_x[5]].get_fontweight() == "bold"
+
+
+def test_a_name_is_short_and_never_printed_to_the_terminal(demo, capsys):
+    long = {p.rewarder: f"{p.rewarder}-of-a-name-that-no-column-holds" for p in demo.main.points}
+    text = demo.model_dump_json()
+    for short, name in long.items():
+        text = text.replace(f'"{short}"', f'"{name}"')
+    figure = plots.correlation(Results.model_validate_json(text), width=2.2, size=12)
+    assert all(len(text) <= 24 for text in texts(figure))
+    assert overlapping(figure) == []
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("draw", ["correlation", "accuracy_at_n", "verdict"])
+def test_figures_obey_the_settings_of_the_user(results, draw):
+    """A style sheet or rcParams, as a paper has them; an argument is above both."""
+    plot = getattr(plots, draw)
+    with matplotlib.rc_context({"font.family": ["serif"], "font.size": 14}):
+        figure = plot(results, width=3.3)
+        figure.draw_without_rendering()
+        labels = [text for ax in figure.axes for text in (ax.xaxis.label, *ax.get_xticklabels())]
+        assert {tuple(text.get_fontfamily()) for text in labels} == {("serif",)}
+        assert labels[1].get_fontsize() == 14
+        assert overlapping(figure) == []
+        for ax in figure.axes:
+            for text in (ax.xaxis.label, ax.yaxis.label):
+                box = text.get_window_extent()
+                assert not text.get_text() or (box.x0 > -1 and box.x1 < figure.bbox.x1 + 1)
+                assert not text.get_text() or (box.y0 > -1 and box.y1 < figure.bbox.y1 + 1)
+        own = plot(results, width=3.3, height=5, size=6, font="DejaVu Sans")
+    assert own.get_size_inches().tolist() == [3.3, 5]
+    assert own.axes[0].xaxis.label.get_fontsize() == 6
+    assert own.axes[0].xaxis.label.get_fontfamily() == ["DejaVu Sans"]
+
+
+@pytest.mark.parametrize(
+    ("look", "line"),
+    [
+        ({"width": "triple"}, "a figure has no width 'triple' -> use single, double or inches"),
+        ({"width": 0}, "a figure has no width 0 -> use single, double or inches"),
+        ({"height": "tall"}, "a figure has no height 'tall' -> use inches"),
+        ({"font": "No Such Font"}, "matplotlib finds no font 'No Such Font' -> "),
+    ],
+)
+def test_a_look_that_does_not_exist_is_one_line(results, look, line):
+    for name in FIGURES:
+        with pytest.raises(bon.BonError) as error:
+            getattr(plots, name)(results, **look)
+        assert str(error.value).startswith(line)
 
 
 def test_the_gallery_has_the_colours_of_the_report(demo):
@@ -247,17 +316,9 @@ def test_the_gallery_has_the_colours_of_the_report(demo):
         Image.open(file).convert("RGB") for file in (buffer, GALLERY / "correlation.png")
     )
     colours = np.unique(np.asarray(shown).reshape(-1, 3), axis=0).astype(int)
-    for x, y in ((0.98, 0.03), (0.98, 0.7)):  # better than voting, worse than doing nothing
-        tint = drawn.getpixel((int(x * drawn.width), int(y * drawn.height)))
-        assert len(set(tint)) > 1
-        assert np.abs(colours - tint).max(1).min() <= 1
-
-
-def test_curves_name_the_divergence_from_the_policy(results):
-    (top,) = plots.accuracy_at_n(results).axes[0].child_axes
-    shown = dict(zip(top.get_xticks(), (t.get_text() for t in top.get_xticklabels()), strict=True))
-    # ln n − (n − 1)/n: Stiennon et al. 2020; Beirami et al. 2024 (an upper bound)
-    assert shown == {1: "0", 2: "0.19", 4: "0.64", 8: "1.2"}
+    many = {colour: n for n, colour in drawn.getcolors(drawn.width * drawn.height)}
+    vivid = sorted((c for c in many if max(c) - min(c) > 80), key=many.__getitem__)[-3:]
+    assert all(np.abs(colours - colour).max(1).min() <= 8 for colour in vivid)
 
 
 def test_figures_as_files_have_their_data_beside_them(results, tmp_path):
@@ -268,6 +329,10 @@ def test_figures_as_files_have_their_data_beside_them(results, tmp_path):
     points = pd.read_csv(tmp_path / "correlation.csv").set_index("rewarder")
     expected = {p.rewarder: p.x.value for p in results.main.points}
     assert points["x"].to_dict() == pytest.approx(expected)
+    gains = over_majority(results)
+    assert points["gain"].to_dict() == pytest.approx({n: gains[n].value for n in expected})
+    density = pd.read_csv(tmp_path / "verdict.csv")
+    assert density["density"].tolist() == pytest.approx(results.verdicts[0].density)
     curves = pd.read_csv(tmp_path / "accuracy_at_n.csv")
     ends = {b.rewarder: b.accuracy.value for b in results.best_of_n if b.headline and b.curve}
     last = curves[curves["n"] == curves["n"].max()].set_index("rewarder")["accuracy"]
@@ -281,11 +346,6 @@ def test_a_figure_shows_itself_in_a_notebook(results):
 def test_results_are_pickled_and_compared(results):
     assert pickle.loads(pickle.dumps(results)) == results
     assert results.model_copy(update={"best_of_n": results.best_of_n[1:]}) != results
-
-
-def test_one_panel_a_policy(two_policies):
-    figure = plots.correlation(two_policies)
-    assert [ax.get_title(loc="left") for ax in figure.axes] == ["alpha", "beta"]
 
 
 def test_same_figure_twice_has_the_same_bytes(results, tmp_path):
@@ -325,6 +385,9 @@ def test_svg_in_a_page_has_no_styles_of_its_own(results):
     assert " style=" not in svg
     assert "#" not in css
     assert "var(--series-1)" in css
+    for name in (*FIGURES, "verdict"):  # colours that a page turns into its own, light and dark
+        drawn = [t for ax in getattr(plots, name)(results).axes for t in ax.texts]
+        assert {text.get_color() for text in drawn} <= {INK, MUTED}
     assert "<metadata" not in svg
     assert 'aria-label="a &quot;quoted&quot; &lt;name&gt;"' in svg
     ids = [part.split('"')[0] for part in svg.split(' id="')[1:]]
@@ -343,22 +406,3 @@ def test_spread_keeps_order_and_distance():
         assert max(placed) <= 100 + 1e-9
     assert spread([5.0, 50.0], 8, 0, 100) == [5.0, 50.0]
     assert spread([], 8, 0, 100) == []
-
-
-def test_long_labels_stay_inside_a_narrow_plot():
-    names = [f"Qwen2.5-VL-{n}B-Instruct-pairwise-with-thinking-step-2000" for n in range(12)]
-    with style():
-        figure = Figure(figsize=(3.4, 3))
-        FigureCanvasAgg(figure)
-        ax = figure.add_subplot(xlim=(0, 100), ylim=(0, 100))
-        at = [(8.0 * n + 2, 8.0 * n + 2) for n in range(12)]
-        dropped = place_labels(ax, at, names)
-    frame = ax.get_window_extent()
-    boxes = [text.get_window_extent() for text in ax.texts]
-    assert len(boxes) + len(dropped) == 12
-    assert len(boxes) >= 6
-    for box in boxes:
-        assert frame.x0 - 1 <= box.x0 < box.x1 <= frame.x1 + 1
-        assert frame.y0 - 1 <= box.y0 < box.y1 <= frame.y1 + 1
-    assert all("…" in text.get_text() for text in ax.texts)
-    assert len({text.get_text() for text in ax.texts}) == len(boxes)

@@ -15,7 +15,9 @@ from bon.analysis import plots
 from bon.analysis.decision.recommend import _mean, cross_fitted, on_front, over_folds, recommend
 from bon.analysis.finding.first_page import first_page
 from bon.analysis.finding.verdict import reversed_scores
+from bon.analysis.report.leaderboard import board
 from bon.analysis.results import Estimate
+from bon.analysis.results.phrasing import gained
 from bon.commands.decide_text import recommendation_text as summary
 from bon.commands.main import app
 from bon.core.errors import BonError
@@ -146,8 +148,11 @@ def test_what_was_picked_is_measured_on_the_other_half(runs):
                  if task.headline and task.rewarder == found.pick], 1.959964)  # fmt: skip
     assert found.over_free.low < own.low
     page = first_page(results)
-    assert page.choice.startswith(f"Take {found.pick}: {100 * found.picked.value:.1f}% right [")
-    assert "mean of a and b, " in page.choice
+    (row,) = [r for r in board(results, found).rows if r.name == found.pick]
+    first = row.bars[0].estimate
+    assert page.choice == f"Take {found.pick}: {gained(first)} over majority vote."
+    assert first.value == pytest.approx(measured - free, abs=1e-5)
+    assert page.because.startswith(f"Mean of a and b. {gained(found.over_free)}, corrected for ")
 
 
 def test_errors_over_tasks_are_those_of_their_shared_questions():

@@ -1,4 +1,5 @@
 import base64
+import csv
 import hashlib
 import html
 import json
@@ -14,12 +15,14 @@ from playwright.sync_api import expect
 from synthetic import analyse, synthetic_tables
 
 from bon.analysis.artifacts import frames, write_tables
+from bon.analysis.decision.recommend import over_majority
 from bon.analysis.finding.first_page import advise, first_page
 from bon.analysis.report import (
     CandidateView,
     ChoiceView,
     QuestionView,
     build_views,
+    figures,
     write_report,
 )
 from bon.analysis.report import page as pages
@@ -28,6 +31,8 @@ from bon.analysis.report.page import _MARGIN
 from bon.analysis.results import (
     CandidateFile,
     Counts,
+    DepthCurve,
+    DepthPoint,
     Estimate,
     LeakReport,
     PolicyResult,
@@ -92,10 +97,10 @@ def draw_once():
     drawn, draw = {}, pages.report_figures
     with pytest.MonkeyPatch.context() as patch:
 
-        def cached(results):
+        def cached(results, pick):
             key = (id(results.correlations), id(results.policies), id(results.best_of_n))
             if key not in drawn:
-                drawn[key] = (draw(results), results)  # kept alive, so ids stay its own
+                drawn[key] = (draw(results, pick), results)  # kept alive, so ids stay its own
             return drawn[key][0]
 
         patch.setattr(pages, "report_figures", cached)
@@ -169,7 +174,7 @@ def test_every_section_is_there_and_no_nan(page, results):
     tags = parse(text).seen
     ids = {attrs["id"]: tag for tag, attrs in tags if "id" in attrs}
     assert ids["answer"] == ids["leaderboard"] == "section"
-    folded = ("sure", "other-n", "categories", "leaks", "judges", "asked", "questions")
+    folded = ("sure", "other-n", "categories", "leaks", "judges", "asked", "numbers", "questions")
     assert all(ids[name] == "details" for name in folded)
     assert results.finding.sentence in text.replace("&#39;", "'").replace("&lt;", "<")
     body = re.sub(r"<(script|style).*?</\1>", "", text, flags=re.S)
@@ -178,12 +183,12 @@ def test_every_section_is_there_and_no_nan(page, results):
 
 def test_the_caption_tells_of_the_band_that_is_drawn(tables, results, page, tmp_path):
     assert results.main.fit.band[0].low is None
-    assert "fit without a band" in page.read_text(encoding="utf-8")
+    assert "line without a band" in page.read_text(encoding="utf-8")
     bases = tables.rewarders.assign(family=tables.rewarders["rewarder"])
     apart = analyse(replace(tables, rewarders=bases), draws=100, permutations=100)
     assert apart.main.fit.band[0].low is not None
     other = write_report(apart, None, tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "fit with its band; dashed: prediction interval" in other
+    assert "line with its band" in other
 
 
 def test_the_page_recommends_the_vote_that_nothing_beats(results):
@@ -243,6 +248,17 @@ def test_hostile_text_in_the_results_is_text(results, tmp_path):
     assert "<img" not in text
     assert text.count("&lt;/script&gt;") >= 3
     parse(text)
+
+
+def test_each_figure_is_drawn_once_and_the_template_once(results, views, tmp_path, monkeypatch):
+    drawn, rendered = [], []
+    svg, render = figures.plots.inline_svg, pages.render
+    monkeypatch.setattr(pages, "report_figures", figures.report_figures)
+    monkeypatch.setattr(figures.plots, "inline_svg", lambda *a: drawn.append(a[1]) or svg(*a))
+    monkeypatch.setattr(pages, "render", lambda *a, **k: rendered.append(a[0]) or render(*a, **k))
+    write_report(results, views, tmp_path / "r.html")
+    assert rendered == ["report.html.jinja"]
+    assert len(drawn) == len(set(drawn)) == 4  # page one in two widths, density, accuracy by n
 
 
 def test_same_input_same_bytes(results, views, tmp_path):
@@ -428,7 +444,23 @@ def test_axes_whose_r_reads_alike_are_one_row(results):
     apart = twin.model_copy(update={"pearson": other})
     for second, shown in ((twin, [main.axis]), (apart, [main.axis, "overall"])):
         both = results.model_copy(update={"correlations": (main, second)})
-        assert [c.axis for c in pages._coefficients(both)["whole"]] == shown
+        assert [c.axis for c in pages._coefficients(both)] == shown
+
+
+def test_the_page_says_what_happens_at_the_last_n(results):
+    estimate = Estimate(value=4.0, low=4.0, high=8.0)
+    points = tuple(DepthPoint(n=n, kl=0.1, accuracy=estimate) for n in (1, 64))
+    curves = tuple(
+        DepthCurve(
+            policy=policy, rewarder=name, num_questions=9, points=points, peak=estimate, most=most,
+            sentence="",
+        )
+        for policy in "ab"
+        for name, most in (("head", 8), ("judge", None), ("majority", 8))
+    )  # fmt: skip
+    deep = results.model_copy(update={"depth": curves})
+    assert pages._other_n(deep).endswith(" At n = 64 it is past its peak under head.")
+    assert "64" not in pages._other_n(results)
 
 
 def test_image_references_of_a_question_become_paths(tables):
@@ -542,7 +574,8 @@ FIRST_SCREEN = """() => {
     const box = document.createRange(), parent = walk.currentNode.parentElement;
     box.selectNodeContents(walk.currentNode);
     const at = box.getBoundingClientRect();
-    if (parent.closest("svg") || !at.height || at.top >= innerHeight || at.bottom <= 0) continue;
+    if (parent.closest("svg, .fig") || !at.height) continue;
+    if (at.top >= innerHeight || at.bottom <= 0) continue;
     const own = parent.closest(".rest, h1, h2, h3, p, dt, dd, th, td, label");
     text += (own === block ? "" : " ") + walk.currentNode.textContent;
     block = own;
@@ -558,19 +591,16 @@ def test_the_first_screen_answers_a_principal_investigator(results, page, tab):
     text = " ".join(tab.evaluate(FIRST_SCREEN).split()).partition(" Leaderboard ")[0]
     assert 30 < len(text.split()) <= 110
     advice = advise(results)
-    right, gain = (
-        f"{100 * e.value:{sign}.1f}{unit} [{100 * e.low:{sign}.1f}, {100 * e.high:{sign}.1f}]"
-        for e, sign, unit in ((advice.picked, "", "% right"), (advice.over_free, "+", " points"))
-    )
-    assert f"Take {advice.pick}: {right}" in text
-    assert f"{gain} over majority vote" in text
+    gain = over_majority(results)[advice.pick]
+    assert f"Take {advice.pick}: {fmt.gained(gain)} over majority vote" in text
+    assert f"{fmt.gained(advice.over_free)}, corrected for picking it among 6 rewarders" in text
     (v,) = results.verdicts
     yes, no = (int(100 * p) for p in (v.p_yes, v.p_low))  # a chance is rounded down
-    assert f"Does the benchmark predict? Cannot tell (yes: {yes}%, no: {no}%)" in text
+    assert f"Does the benchmark predict Best-of-4? Cannot tell (yes: {yes}%, no: {no}%)" in text
     assert f"over {v.num_rewarders} rewarders from 2 base models" in text
     assert re.search(r"To trust it \d+ rewarders from \d+ base models: at least Probably in", text)
     assert "Caveat rewarder-04 is right on" in text
-    assert tab.locator("#answer svg:visible").count() == 1
+    assert tab.locator("#answer figure svg:visible").count() == 2
     defined = tab.locator("#answer abbr").evaluate_all(
         "all => all.map((a) => [a.textContent, a.title])"
     )
@@ -582,14 +612,83 @@ def test_the_first_screen_answers_a_principal_investigator(results, page, tab):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_columns_of_the_leaderboard_fit(page, tab, width):
+def test_the_leaderboards_fit(page, tab, width):
     tab.set_viewport_size({"width": width, "height": 800})
     tab.goto(page.as_uri())
-    box = tab.locator("#leaderboard .scroll").first
+    shown = tab.locator("#leaderboard .scroll")
+    assert shown.count() == 1
+    assert shown.evaluate("b => b.scrollWidth <= b.clientWidth")
+    bars = tab.locator("#leaderboard tbody tr:not(.base) td:nth-child(2) svg")
+    assert bars.first.evaluate("b => b.getBoundingClientRect().width") > 60
+    assert len(tab.inner_text("main").split()) <= 700
+    tab.locator("#numbers summary").first.click()
+    box = tab.locator("#numbers .scroll").first
     assert box.evaluate("b => b.scrollWidth <= b.clientWidth")
-    columns = tab.locator("#leaderboard thead th:visible").count()
-    tab.locator("#leaderboard").get_by_label("All columns").check()
-    assert tab.locator("#leaderboard thead th:visible").count() > columns
+    columns = tab.locator("#numbers thead th:visible").count()
+    tab.locator("#numbers").get_by_label("All columns").check()
+    assert tab.locator("#numbers thead th:visible").count() > columns
+
+
+@pytest.mark.browser
+def test_headline_table_and_figure_show_one_number(results, page, tab):
+    """The headline is the first cell of the table and the height of the big mark."""
+    tab.goto(page.as_uri())
+    gain = over_majority(results)[advise(results).pick]
+    row = tab.locator("#leaderboard tr.chosen")
+    assert row.locator("th").inner_text().startswith(f"{advise(results).pick} ")
+    assert row.locator("td").first.get_attribute("data-v") == str(gain.value)
+    headline = tab.locator("h1").inner_text()
+    assert f" {row.locator('.v').first.inner_text()} points [" in headline
+    rewarders = tab.locator("#leaderboard tbody tr:not(.base)")
+    assert rewarders.first.get_attribute("class") == row.get_attribute("class")
+    titles = tab.locator("#answer svg.wide title").all_text_contents()
+    (mark,) = (t for t in titles if t.startswith(advise(results).pick))
+    assert f"{fmt.difference(gain)} points over majority vote" in mark
+    filled = rewarders.locator("td:nth-child(2) circle.on").count()
+    gains = [over_majority(results)[r.rewarder] for r in results.rewarders if not r.baseline]
+    assert filled == sum(e.low > 0 or e.high < 0 for e in gains)
+
+
+@pytest.mark.browser
+def test_every_table_is_saved_as_csv_without_formulas(results, tmp_path, tab):
+    evil = "=cmd|' /C calc'!A0"
+    text = results.model_dump_json().replace('"rewarder-03"', json.dumps(evil))
+    page = write_report(Results.model_validate_json(text), None, tmp_path / "r.html")
+    tab.goto(page.as_uri())
+    assert tab.locator("button.csv").count() == tab.locator("main table").count()
+    with tab.expect_download() as download:
+        tab.get_by_role("button", name="Leaderboard as CSV").click()
+    saved = Path(download.value.path()).read_text(encoding="utf-8")
+    rows = list(csv.DictReader(saved.splitlines()))
+    assert download.value.suggested_filename == "Leaderboard.csv"
+    gains = over_majority(Results.model_validate_json(text))
+    shown = {row["rewarder"]: row for row in rows}
+    assert f"'{evil}" in shown
+    assert evil not in shown
+    for name, gain in gains.items():
+        if name in shown:
+            assert float(next(v for k, v in shown[name].items() if k == "gain")) == gain.value
+
+
+@pytest.mark.browser
+def test_equal_responses_are_shown_once(results, tmp_path, tab):
+    seven = [CandidateView("p", i, "The same.", "B", "parsed", 1.0) for i in range(7)]
+    other = CandidateView("p", 7, "Another.", "C", "parsed", 0.0)
+    choices = (
+        ChoiceView("r0", "p", (3, 5), (0.7,) * 7 + (0.1,), ()),
+        ChoiceView("r1", "p", (7,), (0.2,) * 7 + (0.3,), ()),
+    )
+    view = replace(one("q"), candidates=(*seven, other), choices=choices)
+    tab.goto(f"{write_report(results, [view], tmp_path / 'r.html').as_uri()}#q=q")
+    cards = tab.locator("#view .card")
+    assert cards.count() == 2
+    assert "#0 and 6 equal ones" in cards.first.inner_text()
+    assert "picked by r0\n" in cards.first.inner_text()
+    assert tab.locator("#view .scores thead th").count() == 4
+    cells = tab.locator("#view .scores tbody tr").first.locator("td")
+    assert cells.all_inner_texts() == ["0.70", "0.10", "✓ right"]
+    assert "pick" in cells.first.get_attribute("class")
+    assert "7 responses" in tab.locator("#view .options").inner_text()
 
 
 @pytest.mark.browser
@@ -624,8 +723,8 @@ def test_categories_are_a_heat_table_with_intervals_and_r(results, page, tab):
 def test_the_leaderboard_sorts(page, tab):
     tab.goto(page.as_uri())
     table = tab.locator("#leaderboard table.sortable").first
-    head = table.get_by_role("button", name="Best-of-4")
-    cells = table.locator("tbody tr td.key")
+    head = table.get_by_role("button", name="gain")
+    cells = table.locator("tbody tr td:nth-child(2)")
 
     def values():
         return [float(v) for v in cells.evaluate_all("c => c.map(x => x.dataset.v)")]

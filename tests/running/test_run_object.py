@@ -21,8 +21,10 @@ def test_a_run_shows_itself(run):
     assert {"judge", "critic", "head", "pass@1", "oracle"} <= set(board.rewarder)
     assert board.accuracy.is_monotonic_decreasing
     assert board.dtypes.astype(str).to_dict() == {
-        "rewarder": "string", "kind": "string", "rule": "string",
+        "rewarder": "string", "kind": "string", "rule": "string", "rank": "string",
         "accuracy": "float64", "accuracy_low": "float64", "accuracy_high": "float64",
+        "vs_majority": "float64", "vs_majority_low": "float64", "vs_majority_high": "float64",
+        "gain": "float64", "gain_low": "float64", "gain_high": "float64",
         "benchmark": "float64", "benchmark_low": "float64", "benchmark_high": "float64",
     }  # fmt: skip
     best = {b.rewarder: b.accuracy.value for b in run.results.best_of_n if b.headline}

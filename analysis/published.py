@@ -144,7 +144,7 @@ def correlate_table(
     for y, x in product(table.outcomes, table.benchmarks):
         rows = []
         for policy, part in table.policies:
-            m = _measured(part, table, x, y)
+            m = _measured(part, table, x, y, options.level)
             if len(m.names) < MIN_REWARDERS:
                 few[f"{x} and {y}" + (f" for {policy}" if table.policy else "")] = len(m.names)
             else:
@@ -376,7 +376,7 @@ def _errors(rows: pd.DataFrame, noise: "dict[str, re.Match[str]]", units: dict[s
     return pd.DataFrame(found, index=rows.index)
 
 
-def _measured(part: pd.DataFrame, table: Table, x: str, y: str) -> Measured:
+def _measured(part: pd.DataFrame, table: Table, x: str, y: str, level: float) -> Measured:
     """Return the rows with both numbers, with draws where all their errors are known."""
     part = part.dropna(subset=[x, y])
     values, estimates, draws = {}, {}, {}
@@ -385,7 +385,7 @@ def _measured(part: pd.DataFrame, table: Table, x: str, y: str) -> Measured:
         error = np.full(len(v), np.nan)
         if column in table.errors:
             error = table.errors.loc[part.index, column].to_numpy(dtype=float)
-        estimates[column] = tuple(map(_estimate, v.tolist(), error.tolist()))
+        estimates[column] = tuple(_estimate(*cell, level) for cell in zip(v, error, strict=True))
         if len(v) and np.isfinite(error).all():
             normal = np.random.default_rng([seed, len(v)]).standard_normal((len(v), DRAWS))
             draws[column] = (v[:, None] + error[:, None] * normal).astype(np.float32)
@@ -403,10 +403,10 @@ def _measured(part: pd.DataFrame, table: Table, x: str, y: str) -> Measured:
     )
 
 
-def _estimate(value: float, error: float) -> Estimate:
+def _estimate(value: float, error: float, level: float) -> Estimate:
     if not np.isfinite(error):
         return Estimate(value=value, method="none")
-    half = float(special.ndtri(0.975)) * error
+    half = float(special.ndtri((1 + level) / 2)) * error
     return Estimate(value=value, low=value - half, high=value + half, method="normal")
 
 

@@ -111,8 +111,8 @@ def find(
     if not verdicts:
         return Finding(
             verdict="cannot tell",
-            sentence="No correlation: this needs rewarders judged on both a reward benchmark and "
-            "the candidates of a policy.",
+            sentence="No correlation: this needs several rewarders judged on both a reward "
+            "benchmark and the candidates of a policy.",
             would_change=(f"At least {FEWEST} rewarders judged on both would give a verdict.",),
         )
     (benchmark, v), *others = verdicts
@@ -126,7 +126,6 @@ def find(
             support=tuple(_others(others, correlations)),
             caveats=(
                 *general,
-                *dict.fromkeys(c.too_leaked for c in rows if c.too_leaked),
                 *_about_choices(rows, correlations, best, protocol),
             ),
             benchmark=benchmark or None,
@@ -298,6 +297,11 @@ def standings(rows: Sequence[BestOfN]) -> str:
     """Count the rewarders above, near and below majority vote, and name those below."""
     if not rows:
         return ""
+    if len(rows) == 1:
+        is_what = {"above": "beats", "below": "is worse than"}.get(
+            rows[0].verdict_versus_majority or "", "cannot be told from"
+        )
+        return f"{rows[0].rewarder} {is_what} majority vote."
     above, unclear, below = (
         [b.rewarder for b in rows if b.verdict_versus_majority == v]
         for v in ("above", "unclear", "below")

@@ -41,8 +41,8 @@ SMALL = 8
 
 MANY = 500  # rewarders above which none is left out
 WORK = 8_000_000  # at most this many rewarders times permutations
-RANKS: dict[str, tuple[float, int, int]] = {"spearman": (1.06, 3, 5), "kendall": (0.437, 4, 5)}
-"""Variance, lost and fewest rewarders of Fisher's interval of ranks (Fieller et al. 1957)."""
+RANKS = {"spearman": (1.06, 5)}
+"""Variance and fewest rewarders of Fisher's interval of ranks (Fieller et al. 1957)."""
 
 
 def correlate(measured: Measured, label: Label, options: Options) -> Correlation:
@@ -53,7 +53,7 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
     """
     m = measured.complete()
     r, bases = len(m.names), num_bases(m)
-    pearson, spearman, kendall = (coefficient(m, name, options.level) for name in COEFFICIENTS)
+    pearson, spearman = (coefficient(m, name, options.level) for name in COEFFICIENTS)
     pearson = _with_p(m, pearson, options)
     return Correlation(
         **asdict(label),
@@ -62,7 +62,6 @@ def correlate(measured: Measured, label: Label, options: Options) -> Correlation
         points=points_of(m),
         pearson=pearson,
         spearman=spearman,
-        kendall=kendall,
         fit=fit(m, options.level, bounded=bases is None or bases >= ENOUGH_BASES),
         leave_one_out=leave_one_out(m) if pearson.estimate.value is not None else (),
         sentence=_sentence(pearson, label, r, bases),

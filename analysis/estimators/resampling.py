@@ -297,15 +297,13 @@ def fisher_z(r: float | Floats) -> Floats:
     return np.asarray(np.arctanh(np.clip(r, -0.9999999, 0.9999999)))
 
 
-def fisher(
-    r: float, n: int, level: float, variance: float = 1.0, lost: int = 3, fewest: int = 4
-) -> Estimate:
+def fisher(r: float, n: int, level: float, variance: float = 1.0, fewest: int = 4) -> Estimate:
     """Estimate a correlation of n points with Fisher's interval, which takes the `fewest` points.
 
-    Its variance on Fisher's scale is `variance` / (n − `lost`).
+    Its variance on Fisher's scale is `variance` / (n − 3).
     """
     enough, z = n >= fewest, fisher_z(r)
-    half = special.ndtri((1 + level) / 2) * np.sqrt(variance / (n - lost)) if enough else np.nan
+    half = special.ndtri((1 + level) / 2) * np.sqrt(variance / (n - 3)) if enough else np.nan
     low, high = np.tanh([z - half, z + half])
     return estimate(r, low, high, n, "fisher")
 
@@ -356,20 +354,7 @@ def spearman_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
     return pearson_rows(ranks(x), ranks(y))
 
 
-def kendall_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
-    """Kendall's tau-b along the last axis; NaN where there is a NaN, or a side does not vary."""
-    x, y = np.broadcast_arrays(x, y)
-    concordant, untied_x, untied_y = np.zeros((3, *x.shape[:-1]))
-    for k in range(1, x.shape[-1]):
-        sx, sy = (np.sign(side[..., :k] - side[..., [k]]) for side in (x, y))
-        concordant = concordant + (sx * sy).sum(axis=-1)
-        untied_x, untied_y = untied_x + (sx * sx).sum(axis=-1), untied_y + (sy * sy).sum(axis=-1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(concordant / np.sqrt(untied_x * untied_y))
-
-
-COEFFICIENTS = {"pearson": pearson_rows, "spearman": spearman_rows, "kendall": kendall_rows}
-
+COEFFICIENTS = {"pearson": pearson_rows, "spearman": spearman_rows}
 
 EXACT_REWARDERS = 9
 """Largest number of rewarders whose permutations are all enumerated (9! = 362,880)."""

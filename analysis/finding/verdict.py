@@ -66,7 +66,7 @@ def answer(v: Verdict) -> str:
 
 def strength(v: Verdict) -> str:
     """Describe r and what it is good for."""
-    noise = "after measurement noise" if v.reliability_x is not None else "as measured"
+    noise = "after measurement noise" if v.reliability_x is not None else "with unknown noise"
     size = plural(v.num_rewarders, "rewarder")
     if v.num_bases < v.num_rewarders:
         size += f" from {plural(v.num_bases, 'base model')}"
@@ -185,7 +185,7 @@ def _support(v: Verdict, rows: Sequence[Correlation]) -> list[str]:
         if c.pearson.estimate.value is not None:
             reasons.append(
                 f"{where}As measured, r is {bounded(c.pearson.estimate)}, Spearman's "
-                f"{bounded(c.spearman.estimate)}, Kendall's {bounded(c.kendall.estimate)}."
+                f"{bounded(c.spearman.estimate)}."
             )
         known = [row.pearson for row in c.leave_one_out if row.pearson is not None]
         if known:

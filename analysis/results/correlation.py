@@ -98,7 +98,6 @@ class Correlation(PerAxis):
     points: tuple[Point, ...]
     pearson: Coefficient
     spearman: Coefficient
-    kendall: Coefficient
     fit: Fit | None
     leave_one_out: tuple[LeaveOneOut, ...] = ()
     sentence: str

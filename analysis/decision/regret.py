@@ -40,6 +40,9 @@ def decide(
     r, draws = len(m.names), m.y_draws
     if draws is None or r < 2 or m.y_estimates[0].n < MIN_QUESTIONS:
         return None
+    draws = draws[:, np.isfinite(draws).all(axis=0)]
+    if draws.shape[1] < 2:
+        return None
     true = np.clip(true_accuracies(m.x, m.y, draws, options.seed), 0, 1)
     best, n = true.max(axis=0), m.y_estimates[0].n
     lists = []
@@ -86,7 +89,7 @@ def true_accuracies(x: Floats, y: Floats, draws: NDArray[np.floating], seed: int
     (Matheron's rule).
     """
     r, rng = len(y), np.random.default_rng([seed, len(y), 19])
-    errors = np.asarray(draws, dtype=float)[:, np.isfinite(draws).all(axis=0)] - y[:, None]
+    errors = np.asarray(draws, dtype=float) - y[:, None]
     covariance = np.atleast_2d(np.cov(errors))
     design = np.ones((r, 1))
     if r >= FEWEST and np.ptp(x) > STILL:

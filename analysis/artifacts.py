@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from bon.analysis import plots
-from bon.analysis.results import Basis, Coefficient, Correlation, Estimate, Record, Results
+from bon.analysis.results import Basis, Coefficient, Estimate, Record, Results
 from bon.core.text import table_cell
 
 if TYPE_CHECKING:
@@ -91,9 +91,7 @@ kind, and the column that holds the kind of several."""
 def frames(results: Results) -> dict[str, pd.DataFrame]:
     """Return the non-empty tables by name: of every list of records in the results, and `INNER`."""
     tables = {
-        _NAMES.get(field, field): pd.DataFrame(
-            [_coefficients(row) if isinstance(row, Correlation) else _flat(row) for row in value]
-        )
+        _NAMES.get(field, field): pd.DataFrame([_flat(row) for row in value])
         for field, value in results
         if isinstance(value, tuple) and value and isinstance(value[0], Record)
     }
@@ -128,17 +126,6 @@ def _flat(record: Record, only: tuple[str, ...] | None = None) -> dict[str, Any]
         elif value is None or isinstance(value, str | bool | int | float):
             line[name] = value
     return line
-
-
-_INDEPENDENT = ("_bootstrap", "_fisher", "_jackknife", "_p_parametric")
-
-
-def _coefficients(c: Correlation) -> dict[str, Any]:
-    """Return a row, without statistics that assume independence where rewarders share bases."""
-    line = _flat(c)
-    if c.num_bases is None:
-        return line
-    return {k: None if any(part in k for part in _INDEPENDENT) else v for k, v in line.items()}
 
 
 # ------------------------------------------------------------------ figures

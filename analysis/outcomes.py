@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pandas as pd
 
-from bon.analysis.correlation.coefficients import read_interval
+from bon.analysis.correlation.coefficients import coefficient
 from bon.analysis.correlation.paired_accuracies import Measured
 from bon.analysis.results import UpliftCorrelation
 from bon.core.errors import BonError
@@ -38,7 +38,7 @@ def correlation_of(
     names, families, xs, ys = zip(*known, strict=True) if known else ((), (), (), ())
     x_axis, y_axis = (np.array(values, dtype=float) for values in (xs, ys))
     m = Measured(names, x_axis, y_axis, (), (), families=families)
-    r, rank = (read_interval(m, c, level).estimate for c in ("pearson", "spearman"))
+    r, rank = (coefficient(m, c, level).estimate for c in ("pearson", "spearman"))
     return UpliftCorrelation(
         policy=policy, method=method, x=x, num_rewarders=len(known),
         r=r, spearman=rank,

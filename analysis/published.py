@@ -71,7 +71,7 @@ def correlate_table(
     for y, x in product(table.outcomes, table.benchmarks):
         rows = []
         for policy, part in table.policies:
-            m = measured(part, table, x, y)
+            m = measured(part, table, x, y, options.level)
             if len(m.names) < MIN_REWARDERS:
                 few[f"{x} and {y}" + (f" for {policy}" if table.policy else "")] = len(m.names)
             else:

@@ -308,7 +308,9 @@ def _errors(rows: pd.DataFrame, noise: "dict[str, re.Match[str]]", units: dict[s
     return pd.DataFrame(found, index=rows.index)
 
 
-def measured(part: pd.DataFrame, table: Table, x: str, y: str) -> Measured:
+def measured(
+    part: pd.DataFrame, table: Table, x: str, y: str, level: float = 0.95
+) -> Measured:
     """Return the rows with both numbers, with draws where all their errors are known."""
     part = part.dropna(subset=[x, y])
     values, estimates, draws = {}, {}, {}
@@ -317,7 +319,7 @@ def measured(part: pd.DataFrame, table: Table, x: str, y: str) -> Measured:
         error = np.full(len(v), np.nan)
         if column in table.errors:
             error = table.errors.loc[part.index, column].to_numpy(dtype=float)
-        estimates[column] = tuple(map(_estimate, v.tolist(), error.tolist()))
+        estimates[column] = tuple(_estimate(*cell, level) for cell in zip(v, error, strict=True))
         if len(v) and np.isfinite(error).all():
             normal = np.random.default_rng([seed, len(v)]).standard_normal((len(v), DRAWS))
             draws[column] = (v[:, None] + error[:, None] * normal).astype(np.float32)
@@ -335,10 +337,10 @@ def measured(part: pd.DataFrame, table: Table, x: str, y: str) -> Measured:
     )
 
 
-def _estimate(value: float, error: float) -> Estimate:
+def _estimate(value: float, error: float, level: float) -> Estimate:
     if not np.isfinite(error):
         return Estimate(value=value, method="none")
-    half = float(special.ndtri(0.975)) * error
+    half = float(special.ndtri((1 + level) / 2)) * error
     return Estimate(value=value, low=value - half, high=value + half, method="normal")
 
 

@@ -172,7 +172,6 @@ def small(q: int = 40, m: int = 8, draws: int = 500) -> None:
     answers = np.where(right > 0, 0, rng.integers(1, 4, (q, m)))
     weights = np.exp(scores)
     sampled = resampling.draw(q, draws, 0, "bench")
-    x, y = rng.random((draws, 20)), rng.random((draws, 20))
     masks, average = subsets.masks_for(m, tuple(range(1, m + 1)), 1, 0)
     table = subsets.best_of_n(scores, right)
     cases: tuple[tuple[str, Callable[[], Floats], Callable[[], Floats]], ...] = (
@@ -191,11 +190,6 @@ def small(q: int = 40, m: int = 8, draws: int = 500) -> None:
             f"{draws} bootstrap draws",
             lambda: loop_draws(table, sampled.counts),
             lambda: np.asarray(sampled.means(table), dtype=float),
-        ),
-        (
-            f"Kendall of {draws} draws",
-            lambda: loop_kendall(x, y),
-            lambda: resampling.kendall_rows(x, y),
         ),
     )  # fmt: skip
     print(f"{q} questions, {m} candidates, one rewarder")
@@ -266,18 +260,6 @@ def loop_draws(values: Floats, counts: NDArray[np.float32]) -> Floats:
                 k * v for k, v in zip(count.tolist(), values[:, c].tolist(), strict=True)
             ) / sum(count.tolist())
     return result
-
-
-def loop_kendall(x: Floats, y: Floats) -> Floats:
-    """Kendall's tau of every row (no ties here)."""
-    found = []
-    for a, b in zip(x.tolist(), y.tolist(), strict=True):
-        r = len(a)
-        agree = sum(
-            1 if (a[i] - a[j]) * (b[i] - b[j]) > 0 else -1 for i, j in combinations(range(r), 2)
-        )
-        found.append(agree / comb(r, 2))
-    return np.array(found)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from bon.analysis.correlation.paired_accuracies import (
     Label,
     Measured,
-    difference_errors,
-    errors_of_means,
 )
 from bon.analysis.data.arrays import Run
 from bon.analysis.data.verdicts import Verdicts
@@ -19,13 +17,11 @@ from bon.analysis.estimators import pair_sets, resampling
 from bon.analysis.estimators.choices import Policy, Study
 from bon.analysis.estimators.pair_results import benchmark_results
 from bon.analysis.estimators.pair_sets import PairSet, Worth
-from bon.analysis.estimators.resampling import Draws
 from bon.analysis.results import BenchmarkResult, Leaks, Options
 from bon.choosing.opinion import Bools, Floats, Ints
 from bon.core.errors import BonError
 
 ENOUGH = 50  # pairs, and questions, without leaks from which on the primary axis leaves leaks out
-HALVES = 50  # random splits of the questions, on which a pick is measured
 
 
 @dataclass(frozen=True)
@@ -54,15 +50,13 @@ class ScoredPairs:
 class _Axis:
     """Values (R) and draws (R, B) of one axis, resting on `n` items.
 
-    `units` were resampled; `errors` (R, R): standard errors of differences.
+    `units` were resampled.
     """
 
     values: Floats
     draws: NDArray[np.float32]
     n: int
     units: int
-    halves: Floats | None = None
-    errors: Floats | None = None
 
 
 def measure(
@@ -70,7 +64,6 @@ def measure(
 ) -> list[tuple[Label, Measured]]:
     """Measure every axis over the rewarders on both sides (no baselines, no ensembles)."""
     results = []
-    halves = _halves(run, options.seed)
     for policy in policies:
         s = policy.study
         for b in benchmarks:
@@ -89,7 +82,7 @@ def measure(
                         f"no axis {options.axis!r} in this benchmark",
                         f"choose among {', '.join(xs)}",
                     )
-                y = _y_axis(policy, names, leaks, halves)
+                y = _y_axis(policy, names, leaks)
                 for axis, x in xs.items():
                     primary = leaks == headline and axis == options.axis
                     why = too_leaked if primary else ""
@@ -133,28 +126,15 @@ def kept_questions(s: Study, leaks: Leaks) -> Bools:
     return ~s.pool.leaked if leaks == "out" else np.ones(len(s.pool.rows), dtype=bool)
 
 
-def _y_axis(policy: Policy, names: list[str], leaks: Leaks, halves: Bools) -> _Axis:
+def _y_axis(policy: Policy, names: list[str], leaks: Leaks) -> _Axis:
     s = policy.study
     replays = policy.headline(names)
     rows = [next(i for i, r in enumerate(s.replays) if r is replay) for replay in replays]
     keep = kept_questions(s, leaks)
     values = np.stack([replay.at(s.n) for replay in replays], axis=1)[keep]
     draws = s.heads_out if leaks == "out" and s.heads_out is not None else s.heads
-    half = halves[:, s.pool.rows[keep]]
-    split = np.stack(
-        [Draws(side.astype(np.float32)).means(values).astype(float) for side in (half, ~half)]
-    )
-    n, units = len(values), s.draws.of(keep).units
-    errors = errors_of_means(values) if units is None else difference_errors(draws[rows])
-    return _Axis(values.mean(axis=0), draws[rows], n, units or n, split, errors)
-
-
-def _halves(run: Run, seed: int) -> Bools:
-    """Draw random halves of the questions (S, Q), which split no cluster."""
-    cluster = clusters_of(run.tables.questions)
-    count = int(cluster.max(initial=-1)) + 1
-    rng = np.random.default_rng([seed, count, 13])
-    return (np.argsort(rng.random((HALVES, count)), axis=1) < count // 2)[:, cluster]
+    n = len(values)
+    return _Axis(values.mean(axis=0), draws[rows], n, s.draws.of(keep).units or n)
 
 
 def clusters_of(questions: pd.DataFrame) -> Ints:
@@ -185,8 +165,6 @@ def _measured(
         ),
         x.draws,
         y.draws,
-        y.halves,
-        y_errors=y.errors,
         families=tuple(table["family"].fillna("").astype(str)),
         rules=rules,
         makers=tuple(table["maker"].fillna("").astype(str)) if "maker" in table else (),

@@ -1,7 +1,6 @@
 """Correlation of benchmark accuracy with Best-of-N accuracy over the rewarders of one policy."""
 
 from dataclasses import asdict, replace
-from typing import Any
 
 import numpy as np
 from scipy import special
@@ -17,11 +16,11 @@ from bon.analysis.correlation.paired_accuracies import (
     MIN_REWARDERS,
     Label,
     Measured,
-    rewarder_draws,
+    points_of,
 )
 from bon.analysis.estimators import resampling
 from bon.analysis.estimators.replay import Replay
-from bon.analysis.estimators.resampling import COEFFICIENTS, Floats32, estimate, nothing, number
+from bon.analysis.estimators.resampling import COEFFICIENTS, estimate, nothing, number
 from bon.analysis.results import (
     ENOUGH_BASES,
     Coefficient,
@@ -32,49 +31,37 @@ from bon.analysis.results import (
     LeaveOneOut,
     Options,
     PermutationMethod,
-    Point,
 )
 from bon.analysis.results.phrasing import coefficient as written
 from bon.analysis.results.phrasing import evidence
-from bon.choosing.opinion import Bools, Floats, Ints
+from bon.choosing.opinion import Bools
 
 SMALL = 8
 """Below this many rewarders Fisher's interval is read; see docs/validity.md."""
 
-MANY = 500  # rewarders above which computations over all pairs of them are skipped
-WORK = 8_000_000  # at most this many rewarders times draws
-RANKS: dict[str, tuple[float, int, int]] = {"spearman": (1.06, 3, 5), "kendall": (0.437, 4, 5)}
-"""Variance, lost and fewest rewarders of Fisher's interval of ranks (Fieller et al. 1957)."""
-KENDALL_WORK = 5_000_000  # at most this many pairs of rewarders times draws
+MANY = 500  # rewarders above which none is left out
+WORK = 8_000_000  # at most this many rewarders times permutations
+RANKS = {"spearman": (1.06, 5)}
+"""Variance and fewest rewarders of Fisher's interval of ranks (Fieller et al. 1957)."""
 
 
 def correlate(measured: Measured, label: Label, options: Options) -> Correlation:
     """Compute the coefficients of one axis; `correct` fills in `p_adjusted`.
 
     With shared base models, only Pearson's r keeps bounds and p (bon.analysis.correlation
-    .families); everything else would take rewarders as independent.
+    .families): those of ranks would take rewarders as independent.
     """
     m = measured.complete()
     r, bases = len(m.names), num_bases(m)
-    draws = drawn(m, options)
-    pearson, spearman, kendall = (coefficient(m, name, draws, options) for name in COEFFICIENTS)
+    pearson, spearman = (coefficient(m, name, options.level) for name in COEFFICIENTS)
+    pearson = _with_p(m, pearson, options)
     return Correlation(
         **asdict(label),
         num_rewarders=r,
         num_bases=bases,
-        points=tuple(
-            Point(
-                rewarder=name,
-                x=m.x_estimates[i],
-                y=m.y_estimates[i],
-                family=m.families[i] if m.families else "",
-                rule=m.rules[i] if m.rules else "",
-            )
-            for i, name in enumerate(m.names)
-        ),
+        points=points_of(m),
         pearson=pearson,
         spearman=spearman,
-        kendall=kendall,
         fit=fit(m, options.level, bounded=bases is None or bases >= ENOUGH_BASES),
         leave_one_out=leave_one_out(m) if pearson.estimate.value is not None else (),
         sentence=_sentence(pearson, label, r, bases),
@@ -98,77 +85,18 @@ def leave_one_out(m: Measured) -> tuple[LeaveOneOut, ...]:
 # ------------------------------------------------------------------ coefficients
 
 
-def drawn(m: Measured, options: Options) -> tuple[Floats, Floats] | None:
-    """Resample rewarders, questions and pairs together: both axes, (B, R) each."""
-    r = len(m.names)
-    if r < MIN_REWARDERS:
-        return None
-    rows = rewarder_draws(r, min(options.draws, max(500, WORK // r)), options.seed)
-    return _resampled(m.x, m.x_draws, rows), _resampled(m.y, m.y_draws, rows)
+def coefficient(m: Measured, name: str, level: float) -> Coefficient:
+    """Compute a coefficient with the interval to read; docs/validity.md shows why it is this one.
 
-
-def _resampled(values: Floats, draws: Floats32 | None, rows: Ints) -> Floats:
-    if draws is None:
-        return values[rows]
-    by_draw = np.ascontiguousarray(draws[:, : len(rows)].T)
-    return np.take_along_axis(by_draw, rows, axis=1).astype(float)
-
-
-def coefficient(
-    m: Measured, name: str, draws: tuple[Floats, Floats] | None, options: Options, p: bool = True
-) -> Coefficient:
-    """Compute one coefficient with its intervals and, unless switched off, its p."""
-    r = len(m.names)
-    read = read_interval(m, name, options.level)
-    if read.fisher is None or draws is None:
-        return read
-    value = read.fisher.value or 0.0
-    bootstrap, p_value = None, None
-    p_method: PermutationMethod = "none"
-    if name == "kendall" and r > MANY:
-        from scipy import stats  # takes half a second to import
-
-        p_value, p_method = float(stats.kendalltau(m.x, m.y).pvalue), "normal"
-    else:
-        (x, y), count = draws, min(options.permutations, max(1000, WORK // r))
-        if name == "kendall":
-            work = KENDALL_WORK // (r * (r - 1) // 2)
-            x, y, count = x[: max(500, work)], y[: max(500, work)], min(count, max(1000, work))
-        low, high = resampling.quantiles(COEFFICIENTS[name](x, y), options.level)
-        units = "rewarders" if m.x_draws is None else "rewarders and questions"
-        bootstrap = estimate(value, low[0], high[0], r, units)
-        if p:
-            p_value, p_method = resampling.permutation_p(m.x, m.y, name, count, options.seed)
-    if read.estimate.low is None and read.fisher.low is not None:
-        p_value, p_method = None, "none"
-    elif p_value is not None and read.p_value is not None and read.p_value > p_value:
-        p_value, p_method = read.p_value, read.p_method
-    parametric = resampling.t_test_p(value, r) if name == "pearson" else None
-    tests = {"p_value": p_value, "p_method": p_method, "p_parametric": parametric}
-    return read.model_copy(update={"bootstrap": bootstrap, **tests})
-
-
-def read_interval(m: Measured, name: str, level: float) -> Coefficient:
-    """Choose the interval to read of a coefficient; docs/validity.md shows why.
-
-    The p allows for shared base models; None if nothing does, or without them.
+    A p is there where base models are shared and the interval allows for them.
     """
     r = len(m.names)
     value = float(COEFFICIENTS[name](m.x, m.y)) if r >= MIN_REWARDERS else float("nan")
     if not np.isfinite(value):
         few = f"{r} rewarders are too few for a correlation."
         flat = "One axis does not vary, so there is no correlation."
-        reason = few if r < MIN_REWARDERS else flat
-        return Coefficient(
-            estimate=nothing(r), bootstrap=None, fisher=None, p_value=None, p_method="none",
-            read=reason,
-        )  # fmt: skip
-    fisher, jackknife = resampling.fisher(value, r, level, *RANKS.get(name, ())), None
-    if name == "pearson":
-        z, error = resampling.jackknife(m.x, m.y, np.arange(r))
-        half = special.stdtrit(r - 1, (1 + level) / 2) * error if r > 4 else np.nan
-        jackknife = estimate(value, np.tanh(z - half), np.tanh(z + half), r, "jackknife")
-    chosen, reason = _for_independent(fisher, jackknife, r)
+        return Coefficient(estimate=nothing(r), read=few if r < MIN_REWARDERS else flat)
+    chosen, reason = _for_independent(m, name, value, level)
     codes, p = family_codes(m), None
     if codes is not None and name == "pearson":
         count = int(codes.max()) + 1
@@ -182,27 +110,43 @@ def read_interval(m: Measured, name: str, level: float) -> Coefficient:
         )
     elif codes is not None:
         chosen = without_bounds(chosen)
-        reason = "No interval and no p of ranks: none allows for shared base models."
-    return Coefficient(
-        estimate=chosen, bootstrap=None, fisher=fisher, jackknife=jackknife, p_value=p,
-        p_method="none" if p is None else "jackknife over families", read=reason,
-    )  # fmt: skip
+        reason = "No interval of ranks: none allows for shared base models."
+    method: PermutationMethod = "none" if p is None else "jackknife over families"
+    return Coefficient(estimate=chosen, p_value=p, p_method=method, read=reason)
 
 
-def _for_independent(fisher: Estimate, jackknife: Estimate | None, r: int) -> tuple[Estimate, str]:
+def _for_independent(m: Measured, name: str, value: float, level: float) -> tuple[Estimate, str]:
+    r = len(m.names)
+    fisher = resampling.fisher(value, r, level, *RANKS.get(name, ()))
     if fisher.low is None:
         return fisher, f"No interval: {r} rewarders are too few."
-    if jackknife is None:
+    if name != "pearson":
         return fisher, "Fisher's interval for ranks."
-    if r < SMALL or jackknife.low is None:
+    if r < SMALL:
         return fisher, (
-            f"Fisher's interval: with only {r} rewarders, the bootstrap and the jackknife cover "
-            "too rarely."
+            f"Fisher's interval: with only {r} rewarders, the jackknife covers too rarely."
         )
+    z, error = resampling.jackknife(m.x, m.y, np.arange(r))
+    half = special.stdtrit(r - 1, (1 + level) / 2) * error
+    jackknife = estimate(value, np.tanh(z - half), np.tanh(z + half), r, "jackknife")
+    if jackknife.low is None:
+        return fisher, "Fisher's interval: without one rewarder, an axis does not vary."
     return jackknife, (
         f"The jackknife over {r} rewarders: unlike Fisher's interval it allows for rewarders far "
         "from the others."
     )
+
+
+def _with_p(m: Measured, pearson: Coefficient, options: Options) -> Coefficient:
+    """Add the permutation p, or keep the larger one that allows for shared base models."""
+    r = len(m.names)
+    if pearson.estimate.low is None and (r > MIN_REWARDERS or pearson.estimate.value is None):
+        return pearson
+    count = min(options.permutations, max(1000, WORK // r))
+    p, method = resampling.permutation_p(m.x, m.y, count, options.seed)
+    if pearson.p_value is not None and pearson.p_value > p:
+        return pearson
+    return pearson.model_copy(update={"p_value": p, "p_method": method})
 
 
 def correct(correlations: list[Correlation]) -> list[Correlation]:
@@ -210,16 +154,17 @@ def correct(correlations: list[Correlation]) -> list[Correlation]:
 
     Macro, overall and the groups read the same pairs, so the best of them is a selection.
     """
+    found = [c.pearson for c in correlations]
     keys = [(c.policy, c.benchmark, c.leaks, c.n) for c in correlations]
-    updates: list[dict[str, Any]] = [{} for _ in correlations]
-    for name in COEFFICIENTS:
-        for key in dict.fromkeys(keys):
-            rows = [i for i, k in enumerate(keys) if k == key]
-            own = [getattr(correlations[i], name) for i in rows]
-            adjusted = resampling.holm([c.p_value for c in own])
-            for i, c, p in zip(rows, own, adjusted, strict=True):
-                updates[i][name] = c.model_copy(update={"p_adjusted": p})
-    return [c.model_copy(update=u) for c, u in zip(correlations, updates, strict=True)]
+    for key in dict.fromkeys(keys):
+        rows = [i for i, k in enumerate(keys) if k == key]
+        adjusted = resampling.holm([found[i].p_value for i in rows])
+        for i, p in zip(rows, adjusted, strict=True):
+            found[i] = found[i].model_copy(update={"p_adjusted": p})
+    return [
+        c.model_copy(update={"pearson": pearson})
+        for c, pearson in zip(correlations, found, strict=True)
+    ]
 
 
 # ------------------------------------------------------------------ r against n
@@ -238,8 +183,7 @@ def by_n(
 
     def at(n: int) -> CorrelationAtN:
         m = replace(measured, y=np.array([replay.at(n)[kept].mean() for replay in replays]))
-        pearson, spearman = (read_interval(m, c, level).estimate for c in ("pearson", "spearman"))
-        return CorrelationAtN(n=n, pearson=pearson, spearman=spearman)
+        return CorrelationAtN(n=n, pearson=coefficient(m, "pearson", level).estimate)
 
     points = [at(n) for n in sorted(shared) if n >= 2]
     known = [(p.n, p.pearson.value) for p in points if p.pearson.value is not None]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bon.analysis.estimators.resampling import Floats32, from_draws
-from bon.analysis.results import Estimate, Leaks
+from bon.analysis.results import Estimate, Leaks, Point
 from bon.choosing.opinion import Floats, Ints
 
 MIN_REWARDERS = 3
@@ -21,10 +21,9 @@ MIN_REWARDERS = 3
 class Measured:
     """R rewarders on both axes.
 
-    `x`, `y` (R); `x_draws`, `y_draws` (R, B) share their draws across rewarders; `y_errors`
-    (R, R): standard errors of differences in y; `y_halves` (2, R, S): accuracies on S random halves
-    of the questions and on their complements. `families`, `makers`: base models and makers, empty
-    where unknown; `covariates` (R, k): what else is known of them, NaN where unknown.
+    `x`, `y` (R); `x_draws`, `y_draws` (R, B) share their draws across rewarders. `families`,
+    `makers`: base models and makers, empty where unknown; `covariates` (R, k): what else is known
+    of them, NaN where unknown.
     """
 
     names: tuple[str, ...]
@@ -34,8 +33,6 @@ class Measured:
     y_estimates: tuple[Estimate, ...]
     x_draws: Floats32 | None = None
     y_draws: Floats32 | None = None
-    y_halves: Floats | None = None
-    y_errors: Floats | None = None
     families: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     makers: tuple[str, ...] = ()
@@ -50,10 +47,8 @@ class Measured:
                 continue
             if isinstance(values, tuple):
                 kept[name] = tuple(values[i] for i in rows) if values else values
-            elif name == "y_errors":
-                kept[name] = values[np.ix_(rows, rows)]
             else:
-                kept[name] = values[:, rows] if name == "y_halves" else values[rows]
+                kept[name] = values[rows]
         return replace(self, **kept)
 
     def complete(self) -> "Measured":
@@ -81,6 +76,20 @@ class Measured:
         return replace(self, x=x, x_draws=None)
 
 
+def points_of(m: Measured) -> tuple[Point, ...]:
+    """Return the rewarders with both estimates."""
+    return tuple(
+        Point(
+            rewarder=name,
+            x=m.x_estimates[i],
+            y=m.y_estimates[i],
+            family=m.families[i] if m.families else "",
+            rule=m.rules[i] if m.rules else "",
+        )
+        for i, name in enumerate(m.names)
+    )
+
+
 def mean_of(parts: Sequence[Measured], weights: Sequence[float], level: float) -> Measured | None:
     """Return the weighted mean of y over policies or tasks, for the rewarders of all of them.
 
@@ -101,7 +110,7 @@ def mean_of(parts: Sequence[Measured], weights: Sequence[float], level: float) -
     draws = np.asarray(total, dtype=np.float32)
     n = sum(m.y_estimates[0].n for m in rows)
     estimates = tuple(from_draws(y, draws, n, "questions", level))
-    return replace(rows[0], y=y, y_draws=draws, y_halves=None, y_errors=None, y_estimates=estimates)
+    return replace(rows[0], y=y, y_draws=draws, y_estimates=estimates)
 
 
 @dataclass(frozen=True)
@@ -122,11 +131,6 @@ class Label:
         """Return the fields that results of this correlation repeat."""
         scope = ("policy", "benchmark", "axis", "leaks")
         return {name: getattr(self, name) for name in scope}
-
-
-def rewarder_draws(r: int, count: int, seed: int) -> Ints:
-    """Resample rewarders: (B, R) indices."""
-    return np.random.default_rng([seed, r, 7]).integers(0, r, (count, r))
 
 
 def difference_errors(draws: NDArray[np.floating]) -> Floats:

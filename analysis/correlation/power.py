@@ -140,7 +140,7 @@ def outlook(design: Design, true_r: Floats, counted: bool = True) -> NeededRow:
 
 
 def needed(v: Verdict, num_questions: int, num_pairs: int, factor: float = 1.0) -> Needed | None:
-    """Say what a study like this one would say, and what would help it most.
+    """Say what a study like this one would say, and what would most often decide it.
 
     True r is drawn from the posterior, so what is unknown of it stays unknown. factor: of the
     questions of the study that is planned to those of this one.
@@ -169,16 +169,16 @@ def needed(v: Verdict, num_questions: int, num_pairs: int, factor: float = 1.0) 
         )
     row = outlook(own, true_r, counted)
     rows = {name: outlook(design, true_r, counted) for name, design in others.items()}
-    best = max(rows, key=lambda name: (rows[name].probably, rows[name].yes))
+    found = sorted(rows, key=lambda name: decided(rows[name]), reverse=True)
+    best = found[0]
     size = f"{n} rewarders from {plural(bases, 'base model')}"
     if counted and num_questions:
         size += f", {questions:,} questions and {num_pairs:,} pairs"
-    helps = f"; {best} would say Yes in {percent(rows[best].yes, 0)} and at least Probably in "
-    helps += percent(rows[best].probably, 0)
-    gains = rows[best].probably > row.probably
+    gains = decided(rows[best]) > decided(row)
+    helps = f"; {best} would say {_rates(rows[best])}"
     return Needed(
         benchmark=v.benchmark,
-        rows=(row, *rows.values()),
+        rows=(row, *(rows[name] for name in found)),
         best=best if gains else "",
         sentence=f"A new study of {size} would say {_rates(row)}, averaged over what is not known "
         f"of r{helps if gains else ''}.",
@@ -202,6 +202,11 @@ def planned(rewarders: int, bases: int, questions: int, pairs: int) -> tuple[str
         f"If the benchmark predicts well (true r = .9), this study says {_rates(found[0])}.",
         f"If it does not predict at all (true r = 0), it says {_rates(found[1])}.",
     )
+
+
+def decided(row: NeededRow) -> float:
+    """Return how often a study says at least Probably, or No."""
+    return row.probably + row.no
 
 
 def _rates(row: NeededRow) -> str:

@@ -297,15 +297,13 @@ def fisher_z(r: float | Floats) -> Floats:
     return np.asarray(np.arctanh(np.clip(r, -0.9999999, 0.9999999)))
 
 
-def fisher(
-    r: float, n: int, level: float, variance: float = 1.0, lost: int = 3, fewest: int = 4
-) -> Estimate:
+def fisher(r: float, n: int, level: float, variance: float = 1.0, fewest: int = 4) -> Estimate:
     """Estimate a correlation of n points with Fisher's interval, which takes the `fewest` points.
 
-    Its variance on Fisher's scale is `variance` / (n − `lost`).
+    Its variance on Fisher's scale is `variance` / (n − 3).
     """
     enough, z = n >= fewest, fisher_z(r)
-    half = special.ndtri((1 + level) / 2) * np.sqrt(variance / (n - lost)) if enough else np.nan
+    half = special.ndtri((1 + level) / 2) * np.sqrt(variance / (n - 3)) if enough else np.nan
     low, high = np.tanh([z - half, z + half])
     return estimate(r, low, high, n, "fisher")
 
@@ -356,25 +354,7 @@ def spearman_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
     return pearson_rows(ranks(x), ranks(y))
 
 
-def kendall_rows(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
-    """Kendall's tau-b along the last axis; NaN where there is a NaN, or a side does not vary."""
-    concordance, untied_x, untied_y = _pair_signs(x, y)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(concordance / np.sqrt(untied_x * untied_y))
-
-
-def _pair_signs(x: NDArray[np.floating], y: NDArray[np.floating]) -> Floats:
-    """(3, ...): concordant less discordant pairs along the last axis, pairs untied in x, in y."""
-    x, y = np.broadcast_arrays(x, y)
-    total = np.zeros((3, *x.shape[:-1]))
-    for k in range(1, x.shape[-1]):
-        sx, sy = (np.sign(side[..., :k] - side[..., [k]]) for side in (x, y))
-        total += [(sx * sy).sum(axis=-1), (sx * sx).sum(axis=-1), (sy * sy).sum(axis=-1)]
-    return total
-
-
-COEFFICIENTS = {"pearson": pearson_rows, "spearman": spearman_rows, "kendall": kendall_rows}
-
+COEFFICIENTS = {"pearson": pearson_rows, "spearman": spearman_rows}
 
 EXACT_REWARDERS = 9
 """Largest number of rewarders whose permutations are all enumerated (9! = 362,880)."""
@@ -394,10 +374,8 @@ def _sampled_orders(r: int, count: int, seed: int) -> NDArray[np.int16]:
     return rng.permuted(np.tile(np.arange(r, dtype=np.int16), (count, 1)), axis=1)
 
 
-def permutation_p(
-    x: Floats, y: Floats, name: str, count: int, seed: int
-) -> tuple[float, PermutationMethod]:
-    """Two-sided permutation p of a coefficient, and the method.
+def permutation_p(x: Floats, y: Floats, count: int, seed: int) -> tuple[float, PermutationMethod]:
+    """Two-sided permutation p of Pearson's r, and the method.
 
     All permutations up to nine rewarders; above, `count` random ones plus the observed one (Phipson
     and Smyth 2010), so that p is never zero.
@@ -405,29 +383,13 @@ def permutation_p(
     r = len(x)
     exact = r <= EXACT_REWARDERS
     orders = _all_orders(r) if exact else _sampled_orders(r, count, seed)
-    if name == "kendall":
-        sums, observed = _pair_signs(x, y[orders])[0], float(_pair_signs(x, y)[0])
-    else:
-        a, b = (ranks(x), ranks(y)) if name == "spearman" else (x, y)
-        a, b = a - a.mean(), b - b.mean()
-        sums = b[orders] @ a
-        observed = float(b @ a)
+    a, b = x - x.mean(), y - y.mean()
+    sums = b[orders] @ a
     slack = 1e-12 * max(np.abs(sums).max(), 1e-300)
-    extreme = int((np.abs(sums) >= abs(observed) - slack).sum())
+    extreme = int((np.abs(sums) >= abs(float(b @ a)) - slack).sum())
     if exact:
         return extreme / len(orders), "exact permutation"
     return (extreme + 1) / (len(orders) + 1), "sampled permutation"
-
-
-def t_test_p(r: float, n: int, given: int = 0) -> float | None:
-    """Two-sided p of Pearson's r by Student's t, `given` variables partialled out."""
-    df = n - 2 - given
-    if df < 1 or not np.isfinite(r):
-        return None
-    if abs(r) >= 1:
-        return 0.0
-    t = abs(r) * np.sqrt(df / (1 - r * r))
-    return float(2 * special.stdtr(df, -t))
 
 
 def two_sided(spread: NDArray[np.floating]) -> float:

@@ -31,6 +31,7 @@ from bon.analysis.results.phrasing import (
 )
 from bon.core.errors import BonError
 
+UNDECIDED = ("probably", "perhaps", "cannot tell")
 MAX_CAVEAT = 20
 """Words of a caveat that fits on the first page; longer ones stand under “How sure is this?”."""
 
@@ -141,17 +142,18 @@ def _highest(results: Results) -> tuple[str, str, str]:
 
 def _to_trust(results: Results, v: Verdict) -> str:
     """Return what a larger study would say."""
-    if v.word == "yes":
+    if v.word not in UNDECIDED:
         return "Nothing more for models like these."
     plan = next((n for n in results.needed if n.benchmark == v.benchmark), None)
     if plan is None:
         return ""
     if not plan.best:
         return "No larger study of such rewarders would say more."
-    best = max(plan.rows[1:], key=lambda row: (row.probably, row.yes))
+    now, best = plan.rows[:2]
+    rates = [percent(rate, 0) for row in (best, now) for rate in (row.probably, row.no)]
     return (
-        f"{plan.best}: at least Probably in {percent(best.probably, 0)} of studies instead of "
-        f"{percent(plan.rows[0].probably, 0)}."
+        f"{plan.best}: at least Probably in {rates[0]} and No in {rates[1]} of studies, instead of "
+        f"{rates[2]} and {rates[3]}."
     )
 
 

@@ -66,7 +66,7 @@ def answer(v: Verdict) -> str:
 
 def strength(v: Verdict) -> str:
     """Describe r and what it is good for."""
-    noise = "after measurement noise" if v.reliability_x is not None else "as measured"
+    noise = "after measurement noise" if v.reliability_x is not None else "with unknown noise"
     size = plural(v.num_rewarders, "rewarder")
     if v.num_bases < v.num_rewarders:
         size += f" from {plural(v.num_bases, 'base model')}"
@@ -111,8 +111,8 @@ def find(
     if not verdicts:
         return Finding(
             verdict="cannot tell",
-            sentence="No correlation: this needs rewarders judged on both a reward benchmark and "
-            "the candidates of a policy.",
+            sentence="No correlation: this needs several rewarders judged on both a reward "
+            "benchmark and the candidates of a policy.",
             would_change=(f"At least {FEWEST} rewarders judged on both would give a verdict.",),
         )
     (benchmark, v), *others = verdicts
@@ -126,7 +126,6 @@ def find(
             support=tuple(_others(others, correlations)),
             caveats=(
                 *general,
-                *dict.fromkeys(c.too_leaked for c in rows if c.too_leaked),
                 *_about_choices(rows, correlations, best, protocol),
             ),
             benchmark=benchmark or None,
@@ -186,7 +185,7 @@ def _support(v: Verdict, rows: Sequence[Correlation]) -> list[str]:
         if c.pearson.estimate.value is not None:
             reasons.append(
                 f"{where}As measured, r is {bounded(c.pearson.estimate)}, Spearman's "
-                f"{bounded(c.spearman.estimate)}, Kendall's {bounded(c.kendall.estimate)}."
+                f"{bounded(c.spearman.estimate)}."
             )
         known = [row.pearson for row in c.leave_one_out if row.pearson is not None]
         if known:
@@ -298,6 +297,11 @@ def standings(rows: Sequence[BestOfN]) -> str:
     """Count the rewarders above, near and below majority vote, and name those below."""
     if not rows:
         return ""
+    if len(rows) == 1:
+        is_what = {"above": "beats", "below": "is worse than"}.get(
+            rows[0].verdict_versus_majority or "", "cannot be told from"
+        )
+        return f"{rows[0].rewarder} {is_what} majority vote."
     above, unclear, below = (
         [b.rewarder for b in rows if b.verdict_versus_majority == v]
         for v in ("above", "unclear", "below")

@@ -21,7 +21,6 @@ class Point(Record):
 PermutationMethod = Literal[
     "exact permutation",
     "sampled permutation",
-    "normal",
     "jackknife over families",
     "none",
 ]
@@ -30,18 +29,12 @@ PermutationMethod = Literal[
 class Coefficient(Record):
     """A correlation coefficient; `estimate` has the interval to read, `read` says which.
 
-    `bootstrap` resamples rewarders and questions, `jackknife` leaves rewarders out. `p_parametric`
-    is Student's t test. `estimate` and `p_value` allow for shared base models or are left out
-    where nothing does; the other intervals take all rewarders as independent.
+    Both allow for shared base models or are left out where nothing does. Only Pearson's r has a p.
     """
 
     estimate: Estimate
-    bootstrap: Estimate | None
-    fisher: Estimate | None
-    jackknife: Estimate | None = None
-    p_value: float | None
-    p_method: PermutationMethod
-    p_parametric: float | None = None
+    p_value: float | None = None
+    p_method: PermutationMethod = "none"
     p_adjusted: float | None = None
     read: str = ""
 
@@ -105,7 +98,6 @@ class Correlation(PerAxis):
     points: tuple[Point, ...]
     pearson: Coefficient
     spearman: Coefficient
-    kendall: Coefficient
     fit: Fit | None
     leave_one_out: tuple[LeaveOneOut, ...] = ()
     sentence: str
@@ -116,7 +108,6 @@ class CorrelationAtN(Record):
 
     n: int
     pearson: Estimate
-    spearman: Estimate
 
 
 class CorrelationByN(PerAxis):

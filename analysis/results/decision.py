@@ -30,29 +30,28 @@ class Finding(Record):
 class Shortlist(Record):
     """The rewarders with the highest benchmark scores, the best of which is then measured.
 
-    `loss`: regret of the best of them; `holds_best`: share of resamples in which the list holds
-    the best rewarder; `by_chance`: the same for a random list.
+    `loss`: regret of the best of them; `holds_best`: probability that the list holds the best
+    rewarder; `by_chance`: the same for a random list.
     """
 
     size: int
     rewarders: tuple[str, ...]
     loss: Estimate
-    holds_best: float | None
+    holds_best: float
     by_chance: float
 
 
 class Decision(PerAxis):
     """Regret of choosing by the benchmark; `shortlists` begin with the single pick.
 
-    `best_measured` is optimistic, being the highest of all; `available` is corrected for that.
-    `blind` is the regret of a random rewarder.
+    `best` is measured too high, being the highest of all. `blind` is the regret of a random
+    rewarder.
     """
 
     leaks: Leaks
     picks: tuple[str, ...]
     picked: Estimate
     best: tuple[str, ...]
-    available: float
     blind: Estimate
     shortlists: tuple[Shortlist, ...]
     sentence: str

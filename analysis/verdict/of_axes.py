@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bon.analysis.correlation.paired_accuracies import Label, Measured, mean_of
-from bon.analysis.results import Point, PolicyVerdict, Verdict
+from bon.analysis.correlation.paired_accuracies import Label, Measured, mean_of, points_of
+from bon.analysis.results import PolicyVerdict, Verdict
 from bon.analysis.verdict.verdict import Axes, judge, p_yes
 from bon.choosing.opinion import Floats
 
@@ -30,7 +30,7 @@ def _verdict(rows: list[tuple[Label, Measured]], level: float) -> Verdict | None
     if any(label.too_leaked for label, _ in rows):
         return None
     mean = mean_of(parts, [1 / len(parts)] * len(parts), level)
-    verdict = judge(axes_of(mean)) if mean is not None else None
+    verdict = judge(axes_of(mean), level) if mean is not None else None
     if mean is None or verdict is None:
         return None
     alone = [(label.policy, p_yes(axes_of(m))) for label, m in rows] if len(rows) > 1 else []
@@ -45,20 +45,6 @@ def _verdict(rows: list[tuple[Label, Measured]], level: float) -> Verdict | None
             ),
             "points": points_of(mean),
         }
-    )
-
-
-def points_of(m: Measured) -> tuple[Point, ...]:
-    """Return the rewarders with both estimates."""
-    return tuple(
-        Point(
-            rewarder=name,
-            x=m.x_estimates[i],
-            y=m.y_estimates[i],
-            family=m.families[i] if m.families else "",
-            rule=m.rules[i] if m.rules else "",
-        )
-        for i, name in enumerate(m.names)
     )
 
 

@@ -20,7 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bon.analysis.results import Estimate
+from bon.analysis.results import Estimate, Options
 from bon.analysis.results.verdict import (
     HELD,
     PROBABLY,
@@ -42,7 +42,7 @@ FEWEST = 5
 
 GAP = 0.05
 RELIABLE = 0.5
-LEVEL = 0.95
+LEVEL = Options().level
 MOST_LEFT_OUT, FEW_LEFT_OUT = 50, 3
 """Rewarders that are left out one by one, farthest from the middle; the few decide the word in 99
 of 100 studies, and are enough where studies are simulated."""
@@ -109,7 +109,7 @@ class _Read:
         return self.accounts.line * self.posterior.above(STRONG)
 
 
-def judge(axes: Axes, gap: float = GAP) -> Verdict | None:
+def judge(axes: Axes, level: float = LEVEL, gap: float = GAP) -> Verdict | None:
     """Return the verdict; None where there are too few rewarders, or an axis does not vary."""
     if not _usable(axes):
         return None
@@ -133,7 +133,7 @@ def judge(axes: Axes, gap: float = GAP) -> Verdict | None:
         p_yes=read.p_yes,
         p_low=1 - post.above(STRONG) if counted else None,
         p_positive=post.above(0.0),
-        r=_interval(post),
+        r=_interval(post, level),
         line=read.accounts.line,
         groups=read.accounts.groups,
         ceiling=read.accounts.ceiling,
@@ -145,7 +145,7 @@ def judge(axes: Axes, gap: float = GAP) -> Verdict | None:
         weakest=rewarder,
         weakest_maker=maker,
         guessed=without_guesses,
-        adjusted=_adjusted(axes),
+        adjusted=adjusted_of(axes, level),
     )
 
 
@@ -198,8 +198,8 @@ def _word(axes: Axes, read: _Read, counted: bool, left: Sequence[Without | None]
     return "perhaps" if rises >= SURE and read.accounts.groups <= 0.5 else "cannot tell"
 
 
-def _interval(post: Posterior) -> Estimate:
-    tail = (1 - LEVEL) / 2
+def _interval(post: Posterior, level: float) -> Estimate:
+    tail = (1 - level) / 2
     return Estimate(
         value=post.quantile(0.5),
         low=post.quantile(tail),
@@ -238,7 +238,7 @@ def _weakest(
     return rewarder, maker
 
 
-def _adjusted(axes: Axes) -> Adjusted | None:
+def adjusted_of(axes: Axes, level: float = LEVEL) -> Adjusted | None:
     """Return r at equal covariates, where enough rewarders have them."""
     if axes.covariates is None:
         return None
@@ -250,4 +250,4 @@ def _adjusted(axes: Axes) -> Adjusted | None:
         return None
     names = tuple(n for n, v in zip(axes.covariate_names, varies, strict=True) if v)
     read = _read(part, part.covariates[:, varies])
-    return Adjusted(covariates=names, r=_interval(read.posterior), p_yes=read.p_yes)
+    return Adjusted(covariates=names, r=_interval(read.posterior, level), p_yes=read.p_yes)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from bon.analysis.correlation.coefficients import coefficient, drawn
+from bon.analysis.correlation.coefficients import coefficient
 from bon.analysis.correlation.paired_accuracies import Measured, difference_errors
 from bon.analysis.estimators import resampling
 from bon.analysis.estimators.resampling import draw, from_draws
@@ -161,12 +161,13 @@ def coverage(
             Estimate(value=gap, low=gap - 1.96 * error, high=gap + 1.96 * error),
             float(accuracy[0] - accuracy[1]),
         )
-        pearson = coefficient(m, "pearson", drawn(m, options), options, p=False)
-        count("Fisher", pearson.fisher, measured_r)
-        count("jackknife", pearson.jackknife, measured_r)
-        count("bootstrap", pearson.bootstrap, measured_r)
-        count("read", pearson.estimate, measured_r)
-        count("Fisher, true r", pearson.fisher, true)
+        value = float(resampling.pearson_rows(m.x, m.y))
+        z, error = resampling.jackknife(m.x, m.y, np.arange(r))
+        half = special.stdtrit(r - 1, (1 + options.level) / 2) * error
+        low, high = np.tanh([z - half, z + half])
+        count("Fisher", resampling.fisher(value, r, options.level), measured_r)
+        count("jackknife", Estimate(value=value, low=low, high=high), measured_r)
+        count("read", coefficient(m, "pearson", options.level).estimate, measured_r)
         verdict = judge(axes_of(m))
         count("posterior, true r", verdict.r if verdict else None, true)
     row = {name: float(np.mean(h)) for name, h in covered.items()}
@@ -187,7 +188,7 @@ def null_p(r: int, studies: int) -> dict[str, float]:
     p_values = []
     for _ in range(studies):
         x, y = rng.normal(size=r), rng.normal(size=r)
-        p_values.append(resampling.permutation_p(x, y, "pearson", 1000, 0)[0])
+        p_values.append(resampling.permutation_p(x, y, 1000, 0)[0])
     p = np.array(p_values)
     return {
         "rewarders": r,
@@ -229,11 +230,9 @@ def page(
     lines += [
         "",
         "`accuracy`: Best-of-N accuracy of one rewarder, questions resampled. `difference`: of "
-        "two, paired. `Fisher`, `jackknife` (over rewarders, Student's t on Fisher's scale) and "
-        "`bootstrap` (rewarders, questions and pairs together): of Pearson's r against the "
-        "measured r. `read`: the one that reports show, Fisher's below 8 rewarders and the "
-        "jackknife's from there on. "
-        "`Fisher, true r`: the same interval against the true r, for which it is not made. "
+        "two, paired. `Fisher` and `jackknife` (over rewarders, Student's t on Fisher's scale): of "
+        "Pearson's r against the measured r. `read`: the one that reports show, Fisher's below 8 "
+        "rewarders and the jackknife's from there on. "
         "`posterior, true r`: the interval of the verdict. `width`: median width of `read`. "
         "**Bold**: outside 93 to 97 in 100.",
         "",

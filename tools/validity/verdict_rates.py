@@ -16,28 +16,32 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
-from bon.analysis.verdict.verdict import Axes, judge
+from bon.analysis.verdict.verdict import Axes, adjusted_of, word_of
+from tools.validity.populations import DIFFICULTY, answers
 
 Floats = NDArray[np.float64]
 Qualities = tuple[Floats, Floats, list[str]]
+Draw = Callable[[np.random.Generator], Qualities]
 
 STUDIES = 200
 PAIRS, QUESTIONS = 600, 500
-SPREAD_X, SPREAD_Y, DIFFICULTY = 0.30, 0.25, 1.0
-"""Standard deviations of rewarders on either axis, and of items, on the probit scale."""
+SPREADS, EASY = (0.30, 0.25), 0.3
+"""Standard deviations of rewarders on either axis, and what makes items easy, in probits."""
 
 
 @dataclass(frozen=True)
 class Cell:
     """A population: `draw` gives standardised qualities (n) and the base model of each.
 
-    errors: the words that would be errors. size: the name of a covariate equal to the qualities'
-    common cause, if there is one.
+    Qualities of the second axis are (policies, n) where several policies choose, each from answers
+    of its own; the study is of their mean. errors: the words that would be errors. size: the name
+    of a covariate equal to the qualities' common cause, if there is one.
     """
 
     name: str
-    draw: Callable[[np.random.Generator], Qualities]
+    draw: Draw
     errors: tuple[str, ...] = ("yes",)
     items: tuple[int, int] = (PAIRS, QUESTIONS)
     scale: float = 1.0
@@ -53,10 +57,15 @@ class Cell:
             bases = [""] * len(x)
         if bases and bases[0].startswith("maker "):
             makers, bases = tuple(bases), [""] * len(x)
-        spreads = (SPREAD_X * self.scale, SPREAD_Y * self.scale)
         on_x, on_y = (
-            _answers(rng, quality * spread, count)
-            for quality, spread, count in zip((x, y), spreads, self.items, strict=True)
+            np.mean(
+                [
+                    right_or_wrong(rng, q * self.scale * spread, count)
+                    for q in np.atleast_2d(quality)
+                ],
+                axis=0,
+            )
+            for quality, spread, count in zip((x, y), SPREADS, self.items, strict=True)
         )
         return Axes(
             tuple(map(str, range(len(x)))),
@@ -71,12 +80,14 @@ class Cell:
         )
 
 
-def _answers(rng: np.random.Generator, quality: Floats, items: int) -> Floats:
-    ease = rng.normal(size=(items, 1)) * DIFFICULTY
-    right = (
-        quality * np.sqrt(1 + DIFFICULTY**2) + 0.3 + ease + rng.normal(size=(items, len(quality)))
-    )
-    return np.asarray(right > 0, dtype=float)
+def true_accuracy(quality: Floats) -> Floats:
+    """Return the accuracy of a quality in probits, which `right_or_wrong` draws from."""
+    return np.asarray(special.ndtr(quality + EASY / np.sqrt(1 + DIFFICULTY**2)))
+
+
+def right_or_wrong(rng: np.random.Generator, quality: Floats, items: int) -> Floats:
+    """Draw right or wrong answers (items, n) to items of shared difficulty."""
+    return answers(rng, quality * np.sqrt(1 + DIFFICULTY**2) + EASY, items).astype(float)
 
 
 # ------------------------------------------------------------------ populations
@@ -96,6 +107,14 @@ def normal(rng: np.random.Generator, n: int, r: float, bases: int = 0) -> Qualit
     shared = _pair(rng, r, bases)
     x, y = (np.sqrt(0.5) * (s[of] + v) for s, v in zip(shared, (x, y), strict=True))
     return x, y, [f"base {k}" for k in of]
+
+
+def policies(rng: np.random.Generator, n: int, r: tuple[float, ...]) -> Qualities:
+    """Policies of these r; half of what scores leave open is the same for all of them."""
+    x, common = rng.normal(size=(2, n))
+    rest = np.sqrt(0.5) * (common + rng.normal(size=(len(r), n)))
+    each = np.array(r)[:, None]
+    return x, each * x + np.sqrt(1 - each**2) * rest, [f"own {i}" for i in range(n)]
 
 
 def groups(rng: np.random.Generator, sizes: Iterable[int], gap: float, declared: bool) -> Qualities:
@@ -141,7 +160,7 @@ def ladder(rng: np.random.Generator, own: int, others: int) -> Qualities:
     return x, y, ["maker lab"] * own + [f"maker {i}" for i in range(others)]
 
 
-BASES = {8: 5, 14: 6, 24: 8}
+BASES = {8: 5, 14: 6, 24: 8, 40: 12}
 NO = ("no", "weak", "reverse")
 POWER = tuple(
     Cell(
@@ -160,31 +179,45 @@ BENT = tuple(
         ("saturating", partial(curved, convex=False)),
         ("heavy tails, r = .9", partial(heavy, r=0.9)),
     )
+    for n in BASES
+)
+SEVERAL = tuple(
+    Cell(f"{len(r)} policies, r = {each}, {n} rewarders", partial(policies, n=n, r=r), errors)
+    for r, each, errors in (
+        ((0.9,) * 3, "0.9 each", NO),
+        ((0.9,) * 6, "0.9 each", NO),
+        ((0.5,) * 3, "0.5 each (0.58 of the mean)", NO),
+        ((0.9, 0.0, 0.0), "0.9, 0, 0 (0.41 of the mean)", ("yes",)),
+        ((0.0,) * 3, "0 each", ("yes",)),
+        ((0.0,) * 6, "0 each", ("yes",)),
+    )
     for n in (8, 14, 24)
 )
 NOISE = tuple(
     Cell(f"{what}, {n} rewarders, 60 pairs, 60 questions", partial(normal, n=n, r=1.0),
          ("yes", *NO) if not scale else NO, (60, 60), scale)
     for what, scale in (("identical", 0.0), ("close, r = 1", 0.35))
-    for n in (8, 14, 30)
+    for n in (8, 14, 30, 40)
 )  # fmt: skip
 SHAPES = (
     *(
         Cell(name, partial(groups, sizes=sizes, gap=gap, declared=declared))
         for name, sizes, gap, declared in (
-            *((f"one of {n} broken, 8 SD below", (1, n - 1), 8.0, False) for n in (8, 14, 24)),
+            *((f"one of {n} broken, 8 SD below", (1, n - 1), 8.0, False) for n in BASES),
             ("3 of 8 broken, 5 SD below", (3, 5), 5.0, False),
             ("4 of 14 broken, 5 SD below", (4, 10), 5.0, False),
             ("8 of 24 broken, 5 SD below", (8, 16), 5.0, False),
-            *((f"three groups of {k}, 3 SD apart", (k,) * 3, 3.0, False) for k in (3, 5, 8)),
-            *((f"three groups of {k}, 2 SD apart", (k,) * 3, 2.0, False) for k in (3, 5, 8)),
+            ("13 of 40 broken, 5 SD below", (13, 27), 5.0, False),
+            *((f"three groups of {k}, 3 SD apart", (k,) * 3, 3.0, False) for k in (3, 5, 8, 13)),
+            *((f"three groups of {k}, 2 SD apart", (k,) * 3, 2.0, False) for k in (3, 5, 8, 13)),
             ("3 declared base models of 5 on a line", (5,) * 3, 3.0, True),
             ("5 declared base models of 3 on a line", (3,) * 5, 3.0, True),
             ("5 declared base models of 5 on a line", (5,) * 5, 3.0, True),
+            ("5 declared base models of 8 on a line", (8,) * 5, 3.0, True),
         )
     ),
-    *(Cell(f"flat above the middle, {n} rewarders", partial(ceiling, n=n)) for n in (8, 14, 24)),
-    *(Cell(f"heavy tails, r = 0, {n} rewarders", partial(heavy, n=n, r=0.0)) for n in (8, 14, 24)),
+    *(Cell(f"flat above the middle, {n} rewarders", partial(ceiling, n=n)) for n in BASES),
+    *(Cell(f"heavy tails, r = 0, {n} rewarders", partial(heavy, n=n, r=0.0)) for n in BASES),
     *(Cell(f"size alone moves both axes, {n} rewarders", partial(sized, n=n)) for n in (14, 30)),
     *(Cell(f"a ladder of {k} of one maker, {m} others", partial(ladder, own=k, others=m))
       for k, m in ((6, 8), (10, 7))),
@@ -196,10 +229,9 @@ def rates(cell: Cell, studies: int) -> dict[str, float]:
     counts = Counter[str]()
     for seed in range(studies):
         axes = cell.study(seed)
-        verdict = judge(axes)
-        counts["cannot tell" if verdict is None else verdict.word] += 1
-        if verdict is not None and verdict.adjusted is not None:
-            counts["yes at equal size"] += verdict.adjusted.p_yes >= 0.95
+        counts[word_of(axes)] += 1
+        if axes.covariates is not None and (adjusted := adjusted_of(axes)) is not None:
+            counts["yes at equal size"] += adjusted.p_yes >= 0.95
     return {word: count / studies for word, count in counts.items()}
 
 
@@ -230,6 +262,7 @@ def page(studies: int) -> list[str]:
         for title, cells in (
             ("What is found", POWER),
             ("Bent lines and heavy tails", BENT),
+            ("Several policies", SEVERAL),
             ("Rewarders that cannot be told apart", NOISE),
             ("No line: every yes is an error", SHAPES),
         ):

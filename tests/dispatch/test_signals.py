@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.conftest import echo_experiment, write_pairs, write_questions
+from tests.processes import descendants
 
 pytestmark = [pytest.mark.ray]
 BON = str(Path(sys.executable).with_name("bon"))
@@ -60,7 +61,7 @@ def test_the_first_of_three_signals_wins(
     while process.poll() is None and not begun(process.pid, tmp_path / "run"):
         time.sleep(0.01)
     time.sleep(later)
-    below = psutil.Process(process.pid).children(recursive=True)
+    below = descendants([process.pid])
     for _ in range(3):
         process.send_signal(number)
         time.sleep(0.2)
@@ -69,4 +70,7 @@ def test_the_first_of_three_signals_wins(
         assert (process.returncode, errors.strip()) in ((0, ""), (128 + number, STOPPED))
     else:
         assert (process.returncode, errors.strip()) == (128 + number, STOPPED)
-    assert not psutil.wait_procs(below, timeout=30)[1]
+    end = time.monotonic() + 30
+    while any(each.alive() for each in below) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not any(each.alive() for each in below)

@@ -4,11 +4,11 @@
 
 Each scene runs `bon run` on a local Ray and pays an endpoint over HTTP at $1 a completion. images:
 the driver is killed, and its run and ledger are opened as power loss may leave them, their
-write-ahead logs cut at 300 random bytes. driver: its address space is limited to what it has and
-1 MiB. worker: an item takes 4 GiB in the worker that also buys, which is killed at 1 GiB. After the
-others the same command is given until it ends with 0. load: eight clients ask `bon serve`, whose
-models run on Ray, for 60 minutes; once a minute the resident memory of the server, of Ray's
-processes and of each worker is printed.
+write-ahead logs cut at 300 random bytes. driver: its address space is limited to half of what it
+has, so that it gets no more. worker: an item takes 4 GiB in the worker that also buys, which is
+killed at 1 GiB. After the others the same command is given until it ends with 0. load: eight
+clients ask `bon serve`, whose models run on Ray, for 60 minutes; once a minute the resident memory
+of the server, of Ray's processes and of each worker is printed.
 """
 
 import os
@@ -67,6 +67,7 @@ class Scene:
         raw = yaml.safe_load((self.folder / "e.yaml").read_text())
         own = {"name": "hungry", "kind": "python", "python": "hungry:Hungry", "engine": "echo"}
         raw["rewarders"].append(own)
+        raw["judging"] = {"skip": "nothing"}
         for card in (*raw["policies"], *raw["rewarders"]):
             card["placement"] = {"group": "all"}
         (self.folder / "e.yaml").write_text(yaml.safe_dump(raw))
@@ -177,7 +178,7 @@ def do_memory(scene: Scene, what: str) -> None:
         driver = scene.start()
         scene.until(60, driver)
         process = psutil.Process(driver.pid)
-        limit = process.memory_info().vms + (1 << 20)
+        limit = process.memory_info().vms // 2
         process.rlimit(psutil.RLIMIT_AS, (limit, limit))
     scene.finish(what, driver)
 

@@ -156,7 +156,7 @@ def test_demo_questions_share_nothing_with_its_training(tmp_path):
 def test_a_kill_loses_no_finished_arm(tmp_path, monkeypatch):
     log = tmp_path / "log"
 
-    def slow(_settings, _examples, tuning, part, _live):
+    def slow(_settings, _examples, tuning, part):
         with log.open("a") as file:
             file.write(f"{tuning.seed}\n")
         for number in range(4):

@@ -22,7 +22,8 @@ class Stop:
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as in the background of a shell
             signal.signal(signal.SIGINT, self)
         signal.signal(signal.SIGTERM, self)
-        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # runs last
+        for number in (signal.SIGINT, signal.SIGTERM):  # runs last: Python would let both kill it
+            atexit.register(signal.signal, number, signal.SIG_IGN)
 
     def __call__(self, number: int, _: object) -> None:
         """Handle a signal."""

@@ -238,8 +238,8 @@ def test_results_fit_a_narrow_terminal(ran, ray_address, tmp_path):
     assert re.search(rf"^{LONG}-0:\nattack +wins\nplain +\d", stressed.text, re.MULTILINE)
     others = tmp_path / "others.jsonl"
     others.write_text('{"id":"o","question":"How heavy?","options":["1 g","1 kg"],"answer":"A"}\n')
-    planned = bon("uplift", run, others, "--plan", cwd=tmp_path)
-    assert "method" in planned.screen[0]
+    exported = bon("uplift", run, others, "--export", "arms", cwd=tmp_path)
+    assert "arms/arms.yaml" in exported.screen
 
 
 def test_lists_break_no_word(tmp_path):

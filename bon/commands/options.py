@@ -169,7 +169,8 @@ def print_results(report_path: Path, as_json: bool) -> None:
         errors = sum(model["errors"] for model in completeness["models"])
         fix = "run the same command again"
         if errors:
-            fix += f"; --retry-errors retries the {errors:,} errors"
+            fix += f"; --retry-errors retries the {errors:,} errors even if all have failed twice, "
+            fix += "--set cluster.max_error_share=SHARE accepts them"
         raise Incomplete(
             f"the run is not complete: {some(completeness['missing'])} "
             f"(report so far: {report_path})",

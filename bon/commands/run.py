@@ -33,43 +33,28 @@ def run(
     pilot: Annotated[
         int | None, Option(help="Judge about PILOT questions; estimate the study size.", min=20)
     ] = None,
-    repeat_check: Annotated[
-        int | None,
-        Option(help="Number of items to judge twice.", min=1),
-    ] = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
     """Run an experiment, or resume it: only missing rows are computed."""
-    from bon.commands.plan_text import needs
-    from bon.core.console import say
-    from bon.planning.plan import make_plan
     from bon.running.runner import run as run_setup
 
     given = options.experiment_of(policies, rewarders, questions, pairs, n)
     settings = options.settings_of(sets, limit, seed, ray_address)
     if allow_remote_code:
         settings.append("allow_remote_code=true")
-    if repeat_check is not None:
-        settings.append(f"judging.repeat_check={repeat_check}")
     setup = _setup(file, given, settings)
     directory = run_directory(out, setup, file)
     silent = quiet or as_json
     if pilot is not None:
+        from bon.planning.plan import make_plan
+
         count = make_plan(setup, directory).questions.count
         settings.append(f"questions.subset={min(1.0, pilot / count):g}")
         setup = _setup(file, given, settings)
     if not (silent or (directory / "run.sqlite").exists()):
-        plan = make_plan(setup, here=setup.experiment.cluster.address is None)
-        for line in needs(plan) if plan.is_large else ():
-            say(line)
-    path = run_setup(
-        setup,
-        directory,
-        quiet=silent,
-        retry_errors=retry_errors,
-        replace=replace,
-    )
+        _say_needs(setup)
+    path = run_setup(setup, directory, quiet=silent, retry_errors=retry_errors, replace=replace)
     options.print_results(path, as_json)
     if pilot is not None and not silent:
         from bon.analysis.correlation.power import needed
@@ -80,6 +65,18 @@ def run(
         for v in read_results(directory).verdicts:
             study = needed(v, judged, counts.get(v.benchmark, 0), count / judged)
             echo(study.sentence if study else "")
+
+
+def _say_needs(setup: "Setup") -> None:
+    """Say what a large experiment takes, where cards say enough to know."""
+    if any(model.card.size or model.card.price for model in setup.models):
+        from bon.commands.plan_text import needs
+        from bon.core.console import say
+        from bon.planning.plan import make_plan
+
+        plan = make_plan(setup, here=setup.experiment.cluster.address is None)
+        for line in needs(plan) if plan.is_large else ():
+            say(line)
 
 
 def plan(

@@ -12,7 +12,6 @@ from bon.core.errors import BonError
 
 if TYPE_CHECKING:
     from bon.analysis.results import Uplift
-    from bon.training.cost import TrainingCost
 
 
 def uplift(
@@ -34,13 +33,7 @@ def uplift(
     rate: Annotated[float | None, Option(min=0, help="Peak learning rate.")] = None,
     beta: Annotated[float, Option(min=0, help="Beta of DPO.")] = 0.1,
     group: Annotated[int, Option(min=2, help="Responses per question of exported GRPO.")] = 8,
-    kl: Annotated[
-        float | None, Option(min=0, help="Nats per response at which every training ends.")
-    ] = None,
     samples: Annotated[int, Option(min=1, help="Sampled responses per question.")] = 1,
-    plan: Annotated[
-        bool, Option("--plan", help="Say what training would take on one GPU, and train nothing.")
-    ] = False,
     export: Annotated[
         Path | None,
         Option(help="Write all arms' data, settings and TRL script here, untrained."),
@@ -70,7 +63,6 @@ def uplift(
     from bon.storage.store import Store
     from bon.training.uplift import Study
     from bon.training.uplift import export as export_arms
-    from bon.training.uplift import plan as plan_study
     from bon.training.uplift import uplift as run_uplift
 
     known: dict[str, Method] = {name: name for name in get_args(Method)}
@@ -96,15 +88,10 @@ def uplift(
         rate=rate,
         beta=beta,
         group=group,
-        kl=kl,
         samples=samples,
         policy=policy,
         added=tuple((arm, Path(path)) for arm, path in options.pairs_of("--add", add).items()),
     )
-    if plan:
-        costs = plan_study(directory, study)
-        emit(costs, lambda: show_plan(costs), as_json)
-        return
     if export is not None:
         paths = [str(path) for path in export_arms(directory, study, export, quiet=as_json)]
         names = {Path(path).stem for path in paths if path.endswith(".parquet")}
@@ -118,24 +105,6 @@ def uplift(
     results = run_uplift(directory, study, quiet=quiet or as_json)
 
     emit(results, lambda: show_study(results), as_json)
-
-
-def show_plan(costs: "list[TrainingCost]") -> str:
-    """Return one row per method, and what is assumed."""
-    from bon.training.cost import ASSUMPTIONS
-
-    rows = [
-        {
-            "method": cost.method,
-            "arms": f"{cost.arms}",
-            "tokens": f"{cost.tokens:,}",
-            "hours of one GPU": f"{cost.hours:.2g} ({cost.hours_low:.2g} to {cost.hours_high:.2g})",
-            "memory": f"{cost.memory:.1f} GiB",
-            "fits": ", ".join(cost.fits) or "none: train on several GPUs",
-        }
-        for cost in costs
-    ]
-    return "\n".join([show_listing(rows), "", *(f"  - {line}" for line in ASSUMPTIONS)])
 
 
 def show_study(study: "Uplift") -> str:

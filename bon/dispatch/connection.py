@@ -7,11 +7,12 @@ the dispatcher learns of it by `RayLost` and sends them again.
 import errno
 import logging
 import os
-import signal
+import re
+import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -24,7 +25,7 @@ from ray.job_config import JobConfig
 from bon.core.console import say
 from bon.core.errors import BonError, Unavailable, one_line
 from bon.dispatch.listeners import Watch, allowed
-from bon.dispatch.local_ray import LocalRay, check_limits
+from bon.dispatch.local_ray import LocalRay, check_limits, own_signals
 from bon.dispatch.module_path import cwd_first
 from bon.dispatch.nodes import Node
 from bon.experiment.config import ClusterConfig
@@ -97,7 +98,8 @@ def disconnect(*, lost: bool = False) -> None:
     global _local
     local, _local = _local, None
     if local is None:
-        ray.shutdown()
+        with own_signals():
+            ray.shutdown()
     else:
         local.stop(lost=lost)
 
@@ -262,26 +264,13 @@ def _connect(address: str | None) -> None:
     global _local
     options: dict[str, Any] = {"logging_level": logging.CRITICAL, "log_to_driver": False}
     options["job_config"] = None if cwd_first() else _SameSysPath()
-    with _own_signals(), allowed() if address else nullcontext():
-        if address:
+    if address is None:
+        _local = LocalRay(options)
+    else:
+        if place := re.fullmatch(r"([^/]+):(\d+)", address):  # Ray waits for 40 seconds, deaf
+            socket.create_connection((place[1].strip("[]"), int(place[2])), SILENT_SECONDS).close()
+        with own_signals(), allowed():
             ray.init(address=address, **options)
-        else:
-            _local = LocalRay(options)
     # Messages of raylets and the autoscaler are in Ray's logs; they would spoil `--json`.
     ray_worker.global_worker.threads_stopped.set()
     ray_worker.global_worker.gcs_error_subscriber.close()
-
-
-@contextmanager
-def _own_signals() -> Iterator[None]:
-    """Keep this process's signal handlers: Ray's dump C++ stacks."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            if handler is not None:  # None: not set by Python, which cannot set it again
-                signal.signal(number, handler)

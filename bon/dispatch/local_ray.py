@@ -6,14 +6,18 @@ minute and takes a minute to notice a dead control service (GCS). `ray.init` has
 that, so its node is started here as `ray.init` starts one.
 """
 
+import logging
 import os
 import resource
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from contextlib import nullcontext, suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,13 +104,18 @@ class LocalRay:
             include_log_monitor=False,
             no_monitor=True,
             env_vars={k: v for k, v in _ENVIRONMENT.items() if k not in os.environ},
-            # Do not wait for a worker per CPU.
-            _system_config={"prestart_worker_first_driver": False},
+            # No wait for a worker per CPU, and no record of every call, which nobody reads.
+            _system_config={
+                "prestart_worker_first_driver": False,
+                "task_events_report_interval_ms": 0,
+            },
         )
+        logging.getLogger("ray").setLevel(options["logging_level"])  # as ray.init does, later
         try:
             self._node = _HeadNode(parameters, head=True, shutdown_at_exit=False)
             ray_worker._global_node = self._node  # else 127.0.0.1 becomes an outer address
-            ray.init(address=self._node.gcs_address, **options)
+            with own_signals():
+                ray.init(address=self._node.gcs_address, **options)
             children = {child.name(): child for child in psutil.Process().children()}
             self._vital = {name: children[name] for name in _VITAL}
         except BaseException:
@@ -128,17 +137,41 @@ class LocalRay:
         self._sentinel.communicate()
         if lost:
             sentinel.kill_session(self._folder, self._since)
-        with suppress(Exception) if lost else nullcontext():
-            ray.shutdown()
-            if self._node is not None:
-                self._node.kill_all_processes(check_alive=False)
-        sentinel.kill_session(self._folder, self._since)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        try:
+            with suppress(Exception) if lost else nullcontext():
+                with own_signals():
+                    ray.shutdown()
+                if self._node is not None:
+                    self._node.kill_all_processes(check_alive=False)
+        finally:  # also where it is interrupted
+            sentinel.kill_session(self._folder, self._since)
+            shutil.rmtree(self._folder, ignore_errors=True)
         if self._has_own_token:
             for key in _TOKEN:
                 os.environ.pop(key, None)
             with suppress(Exception):
                 _reload_token()
+
+
+@contextmanager
+def own_signals() -> Iterator[None]:
+    """Let signals wait, and keep this process's handlers.
+
+    Ray installs some that end it or dump C++ stacks, and leaves SIGTERM without one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            if handler is not None:  # None: not set by Python, which cannot set it again
+                signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _parent() -> Path:

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, cast
@@ -82,7 +82,11 @@ class Loaded(Generic[CardT]):
         """The run's table for its rows."""
         return "candidates" if isinstance(self.card, PolicyCard) else "judgements"
 
-    @property
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out where the model is: each node finds its own."""
+        return {name: value for name, value in vars(self).items() if name != "model_path"}
+
+    @cached_property
     def model_path(self) -> str:
         """The model id, or the absolute path of a folder beside the card, unpacked."""
         local = self.base / self.card.model

@@ -552,7 +552,7 @@ class ClusterConfig(Strict):
     in_flight: int = Field(2, ge=1, le=64)
     retries: int = Field(2, ge=0, le=10)
     timeout_seconds: float = Field(1800, gt=0, le=86_400)
-    max_error_share: float = Field(0.2, gt=0, le=1)
+    max_error_share: float = Field(0, ge=0, le=1)
     spending_cap: float | None = Field(None, gt=0, le=1e6, description="US dollars")
 
 

@@ -30,7 +30,7 @@ def start(
     Raises BonError, and leaves the run as it was, if the data cannot be read or, without `replace`,
     the run belongs to another experiment.
     """
-    with starting(setup, store, retry_errors=retry_errors, replace=replace):
+    with starting(setup, store, retry_errors=retry_errors, replace=replace) as again:
         _load_data(setup, store, quiet=quiet)
         by_model = "active > 0 AND json_extract(data, '$.meta.grader') = ?"
         if setup.grader is None and store.count("questions", by_model, (BY_MODEL,)):
@@ -41,6 +41,8 @@ def start(
         with_images = [table for table in ("questions", "pairs") if store.count(table, shown)]
         if unread := unread_images(setup, with_images, download=True):
             raise together(unread)
+    if again:
+        say(f"{again:,} items that failed are asked again", quiet=quiet)
     errors = {model.card.name: store.errors(model.table, model.spec) for model in setup.models}
     if total := sum(errors.values()):
         named = ", ".join(f"{model} {count:,}" for model, count in errors.items() if count)

@@ -16,6 +16,7 @@ from bon.dispatch.source import UPSTREAM, Source
 from bon.dispatch.worker import Reply
 from bon.running.progress import Reporter
 from bon.storage.store import Store
+from bon.work.completeness import HOPELESS_SHARE
 from bon.work.reading import apply_readings
 from bon.work.setup import Setup
 
@@ -152,8 +153,8 @@ class Tally:
                 self._errors[model] += 1
                 self.last_error[model] = row.error
         total, failed = self._rows[model], self._errors[model]
-        too_many = total >= MIN_ROWS_TO_FAIL and failed > self._config.max_error_share * total
-        if too_many and model not in self.failed:
+        allowed = max(HOPELESS_SHARE, self._config.max_error_share) * total
+        if total >= MIN_ROWS_TO_FAIL and failed > allowed and model not in self.failed:
             self._fail(model, f"{failed} of {total} items failed (last: {self.last_error[model]})")
 
     def _cost(self) -> float:

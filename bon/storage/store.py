@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
-from bon.core.errors import BonError
+from bon.core.errors import UNANSWERED, BonError
 from bon.core.images import ImageStore
+from bon.core.keys import content_key
 from bon.core.ledger import LEDGER, spent_by_spec
 from bon.core.records import (
     BY_MODEL,
@@ -200,14 +201,22 @@ class Store:
         self._write(_SET_META, rows)
         self.commit()
 
-    def forget_errors(self, only: str = "") -> int:
-        """Delete rows whose outcome is `error`, with an error that begins so: they are retried."""
-        count, these = 0, "outcome = 'error' AND error LIKE ?"
+    def forget_errors(self, *, always: bool = False) -> int:
+        """Delete rows whose outcome is `error`, so that they are asked again; return their number.
+
+        What no try has answered always goes, the others until all of them have failed once more.
+        """
+        tables = ("candidates", "judgements")
+        refused = f"outcome = 'error' AND error NOT LIKE '{UNANSWERED}%'"
+        sql = " UNION ALL ".join(f"SELECT key FROM {table} WHERE {refused}" for table in tables)
+        failed = content_key(*sorted(key for (key,) in self.query(sql)))
+        again = always or failed != self.meta("failed_again")
+        these = "outcome = 'error'" + ("" if again else f" AND NOT ({refused})")
         with guard(self.path):
-            for table in ("candidates", "judgements"):
-                sql = f"DELETE FROM {table} WHERE {these}"
-                count += self.db.execute(sql, (f"{only}%",)).rowcount
-        self.commit()
+            count = sum(
+                self.db.execute(f"DELETE FROM {table} WHERE {these}").rowcount for table in tables
+            )
+        self.set_meta(failed_again=failed)
         return count
 
     def commit(self) -> None:

@@ -4,6 +4,7 @@ Three stages, each resumable: the choices of every arm, one checkpoint per arm (
 under the key of everything that shaped it), and an ordinary run of all checkpoints as policies.
 """
 
+import asyncio
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from bon.analysis.results import REFERENCES
@@ -21,6 +23,7 @@ from bon.analysis.uplift import Outcomes, analyse_uplift
 from bon.benchmarks import load_questions
 from bon.benchmarks.base import BadRow
 from bon.benchmarks.leaks import plain
+from bon.choosing.opinion import KIND_OF, Candidates, item_opinion
 from bon.core.console import say
 from bon.core.errors import BonError, Incomplete, one_line, some
 from bon.core.files import write_atomic
@@ -30,21 +33,20 @@ from bon.core.ledger import LEDGER
 from bon.core.records import Candidate, Question
 from bon.dispatch.connection import connected
 from bon.dispatch.tasks import run_tasks
-from bon.dispatch.worker import ModelSpec
+from bon.dispatch.worker import Host, JudgeTask, ModelSpec, Reply
 from bon.engines.settings import TransformersSettings
 from bon.engines.tuning import Example, FineTuned, Method, Tuning
 from bon.experiment.cards import Loaded, settings_of
 from bon.experiment.config import DatasetSpec, Placement, PolicyCard
 from bon.exports.preferences import messages_of, unjudged_note, with_texts
-from bon.planning.dataset_sizes import CANDIDATE_TOKENS, QUESTION_TOKENS
+from bon.rewarders.base import Item
+from bon.rewarders.registry import rewarder_class
 from bon.running.reporting import UPLIFT, open_run, read_results, report_run
 from bon.running.runner import compute
 from bon.running.start import start
 from bon.storage.store import Store
 from bon.training.arms import Arm, Choice, Choices, choose
-from bon.training.cost import TrainingCost, training_cost
 from bon.training.elsewhere import added_arms, export_arms
-from bon.training.sampling import Sampler, win_shares
 from bon.work.run_tables import run_tables
 from bon.work.setup import Setup, located, prepare
 from bon.work.sources import question_item
@@ -63,8 +65,7 @@ class Study:
     """Settings of a training study.
 
     `questions`: the data to evaluate on, and `samples` per question beside a greedy response.
-    `kl`: where every training ends, in nats per response. `added`: checkpoints by arm; with any,
-    arms that have one are evaluated and none is trained.
+    `added`: checkpoints by arm; with any, arms that have one are evaluated and none is trained.
     """
 
     methods: tuple[Method, ...]
@@ -76,7 +77,6 @@ class Study:
     rate: float | None = None
     beta: float = 0.1
     group: int = 8
-    kl: float | None = None
     samples: int = 1
     policy: str = ""
     added: tuple[tuple[str, Path], ...] = ()
@@ -143,30 +143,6 @@ def export(directory: Path, study: Study, out: Path, *, quiet: bool = False) -> 
     return export_arms(arms, choices, policy, study.seeds, out)
 
 
-def plan(directory: Path, study: Study) -> list[TrainingCost]:
-    """Estimate what the arms of a study cost on one GPU; nothing is trained."""
-    setup, policy, choices, arms = _prepared(directory, study, quiet=True, elsewhere=True)
-    if not policy.card.size:
-        raise BonError(f"card {policy.card.name!r} has no size", "add the number of parameters")
-    with Store(directory, readonly=True) as store:
-        ((prompt, reply),) = store.query(
-            "SELECT AVG(num_prompt_tokens), AVG(num_tokens) FROM candidates WHERE spec = ?",
-            (policy.spec,),
-        )
-    named = [r.card.size or 0 for r in setup.rewarders if r.card.name in choices.by_arm]
-    return [
-        training_cost(
-            policy,
-            _tuning(study, method, 0),
-            sum(arm.tuning.method == method for arm in arms),
-            prompt or QUESTION_TOKENS,
-            reply or CANDIDATE_TOKENS,
-            sum(named) / len(named) if named else 0,
-        )
-        for method in study.methods
-    ]
-
-
 def _prepared(
     directory: Path, study: Study, *, quiet: bool, elsewhere: bool = False
 ) -> tuple[Setup, Loaded[PolicyCard], Choices, list[Arm]]:
@@ -220,7 +196,7 @@ def _tuning(study: Study, method: Method, seed: int) -> Tuning:
     batch, rate = RATES[method]
     return Tuning(
         method, study.steps, study.batch or batch, study.rate or rate, study.beta, seed=seed,
-        group=study.group, kl=study.kl,
+        group=study.group,
     )  # fmt: skip
 
 
@@ -272,12 +248,9 @@ def train(
     failed = {}
     with connected(setup.experiment.cluster, quiet=quiet) as connection:
         tasks = [
-            (
-                settings, _examples(arm, messages), arm.tuning, str(folders[arm.label]),
-                _sampler(arm, policy, choices.questions, messages),
-            )
+            (settings, _examples(arm, messages), arm.tuning, str(folders[arm.label]))
             for arm in missing
-        ]  # fmt: skip
+        ]
         placement = card.placement
         results = run_tasks(train_arm, tasks, connection, cpus=placement.cpus, gpus=placement.gpus)
         for done, (index, result) in enumerate(results, start=1):
@@ -320,25 +293,8 @@ def _examples(arm: Arm, messages: dict[str, Any]) -> list[Example]:
     ]
 
 
-def _sampler(
-    arm: Arm,
-    policy: Loaded[PolicyCard],
-    questions: tuple[Question, ...],
-    messages: dict[str, Any],
-) -> Sampler | None:
-    """Return what samples a training that ends at a KL."""
-    if arm.tuning.kl is None:
-        return None
-    prompts = tuple((q.key, messages[q.key], q.options) for q in questions)
-    return Sampler(policy, prompts, arm.tuning.seed)
-
-
 def train_arm(
-    settings: TransformersSettings,
-    examples: list[Example],
-    tuning: Tuning,
-    folder: str,
-    respond: Sampler | None = None,
+    settings: TransformersSettings, examples: list[Example], tuning: Tuning, folder: str
 ) -> FineTuned:
     """Train one arm; its folder appears whole, with DONE in it, or not at all."""
     from bon.engines.hf.fine_tuning import fine_tune
@@ -347,7 +303,7 @@ def train_arm(
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     try:
-        result = fine_tune(settings, examples, tuning, part, respond)
+        result = fine_tune(settings, examples, tuning, part)
         (part / DONE).write_text(json.dumps(asdict(tuning) | asdict(result)), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
@@ -439,6 +395,37 @@ def own_scores(
     title = "asking the rewarders of {} policies about their responses"
     placement = next(iter(specs.values())).loaded.card.placement if specs else None
     return _kept(evaluation.parent / "own", win_shares, work, title, setup, placement, quiet)
+
+
+def win_shares(spec: ModelSpec, items: list[Item]) -> list[float]:
+    """Return by item whether the first response beats the second: 1, 0, or .5 for a tie.
+
+    Items that the rewarder leaves undecided are left out; BonError if it cannot run.
+    """
+    card = spec.loaded.card
+
+    async def judged() -> Reply:
+        host = Host({"rewarder": spec})
+        tasks = [JudgeTask(item, (), card.votes) for item in items if len(item.responses) > 1]
+        try:
+            return await host.run("rewarder", tasks)
+        finally:
+            await host.close()
+
+    reply = asyncio.run(judged())
+    if reply.failure:
+        raise BonError(reply.failure)
+    kind, shares = KIND_OF[rewarder_class(card).arity], []
+    for item in items:
+        rows = [row for row in reply.judgements if row.item == item.key]
+        if len(item.responses) < 2:
+            shares.append(0.5)
+        elif rows:
+            opinion = item_opinion(kind, rows, Candidates.of(item.key, list(item.responses)))
+            first, second, *_ = opinion.candidate_scores()[0]
+            if np.isfinite([first, second]).all():
+                shares.append(0.5 + 0.5 * float(np.sign(first - second)))
+    return shares
 
 
 def _free_rewarder(setup: Setup, name: str) -> ModelSpec | None:

@@ -23,6 +23,8 @@ from bon.work.units import (
 )
 
 PAGE = 256
+HOPELESS_SHARE = 0.2
+"""A model with more errors is stopped, unless `cluster.max_error_share` allows more."""
 
 
 def completeness(setup: Setup, store: Store) -> RunCompleteness:
@@ -34,8 +36,12 @@ def completeness(setup: Setup, store: Store) -> RunCompleteness:
         *(counter.assistant(model) for model in setup.assistants),
     )
     limit = setup.experiment.cluster.max_error_share
-    missing = tuple(problem for share in shares for problem in _problems(share, limit))
-    return RunCompleteness(complete=not missing, models=shares, missing=missing)
+    missing: list[str] = []
+    for share, model in zip(shares, setup.models, strict=True):
+        # What an import lacks, no run can add.
+        allowed = max(limit, HOPELESS_SHARE) if model.card.imported else limit
+        missing += _problems(share, allowed)
+    return RunCompleteness(complete=not missing, models=shares, missing=tuple(missing))
 
 
 def _problems(share: ModelShare, max_error_share: float) -> Iterator[str]:
@@ -49,9 +55,10 @@ def _problems(share: ModelShare, max_error_share: float) -> Iterator[str]:
     if share.unanswered:
         unit = "candidates" if policy else "judgements"
         yield f"{share.unanswered} {unit} of {share.model} were not answered by its endpoint"
-    if share.errors > max_error_share * share.rows:
+    failed = share.errors - share.unanswered
+    if failed > max_error_share * share.rows:
         yield (
-            f"{share.errors} of {share.rows} {'candidates' if policy else 'judgements'} of "
+            f"{failed} of {share.rows} {'candidates' if policy else 'judgements'} of "
             f"{share.model} are errors (cluster.max_error_share is {max_error_share:g})"
         )
 

@@ -12,7 +12,7 @@ import yaml
 
 import bon
 from bon.benchmarks.leaks import find_leaks
-from bon.core.errors import UNANSWERED, BonError
+from bon.core.errors import BonError
 from bon.core.files import write_atomic
 from bon.core.records import BY_MODEL, Judgement
 from bon.engines import ENGINES
@@ -31,8 +31,10 @@ MARK = "# The experiment of this run, written by bon.\n"
 @contextmanager
 def starting(
     setup: Setup, store: Store, *, retry_errors: bool = False, replace: bool = False
-) -> Iterator[None]:
+) -> Iterator[int]:
     """Record the settings of a run; the body sets its active questions and pairs.
+
+    Yields how many items that failed are asked again.
 
     One transaction: everything changes at its end, or nothing.
     """
@@ -54,9 +56,9 @@ def starting(
             versions=_versions(),
             failed={},
         )
-        store.forget_errors("" if retry_errors else UNANSWERED)
+        again = store.forget_errors(always=retry_errors)
         questions, pairs = _active(store, "questions"), _active(store, "pairs")
-        yield
+        yield again
         if previous is not None and not replace:
             _check_same(setup, store, previous.get("name", "experiment"), questions)
             _check_whole(setup, store, previous, {"questions": questions, "pairs": pairs})

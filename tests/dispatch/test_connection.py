@@ -1,10 +1,16 @@
 """When a connection counts as lost, without a Ray."""
 
+import socket
+import subprocess
+import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
+from bon.core.errors import ExitCode
 from bon.dispatch import connection
 from bon.dispatch.connection import ClusterState, Connection, RayLost
 from bon.dispatch.nodes import Node
@@ -38,3 +44,15 @@ def test_a_clock_that_is_set_back_ends_a_local_ray(local_connection, monkeypatch
         return
     with pytest.raises(RayLost, match=r"the clock was set back by 3,\d+ seconds"):
         local_connection.check()
+
+
+def test_a_cluster_where_nothing_listens_is_one_line(make_experiment, tmp_path):
+    (tmp_path / "e.yaml").write_text(yaml.safe_dump(make_experiment()))
+    command = [Path(sys.executable).with_name("bon"), "run", "e.yaml", "--quiet", "--ray-address"]
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        ended = subprocess.run([*command, address], cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == ExitCode.MISTAKE
+    (line,) = ended.stderr.splitlines()  # none is Ray's, which is deaf for 40 seconds
+    assert line.startswith(f"bon: cannot reach Ray {address}: ConnectionRefusedError")

@@ -1,6 +1,8 @@
 """Packed checkpoints: what comes out, in which place, and by whom."""
 
 import json
+import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -127,6 +129,10 @@ def test_a_card_names_a_packed_folder_and_loading_it_writes_nothing(
     loaded = load_rewarder(card, tmp_path)
     assert not (tmp_path / "cache").exists()
     assert Path(loaded.model_path).is_relative_to(tmp_path / "cache")
+    shutil.rmtree(tmp_path / "cache")
+    assert loaded.model_path  # found once, and its files are not read again
+    assert not (tmp_path / "cache").exists()
+    assert Path(pickle.loads(pickle.dumps(loaded)).model_path).is_dir()  # each node finds its own
 
 
 def test_the_first_of_a_base_is_its_parent() -> None:

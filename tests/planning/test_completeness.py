@@ -1,6 +1,7 @@
 """A run says whether it is complete, what is missing, and how a command ended."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -107,7 +108,10 @@ def test_errors_above_the_limit_are_not_complete(make_experiment, go, tmp_path):
     (problem,) = run_status(directory)["missing"]
     assert "judgements of critic are errors (cluster.max_error_share is 0.2)" in problem
     (tmp_path / "e.yaml").write_text(yaml.safe_dump(experiment))
-    # Nothing is asked again, so no Ray is started.
+    again = bon("run", "e.yaml", "--out", "run", cwd=tmp_path)
+    assert again.returncode == ExitCode.INCOMPLETE
+    assert "items that failed are asked again" in again.stderr
+    # All have failed twice: nothing is asked again, so no Ray is started.
     again = bon("run", "e.yaml", "--out", "run", cwd=tmp_path)
     assert again.returncode == ExitCode.INCOMPLETE
     assert "errors are kept (critic " in again.stderr
@@ -116,6 +120,17 @@ def test_errors_above_the_limit_are_not_complete(make_experiment, go, tmp_path):
     assert last.startswith("bon: the run is not complete: ")
     assert "--retry-errors retries the" in last
     assert "predict" not in again.stderr
+
+
+def test_one_error_is_not_complete(make_experiment, go):
+    experiment = make_experiment(cluster={"retries": 0})
+    experiment["rewarders"][1]["engine_args"]["failure_rate"] = 0.05
+    directory = go(experiment)
+    assert finished(directory) is None
+    (problem,) = run_status(directory)["missing"]
+    assert re.fullmatch(
+        r"\d of \d+ judgements of critic are errors \(cluster.max_error_share is 0\)", problem
+    )
 
 
 def test_errors_within_the_limit_are_complete_and_counted(make_experiment, go):

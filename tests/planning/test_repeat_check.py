@@ -1,4 +1,4 @@
-"""`--repeat-check`: what is asked again, in which company, and what it says."""
+"""`judging.repeat_check`: what is asked again, in which company, and what it says."""
 
 import json
 
@@ -160,8 +160,8 @@ def test_the_option_of_the_command(experiment, go, here, tmp_path):
     directory = go({**experiment, "judging": {}})
     result = CliRunner().invoke(
         app,
-        ["run", str(directory / "experiment.yaml"), "-o", str(directory), "--repeat-check", "3",
-         "--set", f"questions.path={tmp_path}/questions.jsonl",
+        ["run", str(directory / "experiment.yaml"), "-o", str(directory),
+         "--set", "judging.repeat_check=3", "--set", f"questions.path={tmp_path}/questions.jsonl",
          "--set", f"pairs.0.path={tmp_path}/pairs.jsonl", "--json"],
     )  # fmt: skip
     assert result.exit_code == 0, result.output

@@ -4,13 +4,16 @@
 
 Each scene runs `bon run` on a local Ray and pays an endpoint over HTTP at $1 a completion. images:
 the driver is killed, and its run and ledger are opened as power loss may leave them, their
-write-ahead logs cut at 300 random bytes. driver, worker: its address space is limited to what it
-has and 1 MiB. After the others the same command is given until it ends with 0. load: eight clients
-ask `bon serve` for 40 minutes; its resident memory is printed once a minute.
+write-ahead logs cut at 300 random bytes. driver: its address space is limited to half of what it
+has, so that it gets no more. worker: an item takes 4 GiB in the worker that also buys, which is
+killed at 1 GiB. After the others the same command is given until it ends with 0. load: eight
+clients ask `bon serve`, whose models run on Ray, for 60 minutes; once a minute the resident memory
+of the server, of Ray's processes and of each worker is printed.
 """
 
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +22,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +41,11 @@ from tests.engines.fake_endpoint import DROPPED, Billing, FakeEndpoint  # noqa: 
 from tests.processes import descendants, end_process, name  # noqa: E402
 from tests.running.test_caps import paid_experiment  # noqa: E402
 from tests.service import test_online_money as online  # noqa: E402
+from tools.soak.machines import HUNGRY  # noqa: E402
 from tools.soak.soak import _clock, count, die_with_parent  # noqa: E402
 
-QUESTIONS, N, IMAGES, LOAD_MINUTES = 60, 3, 300, 40
+QUESTIONS, N, IMAGES, LOAD_MINUTES = 60, 3, 300, 60
+WORKER_BYTES = 1 << 30
 
 
 class Scene:
@@ -54,6 +60,17 @@ class Scene:
         raw["policies"][0]["n"] = N
         raw["cluster"] |= {"batch": 2, "in_flight": 2}
         (folder / "e.yaml").write_text(yaml.safe_dump(raw))
+
+    def add_hungry(self) -> None:
+        """A rewarder that takes 4 GiB for one item, in the worker that buys."""
+        (self.folder / "hungry.py").write_text(HUNGRY.replace("picture 3.", "What is 3 + 3?"))
+        raw = yaml.safe_load((self.folder / "e.yaml").read_text())
+        own = {"name": "hungry", "kind": "python", "python": "hungry:Hungry", "engine": "echo"}
+        raw["rewarders"].append(own)
+        raw["judging"] = {"skip": "nothing"}
+        for card in (*raw["policies"], *raw["rewarders"]):
+            card["placement"] = {"group": "all"}
+        (self.folder / "e.yaml").write_text(yaml.safe_dump(raw))
 
     def listen(self, port: int) -> FakeEndpoint:
         """Start the endpoint."""
@@ -100,13 +117,13 @@ class Scene:
             codes.append(self.start().wait(600))
         counted = sum(spent_by_spec(self.run / LEDGER).values())
         twice = sum(max(0, sold - N) for sold in self.billing.sold.values())
-        text = (self.folder / "log").read_text()
+        text, told = (self.folder / "log").read_text(), re.compile("bon:|undone|worker|SIGABRT")
         print(
             f"{what}: exit codes {codes}, {count(self.run)} rows, billed {self.billing.bill:g}, "
             f"counted {counted:g}, completions bought twice {twice}, "
             f"tracebacks {text.count('Traceback')}, damage {damage_of(self.run) or 'none'}"
         )
-        print("".join(f"    | {line[:200]}\n" for line in text.splitlines() if "bon:" in line))
+        print("".join(f"    | {line[:200]}\n" for line in text.splitlines() if told.search(line)))
 
 
 def do_endpoint(scene: Scene) -> None:
@@ -144,12 +161,24 @@ def do_clock(scene: Scene) -> None:
 
 
 def do_memory(scene: Scene, what: str) -> None:
-    driver = scene.start()
-    scene.until(60, driver)
-    below = [each.pid for each in descendants([driver.pid]) if name(each).startswith("ray::Host")]
-    for pid in [driver.pid] if what == "driver" else below:
-        process = psutil.Process(pid)
-        limit = process.memory_info().vms + (1 << 20)
+    if what == "worker":
+        scene.add_hungry()
+        driver = scene.start()
+        killed = 0
+        while driver.poll() is None:
+            for each in descendants([driver.pid]):
+                with suppress(psutil.Error):
+                    if psutil.Process(each.pid).memory_info().rss > WORKER_BYTES:
+                        end_process(each)
+                        killed += 1
+            time.sleep(0.02)
+        (scene.folder / "hungry.py").write_text(HUNGRY)  # which asks for nothing here
+        print(f"worker: killed {killed} times")
+    else:
+        driver = scene.start()
+        scene.until(60, driver)
+        process = psutil.Process(driver.pid)
+        limit = process.memory_info().vms // 2
         process.rlimit(psutil.RLIMIT_AS, (limit, limit))
     scene.finish(what, driver)
 
@@ -188,6 +217,15 @@ def do_images(scene: Scene) -> None:
     scene.finish("images", scene.start())
 
 
+def _resident(server: psutil.Process) -> str:
+    """Name and resident memory in MiB of a process and of each below it."""
+    found = []
+    for each in [server, *server.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):
+            found.append(f"{each.name()} {each.memory_info().rss >> 20}")
+    return ", ".join(found)
+
+
 def do_load(scene: Scene) -> None:
     end, statuses = time.monotonic() + 60 * LOAD_MINUTES, Counter[int]()
     limits = {"dollars_per_owner": 1e9, "dollars": 1e9}
@@ -197,14 +235,14 @@ def do_load(scene: Scene) -> None:
             number += 8
             statuses[online.ask(url, str(number))] += 1
 
-    with online.serving(scene.folder, scene.endpoint.url, limits) as url:
+    with online.serving(scene.folder, scene.endpoint.url, limits, backend="ray") as url:
         clients = [threading.Thread(target=ask, args=(url, each)) for each in range(8)]
         for client in clients:
             client.start()
         server = next(each for each in psutil.Process().children() if "serve" in each.cmdline())
         while time.monotonic() < end:
             time.sleep(60)
-            print(f"load: {server.memory_info().rss >> 20} MiB, {dict(statuses)}", flush=True)
+            print(f"load: MiB {_resident(server)}, {dict(statuses)}", flush=True)
         for client in clients:
             client.join()
     counted = sum(spent_by_spec(scene.folder / "data" / LEDGER).values())

@@ -9,7 +9,7 @@ import asyncio
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +22,16 @@ from bon.engines.hf.decoding import likelihoods
 from bon.engines.hf.engine import TransformersEngine
 from bon.engines.hf.shared_prefix import indices_by_value
 from bon.engines.settings import TransformersSettings
-from bon.engines.tuning import Example, FineTuned, Respond, Tuning
+from bon.engines.tuning import Example, FineTuned, Tuning
 
-PROBES = 64
-"""Responses sampled to see how far a policy is from the untrained one, at every other step."""
-LAST_PROBES = 256
-"""The same where a limit of KL was passed, to go back to it."""
 VISION = ("visual", "vision", "image_newline", "multi_modal_projector")
 """Parts of parameter names that stay frozen."""
 
 
 def fine_tune(
-    settings: TransformersSettings,
-    examples: Sequence[Example],
-    tuning: Tuning,
-    folder: Path,
-    respond: Respond | None = None,
+    settings: TransformersSettings, examples: Sequence[Example], tuning: Tuning, folder: Path
 ) -> FineTuned:
-    """Train a checkpoint and save it, with its processor, into a new folder.
-
-    `respond` is needed for a limit of KL.
-    """
+    """Train a checkpoint and save it, with its processor, into a new folder."""
     began = time.monotonic()
     torch.manual_seed(tuning.seed)
     engine = TransformersEngine(settings)
@@ -51,24 +40,9 @@ def fine_tune(
     parameters = trainable(model)
     reference = references(engine, examples) if tuning.method == "dpo" else []
     optimizer = torch.optim.AdamW(parameters, lr=tuning.rate, betas=(0.9, 0.98), weight_decay=0.0)
-    untrained = TransformersEngine(settings) if tuning.kl is not None else None
-    losses, root = [], 0.0
-    before = [p.detach().clone() for p in parameters if untrained]
+    losses = []
     for step, batch in enumerate(batches(len(examples), tuning), start=1):
         rows, weights = [examples[i] for i in batch], [reference[i] for i in batch if reference]
-        if untrained is not None and step % 2 and step > 1:
-            assert tuning.kl is not None
-
-            def drift(count: int, again: int, step: int = step) -> float:
-                assert respond is not None
-                at = step + again * tuning.steps
-                return _drift(engine, untrained, examples, respond, at, count)
-
-            now = math.sqrt(drift(PROBES, 0))
-            if now**2 >= tuning.kl:
-                _go_back(parameters, before, (root, now), drift, tuning.kl)
-                break
-            before, root = [p.detach().clone() for p in parameters], now
         model.train()
         for group in optimizer.param_groups:
             group["lr"] = rate_at(step, tuning)
@@ -86,61 +60,10 @@ def fine_tune(
     model.eval()
     model.save_pretrained(folder)
     _copy_processor(engine, Path(settings.model).expanduser(), folder)
-    for used in filter(None, (engine, untrained)):
-        asyncio.run(used.close())
+    asyncio.run(engine.close())
     tail = max(min(5, len(losses)), 1)
     first, last = sum(losses[:tail]) / tail, sum(losses[-tail:]) / tail
-    return FineTuned(first, last, time.monotonic() - began, len(losses))
-
-
-def _drift(
-    engine: TransformersEngine,
-    untrained: TransformersEngine,
-    examples: Sequence[Example],
-    respond: Respond,
-    step: int,
-    count: int,
-) -> float:
-    """Estimate KL(policy ‖ untrained) in nats per response, over samples of the policy.
-
-    Unbiased, and less noisy than the mean log-ratio: Schulman's k3 (2020).
-    """
-    engine.model.eval()
-    indices = [i % len(examples) for i in range(count)]
-    sampled = zip(indices, respond(engine, indices, step), strict=True)
-    rows = [Example(examples[i].messages, text) for i, text in sampled if text is not None]
-    if not rows:
-        return 0.0
-    with torch.no_grad():
-        after, before = (log_probabilities(one, rows)[0] for one in (engine, untrained))
-    ratio = before - after
-    return max(float((ratio.exp() - 1 - ratio).mean()), 0.0)
-
-
-def _go_back(
-    parameters: Sequence[torch.nn.Parameter],
-    before: Sequence[torch.Tensor],
-    roots: tuple[float, float],
-    drift: Callable[[int, int], float],
-    target: float,
-) -> None:
-    """Move weights on the line from the last check's to today's, to where KL is the target.
-
-    `roots`: of KL at both ends; it grows about linearly between them (regula falsi).
-    """
-    after = [parameter.detach().clone() for parameter in parameters]
-    left, right = 0.0, 1.0
-    low, high = (root - math.sqrt(target) for root in roots)
-    for again in range(1, 4):
-        share = left - low * (right - left) / (high - low)
-        with torch.no_grad():
-            for parameter, old, new in zip(parameters, before, after, strict=True):
-                parameter.copy_(old + share * (new - old))
-        miss = math.sqrt(drift(LAST_PROBES, again)) - math.sqrt(target)
-        if miss < 0:
-            left, low = share, miss
-        else:
-            right, high = share, miss
+    return FineTuned(first, last, time.monotonic() - began)
 
 
 def _copy_processor(engine: TransformersEngine, source: Path, folder: Path) -> None:

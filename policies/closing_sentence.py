@@ -9,13 +9,16 @@ import re
 from fractions import Fraction
 
 from bon.experiment.required_form import EMPHASIS
-from bon.graders.quantities import NUMERALS, normal, quantity
+from bon.graders.quantities import NUMERALS, TIMES, normal, quantity
 
 MAX_SENTENCE = 600
+_CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 
 _NUMBER = re.compile(
-    r"[$€£¥]?\s?(?<![\w.:/^*])(?<!\d,)-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+)?"
-    r"(?![.:,]?\d|[A-Za-z_^/]|\s?\*\*)(?:\s?[%°])?"
+    rf"[$€£¥]?\s?(?:(?<![\w.:/^*])|(?<=[{_CJK}]))(?<!\d,)-?(?:(?<![×·*]\s)10\^\{{?-?\d{{1,3}}\}}?"
+    r"|(?:\d{1,2} (?=\d+/))?"
+    r"(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d\d)+,\d{3}|\d+)(?:\.\d+)?(?:\s?/\s?\d+)?)"
+    rf"(?![.:,]?\d|[A-Za-z_^/√π]|\s?\*\*)(?:\s?°)?(?:{TIMES})"
     rf"|(?<![\w-])(?:{'|'.join(NUMERALS)})(?![\w-])",
     re.IGNORECASE,
 )
@@ -32,7 +35,10 @@ _DENIAL = re.compile(
     re.IGNORECASE,
 )
 _QUESTION = re.compile(r"[?？؟]")
-_POWER = re.compile(r"\s?(?:[×·*]|\\times)\s?10(?:\^|\*\*)\{?-?\d+\}?")
+_GLUED = re.compile(rf"[{_CJK}](?<![是为為は은는有共约約于於])")
+_TERM = re.compile(r"(?:[\d)]|(?<![^\W\d_])[A-Za-z]) ?[-+*/×÷] ?$")
+_MARKED = re.compile(r"[A-Za-z]+\d\w*|\d[\d.]*(?![kKMB]\b)[A-Za-z]\w*|(?<=[A-Za-z}])\^\{?-?\d+")
+"""Names with digits, ordinals, multiples and powers of variables and units."""
 _NAMED = re.compile(r"(?<!\w)([A-Za-z])\s?=\s?-?[\d.]+(?!\s?[-+*/×=^\d])")
 _ENGLISH = re.compile(
     r"\b(?:the|its?|it's|i|i'[dm]|we|would|answer|of|that|this|and|my|out|is\s+correct)\b",
@@ -69,7 +75,7 @@ _BOLD = re.compile(r"\*\*([^*]+)\*\*")
 _OPENING = re.compile(r"(of|among|in|from|with|for|after|by|on)\b[^,]*", re.IGNORECASE)
 _BLANK = re.compile(r"\(?_+\)?((?:\s+\w+){1,3})")
 TURN = re.compile(r"\n[ \t]*(?:Question|Hint|User|Human):")
-_CHOOSES = re.compile(r"[选選择擇是为為は:：—=]\W*$")
+_CHOOSES = re.compile(r"[选選择擇是为為は은는:：—=]\W*$")
 
 
 def closing_number(text: str, question: str = "") -> str | None:
@@ -117,6 +123,13 @@ def _stated_number(sentence: str, question: str) -> str | None:
         chosen = asserted[0]
     if chosen is None or _MORE_THAN.search(sentence[: chosen.start()]):
         return None
+    others = re.findall(r"\S*\d\S*", _MARKED.sub("", _NUMBER.sub("", sentence)))
+    if chosen not in asserted and not all(other in question for other in others):
+        return None  # one of them is written in a way that is not read, as 12,5 is
+    if _TERM.search(sentence[: chosen.start()]):
+        return None
+    if _GLUED.search(sentence[max(chosen.start() - 1, 0) : chosen.start()]):
+        return None
     opening = _OPENING.match(sentence)
     if opening is not None and chosen.end() <= opening.end() < len(sentence):
         asked = re.search(rf"\b{opening[1]}\s+(?:how|wh|\W)", question, re.IGNORECASE)
@@ -125,8 +138,7 @@ def _stated_number(sentence: str, question: str) -> str | None:
     rest = sentence[chosen.end() :]
     if _RANGE.match(rest) or len({name[1] for name in _NAMED.finditer(sentence)}) > 1:
         return None
-    power = _POWER.match(rest)
-    return (chosen[0] + (power[0] if power else "")).strip()
+    return chosen[0].strip()
 
 
 def _repeating(text: str, question: str) -> str | None:
@@ -141,7 +153,7 @@ def _repeating(text: str, question: str) -> str | None:
             if not _repeats(sentence, question):
                 if found and _denies(sentence, question) and not _COURTESY.search(sentence):
                     return None
-            elif number := _stated_number(sentence.rstrip(".!"), question):
+            elif number := _stated_number(_unended(sentence), question):
                 found[_value(number)] = number
     marked = [_value(m[0]) for span in _BOLD.findall(text) if (m := _NUMBER.search(span))]
     if len(found) > 1 and len(marked) == 1:
@@ -213,10 +225,16 @@ def _closing(text: str, question: str = "", *, numbers: bool) -> str | None:
     sentence = sentences[-1]
     if numbers and len(sentences) > 1 and _ASIDE.match(sentence) and not _NUMBER.search(sentence):
         sentence = sentences[-2] if not _DENIAL.search(sentence) else ""
-    sentence = sentence.strip().rstrip(".。!！।").strip()
+    sentence = _unended(sentence)
     if not sentence or len(sentence) > MAX_SENTENCE:
         return None
     return None if _denies(sentence, question) else sentence
+
+
+def _unended(sentence: str) -> str:
+    """Return a sentence without its full stop; empty if it may hold a factorial."""
+    bare = sentence.strip()
+    return "" if re.search(r"\d!(?!\s*=)", bare) else bare.rstrip(".。!！।").strip()
 
 
 def _denies(sentence: str, question: str) -> bool:

@@ -9,17 +9,17 @@ import re
 from fractions import Fraction
 
 from bon.experiment.required_form import EMPHASIS
-from bon.graders.quantities import NUMERALS, TIMES, normal, quantity
+from bon.graders.quantities import PARTS, TIMES, WORDS, normal, quantity
 
 MAX_SENTENCE = 600
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 
 _NUMBER = re.compile(
-    rf"[$€£¥]?\s?(?:(?<![\w.:/^*])|(?<=[{_CJK}]))(?<!\d,)-?(?:(?<![×·*]\s)10\^\{{?-?\d{{1,3}}\}}?"
+    rf"[$€£¥]?\s?(?:(?<![\w.:/^*])|(?<=[{_CJK}]))(?<!\d,)(?:-|(?:minus|negative) )?(?:(?<![×·*]\s)10\^\{{?-?\d{{1,3}}\}}?"
     r"|(?:\d{1,2} (?=\d+/))?"
     r"(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d\d)+,\d{3}|\d+)(?:\.\d+)?(?:\s?/\s?\d+)?)"
     rf"(?![.:,]?\d|[A-Za-z_^/√π]|\s?\*\*)(?:\s?°)?(?:{TIMES})"
-    rf"|(?<![\w-])(?:{'|'.join(NUMERALS)})(?![\w-])",
+    rf"|(?<![\w-])(?:(?:minus|negative) )?{WORDS}(?![\w-])(?:{TIMES})",
     re.IGNORECASE,
 )
 _DENIAL = re.compile(
@@ -54,7 +54,7 @@ _LABELLED = re.compile(
     r"\s?[:：])\s*(\S.*)"
 )
 _MORE_THAN = re.compile(
-    r"(?:\b(?:than|least|most|over|above|below|under|figure|between|from|to)|[<>≤≥])\s*$", re.I
+    r"(?:\b(?:than|least|most|over|above|below|under|figure|between|from|to|past)|[<>≤≥])\s*$", re.I
 )
 _ASSERTED = re.compile(
     r"(?:[=:：≈—–]|\b(?:is|are|was|were|be|equals|es|est|ist|é|è|är|er)"
@@ -63,7 +63,10 @@ _ASSERTED = re.compile(
 )
 _UNIT = re.compile(r"\s?(?:[^\W\d_]+\W?){0,3}")
 _CLAUSE_END = re.compile(r"[*\s]*(?:[^\W\d_]+ ?){0,2}(?:,\s+(?!and\b|or\b|no\b)[^\W\d_]|:\s)")
-_RANGE = re.compile(rf"\s*(?:to|or|and|-|±)\s*(?:{_NUMBER.pattern})", re.IGNORECASE)
+_RANGE = re.compile(
+    rf"\s*(?:to|and|-|±)\s*(?:{_NUMBER.pattern})|\s*(?:\+|or\b|(?:and a )?(?:{PARTS})\b)", re.I
+)
+"""What makes a range, a bound or a part of the number before it."""
 _SIGNS = re.compile(r"[$€£¥%]|percent|\b(?:cost|price|pay|spend|money|much)\b", re.IGNORECASE)
 _ASKING = frozenset(
     {"how", "many", "much", "what", "which", "when", "does", "did", "the", "are", "was", "were"}

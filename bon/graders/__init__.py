@@ -29,7 +29,7 @@ class Gold(NamedTuple):
     unit: str = ""
 
 
-_PERCENT = re.compile(PERCENT, re.IGNORECASE)
+_PERCENT = re.compile(f"percent|{PERCENT}", re.IGNORECASE)
 _ABOVE_ONE = re.compile(r"0*(?:[2-9]|[1-9]\d+)(?:\.\d+)?")
 Grader = Callable[[str, Gold], float | None]
 

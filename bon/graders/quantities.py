@@ -34,8 +34,16 @@ _LATEX = (
 )
 NUMERALS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-    "eleven", "twelve",
+    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
+    "nineteen",
 )  # fmt: skip
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_VALUES = {word: number for number, word in enumerate(NUMERALS)} | {
+    word: 10 * number for number, word in enumerate(_TENS, 2)
+}
+WORDS = rf"(?:(?:{'|'.join(_TENS)})(?:[- ](?:{'|'.join(NUMERALS[1:10])})(?!\w))?|{'|'.join(NUMERALS)})"
+"""Pattern of English numerals below a hundred."""
+PARTS = "hundreds?|half|halves|(?:third|quarter|fifth|sixth|eighth|tenth|hundredth|thousandth|millionth)s?"
 _SCALES = {
     word: Fraction(10) ** power
     for power, words in {
@@ -86,7 +94,7 @@ _NUMBER = re.compile(
     rf"(?:(?P<whole>\d+)\s+(?=\d+/))?(?P<number>{_PLAIN})"
     r"(?:\s*/\s*(?P<below>\d+(?:\.\d+)?)(?![\d.]))?"
     r"(?:[eE](?P<e>[+-]?\d{1,3})(?!\d)|\s*[*×x·]\s*10\s*\^\s*\{?(?P<ten>[+-]?\d{1,3})\}?(?!\d))?"
-    rf"|(?P<sign3>(?:minus|negative)\s+)?(?P<word>{'|'.join(NUMERALS)})\b",
+    rf"|(?P<sign3>(?:minus|negative)\s+)?(?P<word>{WORDS})\b",
     re.IGNORECASE,
 )
 _CHINESE, _OTHERS = (
@@ -103,8 +111,8 @@ TIMES = (
 _UNIT = re.compile(r"[^\d,;:?!=<>\\|&\n]{0,40}(?:\^-?\d)?[^\d,;:?!=<>\\|&\n]{0,20}")
 _NO_UNIT = re.compile(
     r"[\^*/+(_\[√π-]|\\?pi\b|\\sqrt|[einxyz]\b|(?:[kKMBT]|bn|兆|billions|trillions)(?:\b|$)"
-    r"|per\s+(?:mil|hundred|thousand)|.*\b(?:is|are|was|were|would|could|might|or|and|to|not|if|but|than|maybe|between|up|until|plus|minus|half|halves"
-    r"|hundreds?|(?:third|quarter|fifth|tenth|hundredth|thousandth|millionth)s?)\b"
+    r"|per\s+(?:mil|hundred|thousand)|.*\b(?:is|are|was|were|would|could|might|or|and|to|not|if|but|than|maybe|between|up|until|plus|minus"
+    rf"|{PARTS})\b"
     r"|.*[-+*/]$"
 )
 
@@ -167,7 +175,7 @@ def unit_of(text: str) -> str:
 
 def _amount(match: re.Match[str]) -> Fraction | None:
     if match["word"]:
-        amount = Fraction(NUMERALS.index(match["word"].lower()))
+        amount = Fraction(sum(_VALUES[word] for word in re.split("[- ]", match["word"].lower())))
         return -amount if match["sign3"] else amount
     amount = Fraction(re.sub("[ ,'_]", "", match["number"]))
     if match["below"]:

@@ -9,15 +9,15 @@ import re
 from fractions import Fraction
 
 from bon.experiment.required_form import EMPHASIS
-from bon.graders.quantities import PARTS, TIMES, WORDS, normal, quantity
+from bon.graders.quantities import GROUPED, PARTS, TIMES, WORDS, normal, quantity
 
 MAX_SENTENCE = 600
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 
 _NUMBER = re.compile(
-    rf"[$€£¥]?\s?(?:(?<![\w.:/^*])|(?<=[{_CJK}]))(?<!\d,)(?:-|(?:minus|negative) )?(?:(?<![×·*]\s)10\^\{{?-?\d{{1,3}}\}}?"
-    r"|(?:\d{1,2} (?=\d+/))?"
-    r"(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d\d)+,\d{3}|\d+)(?:\.\d+)?(?:\s?/\s?\d+)?)"
+    rf"[$€£¥]?\s?(?:(?<![\w.:/^*])|(?<=[{_CJK}]))(?<!\d,)(?:-|(?:minus|negative) )?"
+    r"(?:(?<![×·*]\s)10\^\{?-?\d{1,3}\}?"
+    rf"|(?:\d{{1,2}} (?=\d+/))?(?:{GROUPED}|\d+)(?:\.\d+)?(?:\s?/\s?\d+)?)"
     rf"(?![.:,]?\d|[A-Za-z_^/√π]|\s?\*\*)(?:\s?°)?(?:{TIMES})"
     rf"|(?<![\w-])(?:(?:minus|negative) )?{WORDS}(?![\w-])(?:{TIMES})",
     re.IGNORECASE,

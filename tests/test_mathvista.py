@@ -1,4 +1,4 @@
-"""The eight models of MathVista (Lu et al., 2024): their published accuracies from their released replies.
+"""The published accuracies of eight models on MathVista (Lu et al., 2024), from their replies.
 
 CC BY-SA 4.0, so the replies lie beside the checkout and not in it.
 """
@@ -37,7 +37,7 @@ def imported(tmp_path: Path, *arguments: str) -> dict:
 
 
 def accuracies(tmp_path: Path, responses: dict[str, list[str]]) -> dict[str, float]:
-    """Import a file of responses of each model; one file holds questions with and without options."""
+    """Import a file for each model, of questions with and without options."""
     questions = rows("answers.jsonl")
     for name, texts in responses.items():
         pairs = zip(questions, texts, strict=True)
@@ -51,7 +51,7 @@ def accuracies(tmp_path: Path, responses: dict[str, list[str]]) -> dict[str, flo
 
 @pytest.mark.slow
 def test_what_their_model_extracted_gives_every_published_accuracy(tmp_path):
-    """The paper reads replies by GPT-4; bon grades what it read, by letters, numbers and formulas."""
+    """The paper reads replies by GPT-4; bon grades what it read."""
     read = [row["candidates"] for row in rows("right.jsonl")]
     responses = {
         name: [candidates[model]["answer"] for candidates in read]

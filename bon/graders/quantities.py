@@ -41,9 +41,15 @@ _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ni
 _VALUES = {word: number for number, word in enumerate(NUMERALS)} | {
     word: 10 * number for number, word in enumerate(_TENS, 2)
 }
-WORDS = rf"(?:(?:{'|'.join(_TENS)})(?:[- ](?:{'|'.join(NUMERALS[1:10])})(?!\w))?|{'|'.join(NUMERALS)})"
+WORDS = (
+    rf"(?:(?:{'|'.join(_TENS)})(?:[- ](?:{'|'.join(NUMERALS[1:10])})(?!\w))?|{'|'.join(NUMERALS)})"
+)
 """Pattern of English numerals below a hundred."""
-PARTS = "hundreds?|half|halves|(?:third|quarter|fifth|sixth|eighth|tenth|hundredth|thousandth|millionth)s?"
+PARTS = (
+    "hundreds?|half|halves"
+    "|(?:third|quarter|fifth|sixth|eighth|tenth|hundredth|thousandth|millionth)s?"
+)
+"""Pattern of words that make another number of the one before them, and are not read."""
 _SCALES = {
     word: Fraction(10) ** power
     for power, words in {
@@ -88,7 +94,9 @@ PERCENT = (
 )
 """What is called a hundredth, of CLDR's languages."""
 _HUNDREDTH = re.compile(PERCENT, re.IGNORECASE)
-_PLAIN = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,2}(?:,\d\d)+,\d{3}|\d{1,3}(?:[ '_]\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)"
+GROUPED = r"(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d\d)+,\d{3})"
+"""Pattern of digits in groups of three, or as in India."""
+_PLAIN = rf"(?:(?:{GROUPED}|\d{{1,3}}(?:[ '_]\d{{3}})+)(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)"
 _NUMBER = re.compile(
     rf"(?P<sign>[+-]?|(?:minus|negative)\s+)\s*[$€£¥]?\s*(?P<sign2>-?)"
     rf"(?:(?P<whole>\d+)\s+(?=\d+/))?(?P<number>{_PLAIN})"

@@ -207,7 +207,9 @@ def _print_summary(
         first = f"{where}{bad[0].id}: {bad[0].reason}"
         say(f"rows that cannot be read: {len(bad)}, the first: {first}", quiet=quiet)
     if answers.grader:
-        why = {"number": "are numbers", "math": "are formulas (numbers by number)"}.get(answers.grader, "are texts")
+        why = {"number": "are numbers", "math": "are formulas (numbers by number)"}.get(
+            answers.grader, "are texts"
+        )
         say(
             f"free answers are graded by {answers.grader}: the right ones {why} (--grader names "
             "another)",

@@ -46,7 +46,6 @@ _ENGLISH = re.compile(
 )
 """Words of English, whose prompts ask for a form: its prose states no letter."""
 _COURTESY = re.compile(r"\b(?:you|your|helps?)\b", re.IGNORECASE)
-_ASIDE = re.compile(r"(?:it|they|these|this|those)\s+(?:is|are|was|were)\b", re.IGNORECASE)
 _SENTENCES = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[。！？।])\s*(?=\S)")
 _LISTED = re.compile(r"\s*(?:[-*•]\s|\d+[.)]\s)|.*\||.*```")
 _LABELLED = re.compile(
@@ -86,7 +85,7 @@ def closing_number(text: str, question: str = "") -> str | None:
 
     Else that of the only sentences that repeat most words of the question.
     """
-    sentence = _closing(text, question, numbers=True)
+    sentence = _closing(text, question)
     labelled = _LABELLED.fullmatch(EMPHASIS.sub("", sentence or ""))
     if labelled and quantity(labelled[3]) is not None:
         return labelled[3]
@@ -171,7 +170,7 @@ def _repeats(sentence: str, question: str) -> bool:
 
 def closing_letter(text: str, letters: str) -> str | None:
     """Return the text that the last line states under a label, or the one letter that ends it."""
-    sentence = _closing(text, numbers=False)
+    sentence = _closing(text)
     if sentence is None:
         return None
     if labelled := _LABELLED.fullmatch(sentence):
@@ -192,7 +191,7 @@ def closing_letter(text: str, letters: str) -> str | None:
 
 def closing_text(text: str) -> str | None:
     """Return what the last line states under a label of one word, or after a Chinese copula."""
-    sentence = _closing(text, numbers=False)
+    sentence = _closing(text)
     if sentence is None:
         return None
     if (labelled := _LABELLED.fullmatch(sentence)) and len(
@@ -205,7 +204,7 @@ def closing_text(text: str) -> str | None:
     return copula[1] if copula else None
 
 
-def _closing(text: str, question: str = "", *, numbers: bool) -> str | None:
+def _closing(text: str, question: str = "") -> str | None:
     """Return the last sentence, without courtesies after it; None for a list or a denial."""
     text = TURN.split(text.strip())[0]
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text.strip()) if part.strip()]
@@ -224,11 +223,7 @@ def _closing(text: str, question: str = "", *, numbers: bool) -> str | None:
         return None
     if before and _LABELLED.fullmatch(before[-1].strip()) and _LABELLED.fullmatch(line.strip()):
         return None
-    sentences = _SENTENCES.split(normal(line).strip())
-    sentence = sentences[-1]
-    if numbers and len(sentences) > 1 and _ASIDE.match(sentence) and not _NUMBER.search(sentence):
-        sentence = sentences[-2] if not _DENIAL.search(sentence) else ""
-    sentence = _unended(sentence)
+    sentence = _unended(_SENTENCES.split(normal(line).strip())[-1])
     if not sentence or len(sentence) > MAX_SENTENCE:
         return None
     return None if _denies(sentence, question) else sentence

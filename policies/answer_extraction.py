@@ -55,12 +55,12 @@ def stated_letter(text: str, letters: str, options: Sequence[str]) -> str | None
         own, mark = _plain(stated), stated.strip()
         if (len(own) > 1 or own.upper() not in letters) and plain.count(own) == 1:
             return letters[plain.index(own)]
-        if mark not in letters and mark in options:  # "(b)" may be a letter or an option's text
-            return (
-                letters[options.index(mark)]
-                if plain.index(own) == letters.find(own.upper())
-                else None
-            )
+        if (
+            mark not in letters
+            and mark in options
+            and letters.find(own.upper()) != plain.index(own)
+        ):
+            return None  # "(b)" may be a letter or the text of another option
         match = _LETTER.fullmatch(_unmarked(canonical(stated)).strip(" .\"'"))
         letter = match[1].upper() if match else ""
         if match is None or letter not in letters:

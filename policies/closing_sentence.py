@@ -86,10 +86,10 @@ def closing_number(text: str, question: str = "") -> str | None:
     Else that of the only sentences that repeat most words of the question.
     """
     sentence = _closing(text, question)
-    labelled = _LABELLED.fullmatch(EMPHASIS.sub("", sentence or ""))
+    labelled = _LABELLED.fullmatch(EMPHASIS.sub("", sentence))
     if labelled and quantity(labelled[3]) is not None:
         return labelled[3]
-    return _stated_number(sentence or "", question) or _repeating(text, question)
+    return _stated_number(sentence, question) or _repeating(text, question)
 
 
 def _stated_number(sentence: str, question: str) -> str | None:
@@ -171,8 +171,6 @@ def _repeats(sentence: str, question: str) -> bool:
 def closing_letter(text: str, letters: str) -> str | None:
     """Return the text that the last line states under a label, or the one letter that ends it."""
     sentence = _closing(text)
-    if sentence is None:
-        return None
     if labelled := _LABELLED.fullmatch(sentence):
         return labelled[3]
     found = list(
@@ -192,11 +190,8 @@ def closing_letter(text: str, letters: str) -> str | None:
 def closing_text(text: str) -> str | None:
     """Return what the last line states under a label of one word, or after a Chinese copula."""
     sentence = _closing(text)
-    if sentence is None:
-        return None
-    if (labelled := _LABELLED.fullmatch(sentence)) and len(
-        (labelled[1] or labelled[2]).split()
-    ) == 1:
+    labelled = _LABELLED.fullmatch(sentence)
+    if labelled and len((labelled[1] or labelled[2]).split()) == 1:
         return labelled[3]
     copula = re.fullmatch(
         r"[^\x00-\x7f]{2,8}[是为為は]\s*([^是为為は]{1,40}?)(?:です)?[。.]?", sentence
@@ -204,29 +199,21 @@ def closing_text(text: str) -> str | None:
     return copula[1] if copula else None
 
 
-def _closing(text: str, question: str = "") -> str | None:
-    """Return the last sentence, without courtesies after it; None for a list or a denial."""
-    text = TURN.split(text.strip())[0]
-    paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text.strip()) if part.strip()]
-    while (
-        len(paragraphs) > 1
-        and _COURTESY.search(paragraphs[-1])
-        and not re.search(r"\d", paragraphs[-1])
+def _closing(text: str, question: str = "") -> str:
+    """Return the last sentence, without courtesies after it; empty for a list or a denial."""
+    paragraphs = [part.strip() for part in re.split(r"\n\s*\n", TURN.split(text.strip())[0])]
+    while len(paragraphs) > 1 and (
+        not paragraphs[-1]
+        or (_COURTESY.search(paragraphs[-1]) and not re.search(r"\d", paragraphs[-1]))
     ):
         paragraphs.pop()
-    if not paragraphs:
-        return None
     *before, line = paragraphs[-1].split("\n")
-    if _LISTED.match(line) or "```" in paragraphs[-1]:
-        return None
-    if before and _LISTED.match(before[-1]):
-        return None
+    if "```" in paragraphs[-1] or any(map(_LISTED.match, [line, *before[-1:]])):
+        return ""
     if before and _LABELLED.fullmatch(before[-1].strip()) and _LABELLED.fullmatch(line.strip()):
-        return None
+        return ""
     sentence = _unended(_SENTENCES.split(normal(line).strip())[-1])
-    if not sentence or len(sentence) > MAX_SENTENCE:
-        return None
-    return None if _denies(sentence, question) else sentence
+    return "" if len(sentence) > MAX_SENTENCE or _denies(sentence, question) else sentence
 
 
 def _unended(sentence: str) -> str:

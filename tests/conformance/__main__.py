@@ -19,5 +19,5 @@ for (kind, name), row in table().items():
     )
 print(
     "VLMEvalKit and lmms-eval: their rules in bon, without the models they ask (vlmeval is on no "
-    "index); lighteval, where installed: its own rules for letters; numbers it reads by math-verify's."
+    "index); lighteval, where installed: its rules for letters; its numbers are math-verify's."
 )

@@ -19,6 +19,7 @@ from bon.experiment.required_form import (
     canonical,
     clean,
     read,
+    without_turn_end,
 )
 from bon.graders.quantities import quantity
 from bon.policies.closing_sentence import TURN, closing_letter, closing_number, closing_text
@@ -51,8 +52,15 @@ def stated_letter(text: str, letters: str, options: Sequence[str]) -> str | None
     plain = [_plain(option) for option in options]
 
     def meaning(stated: str) -> str | None:
-        if len(_plain(stated)) > 1 and plain.count(_plain(stated)) == 1:
-            return letters[plain.index(_plain(stated))]
+        own, mark = _plain(stated), stated.strip()
+        if (len(own) > 1 or own.upper() not in letters) and plain.count(own) == 1:
+            return letters[plain.index(own)]
+        if (
+            mark not in letters
+            and mark in options
+            and letters.find(own.upper()) != plain.index(own)
+        ):
+            return None  # "(b)" may be a letter or the text of another option
         match = _LETTER.fullmatch(_unmarked(canonical(stated)).strip(" .\"'"))
         letter = match[1].upper() if match else ""
         if match is None or letter not in letters:
@@ -63,7 +71,13 @@ def stated_letter(text: str, letters: str, options: Sequence[str]) -> str | None
     letter, nothing = _stated(text, meaning)
     if letter or not nothing:
         return letter
-    closing = closing_letter(clean(after_thinking(text)), letters)
+    whole = after_thinking(text).strip()
+    *before, line = whole.rsplit("\n", 1)
+    if before and without_turn_end(text) != text.rstrip():  # its end is known, so no list goes on
+        last = before[0].rstrip().rpartition("\n")[2]
+        if last.endswith((".", "!", "。", "！", "।")) and not meaning(last):
+            letter = meaning(clean(line))
+    closing = letter or closing_letter(clean(whole), letters)
     return meaning(closing) if closing else None
 
 

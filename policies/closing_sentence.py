@@ -9,14 +9,17 @@ import re
 from fractions import Fraction
 
 from bon.experiment.required_form import EMPHASIS
-from bon.graders.quantities import NUMERALS, normal, quantity
+from bon.graders.quantities import GROUPED, PARTS, TIMES, WORDS, normal, quantity
 
 MAX_SENTENCE = 600
+_CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 
 _NUMBER = re.compile(
-    r"[$€£¥]?\s?(?<![\w.:/^*])(?<!\d,)-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+)?"
-    r"(?![.:,]?\d|[A-Za-z_^/]|\s?\*\*)(?:\s?[%°])?"
-    rf"|(?<![\w-])(?:{'|'.join(NUMERALS)})(?![\w-])",
+    rf"[$€£¥]?\s?(?:(?<![\w.:/^*])|(?<=[{_CJK}]))(?<!\d,)(?:-|(?:minus|negative) )?"
+    r"(?:(?<![×·*]\s)10\^\{?-?\d{1,3}\}?"
+    rf"|(?:\d{{1,2}} (?=\d+/))?(?:{GROUPED}|\d+)(?:\.\d+)?(?:\s?/\s?\d+)?)"
+    rf"(?![.:,]?\d|[A-Za-z_^/√π]|\s?\*\*)(?:\s?°)?(?:{TIMES})"
+    rf"|(?<![\w-])(?:(?:minus|negative) )?{WORDS}(?![\w-])(?:{TIMES})",
     re.IGNORECASE,
 )
 _DENIAL = re.compile(
@@ -32,7 +35,10 @@ _DENIAL = re.compile(
     re.IGNORECASE,
 )
 _QUESTION = re.compile(r"[?？؟]")
-_POWER = re.compile(r"\s?(?:[×·*]|\\times)\s?10(?:\^|\*\*)\{?-?\d+\}?")
+_GLUED = re.compile(rf"[{_CJK}](?<![是为為は은는有共约約于於])")
+_TERM = re.compile(r"(?:[\d)]|(?<![^\W\d_])[A-Za-z]) ?[-+*/×÷] ?$")
+_MARKED = re.compile(r"[A-Za-z]+\d\w*|\d[\d.]*(?![kKMB]\b)[A-Za-z]\w*|(?<=[A-Za-z}])\^\{?-?\d+")
+"""Names with digits, ordinals, multiples and powers of variables and units."""
 _NAMED = re.compile(r"(?<!\w)([A-Za-z])\s?=\s?-?[\d.]+(?!\s?[-+*/×=^\d])")
 _ENGLISH = re.compile(
     r"\b(?:the|its?|it's|i|i'[dm]|we|would|answer|of|that|this|and|my|out|is\s+correct)\b",
@@ -40,7 +46,6 @@ _ENGLISH = re.compile(
 )
 """Words of English, whose prompts ask for a form: its prose states no letter."""
 _COURTESY = re.compile(r"\b(?:you|your|helps?)\b", re.IGNORECASE)
-_ASIDE = re.compile(r"(?:it|they|these|this|those)\s+(?:is|are|was|were)\b", re.IGNORECASE)
 _SENTENCES = re.compile(r"(?<=[.!?])\s+(?=\S)|(?<=[。！？।])\s*(?=\S)")
 _LISTED = re.compile(r"\s*(?:[-*•]\s|\d+[.)]\s)|.*\||.*```")
 _LABELLED = re.compile(
@@ -48,7 +53,7 @@ _LABELLED = re.compile(
     r"\s?[:：])\s*(\S.*)"
 )
 _MORE_THAN = re.compile(
-    r"(?:\b(?:than|least|most|over|above|below|under|figure|between|from|to)|[<>≤≥])\s*$", re.I
+    r"(?:\b(?:than|least|most|over|above|below|under|figure|between|from|to|past)|[<>≤≥])\s*$", re.I
 )
 _ASSERTED = re.compile(
     r"(?:[=:：≈—–]|\b(?:is|are|was|were|be|equals|es|est|ist|é|è|är|er)"
@@ -57,7 +62,10 @@ _ASSERTED = re.compile(
 )
 _UNIT = re.compile(r"\s?(?:[^\W\d_]+\W?){0,3}")
 _CLAUSE_END = re.compile(r"[*\s]*(?:[^\W\d_]+ ?){0,2}(?:,\s+(?!and\b|or\b|no\b)[^\W\d_]|:\s)")
-_RANGE = re.compile(rf"\s*(?:to|or|and|-|±)\s*(?:{_NUMBER.pattern})", re.IGNORECASE)
+_RANGE = re.compile(
+    rf"\s*(?:to|and|-|±)\s*(?:{_NUMBER.pattern})|\s*(?:\+|or\b|(?:and a )?(?:{PARTS})\b)", re.I
+)
+"""What makes a range, a bound or a part of the number before it."""
 _SIGNS = re.compile(r"[$€£¥%]|percent|\b(?:cost|price|pay|spend|money|much)\b", re.IGNORECASE)
 _ASKING = frozenset(
     {"how", "many", "much", "what", "which", "when", "does", "did", "the", "are", "was", "were"}
@@ -69,7 +77,7 @@ _BOLD = re.compile(r"\*\*([^*]+)\*\*")
 _OPENING = re.compile(r"(of|among|in|from|with|for|after|by|on)\b[^,]*", re.IGNORECASE)
 _BLANK = re.compile(r"\(?_+\)?((?:\s+\w+){1,3})")
 TURN = re.compile(r"\n[ \t]*(?:Question|Hint|User|Human):")
-_CHOOSES = re.compile(r"[选選择擇是为為は:：—=]\W*$")
+_CHOOSES = re.compile(r"[选選择擇是为為は은는:：—=]\W*$")
 
 
 def closing_number(text: str, question: str = "") -> str | None:
@@ -77,11 +85,11 @@ def closing_number(text: str, question: str = "") -> str | None:
 
     Else that of the only sentences that repeat most words of the question.
     """
-    sentence = _closing(text, question, numbers=True)
-    labelled = _LABELLED.fullmatch(EMPHASIS.sub("", sentence or ""))
+    sentence = _closing(text, question)
+    labelled = _LABELLED.fullmatch(EMPHASIS.sub("", sentence))
     if labelled and quantity(labelled[3]) is not None:
         return labelled[3]
-    return _stated_number(sentence or "", question) or _repeating(text, question)
+    return _stated_number(sentence, question) or _repeating(text, question)
 
 
 def _stated_number(sentence: str, question: str) -> str | None:
@@ -117,6 +125,13 @@ def _stated_number(sentence: str, question: str) -> str | None:
         chosen = asserted[0]
     if chosen is None or _MORE_THAN.search(sentence[: chosen.start()]):
         return None
+    others = re.findall(r"\S*\d\S*", _MARKED.sub("", _NUMBER.sub("", sentence)))
+    if chosen not in asserted and not all(other in question for other in others):
+        return None  # one of them is written in a way that is not read, as 12,5 is
+    if _TERM.search(sentence[: chosen.start()]):
+        return None
+    if _GLUED.search(sentence[max(chosen.start() - 1, 0) : chosen.start()]):
+        return None
     opening = _OPENING.match(sentence)
     if opening is not None and chosen.end() <= opening.end() < len(sentence):
         asked = re.search(rf"\b{opening[1]}\s+(?:how|wh|\W)", question, re.IGNORECASE)
@@ -125,8 +140,7 @@ def _stated_number(sentence: str, question: str) -> str | None:
     rest = sentence[chosen.end() :]
     if _RANGE.match(rest) or len({name[1] for name in _NAMED.finditer(sentence)}) > 1:
         return None
-    power = _POWER.match(rest)
-    return (chosen[0] + (power[0] if power else "")).strip()
+    return chosen[0].strip()
 
 
 def _repeating(text: str, question: str) -> str | None:
@@ -141,7 +155,7 @@ def _repeating(text: str, question: str) -> str | None:
             if not _repeats(sentence, question):
                 if found and _denies(sentence, question) and not _COURTESY.search(sentence):
                     return None
-            elif number := _stated_number(sentence.rstrip(".!"), question):
+            elif number := _stated_number(_unended(sentence), question):
                 found[_value(number)] = number
     marked = [_value(m[0]) for span in _BOLD.findall(text) if (m := _NUMBER.search(span))]
     if len(found) > 1 and len(marked) == 1:
@@ -156,9 +170,7 @@ def _repeats(sentence: str, question: str) -> bool:
 
 def closing_letter(text: str, letters: str) -> str | None:
     """Return the text that the last line states under a label, or the one letter that ends it."""
-    sentence = _closing(text, numbers=False)
-    if sentence is None:
-        return None
+    sentence = _closing(text)
     if labelled := _LABELLED.fullmatch(sentence):
         return labelled[3]
     found = list(
@@ -177,12 +189,9 @@ def closing_letter(text: str, letters: str) -> str | None:
 
 def closing_text(text: str) -> str | None:
     """Return what the last line states under a label of one word, or after a Chinese copula."""
-    sentence = _closing(text, numbers=False)
-    if sentence is None:
-        return None
-    if (labelled := _LABELLED.fullmatch(sentence)) and len(
-        (labelled[1] or labelled[2]).split()
-    ) == 1:
+    sentence = _closing(text)
+    labelled = _LABELLED.fullmatch(sentence)
+    if labelled and len((labelled[1] or labelled[2]).split()) == 1:
         return labelled[3]
     copula = re.fullmatch(
         r"[^\x00-\x7f]{2,8}[是为為は]\s*([^是为為は]{1,40}?)(?:です)?[。.]?", sentence
@@ -190,33 +199,27 @@ def closing_text(text: str) -> str | None:
     return copula[1] if copula else None
 
 
-def _closing(text: str, question: str = "", *, numbers: bool) -> str | None:
-    """Return the last sentence, without courtesies after it; None for a list or a denial."""
-    text = TURN.split(text.strip())[0]
-    paragraphs = [part.strip() for part in re.split(r"\n\s*\n", text.strip()) if part.strip()]
-    while (
-        len(paragraphs) > 1
-        and _COURTESY.search(paragraphs[-1])
-        and not re.search(r"\d", paragraphs[-1])
+def _closing(text: str, question: str = "") -> str:
+    """Return the last sentence, without courtesies after it; empty for a list or a denial."""
+    paragraphs = [part.strip() for part in re.split(r"\n\s*\n", TURN.split(text.strip())[0])]
+    while len(paragraphs) > 1 and (
+        not paragraphs[-1]
+        or (_COURTESY.search(paragraphs[-1]) and not re.search(r"\d", paragraphs[-1]))
     ):
         paragraphs.pop()
-    if not paragraphs:
-        return None
     *before, line = paragraphs[-1].split("\n")
-    if _LISTED.match(line) or "```" in paragraphs[-1]:
-        return None
-    if before and _LISTED.match(before[-1]):
-        return None
+    if "```" in paragraphs[-1] or any(map(_LISTED.match, [line, *before[-1:]])):
+        return ""
     if before and _LABELLED.fullmatch(before[-1].strip()) and _LABELLED.fullmatch(line.strip()):
-        return None
-    sentences = _SENTENCES.split(normal(line).strip())
-    sentence = sentences[-1]
-    if numbers and len(sentences) > 1 and _ASIDE.match(sentence) and not _NUMBER.search(sentence):
-        sentence = sentences[-2] if not _DENIAL.search(sentence) else ""
-    sentence = sentence.strip().rstrip(".。!！।").strip()
-    if not sentence or len(sentence) > MAX_SENTENCE:
-        return None
-    return None if _denies(sentence, question) else sentence
+        return ""
+    sentence = _unended(_SENTENCES.split(normal(line).strip())[-1])
+    return "" if len(sentence) > MAX_SENTENCE or _denies(sentence, question) else sentence
+
+
+def _unended(sentence: str) -> str:
+    """Return a sentence without its full stop; empty if it may hold a factorial."""
+    bare = sentence.strip()
+    return "" if re.search(r"\d!(?!\s*=)", bare) else bare.rstrip(".。!！।").strip()
 
 
 def _denies(sentence: str, question: str) -> bool:

@@ -29,6 +29,8 @@ EXTRACTOR_VERSIONS = {name: f"{name} {VERSION}" for name in get_args(ExtractorNa
 changes."""
 
 
+BARE_ANSWER = 8
+
 _NOT = r"(?:cannot|can['’]?t|can\s+not|could\s?n['’]?t|won['’]?t|will\s+not|am\s+not\s+able\s+to)"
 _DO = (
     r"(?:see|view|access|open|display|process|analy[sz]e|interpret|identify|recogni[sz]e|read|help|"
@@ -67,13 +69,17 @@ def extract_answer(
     *,
     grader: str = "",
     question: str = "",
+    cut: bool = False,
 ) -> Reading:
     """Extract the answer of a reply: a letter, or without options the final answer.
 
-    `grader` and text of the `question` say which answers of sentences are meant.
+    `grader` and text of the `question` say which answers of sentences are meant. cut: the reply
+    reached its token limit (`was_cut`), so that nobody but `official` knows how it ends.
     """
     if mode not in get_args(ExtractorName):
         raise ValueError(f"unknown answer extractor {mode!r}: use official, strict or llm")
+    if cut and not (options and mode == "official"):
+        return UNPARSED
     if options:
         rules = EXTRACTORS["official" if mode == "official" else "strict"]
         letter = rules(text, option_letters(options), options)
@@ -82,10 +88,18 @@ def extract_answer(
     return UNPARSED if letter is None else Reading(letter, "parsed")
 
 
-def extract_for(question: Question, text: str, mode: ExtractorName = "official") -> Reading:
+def extract_for(
+    question: Question, text: str, mode: ExtractorName = "official", *, cut: bool = False
+) -> Reading:
     """Extract the answer of a reply to a question."""
-    grader = question.grader
-    return extract_answer(text, question.options, mode, grader=grader, question=question.text)
+    return extract_answer(
+        text, question.options, mode, grader=question.grader, question=question.text, cut=cut
+    )
+
+
+def was_cut(finish: str, num_tokens: int) -> bool:
+    """Whether a response was cut off; limits of a few tokens ask for a bare answer."""
+    return finish == "length" and num_tokens > BARE_ANSWER
 
 
 def declines(text: str) -> bool:

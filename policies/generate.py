@@ -1,6 +1,7 @@
 """One policy on one question: sample the missing candidates and extract their answers."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from bon.core.errors import one_line
 from bon.core.keys import content_key, item_seed, text_key
@@ -8,7 +9,7 @@ from bon.core.records import Candidate
 from bon.core.text import option_letters
 from bon.engines.base import Engine, GenerateRequest, Generation, Message, Sample, call_for_all
 from bon.experiment.config import PolicyCard
-from bon.policies.extractors import extract_answer
+from bon.policies.extractors import extract_answer, was_cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +63,18 @@ def give_up(card: PolicyCard, spec: str, ask: Ask, error: str) -> list[Candidate
 
 def _rows(card: PolicyCard, spec: str, ask: Ask, generation: Generation) -> list[Candidate]:
     seeds = _seeds(spec, ask)
-    texts = {sample.text for sample in generation.samples}  # many are the same
-    answers = {
-        text: (
-            text_key(text),
-            *extract_answer(
-                text, ask.options, card.extractor, grader=ask.grader, question=ask.asked
-            ),
-        )
-        for text in texts
-    }
+    replies = [(s.text, was_cut(s.finish, s.num_tokens)) for s in generation.samples]
+    asked = partial(
+        extract_answer,
+        options=ask.options, mode=card.extractor, grader=ask.grader, question=ask.asked,
+    )  # fmt: skip
+    # Many are the same.
+    answers = {row: (text_key(row[0]), *asked(row[0], cut=row[1])) for row in set(replies)}
     cost = generation.cost / len(seeds)
     read, rows = generation.num_prompt_tokens, []
-    for index, seed, sample in zip(ask.missing, seeds, generation.samples, strict=True):
-        shared_key, answer, outcome = answers[sample.text]
+    samples = zip(ask.missing, seeds, generation.samples, replies, strict=True)
+    for index, seed, sample, reply_read in samples:
+        shared_key, answer, outcome = answers[reply_read]
         # By position: twice as fast as by name.
         name = candidate_key(spec, ask.question, index), ask.question, card.name, spec, index
         reply = sample.text, shared_key, answer, outcome, seed, sample.logprob, sample.num_tokens

@@ -41,6 +41,40 @@ def test_two_files_are_two_candidates(tmp_path):
     assert [file["label"] for file in policy["files"]] == ["one", "two"]
 
 
+def test_a_model_reads_in_a_run_and_not_at_import(tmp_path):
+    file = write(tmp_path / "one.jsonl", {"q1": "Answer: A"})
+    out = tmp_path / "run"
+    arguments = ["import", str(file), "--policy", "p", "--out", str(out), "--extractor", "llm"]
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, BonError)
+    said = str(result.exception)
+    assert "in a run, not at import" in said
+    assert "give `bon run` an experiment with `policies: [{from: FILE" in said
+    assert not out.exists()
+    helped = CliRunner().invoke(app, ["import", "--help"]).output.replace("│", " ")
+    assert "a model reads in a" in " ".join(helped.split())
+
+
+def test_letters_numbers_and_formulas_of_one_file_are_each_graded_as_what_they_are(tmp_path):
+    rows = [
+        {"id": "1", "options": ["5", "7"], "answer": "B", "response": "7"},
+        {"id": "2", "options": [], "answer": "7", "response": "The sum is seven."},
+        {"id": "3", "options": "[]", "answer": "[1, 2]", "response": "\\boxed{[1, 2]}"},
+        {"id": "4", "options": [], "answer": "C", "response": "Answer: C"},
+    ]
+    path = tmp_path / "mixed.jsonl"
+    path.write_text("\n".join(json.dumps({"question": f"q{r['id']}?"} | r) for r in rows))
+    out = tmp_path / "run"
+    result = CliRunner().invoke(
+        app, ["import", str(path), "--policy", "p", "--out", str(out), "--extractor", "strict"]
+    )
+    assert result.exit_code == 0, result.output
+    assert "rows that cannot be read: 1" in result.output
+    assert "it has 0 options" in result.output
+    assert "of the 1 questions with options" in result.output
+    assert bon.load(out).results.policies[0].pass_at_1.value == 1.0
+
+
 def test_a_missing_file_is_one_line(tmp_path):
     with pytest.raises(BonError, match=r"nothing\.jsonl"):
         import_files([tmp_path / "nothing.jsonl"], "p", tmp_path / "run", quiet=True)

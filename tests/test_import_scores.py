@@ -140,6 +140,21 @@ def test_a_benchmark_needs_no_responses(tmp_path):
     assert "best of 0" not in page
 
 
+def test_a_model_without_a_single_number_does_not_score_highest(tmp_path):
+    rows = [
+        {"rewarder": name, "pair": f"p{i}", "chosen": chosen, "rejected": 0.0}
+        for name, score in (("broken", "NaN"), ("weak", 0.1))
+        for i, chosen in enumerate([score, score, score, "NaN" if name == "broken" else -1.0])
+    ]
+    path = write(tmp_path, "pair_scores", rows)
+    ran = CliRunner().invoke(app, ["import", str(path), "--out", str(tmp_path / "run")])
+    assert ran.exit_code == 0, ran.output
+    assert "weak scores highest on imported pairs: 75.0%" in ran.output
+    assert "broken scores highest" not in ran.output
+    bench = {b.rewarder: b.macro.value for b in bon.load(tmp_path / "run").results.benchmarks}
+    assert bench["broken"] in (None, 0.0)
+
+
 def test_pairs_of_equal_length_differences(tmp_path):
     responses = {"chosen": "yes", "rejected": "no"}
     pairs = [{"id": pair["id"], "prompt": pair["question"], **responses} for pair in PAIRS]

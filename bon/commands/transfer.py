@@ -19,7 +19,9 @@ def import_(
     ],
     policy: Annotated[str, Option(help="Policy that generated the responses.")] = "",
     out: options.Out = Path("runs/import"),
-    extractor: Annotated[str, Option(help="Answer extractor: official or strict.")] = "official",
+    extractor: Annotated[
+        str, Option(help="Answer extractor: official or strict; a model reads in a `bon run`.")
+    ] = "official",
     grader: Annotated[
         str, Option(help="Grader of free answers; else the one that fits the right answers.")
     ] = "",
@@ -67,6 +69,9 @@ def import_(
         quiet=silent,
     )
     if answers.questions and not as_json:
+        lettered = sum(bool(row.question.options) for row in answers.questions)
+        if 0 < lettered < len(answers.questions):
+            echo(f"of the {lettered:,} questions with options:")
         echo(pass_at_1(regraded(answers, EXTRACTORS)))
     with Store(out, readonly=True) as store:
         judged = store.has("judgements", "TRUE")

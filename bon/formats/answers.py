@@ -24,7 +24,7 @@ from bon.benchmarks.questions import free, read_options
 from bon.core.errors import BonError
 from bon.core.images import ImageError, ImageStore
 from bon.core.records import Question
-from bon.core.text import option_letters
+from bon.core.text import LETTERS, option_letters
 from bon.experiment.config import DatasetSpec
 from bon.formats.base import Format
 from bon.graders import gold_of
@@ -138,8 +138,10 @@ def read_answers(
         golds = (text for key in ungraded for text in gold_of(questions[key]).answers)
         answers.grader = fitting(golds)
         for key in ungraded:
-            question = questions[key]
-            questions[key] = replace(question, meta={**question.meta, "grader": answers.grader})
+            question, grader = questions[key], answers.grader
+            if grader == "math":  # numbers among formulas
+                grader = fitting(gold_of(question).answers)
+            questions[key] = replace(question, meta={**question.meta, "grader": grader})
     for key, question in questions.items():
         rows = [
             replace(text, index=sum(widths[:number]) + at)
@@ -151,7 +153,8 @@ def read_answers(
 
 
 def _question(context: Context, row: Row) -> Question:
-    if not row.has("options"):
+    lettered = str(row.get("answer")).strip() in LETTERS
+    if not row.has("options") or (row.get("options") in ([], "[]") and not lettered):
         grader = context.spec.grader or row.text("grader")
         return free(context, row, row.text("question"), grader, also=row.id)
     options = read_options(row)

@@ -18,6 +18,7 @@ from bon.core.errors import BonError, one_line
 from bon.core.keys import text_key
 from bon.core.records import BY_MODEL, LMMS_EVAL, RIGHT_FROM, Candidate, Question
 from bon.core.registry import Registry
+from bon.graders.quantities import PERCENT
 
 
 class Gold(NamedTuple):
@@ -28,7 +29,7 @@ class Gold(NamedTuple):
     unit: str = ""
 
 
-_PERCENT = re.compile(r"%|percent", re.IGNORECASE)
+_PERCENT = re.compile(f"percent|{PERCENT}", re.IGNORECASE)
 _ABOVE_ONE = re.compile(r"0*(?:[2-9]|[1-9]\d+)(?:\.\d+)?")
 Grader = Callable[[str, Gold], float | None]
 

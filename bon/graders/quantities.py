@@ -15,6 +15,7 @@ _RAISED = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 _POWER = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
 _VULGAR = re.compile(r"(\d)\s*([¼-¾⅐-⅞])")
 _LEADING_POINT = re.compile(r"(?<![\w.])\.(?=\d)")
+_GROUPED = re.compile("(?<=\\d)[\u00a0\u2009\u202f](?=\\d{3}(?!\\d))")
 _STARS = re.compile(r"(?<=[A-Za-z0-9)}])( ?)\*\*\1(?=-?\d|[({]|[A-Za-z]\b)")
 _LATEX = (
     (re.compile(r"\\[dt]?frac\s*(\d)\s*(\d)"), r" \1/\2"),
@@ -33,8 +34,22 @@ _LATEX = (
 )
 NUMERALS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-    "eleven", "twelve",
+    "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
+    "nineteen",
 )  # fmt: skip
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_VALUES = {word: number for number, word in enumerate(NUMERALS)} | {
+    word: 10 * number for number, word in enumerate(_TENS, 2)
+}
+WORDS = (
+    rf"(?:(?:{'|'.join(_TENS)})(?:[- ](?:{'|'.join(NUMERALS[1:10])})(?!\w))?|{'|'.join(NUMERALS)})"
+)
+"""Pattern of English numerals below a hundred."""
+PARTS = (
+    "hundreds?|half|halves"
+    "|(?:third|quarter|fifth|sixth|eighth|tenth|hundredth|thousandth|millionth)s?"
+)
+"""Pattern of words that make another number of the one before them, and are not read."""
 _SCALES = {
     word: Fraction(10) ** power
     for power, words in {
@@ -72,13 +87,22 @@ _CJK = re.compile("[\u0e00-\u0e7f\u3400-\u9fff\uac00-\ud7a3‰]")
 _LEAD = re.compile(
     r"(?:[a-z]\w{0,9}\s*=\s*|(?:approximately|approx\.?|about|roughly|[≈~=])\s*)*", re.IGNORECASE
 )
-_PLAIN = r"(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:[ '_]\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)"
+PERCENT = (
+    r"[%٪]|per\s?cento?\b|pct\b|prozent|por\s?cient?o\b|pour\s?cent\b|proc?ent\w?\b|prosent\w*|"
+    r"persen\b|процент\w*|відсотк\w*|パーセント|퍼센트|प्रतिशत|phần trăm|เปอร์เซ็นต์|بالمئة|في المئة|"
+    r"بالمائة|درصد|אחוז\w*"
+)
+"""What is called a hundredth, of CLDR's languages."""
+_HUNDREDTH = re.compile(PERCENT, re.IGNORECASE)
+GROUPED = r"(?:\d{1,3}(?:,\d{3})+|\d{1,2}(?:,\d\d)+,\d{3})"
+"""Pattern of digits in groups of three, or as in India."""
+_PLAIN = rf"(?:(?:{GROUPED}|\d{{1,3}}(?:[ '_]\d{{3}})+)(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)"
 _NUMBER = re.compile(
     rf"(?P<sign>[+-]?|(?:minus|negative)\s+)\s*[$€£¥]?\s*(?P<sign2>-?)"
     rf"(?:(?P<whole>\d+)\s+(?=\d+/))?(?P<number>{_PLAIN})"
     r"(?:\s*/\s*(?P<below>\d+(?:\.\d+)?)(?![\d.]))?"
     r"(?:[eE](?P<e>[+-]?\d{1,3})(?!\d)|\s*[*×x·]\s*10\s*\^\s*\{?(?P<ten>[+-]?\d{1,3})\}?(?!\d))?"
-    rf"|(?P<sign3>(?:minus|negative)\s+)?(?P<word>{'|'.join(NUMERALS)})\b",
+    rf"|(?P<sign3>(?:minus|negative)\s+)?(?P<word>{WORDS})\b",
     re.IGNORECASE,
 )
 _CHINESE, _OTHERS = (
@@ -86,11 +110,17 @@ _CHINESE, _OTHERS = (
     for words in (filter(_CJK.match, _SCALES), [w for w in _SCALES if not _CJK.match(w)])
 )
 _SCALE = re.compile(rf"\s*(?:({_OTHERS})(?!\w)|({_CHINESE}))", re.IGNORECASE)
+_PART = rf"\d+(?:\.\d+)?(?:(?:{_CHINESE})|(?<=\d{{4}})(?!\d))"
+TIMES = (
+    r"(?:\s?(?:[×·*]|\\times)\s?10(?:\^|\*\*)\{?-?\d+\}?)?"
+    rf"(?:\s?(?:(?:{_OTHERS})(?!\w)|(?:{_CHINESE})(?:{_PART})*))*(?:\s?(?:{PERCENT}))?"
+)
+"""Pattern of what multiplies a number before it: a power of ten, words of scale, percent."""
 _UNIT = re.compile(r"[^\d,;:?!=<>\\|&\n]{0,40}(?:\^-?\d)?[^\d,;:?!=<>\\|&\n]{0,20}")
 _NO_UNIT = re.compile(
     r"[\^*/+(_\[√π-]|\\?pi\b|\\sqrt|[einxyz]\b|(?:[kKMBT]|bn|兆|billions|trillions)(?:\b|$)"
-    r"|per\s+(?:mil|hundred|thousand)|.*\b(?:is|are|was|were|would|could|might|or|and|to|not|if|but|than|maybe|between|up|until|plus|minus|half|halves"
-    r"|hundreds?|(?:third|quarter|fifth|tenth|hundredth|thousandth|millionth)s?)\b"
+    r"|per\s+(?:mil|hundred|thousand)|.*\b(?:is|are|was|were|would|could|might|or|and|to|not|if|but|than|maybe|between|up|until|plus|minus"
+    rf"|{PARTS})\b"
     r"|.*[-+*/]$"
 )
 
@@ -104,7 +134,8 @@ class Quantity(NamedTuple):
 
 def normal(text: str) -> str:
     """Return a text with one kind of dashes, quotes, powers and leading points ("0.5" for ".5")."""
-    text = _POWER.sub(lambda m: f"^{m[0].translate(_RAISED)}", _VULGAR.sub(r"\1 \2", text))
+    text = _GROUPED.sub(",", _VULGAR.sub(r"\1 \2", text))
+    text = _POWER.sub(lambda m: f"^{m[0].translate(_RAISED)}", text)
     text = _DASHES.sub("-", unicodedata.normalize("NFKC", text)).replace("⁄", "/")
     text = _STARS.sub("^", text)
     return _LEADING_POINT.sub("0.", text.replace("’", "'"))
@@ -129,6 +160,13 @@ def quantity(text: str) -> Quantity | None:
     while scale := _SCALE.match(rest):
         amount *= _SCALES[(scale[1] or scale[2]).casefold()]
         rest = rest[scale.end() :]
+        while scale[2] and (part := re.match(_PART, rest)):  # 3万5千
+            digits = re.sub(r"[^\d.]", "", part[0])
+            more = Fraction(digits) * _SCALES.get(part[0].removeprefix(digits), 1)
+            amount += more if amount > 0 else -more
+            rest = rest[part.end() :]
+    if re.search("[$€£¥]", match[0]) and re.match(r"\s?[a-z]{1,2}\b", rest, re.IGNORECASE):
+        return None  # €5m are millions, or no metres
     rest = rest.strip(" .{}$。")
     if not _UNIT.fullmatch(rest) or _NO_UNIT.match(rest) or len(rest.split()) > 4:
         return None
@@ -137,15 +175,15 @@ def quantity(text: str) -> Quantity | None:
 
 def unit_of(text: str) -> str:
     """Return a unit as it is compared: without blanks, case and plural."""
-    bare = re.sub(r"[\s.{}$^]", "", text).casefold()
-    if bare in ("%", "percent"):
+    if _HUNDREDTH.fullmatch(text.strip(" .{}$")):
         return "%"
+    bare = re.sub(r"[\s.{}$^]", "", text).casefold()
     return bare.removesuffix("s") if len(bare) > 2 else bare
 
 
 def _amount(match: re.Match[str]) -> Fraction | None:
     if match["word"]:
-        amount = Fraction(NUMERALS.index(match["word"].lower()))
+        amount = Fraction(sum(_VALUES[word] for word in re.split("[- ]", match["word"].lower())))
         return -amount if match["sign3"] else amount
     amount = Fraction(re.sub("[ ,'_]", "", match["number"]))
     if match["below"]:

@@ -8,9 +8,13 @@ from bon.graders.texts import plain
 IOU_THRESHOLD = 0.5
 
 _SEPARATORS = re.compile(
-    r"\s*(?:[,;、，；\n]|\band\b|&|(?<=\b[A-Za-z])/(?=[A-Za-z]\b)|(?<=\))\s*/?\s*(?=\())\s*",
+    r"\s*(?:[,;、，；\n]|(?<=\w)\s*\|\s*(?=\w)|\b(?:and|und|et|и)(?=\s)|&"
+    r"|(?<=[A-Za-z\d)])\s*[和與与及と]\s*(?=[A-Za-z\d(])|(?<=\b[A-Za-z])/(?=[A-Za-z]\b)"
+    r"|(?<=\))\s*/?\s*(?=\())\s*",
     re.IGNORECASE,
 )
+_BULLETS = re.compile(r"^\s*(?:[-*•]|\d{1,2}[.)])\s+", re.MULTILINE)
+_LETTERS = re.compile("[a-z](?: ?[a-z])+")
 _ENCLOSED = re.compile(r"^[\[({]([^\[\](){}]*)[\])}]$")
 _BOX = re.compile(r"[\s()\[\]{}<>|,;:\"'/]|bbox_2d|bbox|box_start|box_end|box")
 _CORNERS = re.compile(r"(?:(?:^|_)-?(?:\d+\.?\d*|\.\d+)){4}")
@@ -19,6 +23,9 @@ _CORNERS = re.compile(r"(?:(?:^|_)-?(?:\d+\.?\d*|\.\d+)){4}")
 def items(answer: str, gold: Gold) -> float | None:
     """Compare lists (commas, semicolons, lines, "and") without regard to order and repetition."""
     own = _items(answer)
+    if len(own) == 1 and _LETTERS.fullmatch(run := min(own)):  # "AC" for A and C
+        letters = frozenset(run.replace(" ", ""))
+        own = letters if letters in map(_items, gold.answers) else own
     return float(own in map(_items, gold.answers)) if own else None
 
 
@@ -35,7 +42,7 @@ def iou(answer: str, gold: Gold) -> float | None:
 
 
 def _items(text: str) -> frozenset[str]:
-    parts = _SEPARATORS.split(_ENCLOSED.sub(r"\1", text.strip()))
+    parts = _SEPARATORS.split(_ENCLOSED.sub(r"\1", _BULLETS.sub("", text).strip()))
     return frozenset(item for part in parts if (item := plain(_ENCLOSED.sub(r"\1", part))))
 
 

@@ -9,7 +9,7 @@ from bon.core.console import say
 from bon.core.errors import BonError
 from bon.core.files import file_hash, removed_on_error
 from bon.core.keys import content_key, text_key
-from bon.core.records import Question
+from bon.core.records import BY_MODEL, Question
 from bon.experiment.config import IMPORTED, DatasetSpec
 from bon.formats import FORMATS, forms_of
 from bon.formats.answers import Answers, read_answers
@@ -58,6 +58,12 @@ def import_files(
     texts_only |= {"grader": grader} if grader else {}
     if grader:
         grader_of(grader)
+    if extractor == BY_MODEL:
+        raise BonError(
+            "--extractor llm: a model reads responses in a run, not at import",
+            "give `bon run` an experiment with `policies: [{from: FILE, name: NAME, extractor: "
+            "llm}]` and `reading: CARD` (docs/graders.md)",
+        )
     if len(files) == 1 and is_export(files[0]):
         refuse_unused(
             "an export is restored as it was",
@@ -201,7 +207,9 @@ def _print_summary(
         first = f"{where}{bad[0].id}: {bad[0].reason}"
         say(f"rows that cannot be read: {len(bad)}, the first: {first}", quiet=quiet)
     if answers.grader:
-        why = {"number": "are numbers", "math": "are formulas"}.get(answers.grader, "are texts")
+        why = {"number": "are numbers", "math": "are formulas (numbers by number)"}.get(
+            answers.grader, "are texts"
+        )
         say(
             f"free answers are graded by {answers.grader}: the right ones {why} (--grader names "
             "another)",

@@ -30,7 +30,7 @@ from bon.importing.imported_rows import (
     notes_of_answers,
     sides_of,
 )
-from bon.policies.extractors import extract_for
+from bon.policies.extractors import extract_for, was_cut
 from bon.policies.generate import candidate_key
 from bon.storage.store import Store
 from bon.work.imported_cards import found_files, is_run, spec_in
@@ -296,7 +296,8 @@ def _candidate(card: PolicyCard, spec: str, question: Question, row: Candidate) 
     """Return another run's candidate as one of this card, its answer extracted as here."""
     answer, outcome = row.answer, row.outcome
     if row.outcome != "error" and row.finish != WITHOUT_TEXT:
-        answer, outcome = extract_for(question, row.text, card.extractor)
+        cut = was_cut(row.finish, row.num_tokens)
+        answer, outcome = extract_for(question, row.text, card.extractor, cut=cut)
     return row._replace(
         key=candidate_key(spec, question.key, row.index),
         question=question.key,

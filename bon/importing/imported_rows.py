@@ -139,19 +139,9 @@ def candidates(records: ImportedRecords, policy: str, spec: str) -> Iterator[Can
             answer = row.answers.get(index, "")
             if not answer or answer == question.answer:
                 answer = f"candidate {index}"
-            yield Candidate(
-                key=candidate_key(spec, question.key, index),
-                question=question.key,
-                policy=policy,
-                spec=spec,
-                index=index,
-                text=_text(index),
-                text_key=text_key(_text(index)),
-                answer=question.answer if right else answer,
-                outcome="parsed",
-                seed=0,
-                finish=WITHOUT_TEXT,
-            )
+            answer = question.answer or "" if right else answer
+            row_of = _candidate(policy, spec, question, index, _text(index), answer, "parsed")
+            yield row_of._replace(finish=WITHOUT_TEXT)
 
 
 def judgements(
@@ -233,20 +223,18 @@ def candidate_of(
     """Return one imported text as a candidate, its answer extracted by bon."""
     response = text.text or ""
     answer, outcome = extract_for(question, response, extractor)
-    return Candidate(
-        key=candidate_key(spec, question.key, text.index),
-        question=question.key,
-        policy=policy,
-        spec=spec,
-        index=text.index,
-        text=response,
-        text_key=text_key(response),
-        answer=answer,
-        outcome="error" if text.text is None else outcome,
-        seed=0,
-        finish="imported",
-        error="the file holds no response" if text.text is None else "",
-    )
+    row = _candidate(policy, spec, question, text.index, response, answer, outcome)
+    if text.text is not None:
+        return row
+    return row._replace(outcome="error", error="the file holds no response")
+
+
+def _candidate(
+    policy: str, spec: str, question: Question, index: int, text: str, answer: Any, outcome: Any
+) -> Candidate:
+    key, shared = candidate_key(spec, question.key, index), text_key(text)
+    known = (key, question.key, policy, spec, index, text, shared, answer, outcome)
+    return Candidate(*known, seed=0, finish="imported")
 
 
 def beyond_options(answers: Answers) -> list[str]:
@@ -257,12 +245,8 @@ def beyond_options(answers: Answers) -> list[str]:
 
 def notes_of_answers(answers: Answers, extractor: ExtractorName) -> Iterator[str]:
     """Yield notes on truncated cells, greedy repeats and differences from the tool's results."""
-    cut = [
-        row.question.id
-        for row in answers.questions
-        for text in row.texts
-        if len(text.text or "") == _CELL_LIMIT
-    ]
+    pairs = [(row.question, text) for row in answers.questions for text in row.texts]
+    cut = [question.id for question, text in pairs if len(text.text or "") == _CELL_LIMIT]
     if cut:
         yield (
             f"Answers of exactly {_CELL_LIMIT:,} characters: {len(cut)}, the first of question "
@@ -281,25 +265,27 @@ def notes_of_answers(answers: Answers, extractor: ExtractorName) -> Iterator[str
             f"The answers to {alike} of {len(several)} questions are the same text again and "
             "again: repeats of a greedy policy are one candidate, not samples."
         )
-    rows = [
-        (row.question, text, extract_for(row.question, text.text or "", extractor)[0])
-        for row in answers.questions
-        for text in row.texts
+    read = [
+        (question, text, extract_for(question, text.text or "", extractor)[0])
+        for question, text in pairs
         if text.parsed is not None or text.correct is not None
     ]
-    parsed = [row for row in rows if row[1].parsed is not None]
-    if different := [(q, t, letter) for q, t, letter in parsed if t.parsed != letter]:
-        question, text, letter = different[0]
-        yield (
-            f"{len(different)} of {len(parsed)} answers were read differently by the tool that "
-            f"sampled them, the first of question {question.id}: {text.parsed} there, "
-            f"{letter or 'none'} here."
-        )
-    scored = [row for row in rows if row[1].correct is not None]
-    if different := [(q, t, a) for q, t, a in scored if t.correct != is_right(q, a)]:
-        question, text, _ = different[0]
-        yield (
-            f"{len(different)} of {len(scored)} answers were scored differently by the tool that "
-            f"sampled them, the first of question {question.id}: "
-            f"{'right' if text.correct else 'wrong'} there."
-        )
+    parsed = [row for row in read if row[1].parsed is not None]
+    if different := [row for row in parsed if row[1].parsed != row[2]]:
+        yield _differently("read", parsed, different, "{1.parsed} there, {2} here")
+    scored = [row for row in read if row[1].correct is not None]
+    if different := [row for row in scored if row[1].correct != is_right(row[0], row[2])]:
+        there = "right" if different[0][1].correct else "wrong"
+        yield _differently("scored", scored, different, f"{there} there")
+
+
+Read = tuple[Question, Text, str | None]
+
+
+def _differently(verb: str, rows: list[Read], different: list[Read], how: str) -> str:
+    question, text, letter = different[0]
+    return (
+        f"{len(different)} of {len(rows)} answers were {verb} differently by the tool that sampled "
+        f"them, the first of question {question.id}: "
+        f"{how.format(question, text, letter or 'none')}."
+    )

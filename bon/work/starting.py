@@ -18,7 +18,7 @@ from bon.core.records import BY_MODEL, Judgement
 from bon.engines import ENGINES
 from bon.experiment.config import RewarderCard
 from bon.formats.score_tables import WITHOUT_TEXT
-from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_for
+from bon.policies.extractors import EXTRACTOR_VERSIONS, extract_for, was_cut
 from bon.rewarders.reply_parsing import parser_key, reparse
 from bon.storage.row_validation import NOT_UNICODE
 from bon.storage.store import Store
@@ -131,13 +131,13 @@ def _parse_again(setup: Setup, store: Store) -> None:
         if readers.get(policy.spec, mode) != noted:
             questions = store.all_questions()
             rows = store.query(
-                "SELECT key, question, text FROM candidates WHERE spec = ? AND outcome != 'error' "
-                "AND finish != ?",
+                "SELECT key, question, text, finish, num_tokens FROM candidates WHERE spec = ? "
+                "AND outcome != 'error' AND finish != ?",
                 (policy.spec, WITHOUT_TEXT),
             )
             store.set_answers(
-                (*extract_for(questions[question], text, mode), key)
-                for key, question, text in rows
+                (*extract_for(questions[question], text, mode, cut=was_cut(*end)), key)
+                for key, question, text, *end in rows
                 if question in questions
             )
         readers[policy.spec] = noted

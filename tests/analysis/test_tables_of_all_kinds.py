@@ -1,5 +1,6 @@
 """`bon correlate` reads what spreadsheets write, and says what its headings promise."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -52,6 +53,18 @@ def test_headings_hold_what_they_say(tmp_path):
     far = correlation_text(correlate_table(path))
     assert "separate groups > 99%" in far, "one point decides r"
     assert "Yes" not in far
+
+
+@pytest.mark.parametrize("x", [[60, 60, 62, 62, 64, 64, 66, 66], [60, 61, 61, 62, 62, 63, 63, 64]])
+def test_rounded_scores_that_tie_are_no_groups(x):
+    """Ties in pairs, evenly spaced, are a grid."""
+    y = [50, 51, 53, 52, 55, 56, 57, 58]
+    tied = table(judge=[f"m{i}" for i in range(8)], macro=x, best_of_n=y)
+    found = correlate_table(tied, options=FAST)
+    assert found.correlations[0].pearson.estimate.low is not None
+    groups = re.search(r"separate groups <? ?(\d+)%", correlation_text(found))
+    assert groups is not None
+    assert int(groups[1]) <= 5
 
 
 def test_thousands_of_rows():

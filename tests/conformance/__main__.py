@@ -18,6 +18,6 @@ for (kind, name), row in table().items():
         ROW.format(kind, name, *(row[o] for o in ("right", "wrong", "unread", "quiet", "silent")))
     )
 print(
-    "VLMEvalKit and lmms-eval: their rules in bon, without the models they ask; "
-    "vlmeval is on no index."
+    "VLMEvalKit and lmms-eval: their rules in bon, without the models they ask (vlmeval is on no "
+    "index); lighteval, where installed: its rules for letters; its numbers are math-verify's."
 )

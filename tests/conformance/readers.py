@@ -75,6 +75,21 @@ def _math_verify_letter(case: dict[str, Any]) -> str | None:
     return str(found[0]).upper() if found else None
 
 
+def _lighteval_letter(case: dict[str, Any]) -> str | None:
+    from lighteval.metrics.utils import extractive_match_utils as lighteval
+    from lighteval.tasks.requests import Doc
+    from lighteval.utils.language import Language
+
+    options = list(case.get("options", FOUR))
+    rules = lighteval.get_extraction_regexes(
+        Doc("", options, 0),
+        [lighteval.IndicesExtractionConfig("NativeLetters")],
+        Language.ENGLISH,
+    )
+    found = lighteval.extract_target_from_pred(case["reply"], rules)
+    return str(found[0]) if found else None
+
+
 # ------------------------------------------------------------------ numbers and boxes
 
 
@@ -140,16 +155,17 @@ READERS: dict[str, dict[str, Read]] = {
         "MMMU-Pro (bon official)": partial(_letter, "official"),
         "lmms-eval": partial(_letter, "lmms-eval"),
         "VLMEvalKit": partial(_letter, "vlmevalkit"),
-        **({"math-verify, lighteval": _math_verify_letter} if _MATH else {}),
+        **({"math-verify": _math_verify_letter} if _MATH else {}),
+        **({"lighteval": _lighteval_letter} if find_spec("lighteval") else {}),
     },
     "sentences": {
         "bon number": partial(_answer, "number"),
         "lm-eval flexible-extract": _flexible,
-        **({"math-verify, lighteval": _math_verify_answer} if _MATH else {}),
+        **({"math-verify": _math_verify_answer} if _MATH else {}),
     },
     "boxes": {
         **({"bon math": partial(_answer, "math")} if _MATH else {}),
-        **({"math-verify, lighteval": _math_verify_answer} if _MATH else {}),
+        **({"math-verify": _math_verify_answer} if _MATH else {}),
     },
     "judgements": {
         "bon strict": partial(_judgement, "strict"),

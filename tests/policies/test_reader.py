@@ -1,16 +1,21 @@
 """The answer reader: described quirks of the official one, caution of the strict one."""
 
 import ast
+import asyncio
 import json
 import time
 from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bon.core.text import LETTERS, option_letters
-from bon.policies.extractors import UNPARSED, declines, extract_answer
+from bon.engines.base import GenerateRequest, Generation, Sample
+from bon.experiment.config import PolicyCard
+from bon.policies.extractors import UNPARSED, declines, extract_answer, was_cut
+from bon.policies.generate import Ask, sample
 
 FOUR = ("red", "green", "light blue", "none of them")
 NINE = tuple("pqrstuvwx")
@@ -293,3 +298,34 @@ def test_a_long_reply_is_read_at_once(unit: str) -> None:
     begun = time.thread_time()
     extract_answer(unit * (20_000 // len(unit)), FOUR, "strict")
     assert time.thread_time() - begun < 5
+
+
+class Written(NamedTuple):
+    """An engine that has written these samples."""
+
+    samples: tuple[Sample, ...]
+
+    async def generate(self, request: GenerateRequest) -> Generation:
+        return Generation(self.samples, 0)
+
+
+@pytest.mark.parametrize("text", ["The area is 12", "Answer: 12", "So 3 + 9 = 12"])
+def test_a_number_that_the_token_limit_cut_is_no_answer(text: str) -> None:
+    """It may have been 128; of a limit of one token, the answer is what was asked for."""
+    card = PolicyCard.model_validate({"name": "p", "model": "m", "engine": "echo", "n": 3})
+    samples = (
+        Sample(text, 40, finish="length"),
+        Sample(text, 40),
+        Sample("12", 1, finish="length"),
+    )
+    ask = Ask("q", (), (), (0, 1, 2), grader="number", asked="What is the area?")
+    rows = asyncio.run(sample(cast(Any, Written(samples)), card, "spec", 0, ask))
+    assert [row.outcome for row in rows] == ["unparsed", "parsed", "parsed"]
+    for row in rows:
+        cut = was_cut(row.finish, row.num_tokens)
+        assert extract_answer(row.text, (), grader="number", cut=cut).letter == row.answer
+
+
+def test_letters_of_a_cut_response_are_read_as_published_alone() -> None:
+    assert extract_answer("Answer: B", FOUR, "strict", cut=True) == UNPARSED
+    assert extract_answer("Answer: B", FOUR, "official", cut=True).letter == "B"

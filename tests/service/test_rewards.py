@@ -129,6 +129,18 @@ def test_decoded_templates_leave_no_trace(trainer, name):
     assert good(trainer.post("/get_reward?rewarder=head", json=rollout))["rewards"] == [score]
 
 
+def test_what_a_tool_returned_is_a_turn_of_its_own(trainer):
+    """As in Qwen's own template, where it is a user's."""
+    call, opens = "<tool_call>add</tool_call>", "<|im_end|>\n<|im_start|>"
+    prompt = PROMPT.removesuffix("<|im_start|>assistant\n")
+    prompt += f"<|im_start|>assistant\n{call}{opens}tool\n4{opens}assistant\n"
+    rollout = {"query": [f"{prompt}It is 4.<|im_end|>"], "prompts": [prompt]}
+    turns = [*asks(), {"role": "assistant", "content": call}, {"role": "user", "content": "4"}]
+    plain = {"rewarder": "head", "messages": turns, "candidates": ["It is 4."]}
+    (score,) = good(trainer.post("/v1/score", json=plain))["scores"]
+    assert good(trainer.post("/get_reward?rewarder=head", json=rollout))["rewards"] == [score]
+
+
 REFUSED = {
     "no rewarder named": ("/get_reward", SAMPLE, 422, "rewarder=NAME"),
     "unknown rewarder": ("/get_reward?rewarder=nobody", SAMPLE, 404, "nobody"),

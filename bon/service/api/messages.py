@@ -55,7 +55,10 @@ _HEADS = [
 ]
 """How a turn begins in the templates of Qwen, Llama, Gemma, Kimi, Phi and DeepSeek, Mistral, and
 LLaVA; the group names whose turn it is."""
-_ROLES = {"inst": "user", "/inst": "assistant", "model": "assistant"}
+_ROLES = {"inst": "user", "/inst": "assistant", "model": "assistant"} | dict.fromkeys(
+    ("tool", "ipython"),
+    "user",  # as Qwen's own template shows what tools return
+)
 _OPEN = re.compile(r"\s*(?:<think>\s*(?:</think>\s*)?)?")
 _DATA_URL = re.compile(r"data:image/[a-z0-9.+-]+;base64,", re.IGNORECASE)
 
